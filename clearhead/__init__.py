@@ -1,0 +1,1 @@
+"""A Transformer you can see through."""

@@ -1,0 +1,337 @@
+"""All settings in one place: four frozen dataclasses, TOML files, and dotted overrides such as `train.steps=300`.
+
+A setting whose default is None is chosen before the first step, from the data and the machine, written to the model
+folder, and reused on resume; everything else is what it says here.
+"""
+
+import dataclasses
+import difflib
+import math
+import tomllib
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, Self, TypeVar
+
+from .errors import ConfigError
+
+T = TypeVar("T")
+
+
+def setting(default: T, help: str) -> T:  # noqa: A002 - the word that argparse uses
+    """A dataclass field with the sentence that `--help` and the documents print for it."""
+    return typing.cast(T, field(default=default, metadata={"help": help}))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """The shape of a Transformer (sections 3 and 6.2 of the paper); `build` turns it into a model."""
+
+    topology: Literal["encoder-decoder", "decoder-only", "encoder-only"] = setting(
+        "encoder-decoder", "which stacks of Figure 1 there are"
+    )
+    src_vocab_size: int = setting(0, "tokens of the source language; 0 until the tokenizer is known")
+    tgt_vocab_size: int = setting(0, "tokens of the target language; 0 until the tokenizer is known")
+    d_model: int = setting(512, "width of the residual stream")
+    n_heads: int = setting(8, "attention heads; d_model is divided among them")
+    n_kv_heads: int | None = setting(None, "heads of keys and values, fewer than n_heads for grouped queries")
+    d_ff: int = setting(2048, "inner width of the feed-forward sub-layer")
+    n_encoder_layers: int = setting(6, "blocks of the encoder")
+    n_decoder_layers: int = setting(6, "blocks of the decoder")
+    dropout: float = setting(0.1, "probability of dropping, everywhere the paper has dropout")
+    positions: Literal["sinusoidal", "learned", "rotary", "relative", "alibi"] = setting(
+        "sinusoidal", "how the model knows the order of its tokens"
+    )
+    max_len: int = setting(5000, "longest sequence of sinusoidal and learned positions")
+    norm: Literal["layer", "rms"] = setting("layer", "kind of normalisation")
+    norm_eps: float = setting(1e-5, "what is added to the variance inside the root")
+    pre_norm: bool = setting(False, "normalise before each sub-layer instead of after (the paper: after)")
+    activation: Literal["relu", "gelu", "swiglu"] = setting("relu", "of the feed-forward sub-layer (the paper: relu)")
+    bias: bool = setting(True, "biases in the linear layers")
+    tie: Literal["all", "target", "none"] = setting(
+        "all", "which matrices are one: source, target and projection; target and projection; or none"
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be built, before anything is."""
+        positive = ("d_model", "n_heads", "d_ff", "max_len")
+        for name in positive:
+            _require(getattr(self, name) >= 1, f"model.{name}", getattr(self, name), "at least 1")
+        for name in ("n_encoder_layers", "n_decoder_layers", "src_vocab_size", "tgt_vocab_size"):
+            _require(getattr(self, name) >= 0, f"model.{name}", getattr(self, name), "at least 0")
+        _require(0 <= self.dropout < 1, "model.dropout", self.dropout, "at least 0 and below 1")
+        _require(self.norm_eps > 0, "model.norm_eps", self.norm_eps, "above 0")
+        divisor = "a divisor of model.d_model"
+        _require(self.d_model % self.n_heads == 0, "model.n_heads", self.n_heads, f"{divisor} = {self.d_model}")
+        if self.n_kv_heads is not None:
+            fits = self.n_kv_heads >= 1 and self.n_heads % self.n_kv_heads == 0
+            _require(fits, "model.n_kv_heads", self.n_kv_heads, f"a divisor of model.n_heads = {self.n_heads}")
+        if self.positions == "rotary":
+            width = self.d_model // self.n_heads
+            _require(width % 2 == 0, "model.positions", "rotary", f"an even head width (here it is {width})")
+        if self.tie == "all" and self.topology == "encoder-decoder":
+            same = self.src_vocab_size == self.tgt_vocab_size
+            sizes = f"{self.src_vocab_size} and {self.tgt_vocab_size}"
+            _require(same, "model.tie", "all", f"one vocabulary for both sides (they have {sizes}); or tie = 'target'")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """Which files are read, how their text becomes tokens, and how tokens become batches."""
+
+    train: tuple[str, ...] = setting((), "the training file, or two line-aligned files")
+    valid: tuple[str, ...] = setting((), "files to choose the best checkpoint on; otherwise a split of the training data")
+    test: tuple[str, ...] = setting((), "files to score once, after training")
+    split: float = setting(0.02, "share of the distinct sources held out where `valid` names no file")
+    tokenizer: Literal["bpe", "unigram", "word", "character"] = setting("bpe", "how text is cut into tokens")
+    vocab_size: int | None = setting(None, "most tokens of a vocabulary, special ones included")
+    joint: bool = setting(True, "one vocabulary for both languages")
+    unicode: Literal["NFC", "NFKC", "none"] = setting("NFC", "Unicode form that text is brought to")
+    whitespace: bool = setting(True, "fold runs of white space to one space and strip the ends")
+    lowercase: bool = setting(False, "lower-case everything")
+    max_len: int = setting(250, "longest pair that is trained on, in tokens a side; longer ones are counted and shown")
+    batch_tokens: int = setting(4096, "most tokens a side in a batch, padding included")
+    name: str = setting("", "what the data is called, for the model card")
+    licence: str = setting("", "the data's licence, for the model card")
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be read."""
+        _require(0 <= self.split < 1, "data.split", self.split, "at least 0 and below 1")
+        if self.vocab_size is not None:
+            _require(self.vocab_size >= 5, "data.vocab_size", self.vocab_size, "at least 5 (4 special tokens and one more)")
+        _require(self.max_len >= 1, "data.max_len", self.max_len, "at least 1")
+        longest = self.max_len + 1  # the end-of-sentence token
+        _require(self.batch_tokens >= longest, "data.batch_tokens", self.batch_tokens, f"at least data.max_len + 1 = {longest}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """How the weights are found (section 5 of the paper)."""
+
+    preset: str | None = setting(None, "the named model shape that training started from")
+    steps: int | None = setting(None, "updates of the weights")
+    seed: int = setting(0, "of the initial weights, the order of the data and dropout")
+    optimizer: Literal["adam", "adamw"] = setting("adam", "section 5.3: adam")
+    lr: float | None = setting(None, "peak learning rate; None: (d_model * warmup)^-0.5, the peak of the paper's schedule")
+    beta1: float = setting(0.9, "Adam's decay of the mean of the gradient")
+    beta2: float = setting(0.98, "Adam's decay of its square")
+    eps: float = setting(1e-9, "Adam's epsilon")
+    weight_decay: float = setting(0.0, "decoupled decay of matrices, with adamw")
+    schedule: Literal["paper", "cosine", "linear", "constant"] = setting("paper", "of the learning rate, after the warm-up")
+    warmup: int | None = setting(None, "steps of linear warm-up; None: by preset")
+    label_smoothing: float = setting(0.1, "section 5.4")
+    clip: float = setting(1.0, "largest norm of the gradient; 0: none")
+    precision: Literal["auto", "fp32", "bf16"] = setting("auto", "auto: bf16 where the processor multiplies in it")
+    device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps")
+    threads: int | None = setting(None, "processor threads; None: every core this process may use")
+    eval_every: int | None = setting(None, "steps between evaluations")
+    eval_sentences: int = setting(500, "most validation sentences that an evaluation decodes")
+    best: Literal["bleu", "loss"] = setting("bleu", "what the weights that translate are chosen by, on the validation split")
+    save_every: int | None = setting(None, "steps between checkpoints")
+    keep: int = setting(2, "newest checkpoints that are kept")
+    log_every: int = setting(20, "steps between lines of the metrics")
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be trained."""
+        for name in ("steps", "eval_every", "save_every", "keep", "log_every", "eval_sentences", "threads"):
+            value = getattr(self, name)
+            _require(value is None or value >= 1, f"train.{name}", value, "at least 1")
+        _require(self.warmup is None or self.warmup >= 0, "train.warmup", self.warmup, "at least 0")
+        _require(self.lr is None or self.lr > 0, "train.lr", self.lr, "above 0")
+        _require(self.eps > 0, "train.eps", self.eps, "above 0")
+        for name in ("beta1", "beta2", "label_smoothing"):
+            _require(0 <= getattr(self, name) < 1, f"train.{name}", getattr(self, name), "at least 0 and below 1")
+        for name in ("clip", "weight_decay", "seed"):
+            _require(getattr(self, name) >= 0, f"train.{name}", getattr(self, name), "at least 0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodeConfig:
+    """How a translation is searched for (section 6.1)."""
+
+    beam: int = setting(4, "hypotheses kept; 1: greedy")
+    alpha: float = setting(0.6, "length penalty ((5 + length) / 6)^alpha that a log-probability is divided by")
+    max_extra: int = setting(50, "longest output: the source's length and so many tokens more")
+    batch_tokens: int = setting(4096, "most tokens decoded together, sources times beams, padding included")
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be searched."""
+        for name in ("beam", "max_extra", "batch_tokens"):
+            _require(getattr(self, name) >= 1, f"decode.{name}", getattr(self, name), "at least 1")
+        _require(self.alpha >= 0, "decode.alpha", self.alpha, "at least 0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Everything that decides a run: what `config.json` in a model folder holds."""
+
+    model: ModelConfig = field(default_factory=ModelConfig)
+    data: DataConfig = field(default_factory=DataConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    decode: DecodeConfig = field(default_factory=DecodeConfig)
+
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """Nested plain values, as JSON and TOML hold them."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], *, origin: str = "the configuration") -> Self:
+        """The inverse of `to_dict`; unknown names and values of a wrong type are a ConfigError that names `origin`."""
+        flat: dict[str, Any] = {}
+        for section, settings in values.items():
+            if section not in _SECTIONS:
+                raise ConfigError(f"{origin} has an unknown section [{section}]{did_you_mean(section, _SECTIONS)}")
+            if not isinstance(settings, Mapping):
+                raise ConfigError(f"{origin}: {section} = {settings!r} is no section; expected [{section}] with settings below it")
+            flat |= {f"{section}.{name}": value for name, value in settings.items()}
+        return cls().override(flat, origin=origin)
+
+    @classmethod
+    def from_toml(cls, path: Path) -> Self:
+        """Read a TOML file with the sections [model], [data], [train] and [decode], each optional."""
+        return cls.from_dict(read_toml(path), origin=str(path))
+
+    def to_toml(self) -> str:
+        """The text of a TOML file that `from_toml` reads back to the same settings; None is left out."""
+        lines = []
+        for section, settings in self.to_dict().items():
+            lines.append(f"[{section}]")
+            lines += [f"{name} = {_toml(value)}" for name, value in settings.items() if value is not None]
+            lines.append("")
+        return "\n".join(lines)
+
+    def override(self, values: Mapping[str, Any], *, origin: str = "the command line") -> Self:
+        """The same with some settings replaced: {"train.steps": 300}; a string is read as the setting's type."""
+        known = settings()
+        sections: dict[str, dict[str, Any]] = {}
+        for dotted, value in values.items():
+            if dotted not in known:
+                raise ConfigError(f"{origin} names an unknown setting {dotted!r}{did_you_mean(dotted, known)}")
+            section, name = dotted.split(".")
+            sections.setdefault(section, {})[name] = _read(value, known[dotted].type, f"{origin}: {dotted}")
+        changed = {section: replace(getattr(self, section), **new) for section, new in sections.items()}
+        return replace(self, **changed)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting as the command line and the documents describe it."""
+
+    name: str
+    type: Any
+    default: Any
+    help: str
+
+
+_SECTIONS: dict[str, type[Any]] = {"model": ModelConfig, "data": DataConfig, "train": TrainConfig, "decode": DecodeConfig}
+
+
+def settings() -> dict[str, Setting]:
+    """Every setting by its dotted name, in the order of the sections."""
+    found = {}
+    for section, kind in _SECTIONS.items():
+        types_ = typing.get_type_hints(kind)
+        for f in dataclasses.fields(kind):
+            name = f"{section}.{f.name}"
+            found[name] = Setting(name, types_[f.name], f.default, f.metadata["help"])
+    return found
+
+
+# Section 6.2, table 3, and smaller ones in the same proportions. Warm-up: measured for the small ones.
+PRESETS: dict[str, dict[str, Any]] = {
+    name: {
+        "model.d_model": d_model,
+        "model.n_heads": n_heads,
+        "model.d_ff": d_ff,
+        "model.n_encoder_layers": n_layers,
+        "model.n_decoder_layers": n_layers,
+        "model.dropout": dropout,
+        "train.warmup": warmup,
+    }
+    for name, d_model, n_heads, d_ff, n_layers, dropout, warmup in (
+        ("nano", 128, 4, 256, 2, 0.1, 600),
+        ("tiny", 128, 4, 256, 4, 0.3, 2000),
+        ("small", 256, 4, 1024, 4, 0.1, 1000),
+        ("base", 512, 8, 2048, 6, 0.1, 4000),
+        ("big", 1024, 16, 4096, 6, 0.3, 4000),
+    )
+}
+
+
+def preset(name: str) -> dict[str, Any]:
+    """The overrides that a preset stands for; an unknown name is a ConfigError."""
+    if name not in PRESETS:
+        raise ConfigError(f"unknown preset {name!r}; there are {', '.join(PRESETS)}{did_you_mean(name, PRESETS)}")
+    return PRESETS[name] | {"train.preset": name}
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file; a file that is absent or no TOML is a ConfigError."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read the configuration {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not TOML: {error}") from error
+
+
+def did_you_mean(word: str, known: typing.Iterable[str]) -> str:
+    """`; did you mean 'x'?` for the nearest known word, or nothing where none is near."""
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _require(holds: bool, name: str, value: Any, expected: str) -> None:
+    if not holds:
+        raise ConfigError(f"{name} = {value} cannot be used; expected {expected}")
+
+
+def _read(value: Any, kind: Any, where: str) -> Any:
+    """`value` as `kind`; strings are parsed, since the command line has nothing else."""
+    if isinstance(kind, types.UnionType):
+        if value is None or value == "none":
+            return None
+        kind = next(arm for arm in typing.get_args(kind) if arm is not types.NoneType)
+    if typing.get_origin(kind) is Literal:
+        choices = typing.get_args(kind)
+        if value in choices:
+            return value
+        raise ConfigError(f"{where} = {value!r} is not one of {', '.join(choices)}{did_you_mean(str(value), choices)}")
+    if typing.get_origin(kind) is tuple:
+        items = value.split(",") if isinstance(value, str) else value
+        if isinstance(items, list | tuple) and all(isinstance(item, str) for item in items):
+            return tuple(items)
+    elif kind is bool:
+        spoken = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False}
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, str) and value.lower() in spoken:
+            return spoken[value.lower()]
+    elif isinstance(value, kind) and not isinstance(value, bool):
+        return value
+    elif kind is float and type(value) is int:
+        return float(value)
+    elif kind in (int, float) and isinstance(value, str):
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if kind is float and math.isfinite(number):
+            return number
+        if kind is int and number.is_integer():  # 1e5 is a fine way to write 100000
+            return int(number)
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+    raise ConfigError(f"{where} = {value!r} is not {words.get(kind, 'a list of texts')}")
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+        return f'"{escaped}"'
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
+    return repr(value)
