@@ -20,9 +20,9 @@ from .errors import ConfigError
 T = TypeVar("T")
 
 
-def setting(default: T, help: str) -> T:  # noqa: A002 - the word that argparse uses
+def setting(default: T, help: str) -> T:
     """A dataclass field with the sentence that `--help` and the documents print for it."""
-    return typing.cast(T, field(default=default, metadata={"help": help}))
+    return field(default=default, metadata={"help": help})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +82,9 @@ class DataConfig:
     """Which files are read, how their text becomes tokens, and how tokens become batches."""
 
     train: tuple[str, ...] = setting((), "the training file, or two line-aligned files")
-    valid: tuple[str, ...] = setting((), "files to choose the best checkpoint on; otherwise a split of the training data")
+    valid: tuple[str, ...] = setting(
+        (), "files to choose the best checkpoint on; otherwise a split of the training data"
+    )
     test: tuple[str, ...] = setting((), "files to score once, after training")
     split: float = setting(0.02, "share of the distinct sources held out where `valid` names no file")
     tokenizer: Literal["bpe", "unigram", "word", "character"] = setting("bpe", "how text is cut into tokens")
@@ -100,10 +102,17 @@ class DataConfig:
         """Refuse what cannot be read."""
         _require(0 <= self.split < 1, "data.split", self.split, "at least 0 and below 1")
         if self.vocab_size is not None:
-            _require(self.vocab_size >= 5, "data.vocab_size", self.vocab_size, "at least 5 (4 special tokens and one more)")
+            _require(
+                self.vocab_size >= 5, "data.vocab_size", self.vocab_size, "at least 5 (4 special tokens and one more)"
+            )
         _require(self.max_len >= 1, "data.max_len", self.max_len, "at least 1")
         longest = self.max_len + 1  # the end-of-sentence token
-        _require(self.batch_tokens >= longest, "data.batch_tokens", self.batch_tokens, f"at least data.max_len + 1 = {longest}")
+        _require(
+            self.batch_tokens >= longest,
+            "data.batch_tokens",
+            self.batch_tokens,
+            f"at least data.max_len + 1 = {longest}",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,12 +123,16 @@ class TrainConfig:
     steps: int | None = setting(None, "updates of the weights")
     seed: int = setting(0, "of the initial weights, the order of the data and dropout")
     optimizer: Literal["adam", "adamw"] = setting("adam", "section 5.3: adam")
-    lr: float | None = setting(None, "peak learning rate; None: (d_model * warmup)^-0.5, the peak of the paper's schedule")
+    lr: float | None = setting(
+        None, "peak learning rate; None: (d_model * warmup)^-0.5, the peak of the paper's schedule"
+    )
     beta1: float = setting(0.9, "Adam's decay of the mean of the gradient")
     beta2: float = setting(0.98, "Adam's decay of its square")
     eps: float = setting(1e-9, "Adam's epsilon")
     weight_decay: float = setting(0.0, "decoupled decay of matrices, with adamw")
-    schedule: Literal["paper", "cosine", "linear", "constant"] = setting("paper", "of the learning rate, after the warm-up")
+    schedule: Literal["paper", "cosine", "linear", "constant"] = setting(
+        "paper", "of the learning rate, after the warm-up"
+    )
     warmup: int | None = setting(None, "steps of linear warm-up; None: by preset")
     label_smoothing: float = setting(0.1, "section 5.4")
     clip: float = setting(1.0, "largest norm of the gradient; 0: none")
@@ -128,7 +141,9 @@ class TrainConfig:
     threads: int | None = setting(None, "processor threads; None: every core this process may use")
     eval_every: int | None = setting(None, "steps between evaluations")
     eval_sentences: int = setting(500, "most validation sentences that an evaluation decodes")
-    best: Literal["bleu", "loss"] = setting("bleu", "what the weights that translate are chosen by, on the validation split")
+    best: Literal["bleu", "loss"] = setting(
+        "bleu", "what the weights that translate are chosen by, on the validation split"
+    )
     save_every: int | None = setting(None, "steps between checkpoints")
     keep: int = setting(2, "newest checkpoints that are kept")
     log_every: int = setting(20, "steps between lines of the metrics")
@@ -184,7 +199,9 @@ class Config:
             if section not in _SECTIONS:
                 raise ConfigError(f"{origin} has an unknown section [{section}]{did_you_mean(section, _SECTIONS)}")
             if not isinstance(settings, Mapping):
-                raise ConfigError(f"{origin}: {section} = {settings!r} is no section; expected [{section}] with settings below it")
+                raise ConfigError(
+                    f"{origin}: {section} = {settings!r} is no section; expected [{section}] with settings below it"
+                )
             flat |= {f"{section}.{name}": value for name, value in settings.items()}
         return cls().override(flat, origin=origin)
 
@@ -225,7 +242,12 @@ class Setting:
     help: str
 
 
-_SECTIONS: dict[str, type[Any]] = {"model": ModelConfig, "data": DataConfig, "train": TrainConfig, "decode": DecodeConfig}
+_SECTIONS: dict[str, type[Any]] = {
+    "model": ModelConfig,
+    "data": DataConfig,
+    "train": TrainConfig,
+    "decode": DecodeConfig,
+}
 
 
 def settings() -> dict[str, Setting]:

@@ -1,0 +1,1 @@
+"""The paper, in its order."""

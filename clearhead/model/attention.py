@@ -1,0 +1,208 @@
+"""Attention (section 3.2): Equation 1 in the open, several heads of it, and the same with fused products.
+
+The seam is `Attend`: everything around it projects, splits and merges heads; it alone decides how queries, keys and
+values become an output. Swap it to try another attention.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .cache import LayerCache
+from .masks import check_mask
+from .positions import Rotation, rotate
+
+
+def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Softmax over the keys that may be attended; a row that may attend nowhere is all zeros.
+
+    (B, H, T, S), any mask that broadcasts to it -> (B, H, T, S)
+    """
+    if mask is None:
+        return scores.softmax(-1)
+    check_mask(mask, scores.shape)
+    barred = ~mask
+    lowest = torch.finfo(scores.dtype).min  # finite, so that an all-masked row has a gradient of 0 and not NaN
+    return scores.masked_fill(barred, lowest).softmax(-1).masked_fill(barred, 0.0)
+
+
+def scaled_dot_product_attention(
+    q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None = None, bias: Tensor | None = None, dropout: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """softmax(Q K^T / sqrt(d_k)) V: Equation 1, in the open. Returns the output, and the weights before dropout.
+
+    (B, H, T, K), (B, H, S, K), (B, H, S, Kv) -> (B, H, T, Kv), (B, H, T, S); mask and bias broadcast to (B, H, T, S)
+    """
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+    if bias is not None:
+        scores = scores + bias
+    weights = masked_softmax(scores, mask)
+    return F.dropout(weights, dropout) @ v, weights
+
+
+def fused_attention(
+    q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None = None, bias: Tensor | None = None, dropout: float = 0.0
+) -> Tensor:
+    """The output of `scaled_dot_product_attention` from one kernel that never holds the (T, S) weights. Same shapes."""
+    shape = (*q.shape[:-1], k.size(-2))
+    added = bias
+    if mask is not None:
+        check_mask(mask, shape)
+        added = mask if bias is None else bias.masked_fill(~mask, torch.finfo(bias.dtype).min)
+    if added is not None:
+        added = added.expand(shape) if added.dtype == torch.bool else added.to(q.dtype).expand(shape)
+    output = F.scaled_dot_product_attention(q, k, v, attn_mask=added, dropout_p=dropout)
+    if mask is None:
+        return output
+    return output.masked_fill(~mask.any(-1, keepdim=True), 0.0)  # a row that may attend nowhere
+
+
+class Attend(nn.Module):
+    """Equation 1 as a part without parameters: (B, H, T, K), (B, G, S, K) twice -> (B, H, T, K).
+
+    G heads of keys and values serve H heads of queries, H / G each. Below `fused_from` keys the open equation is the
+    faster path as well as the readable one; above it the fused kernel takes over.
+    """
+
+    def __init__(self, dropout: float = 0.0, fused_from: int = 256) -> None:
+        super().__init__()
+        self.dropout, self.fused_from = dropout, fused_from
+
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None = None, bias: Tensor | None = None
+    ) -> Tensor:
+        groups = q.size(1) // k.size(1)
+        if groups > 1:
+            k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
+        dropout = self.dropout if self.training else 0.0
+        if k.size(-2) >= self.fused_from:
+            return fused_attention(q, k, v, mask=mask, bias=bias, dropout=dropout)
+        return scaled_dot_product_attention(q, k, v, mask=mask, bias=bias, dropout=dropout)[0]
+
+
+class MultiHeadAttention(nn.Module):
+    """Section 3.2.2, as written: h heads attend in parallel to learned projections, and are joined by another.
+
+    MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W_O  with  head_i = Attention(Q W_Q_i, K W_K_i, V W_V_i)
+    """
+
+    def __init__(self, d_model: int = 512, n_heads: int = 8, dropout: float = 0.1, *, bias: bool = True) -> None:
+        super().__init__()
+        self.n_heads, self.dropout = n_heads, dropout
+        self.w_q, self.w_k, self.w_v, self.w_o = (nn.Linear(d_model, d_model, bias=bias) for _ in range(4))
+        for linear in (self.w_q, self.w_k, self.w_v, self.w_o):
+            xavier_blocks_(linear)
+
+    def forward(
+        self, query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """(B, T, D), (B, S, D), (B, S, D) -> (B, T, D), weights (B, H, T, S)"""
+        q = split_heads(self.w_q(query), self.n_heads)
+        k = split_heads(self.w_k(key), self.n_heads)
+        v = split_heads(self.w_v(value), self.n_heads)
+        dropout = self.dropout if self.training else 0.0
+        heads, weights = scaled_dot_product_attention(q, k, v, mask=mask, dropout=dropout)
+        return self.w_o(merge_heads(heads)), weights
+
+
+class SelfAttention(nn.Module):
+    """MultiHeadAttention(x, x, x) with queries, keys and values from one product; output only."""
+
+    def __init__(
+        self,
+        d_model: int = 512,
+        n_heads: int = 8,
+        dropout: float = 0.1,
+        *,
+        n_kv_heads: int | None = None,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.n_heads, self.n_kv_heads = n_heads, n_kv_heads or n_heads
+        width = d_model // n_heads
+        self.qkv = nn.Linear(d_model, (n_heads + 2 * self.n_kv_heads) * width, bias=bias)
+        self.out = nn.Linear(d_model, d_model, bias=bias)
+        self.attend = Attend(dropout)
+        xavier_blocks_(self.qkv, n_heads * width, self.n_kv_heads * width, self.n_kv_heads * width)
+        xavier_blocks_(self.out)
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        mask: Tensor | None = None,
+        bias: Tensor | None = None,
+        rotation: Rotation | None = None,
+        cache: LayerCache | None = None,
+    ) -> Tensor:
+        """(B, T, D) -> (B, T, D); with a cache, the keys are those of every token so far."""
+        heads = split_heads(self.qkv(x), self.n_heads + 2 * self.n_kv_heads)
+        q, k, v = heads.split([self.n_heads, self.n_kv_heads, self.n_kv_heads], dim=1)
+        if rotation is not None:
+            q, k = rotate(q, rotation), rotate(k, rotation)
+        if cache is not None:
+            k, v = cache.append(k, v)
+        return self.out(merge_heads(self.attend(q, k, v, mask=mask, bias=bias)))
+
+
+class CrossAttention(nn.Module):
+    """MultiHeadAttention(x, memory, memory) with keys and values from one product; output only."""
+
+    def __init__(
+        self,
+        d_model: int = 512,
+        n_heads: int = 8,
+        dropout: float = 0.1,
+        *,
+        n_kv_heads: int | None = None,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.n_heads, self.n_kv_heads = n_heads, n_kv_heads or n_heads
+        width = d_model // n_heads
+        self.q = nn.Linear(d_model, d_model, bias=bias)
+        self.kv = nn.Linear(d_model, 2 * self.n_kv_heads * width, bias=bias)
+        self.out = nn.Linear(d_model, d_model, bias=bias)
+        self.attend = Attend(dropout)
+        xavier_blocks_(self.q)
+        xavier_blocks_(self.kv, self.n_kv_heads * width, self.n_kv_heads * width)
+        xavier_blocks_(self.out)
+
+    def project(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values of the memory, made once a source. (B, S, D) -> (B, G, S, K) twice"""
+        keys, values = split_heads(self.kv(memory), 2 * self.n_kv_heads).chunk(2, dim=1)
+        return keys, values
+
+    def forward(self, x: Tensor, memory: tuple[Tensor, Tensor], *, mask: Tensor | None = None) -> Tensor:
+        """(R, T, D), the memory as projected -> (R, T, D)
+
+        R may be a multiple of the memory's B rows: the hypotheses of one source stand together, and are queries of the
+        same memory, which is therefore never copied.
+        """
+        keys, values = memory
+        rows, length, width = x.shape
+        q = split_heads(self.q(x).view(keys.size(0), -1, width), self.n_heads)
+        return self.out(merge_heads(self.attend(q, keys, values, mask=mask)).view(rows, length, width))
+
+
+def split_heads(x: Tensor, n_heads: int) -> Tensor:
+    """(B, T, H*K) -> (B, H, T, K)"""
+    return x.unflatten(-1, (n_heads, -1)).transpose(1, 2)
+
+
+def merge_heads(x: Tensor) -> Tensor:
+    """(B, H, T, K) -> (B, T, H*K)"""
+    return x.transpose(1, 2).flatten(2)
+
+
+def xavier_blocks_(linear: nn.Linear, *sizes: int) -> None:
+    """Xavier-uniform weights and zero biases; fused outputs are initialised as the separate matrices that they are.
+
+    Xavier's bound depends on the number of outputs, so the bound of the whole stack would be too small for its blocks.
+    """
+    for block in linear.weight.split(list(sizes) or linear.out_features):
+        nn.init.xavier_uniform_(block)
+    if linear.bias is not None:
+        nn.init.zeros_(linear.bias)

@@ -1,0 +1,61 @@
+"""The two blocks of Figure 1. They are given their parts, and only join them."""
+
+from torch import Tensor, nn
+
+from .attention import CrossAttention, SelfAttention
+from .cache import LayerCache
+from .positions import Rotation
+from .residual import AddNorm
+
+
+class EncoderBlock(nn.Module):
+    """Figure 1, left: self-attention, then feed-forward."""
+
+    def __init__(self, attention: SelfAttention, feed_forward: nn.Module, add_norms: list[AddNorm]) -> None:
+        super().__init__()
+        self.attention, self.feed_forward = attention, feed_forward
+        self.add_norm_1, self.add_norm_2 = add_norms
+
+    def forward(
+        self, x: Tensor, *, mask: Tensor | None = None, bias: Tensor | None = None, rotation: Rotation | None = None
+    ) -> Tensor:
+        """(B, S, D), (B, 1, 1, S) -> (B, S, D)"""
+        x = self.add_norm_1(x, lambda x: self.attention(x, mask=mask, bias=bias, rotation=rotation))
+        return self.add_norm_2(x, self.feed_forward)
+
+
+class DecoderBlock(nn.Module):
+    """Figure 1, right: causal self-attention, attention to the encoder's memory, feed-forward.
+
+    Without a cross-attention it is the block of a decoder-only model.
+    """
+
+    def __init__(
+        self,
+        attention: SelfAttention,
+        cross_attention: CrossAttention | None,
+        feed_forward: nn.Module,
+        add_norms: list[AddNorm],
+    ) -> None:
+        super().__init__()
+        self.attention, self.cross_attention, self.feed_forward = attention, cross_attention, feed_forward
+        self.add_norm_1, *between, self.add_norm_3 = add_norms
+        self.add_norm_2 = between[0] if between else None
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: tuple[Tensor, Tensor] | None = None,
+        *,
+        mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        bias: Tensor | None = None,
+        rotation: Rotation | None = None,
+        cache: LayerCache | None = None,
+    ) -> Tensor:
+        """(B, T, D), the memory as its keys and values (B, H, S, K), (1, 1, T, T), (B, 1, 1, S) -> (B, T, D)"""
+        x = self.add_norm_1(x, lambda x: self.attention(x, mask=mask, bias=bias, rotation=rotation, cache=cache))
+        if self.cross_attention is not None and self.add_norm_2 is not None and memory is not None:
+            attend = self.cross_attention
+            x = self.add_norm_2(x, lambda x: attend(x, memory, mask=memory_mask))
+        return self.add_norm_3(x, self.feed_forward)

@@ -1,0 +1,33 @@
+"""Tokens to vectors and back (section 3.4)."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from .attention import xavier_blocks_
+
+
+class Embedding(nn.Module):
+    """A learned vector a token, times sqrt(d_model). (B, T) -> (B, T, D)
+
+    The vectors start at N(0, 1/sqrt(d_model)), so that what enters the first block has a variance of 1.
+    """
+
+    def __init__(self, vocab_size: int, d_model: int = 512) -> None:
+        super().__init__()
+        self.scale = math.sqrt(d_model)
+        self.weight = nn.Parameter(torch.randn(vocab_size, d_model) * d_model**-0.5)
+
+    def forward(self, tokens: Tensor) -> Tensor:  # (B, T) -> (B, T, D)
+        return nn.functional.embedding(tokens, self.weight) * self.scale
+
+
+def projection(d_model: int, vocab_size: int, *, tied: Embedding | None = None) -> nn.Linear:
+    """The last linear layer, (B, T, D) -> logits (B, T, V): an embedding's own matrix without a bias, or one with."""
+    linear = nn.Linear(d_model, vocab_size, bias=tied is None)
+    if tied is None:
+        xavier_blocks_(linear)
+    else:
+        linear.weight = tied.weight
+    return linear

@@ -1,0 +1,41 @@
+"""Normalisation over the last dimensions: LayerNorm (the paper's) and RMSNorm. The equations stand in the functions."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+def layer_norm(x: Tensor, n_dims: int = 1, eps: float = 1e-5) -> Tensor:
+    """(x - mean) / sqrt(variance + eps) over the last `n_dims` dimensions; the variance is the biased one."""
+    dims = tuple(range(-n_dims, 0))
+    centred = x - x.mean(dims, keepdim=True)
+    return centred / (centred.square().mean(dims, keepdim=True) + eps).sqrt()
+
+
+def rms_norm(x: Tensor, eps: float = 1e-5) -> Tensor:
+    """x / sqrt(mean(x^2) + eps) over the last dimension (Zhang and Sennrich 2019). Keeps the shape."""
+    return x * (x.square().mean(-1, keepdim=True) + eps).rsqrt()
+
+
+class LayerNorm(nn.Module):
+    """`layer_norm` times a learned gain plus a learned bias (Ba et al. 2016), by its fused twin in PyTorch."""
+
+    def __init__(self, shape: int | tuple[int, ...], eps: float = 1e-5, elementwise_affine: bool = True) -> None:
+        super().__init__()
+        self.shape, self.eps = (shape,) if isinstance(shape, int) else tuple(shape), eps
+        self.weight = nn.Parameter(torch.ones(self.shape)) if elementwise_affine else None
+        self.bias = nn.Parameter(torch.zeros(self.shape)) if elementwise_affine else None
+
+    def forward(self, x: Tensor) -> Tensor:  # (..., *shape) -> (..., *shape)
+        return F.layer_norm(x, self.shape, self.weight, self.bias, self.eps)
+
+
+class RMSNorm(nn.Module):
+    """`rms_norm` times a learned gain: no mean, no bias."""
+
+    def __init__(self, d_model: int, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.eps, self.weight = eps, nn.Parameter(torch.ones(d_model))
+
+    def forward(self, x: Tensor) -> Tensor:  # (..., D) -> (..., D)
+        return rms_norm(x, self.eps) * self.weight
