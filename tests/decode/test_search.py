@@ -1,0 +1,257 @@
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clearhead.decode.search import Hypothesis, Rules, Step, beam_search
+from clearhead.errors import ModelError
+
+END = 2
+seeds = st.integers(0, 10**6)
+
+
+def distribution(seed: int, prefix: Sequence[int], vocab: int) -> np.ndarray:
+    """Log-probabilities (V,): a function of the sentence's seed and what it has generated, and of nothing else."""
+    scores = np.random.default_rng([seed, len(prefix), *prefix]).normal(size=vocab) * 1.5
+    return scores - np.log(np.exp(scores).sum())
+
+
+class Toy:
+    """An engine whose model is a function `(seed, prefix, vocab) -> (V,)`; a source is a seed. It checks its caller."""
+
+    def __init__(self, vocab: int = 7, model: Any = distribution) -> None:
+        self.vocab, self.model = vocab, model
+        self.selects: list[bool] = []  # whether sources were dropped
+        self.rows_stepped: list[int] = []
+
+    @contextmanager
+    def prefill(self, sources: Sequence[Sequence[int]], steps: int) -> Iterator["Toy"]:
+        self.seeds, self.prefixes, self.steps_left = [source[0] for source in sources], [[[]] for _ in sources], steps
+        yield self
+
+    def step(self, tokens: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        assert self.steps_left > 0 and tokens.shape == (len(self.seeds), len(self.prefixes[0]))
+        self.steps_left -= 1
+        self.rows_stepped.append(tokens.size)
+        for beams, row in zip(self.prefixes, tokens.tolist()):
+            for prefix, token in zip(beams, row):
+                prefix.append(token)
+        all_ = [[self.model(s, p[1:], self.vocab) for p in beams] for s, beams in zip(self.seeds, self.prefixes)]
+        log_probabilities = np.array(all_)
+        ids = np.argsort(-log_probabilities, axis=2, kind="stable")[:, :, :k]
+        ids = np.random.default_rng(k).permuted(ids, axis=2)  # the order of candidates is nobody's business
+        return np.take_along_axis(log_probabilities, ids, 2), ids
+
+    def select(self, sources: np.ndarray, beams: np.ndarray) -> None:
+        width = len(self.prefixes[0])
+        assert (np.diff(sources) > 0).all() and beams.shape[0] == len(sources)
+        changed = len(sources) < len(self.seeds) or beams.tolist() != [list(range(width))] * len(sources)
+        assert changed, "select was called although no row changes"
+        self.selects.append(len(sources) < len(self.seeds))
+        self.prefixes = [[list(self.prefixes[s][b]) for b in row] for s, row in zip(sources, beams)]
+        self.seeds = [self.seeds[s] for s in sources]
+
+
+def search(
+    toy: Toy, seeds: Sequence[int], limits: Sequence[int], rules: Rules, observe: Any = None
+) -> list[list[Hypothesis]]:
+    with toy.prefill([[seed] for seed in seeds], max(limits)) as decoding:
+        return beam_search(decoding, np.ones(len(seeds), np.int64), np.array(limits), rules, observe)
+
+
+def score(seed: int, ids: Sequence[int], vocab: int, alpha: float) -> float:
+    """log P(Y) / ((5 + |Y|) / 6)^alpha of a finished hypothesis, Y with the end token, term by term."""
+    ended = [*ids, END]
+    total = sum(float(distribution(seed, ended[:t], vocab)[token]) for t, token in enumerate(ended))
+    return total / ((5 + len(ended)) / 6) ** alpha
+
+
+def plain_beam_search(seed: int, limit: int, vocab: int, rules: Rules) -> list[tuple[float, tuple[int, ...]]]:
+    """The same search for one sentence, in loops over lists and without the optimistic bound."""
+    live: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
+    ended: list[tuple[float, tuple[int, ...]]] = []
+    for length in range(1, limit + 1):
+        candidates = [
+            (total + float(log_probability), (*ids, token))
+            for total, ids in live
+            for token, log_probability in enumerate(distribution(seed, ids, vocab))
+            if token not in rules.never
+        ]
+        candidates.sort(key=lambda candidate: -candidate[0])
+        penalty = ((5 + length) / 6) ** rules.alpha
+        ended += [(total / penalty, ids[:-1]) for total, ids in candidates[: rules.beam] if ids[-1] == END]
+        live = [candidate for candidate in candidates if candidate[1][-1] != END][: rules.beam]
+        if len(ended) >= rules.beam:
+            break
+    return sorted(ended, key=lambda answer: -answer[0]) or [(t / penalty, ids) for t, ids in live]
+
+
+@given(seeds, st.integers(3, 5), st.integers(1, 4), st.sampled_from([0.0, 0.6, 2.0]))
+@settings(max_examples=40, deadline=None)
+def test_a_beam_as_wide_as_all_sequences_finds_what_exhaustive_search_finds(seed, vocab, limit, alpha) -> None:
+    words = [token for token in range(vocab) if token != END]
+    everything = [ids for length in range(limit) for ids in itertools.product(words, repeat=length)]
+    best = max(everything, key=lambda ids: score(seed, ids, vocab, alpha))
+    answer = search(Toy(vocab), [seed], [limit], Rules(end=END, beam=vocab**limit, alpha=alpha))[0][0]
+    assert answer.ids == best and answer.finished
+    assert math.isclose(answer.score, score(seed, best, vocab, alpha), rel_tol=1e-12)
+
+
+@given(seeds, st.integers(1, 6), st.integers(1, 12), st.sampled_from([0.0, 0.6, 1.0]))
+@settings(max_examples=60, deadline=None)
+def test_the_best_answer_is_that_of_a_search_in_plain_loops(seed, beam, limit, alpha) -> None:
+    rules = Rules(end=END, never=(0, 3), beam=beam, alpha=alpha)
+    expected = plain_beam_search(seed, limit, 7, rules)
+    answers = search(Toy(7), [seed], [limit], rules)[0]
+    assert answers[0].ids == expected[0][1]
+    assert {answer.ids for answer in answers} <= {ids for _, ids in expected}
+    assert math.isclose(answers[0].score, expected[0][0], rel_tol=1e-12)
+
+
+@given(seeds, st.integers(1, 12))
+def test_beam_1_takes_the_likeliest_allowed_token_at_every_step(seed, limit) -> None:
+    ids: list[int] = []
+    while len(ids) < limit:
+        log_probabilities = distribution(seed, ids, 7)
+        log_probabilities[[0, 1]] = -np.inf
+        if (token := int(log_probabilities.argmax())) == END:
+            break
+        ids.append(token)
+    toy = Toy(7)
+    (answer,) = search(toy, [seed], [limit], Rules(end=END, never=(0, 1), beam=1))[0]
+    assert answer.ids == tuple(ids) and answer.finished == (len(ids) < limit)
+    assert not toy.selects, "one beam of one sentence never moves"
+
+
+@given(st.lists(st.tuples(seeds, st.integers(1, 10)), min_size=1, max_size=6), st.integers(1, 5), st.randoms())
+@settings(max_examples=40, deadline=None)
+def test_batch_mates_and_their_order_change_no_answer(sentences, beam, random) -> None:
+    rules = Rules(end=END, never=(0, 1), beam=beam)
+    alone = {(seed, limit): search(Toy(), [seed], [limit], rules)[0] for seed, limit in sentences}
+    random.shuffle(sentences)
+    together = search(Toy(), [seed for seed, _ in sentences], [limit for _, limit in sentences], rules)
+    assert together == [alone[sentence] for sentence in sentences]
+
+
+@given(seeds, st.integers(1, 5))
+def test_a_score_is_the_sum_of_its_tokens_over_the_penalty_of_its_length_with_the_end_token(seed, beam) -> None:
+    for answer in search(Toy(), [seed], [9], Rules(end=END, never=(0, 1), beam=beam, alpha=0.6))[0]:
+        tokens = [*answer.ids, END] if answer.finished else list(answer.ids)
+        expected = [distribution(seed, tokens[:t], 7)[token] for t, token in enumerate(tokens)]
+        np.testing.assert_allclose(answer.token_log_probabilities, expected, rtol=1e-12)
+        assert math.isclose(answer.log_probability, sum(expected), rel_tol=1e-12)
+        assert math.isclose(answer.score, sum(expected) / ((5 + len(tokens)) / 6) ** 0.6, rel_tol=1e-12)
+
+
+@given(seeds, st.integers(2, 6))
+def test_answers_come_best_first_and_differ(seed, beam) -> None:
+    answers = search(Toy(), [seed], [8], Rules(end=END, beam=beam))[0]
+    assert 1 <= len(answers) <= beam
+    assert [a.score for a in answers] == sorted((a.score for a in answers), reverse=True)
+    assert len({a.ids for a in answers}) == len(answers)
+
+
+def endless(seed: int, prefix: Sequence[int], vocab: int) -> np.ndarray:
+    log_probabilities = distribution(seed, prefix, vocab)
+    log_probabilities[END] = -np.inf
+    return log_probabilities
+
+
+def test_each_sentence_stops_at_its_own_limit_and_is_then_unfinished() -> None:
+    for answers, limit in zip(search(Toy(7, endless), [1, 2, 3], [4, 9, 1], Rules(end=END, beam=3)), [4, 9, 1]):
+        assert all(len(answer.ids) == limit and not answer.finished for answer in answers)
+        assert len(answers) == 3
+
+
+@given(seeds, st.integers(1, 4))
+def test_what_has_not_ended_counts_only_where_nothing_has(seed, limit) -> None:
+    answers = search(Toy(), [seed], [limit], Rules(end=END, beam=4))[0]
+    assert len({answer.finished for answer in answers}) == 1
+    assert all(len(answer.token_log_probabilities) <= limit for answer in answers)
+
+
+def test_a_token_that_is_never_to_be_generated_is_not_even_where_it_is_the_likeliest() -> None:
+    def favourite(seed: int, prefix: Sequence[int], vocab: int) -> np.ndarray:
+        return np.log(np.array([0.4, 0.3, 0.01, 0.2, 0.05, 0.04]))
+
+    for beam in (1, 2, 5):
+        for answer in search(Toy(6, favourite), [0], [5], Rules(end=END, never=(0, 1, 3), beam=beam))[0]:
+            assert set(answer.ids) <= {4, 5}
+    (greedy,) = search(Toy(6, favourite), [0], [1], Rules(end=END, never=(0, 1, 3), beam=1))[0]
+    assert greedy.ids == (4,) and math.isclose(greedy.log_probability, math.log(0.05)), "probabilities stay the model's"
+
+
+def test_equal_scores_go_to_the_earlier_beam_and_then_to_the_lower_id() -> None:
+    def uniform(seed: int, prefix: Sequence[int], vocab: int) -> np.ndarray:
+        return np.full(vocab, -math.log(vocab))
+
+    steps: list[Step] = []
+    search(Toy(5, uniform), [0], [2], Rules(end=END, beam=2), steps.append)
+    assert steps[0].tokens[0, steps[0].kept[0]].tolist() == [0, 1]
+    assert list(zip(steps[1].parents[0], steps[1].tokens[0])) == [(0, 0), (0, 1), (0, 2), (1, 0)]
+
+
+def test_a_finished_sentence_is_stepped_no_more() -> None:
+    def ends_at(seed: int, prefix: Sequence[int], vocab: int) -> np.ndarray:
+        log_probabilities = np.full(vocab, -50.0)
+        log_probabilities[END if len(prefix) + 1 >= seed else 4] = 0.0
+        return log_probabilities
+
+    toy = Toy(7, ends_at)
+    answers = search(toy, [1, 3, 5], [9, 9, 9], Rules(end=END, beam=1))
+    assert [len(found[0].ids) for found in answers] == [0, 2, 4]
+    assert toy.rows_stepped == [3, 2, 2, 1, 1] and toy.selects == [True, True]
+
+
+def test_a_search_stops_when_nothing_alive_can_still_win() -> None:
+    def certain(seed: int, prefix: Sequence[int], vocab: int) -> np.ndarray:
+        log_probabilities = np.full(vocab, -50.0)
+        log_probabilities[END] = -1e-9
+        return log_probabilities
+
+    toy = Toy(7, certain)
+    (answer,) = search(toy, [0], [100], Rules(end=END, beam=4))[0]
+    assert answer.ids == () and len(toy.rows_stepped) == 1
+
+
+def test_where_every_token_is_impossible_the_answer_is_empty() -> None:
+    answers = search(Toy(3), [0, 1], [4, 4], Rules(end=END, never=(0, 1, 2), beam=2))
+    assert answers == [[Hypothesis((), -math.inf, -math.inf, (), finished=False)]] * 2
+
+
+def test_no_sentences_have_no_answers() -> None:
+    none = np.zeros(0, np.int64)
+    assert beam_search(Toy(), none, none, Rules(end=END)) == []
+
+
+@given(seeds, st.integers(1, 4))
+@settings(deadline=None)
+def test_observing_shows_every_candidate_once_and_changes_nothing(seed, beam) -> None:
+    rules, steps = Rules(end=END, never=(0, 1), beam=beam), list[Step]()
+    unseen = search(Toy(), [seed, seed + 1], [6, 3], rules)
+    assert search(Toy(), [seed, seed + 1], [6, 3], rules, steps.append) == unseen
+    assert [step.number for step in steps] == list(range(1, len(steps) + 1))
+    for step in steps:
+        assert (step.totals[:, :-1] >= step.totals[:, 1:]).all(), "best first"
+        for row in range(len(step.sentences)):
+            candidates = list(zip(step.parents[row], step.tokens[row]))
+            assert len(set(candidates)) == len(candidates)
+            assert not set(np.flatnonzero(step.ended[row])) & set(step.kept[row])
+    ended = sum(int(step.ended[row].sum()) for step in steps for row in np.flatnonzero(step.sentences == 0))
+    assert ended >= sum(answer.finished for answer in unseen[0])
+
+
+def test_probabilities_that_are_not_numbers_are_said_with_their_place() -> None:
+    def broken(seed: int, prefix: Sequence[int], vocab: int) -> np.ndarray:
+        return np.full(vocab, np.nan) if seed == 8 and len(prefix) == 1 else endless(seed, prefix, vocab)
+
+    with pytest.raises(
+        ModelError, match=r"token 2 of sentence 1 of the batch are not numbers \(NaN\); expected a model of finite"
+    ):
+        search(Toy(7, broken), [7, 8], [4, 4], Rules(end=END, beam=2))
