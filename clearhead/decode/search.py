@@ -89,9 +89,10 @@ def beam_search(
 
     `start` holds the token that each sentence's output follows, `limits` the most tokens of it, the end token included.
     A hypothesis ends when its end token is among the `beam` best candidates of its sentence, so that beam 1 is greedy.
-    A sentence is done when it has `beam` answers, when nothing alive can still beat its best one, or at its limit;
-    what is alive then counts, unfinished, only where nothing has ended. Ties go to the earlier beam, then to the lower
-    id. NaN from the engine is a ModelError.
+    A sentence is done when nothing alive can still beat its best answer, when it has `beam` answers and nothing alive
+    leads them (four unlikely ends must not cut off a likely sentence), or at its limit; what is alive then counts,
+    unfinished, only where nothing has ended. Ties go to the earlier beam, then to the lower id. NaN from the engine is
+    a ModelError.
     """
     beams, answers = _Beams.of(len(start)), _Answers(len(start), rules)
     tokens, k = start[:, None], rules.beam + 1 + len(rules.never)  # so many leave `beam` that are allowed and go on
@@ -191,11 +192,13 @@ class _Answers:
 
     def close(self, beams: _Beams, limits: IntArray) -> BoolArray:
         """Which sentences are done; those of them without an answer take what is alive. (B,) -> (B,)"""
-        # A log-probability only falls and the penalty only grows: nothing alive can ever score above this.
-        bound = beams.totals.max(1) / self.rules.penalty(limits)
-        full = self.count[beams.sentences] >= self.rules.beam
-        done = full | (bound <= self.best[beams.sentences]) | (beams.tokens.shape[2] >= limits)
-        alive = (beams.totals > -np.inf) & (done & (self.count[beams.sentences] == 0))[:, None]
+        count, best, length = self.count[beams.sentences], self.best[beams.sentences], beams.tokens.shape[2]
+        leader = beams.totals.max(1)
+        full = (count >= self.rules.beam) & (leader / self.rules.penalty(length) <= best)
+        # A log-probability only falls and the penalty only grows: nothing alive can ever score above the bound.
+        bound = leader / self.rules.penalty(limits)
+        done = full | (bound <= best) | (length >= limits)
+        alive = (beams.totals > -np.inf) & (done & (count == 0))[:, None]
         for row, beam in np.argwhere(alive):
             parts = beams.log_probabilities[row, beam].tolist()
             self._add(beams.sentences[row], beams.tokens[row, beam], parts, beams.totals[row, beam], finished=False)

@@ -87,7 +87,7 @@ def plain_beam_search(seed: int, limit: int, vocab: int, rules: Rules) -> list[t
         penalty = ((5 + length) / 6) ** rules.alpha
         ended += [(total / penalty, ids[:-1]) for total, ids in candidates[: rules.beam] if ids[-1] == END]
         live = [candidate for candidate in candidates if candidate[1][-1] != END][: rules.beam]
-        if len(ended) >= rules.beam:
+        if len(ended) >= rules.beam and live[0][0] / penalty <= max(ended)[0]:
             break
     return sorted(ended, key=lambda answer: -answer[0]) or [(t / penalty, ids) for t, ids in live]
 
@@ -218,6 +218,17 @@ def test_a_search_stops_when_nothing_alive_can_still_win() -> None:
     toy = Toy(7, certain)
     (answer,) = search(toy, [0], [100], Rules(end=END, beam=4))[0]
     assert answer.ids == () and len(toy.rows_stepped) == 1
+
+
+def test_as_many_unlikely_ends_as_beams_do_not_cut_off_a_likely_sentence() -> None:
+    def long_sentence(seed: int, prefix: Sequence[int], vocab: int) -> np.ndarray:
+        log_probabilities = np.full(vocab, -40.0)
+        log_probabilities[END] = -20.0  # at every step among the best two, and most unlikely
+        log_probabilities[END if len(prefix) == 6 else 4] = -0.01
+        return log_probabilities
+
+    answers = search(Toy(7, long_sentence), [0], [20], Rules(end=END, beam=2))[0]
+    assert answers[0].ids == (4,) * 6
 
 
 def test_where_every_token_is_impossible_the_answer_is_empty() -> None:

@@ -1,0 +1,84 @@
+"""The modules of `clearhead.model` behind `prefill`, `step` and `select`, on any device and in any precision."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ...model.cache import Cache
+from ...model.masks import padding_mask
+from ...model.transformer import Decoder, EncoderDecoder
+from ..search import FloatArray, IntArray
+
+
+class TorchEngine:
+    """An encoder-decoder as search sees it. `pad` fills short sources and is attended by nobody."""
+
+    def __init__(self, model: EncoderDecoder, *, pad: int) -> None:
+        self.model, self.pad = model, pad
+
+    @contextmanager
+    def prefill(self, sources: Sequence[Sequence[int]], steps: int) -> Iterator["TorchDecoding"]:
+        """Encode B sources; the model is in evaluation mode inside the `with` block, and afterwards as it was."""
+        with _evaluation(self.model):
+            yield self._encode(_padded(sources, self.pad), steps)
+
+    @torch.inference_mode()
+    def _encode(self, sources: Tensor, steps: int) -> "TorchDecoding":  # (B, S)
+        tokens = sources.to(next(self.model.parameters()).device)
+        mask = padding_mask(tokens, self.pad)
+        memory = self.model.encode(tokens, mask=mask)
+        cache = self.model.decoder.new_cache(len(tokens), steps, memory)
+        return TorchDecoding(self.model.decoder, mask, cache)
+
+
+class TorchDecoding:
+    """A batch under way: rows b * W to b * W + W - 1 of the cache are the beams of source b."""
+
+    def __init__(self, decoder: Decoder, memory_mask: Tensor, cache: Cache) -> None:
+        self.decoder, self.memory_mask, self.cache, self.width = decoder, memory_mask, cache, 1
+
+    @torch.inference_mode()
+    def step(self, tokens: IntArray, k: int) -> tuple[FloatArray, IntArray]:
+        """(B, W) -> log-probabilities (B, W, k) and ids (B, W, k), best first, in one hand-over to the host."""
+        rows = torch.from_numpy(tokens.reshape(-1, 1)).to(self.memory_mask.device)
+        logits = self.decoder(rows, memory_mask=self.memory_mask, cache=self.cache)[:, -1]
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        best, ids = logits.topk(min(k, logits.size(1)))
+        log_probabilities = best - logits.logsumexp(1, keepdim=True)
+        both = torch.stack((log_probabilities, ids.to(best.dtype)))  # exact: an id is far below 2^24
+        log_probabilities, ids = both.view(2, *tokens.shape, -1).numpy(force=True)
+        return log_probabilities, ids.astype(np.int64)
+
+    @torch.inference_mode()
+    def select(self, sources: IntArray, beams: IntArray) -> None:
+        """Keep these sources, and of each of them these beams, which may repeat. (B',), (B', W')"""
+        device = self.memory_mask.device
+        self.cache.select(torch.from_numpy((sources[:, None] * self.width + beams).reshape(-1)).to(device))
+        if len(sources) < len(self.memory_mask):
+            kept = torch.from_numpy(sources).to(device)
+            self.cache.select_memory(kept)
+            self.memory_mask = self.memory_mask[kept]
+        self.width = beams.shape[1]
+
+
+def _padded(sources: Sequence[Sequence[int]], pad: int) -> Tensor:
+    """-> (B, S), int64"""
+    tokens = np.full((len(sources), max(map(len, sources))), pad, np.int64)
+    for row, source in zip(tokens, sources):
+        row[: len(source)] = source
+    return torch.from_numpy(tokens)
+
+
+@contextmanager
+def _evaluation(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode inside; afterwards, whatever happens, every module is in the mode that it was in."""
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes.items():
+            module.training = mode

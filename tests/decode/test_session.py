@@ -1,0 +1,140 @@
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clearhead.config import DecodeConfig
+from clearhead.decode.search import Engine
+from clearhead.decode.session import Session
+from clearhead.errors import DataError
+from clearhead.text.tokenizer import BOS, EOS, PAD, UNK
+
+WORDS = st.integers(4, 20)
+SOURCES = st.lists(st.lists(WORDS, max_size=9), max_size=12)
+
+
+class Echo:
+    """An engine whose only answer is its source, token by token; it never ends where `endless`, and records its use."""
+
+    def __init__(self, *, endless: bool = False) -> None:
+        self.endless = endless
+        self.batches: list[list[list[int]]] = []
+        self.first_tokens: set[int] = set()
+        self.open = False
+
+    @contextmanager
+    def prefill(self, sources: Sequence[Sequence[int]], steps: int) -> Iterator["Echo"]:
+        self.batches.append([list(source) for source in sources])
+        self.live, self.length, self.steps, self.open = [list(source) for source in sources], 0, steps, True
+        try:
+            yield self
+        finally:
+            self.open = False
+
+    def step(self, tokens: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        assert self.length < self.steps
+        if self.length == 0:
+            self.first_tokens |= set(tokens.ravel().tolist())
+        ids = np.broadcast_to(np.arange(21), (*tokens.shape, 21))
+        log_probabilities = np.full(ids.shape, -30.0)
+        for b, source in enumerate(self.live):
+            log_probabilities[b, :, source[self.length % len(source)]] = -1e-6
+        if self.endless:
+            log_probabilities[:, :, EOS] = -np.inf
+        self.length += 1
+        return log_probabilities, ids
+
+    def select(self, sources: np.ndarray, beams: np.ndarray) -> None:
+        self.live = [self.live[source] for source in sources]
+
+
+def config(beam: int = 2, batch_tokens: int = 40, max_extra: int = 5) -> DecodeConfig:
+    return DecodeConfig(beam=beam, batch_tokens=batch_tokens, max_extra=max_extra)
+
+
+def best(session: Session, sources: Sequence[Sequence[int]]) -> list[list[int]]:
+    return [list(answers[0].ids) for answers in session.answers(sources)]
+
+
+@given(SOURCES, st.integers(1, 4), st.integers(1, 100))
+@settings(deadline=None)
+def test_answers_come_in_the_order_of_the_sources_whatever_the_batches(sources, beam, batch_tokens) -> None:
+    assert best(Session(Echo(), config(beam, batch_tokens)), sources) == sources
+
+
+@given(SOURCES, st.integers(1, 4), st.integers(1, 100))
+@settings(deadline=None)
+def test_a_batch_holds_one_source_or_at_most_batch_tokens_and_no_two_could_be_joined(
+    sources, beam, batch_tokens
+) -> None:
+    engine = Echo()
+    Session(engine, config(beam, batch_tokens)).answers(sources)
+    tokens = [len(batch) * beam * max(map(len, batch)) for batch in engine.batches]
+    assert all(len(batch) == 1 or count <= batch_tokens for batch, count in zip(engine.batches, tokens))
+    for batch, after in itertools.pairwise(engine.batches):
+        assert len(batch[-1]) >= len(after[0]), "longest first"
+        assert (len(batch) + 1) * beam * len(batch[0]) > batch_tokens
+
+
+@given(SOURCES)
+@settings(deadline=None)
+def test_stream_gives_every_place_once_and_holds_no_engine_open_while_it_waits(sources) -> None:
+    engine, places = Echo(), []
+    for place, answers in Session(engine, config()).stream(sources):
+        assert not engine.open and list(answers[0].ids) == sources[place]
+        places.append(place)
+    assert sorted(places) == list(range(len(sources)))
+
+
+def test_the_first_answers_are_there_before_the_last_batch_is_decoded() -> None:
+    engine = Echo()
+    stream = Session(engine, config(batch_tokens=1)).stream([[4], [5, 6], [7, 8, 9]])
+    assert next(stream)[0] == 2 and len(engine.batches) == 1
+
+
+def test_a_source_ends_with_the_end_token_and_a_target_begins_with_the_begin_token() -> None:
+    engine = Echo()
+    Session(engine, config()).answers([[7, 8], []])
+    assert sorted(itertools.chain(*engine.batches)) == [[EOS], [7, 8, EOS]]
+    assert engine.first_tokens == {BOS}
+
+
+def test_an_empty_source_has_an_answer_and_no_source_has_none() -> None:
+    assert best(Session(Echo(), config()), [[]]) == [[]]
+    assert Session(Echo(), config()).answers([]) == []
+
+
+@given(SOURCES)
+@settings(deadline=None)
+def test_an_answer_is_at_most_max_extra_tokens_longer_than_its_own_source(sources) -> None:
+    for source, answers in zip(sources, Session(Echo(endless=True), config(max_extra=3)).answers(sources)):
+        assert len(answers[0].ids) == len(source) + 3 and not answers[0].finished
+        assert not {PAD, BOS, EOS, UNK} & {token for answer in answers for token in answer.ids}
+
+
+def test_no_answer_outgrows_the_positions_of_the_model() -> None:
+    session = Session(Echo(endless=True), config(max_extra=50), max_len=8)
+    assert [len(answers[0].ids) for answers in session.answers([[4] * 7, [5]])] == [8, 8]
+
+
+def test_a_source_beyond_the_positions_of_the_model_is_said_before_anything_is_decoded() -> None:
+    engine = Echo()
+    expected = r"sequence 2 has 8 tokens; expected at most 7, since the model has no positions beyond: split it"
+    with pytest.raises(DataError, match=expected):
+        Session(engine, config(), max_len=8).answers([[4], [5] * 8])
+    assert not engine.batches
+
+
+def test_the_engine_is_released_after_an_error() -> None:
+    class Broken(Echo):
+        def step(self, tokens: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+            raise MemoryError
+
+    engine: Engine = Broken()
+    with pytest.raises(MemoryError):
+        Session(engine, config()).answers([[4]])
+    assert isinstance(engine, Broken) and not engine.open
