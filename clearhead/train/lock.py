@@ -1,0 +1,76 @@
+"""One writer a folder: a lock that the operating system lets go of when the process ends, however it ends."""
+
+import errno
+import os
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from io import FileIO
+from pathlib import Path
+
+from ..errors import TrainingError
+
+_NAME = ".lock"
+_BUSY = (errno.EAGAIN, errno.EACCES, errno.EDEADLK)  # what flock, and msvcrt on Windows, answer when another holds it
+
+
+class FolderLock:
+    """Held from the making of the object to `release`, or the end of the process."""
+
+    def __init__(self, folder: Path, *, say: Callable[[str], None]) -> None:
+        """Take the lock; a folder that another run holds is a TrainingError. An OSError of the folder passes through.
+
+        Where the file system has no locks, `say` is told so and the run goes on.
+        """
+        self._path = folder / _NAME
+        self._file = self._path.open("a+b", buffering=0)
+        while not self._acquire(folder, say):
+            self._file = self._path.open("a+b", buffering=0)
+        with suppress(OSError):  # only a courtesy to whoever is refused
+            self._file.truncate(0)
+            self._file.write(f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+
+    def release(self) -> None:
+        """Let go of the lock and remove its file."""
+        try:
+            with suppress(OSError):  # Windows removes no open file; an old one does no harm
+                self._path.unlink()
+        finally:
+            self._file.close()
+
+    def _acquire(self, folder: Path, say: Callable[[str], None]) -> bool:
+        """Whether the lock is ours; False where its holder removed the file after we had opened it."""
+        try:
+            _lock(self._file)
+        except OSError as error:
+            if error.errno in _BUSY:
+                holder = self._holder()
+                self._file.close()
+                advice = "wait for it, stop it, or give another folder with --out"
+                raise TrainingError(f"{folder} is in use by another run ({holder}); {advice}") from error
+            say(f"{folder} cannot be locked ({error.strerror}): see to it that no other run writes there")
+        try:
+            ours = os.path.samestat(os.fstat(self._file.fileno()), self._path.stat())
+        except FileNotFoundError:
+            ours = False
+        if not ours:
+            self._file.close()
+        return ours
+
+    def _holder(self) -> str:
+        self._file.seek(0)
+        return self._file.read().decode(errors="replace").strip() or "another process"
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(file: FileIO) -> None:
+        file.seek(1 << 30)  # far behind the text, which others may want to read
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+else:
+    import fcntl
+
+    def _lock(file: FileIO) -> None:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,151 @@
+"""A model in a folder: settings, weights and tokenizer, all that is needed to run on raw text.
+
+config.json  model.safetensors  tokenizer.json  README.md  manifest.json
+"""
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+from ..errors import ModelError
+from .lock import FolderLock
+from .manifest import FORMAT_VERSION, MANIFEST, check_format, parse_json_object, read_verified, replace_files
+from .storage import writing
+
+CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenizer.json", "README.md"
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """A model as it was read and verified: settings, weights (see `load_weights`), and the tokenizer's file."""
+
+    path: Path
+    config: dict[str, Any]
+    weights: dict[str, Tensor]
+    tokenizer: Path
+
+
+def model_files(
+    *,
+    config: Mapping[str, Any] | None = None,
+    tokenizer: str | None = None,
+    weights: Mapping[str, Tensor] | None = None,
+    card: str | None = None,
+) -> dict[str, bytes]:
+    """The contents of a model folder by file name, of the parts that are given."""
+    files: dict[str, bytes] = {}
+    if config is not None:
+        files[CONFIG] = (json.dumps({"format_version": FORMAT_VERSION, **config}, indent=2) + "\n").encode()
+    if tokenizer is not None:
+        files[TOKENIZER] = tokenizer.encode()
+    if weights is not None:
+        files[WEIGHTS] = weights_to_bytes(weights)
+    if card is not None:
+        files[CARD] = card.encode()
+    return files
+
+
+def save_files(folder: Path, files: Mapping[str, bytes], *, say: Callable[[str], None] | None = None) -> None:
+    """Write files (`model_files`, an evaluation) into a model folder and its manifest.
+
+    TrainingError: a run holds the folder, or it cannot be written to; then nothing is changed.
+    """
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FolderLock(folder, say=say or to_stderr)
+        try:
+            replace_files(folder, files)
+        finally:
+            lock.release()
+
+
+def load_model_folder(folder: Path) -> ModelFolder:
+    """Read a model and verify it; a ModelError says what is missing, damaged or unknown, and what to do."""
+    if not folder.is_dir():
+        what = "is a file" if folder.exists() else "does not exist"
+        raise ModelError(
+            f"{folder} {what}; expected a model folder, as `clearhead train pairs.tsv --out {folder}` makes it"
+        )
+    if not (folder / CONFIG).exists() and not (folder / MANIFEST).exists():
+        raise ModelError(f"{folder} is no model folder: it has neither {CONFIG} nor {MANIFEST}")
+    if (folder / CONFIG).exists() and not (folder / WEIGHTS).exists():
+        raise ModelError(
+            f"{folder} has no weights yet ({WEIGHTS} is missing): training writes them at its first evaluation; "
+            "go on with it by `clearhead train ... --resume`"
+        )
+    files = read_verified(folder, (CONFIG, TOKENIZER, WEIGHTS))
+    config = parse_json_object(folder / CONFIG, files[CONFIG])
+    check_format(folder / CONFIG, config)
+    del config["format_version"]
+    return ModelFolder(folder, config, weights_from_bytes(folder / WEIGHTS, files[WEIGHTS]), folder / TOKENIZER)
+
+
+def weights_to_bytes(tensors: Mapping[str, Tensor]) -> bytes:
+    """Named tensors in the safetensors format; of several names for one tensor (tied weights) the first is written."""
+    seen: set[object] = set()
+    distinct = {}
+    for name, tensor in tensors.items():
+        if _identity(tensor) not in seen:
+            seen.add(_identity(tensor))
+            distinct[name] = _alone(tensor)
+    return safetensors.torch.save(distinct)
+
+
+def weights_from_bytes(path: Path, data: bytes) -> dict[str, Tensor]:
+    """The inverse of `weights_to_bytes`; bytes of another format are a ModelError that names `path`."""
+    try:
+        return safetensors.torch.load(data)
+    except SafetensorError as error:
+        raise ModelError(f"{path} is not in the safetensors format: {error}") from error
+
+
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Copy weights into a model; a name that was left out gets the tensor that the model itself ties it to.
+
+    ModelError where names or shapes differ.
+    """
+    own = model.state_dict()
+    names_of: dict[object, list[str]] = {}
+    for name, tensor in own.items():
+        names_of.setdefault(_identity(tensor), []).append(name)
+    filled = dict(weights)
+    for names in names_of.values():
+        known = [name for name in names if name in weights]
+        if known:
+            filled |= {name: weights[known[0]] for name in names if name not in weights}
+    problems = [f"{name} is missing" for name in own if name not in filled]
+    problems += [f"{name} is unknown to the model" for name in filled if name not in own]
+    for name in own.keys() & weights.keys():
+        expected, found = tuple(own[name].shape), tuple(weights[name].shape)
+        if expected != found:
+            problems.append(f"{name} has shape {found}, expected {expected}")
+    if problems:
+        shown = "\n  ".join(sorted(problems)[:5])
+        raise ModelError(
+            f"the weights do not fit the model in {len(problems)} places; do they belong to its {CONFIG}?\n  {shown}"
+        )
+    model.load_state_dict(filled)
+
+
+def to_stderr(message: str) -> None:
+    """Say something to the user, beside the results."""
+    print(message, file=sys.stderr)
+
+
+def _identity(tensor: Tensor) -> object:
+    """Equal for two names of one tensor; an empty tensor has no storage, and is only itself."""
+    return (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype) if tensor.numel() else id(tensor)
+
+
+def _alone(tensor: Tensor) -> Tensor:
+    """On the CPU, contiguous, and in a storage of its own, as the format wants it; no copy where it is so already."""
+    tensor = tensor.detach().cpu().contiguous()
+    whole = tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
+    return tensor if whole else tensor.clone()
