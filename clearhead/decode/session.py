@@ -9,6 +9,8 @@ from ..errors import DataError
 from ..text.tokenizer import BOS, EOS, PAD, UNK
 from .search import Engine, Hypothesis, Rules, beam_search
 
+SHORTEST = 8  # tokens that a shorter source counts as in a batch: what a row costs does not shrink with its source
+
 
 class Session:
     """Sorts sequences by length, decodes them in batches, and gives the answers in the order of the sequences.
@@ -52,7 +54,8 @@ class Session:
         """Places, longest first, so that a machine with too little memory fails at once and not in the end."""
         batch: list[int] = []
         for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
-            tokens = (len(batch) + 1) * self.config.beam * (lengths[batch[0] if batch else place] + 1)
+            longest = max(lengths[batch[0] if batch else place] + 1, SHORTEST)
+            tokens = (len(batch) + 1) * self.config.beam * longest
             if batch and tokens > self.config.batch_tokens:
                 yield batch
                 batch = []

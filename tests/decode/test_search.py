@@ -164,9 +164,11 @@ def endless(seed: int, prefix: Sequence[int], vocab: int) -> np.ndarray:
 
 
 def test_each_sentence_stops_at_its_own_limit_and_is_then_unfinished() -> None:
-    for answers, limit in zip(search(Toy(7, endless), [1, 2, 3], [4, 9, 1], Rules(end=END, beam=3)), [4, 9, 1]):
-        assert all(len(answer.ids) == limit and not answer.finished for answer in answers)
-        assert len(answers) == 3
+    for beam in (3, 9):  # 9: the impossible end is among the best candidates of 7
+        found = search(Toy(7, endless), [1, 2, 3], [4, 9, 1], Rules(end=END, beam=beam))
+        for answers, limit in zip(found, [4, 9, 1]):
+            assert all(len(answer.ids) == limit and not answer.finished for answer in answers)
+            assert len(answers) == min(beam, 6**limit)
 
 
 @given(seeds, st.integers(1, 4))
@@ -218,6 +220,17 @@ def test_a_search_stops_when_nothing_alive_can_still_win() -> None:
     toy = Toy(7, certain)
     (answer,) = search(toy, [0], [100], Rules(end=END, beam=4))[0]
     assert answer.ids == () and len(toy.rows_stepped) == 1
+
+
+def test_a_sentence_that_trails_may_still_win_by_its_length() -> None:
+    def patient(seed: int, prefix: Sequence[int], vocab: int) -> np.ndarray:
+        log_probabilities = np.full(vocab, -60.0)
+        log_probabilities[[END, 4]] = (-0.7, -0.8) if not prefix else (-60.0, 0.0) if len(prefix) < 9 else (0.0, -60.0)
+        return log_probabilities
+
+    for alpha, winner in ((0.0, ()), (1.0, (4,) * 9)):  # -0.7 / (6 / 6) is less than -0.8 / (15 / 6)
+        answers = search(Toy(7, patient), [0], [20], Rules(end=END, beam=2, alpha=alpha))[0]
+        assert answers[0].ids == winner
 
 
 def test_as_many_unlikely_ends_as_beams_do_not_cut_off_a_likely_sentence() -> None:

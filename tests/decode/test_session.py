@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from clearhead.config import DecodeConfig
 from clearhead.decode.search import Engine
-from clearhead.decode.session import Session
+from clearhead.decode.session import SHORTEST, Session
 from clearhead.errors import DataError
 from clearhead.text.tokenizer import BOS, EOS, PAD, UNK
 
@@ -24,6 +24,7 @@ class Echo:
         self.endless = endless
         self.batches: list[list[list[int]]] = []
         self.first_tokens: set[int] = set()
+        self.widest = 0
         self.open = False
 
     @contextmanager
@@ -39,6 +40,7 @@ class Echo:
         assert self.length < self.steps
         if self.length == 0:
             self.first_tokens |= set(tokens.ravel().tolist())
+        self.widest = max(self.widest, tokens.shape[1])
         ids = np.broadcast_to(np.arange(21), (*tokens.shape, 21))
         log_probabilities = np.full(ids.shape, -30.0)
         for b, source in enumerate(self.live):
@@ -60,24 +62,24 @@ def best(session: Session, sources: Sequence[Sequence[int]]) -> list[list[int]]:
     return [list(answers[0].ids) for answers in session.answers(sources)]
 
 
-@given(SOURCES, st.integers(1, 4), st.integers(1, 100))
+@given(SOURCES, st.integers(1, 4), st.integers(1, 200))
 @settings(deadline=None)
 def test_answers_come_in_the_order_of_the_sources_whatever_the_batches(sources, beam, batch_tokens) -> None:
     assert best(Session(Echo(), config(beam, batch_tokens)), sources) == sources
 
 
-@given(SOURCES, st.integers(1, 4), st.integers(1, 100))
+@given(SOURCES, st.integers(1, 4), st.integers(1, 200))
 @settings(deadline=None)
 def test_a_batch_holds_one_source_or_at_most_batch_tokens_and_no_two_could_be_joined(
     sources, beam, batch_tokens
 ) -> None:
     engine = Echo()
     Session(engine, config(beam, batch_tokens)).answers(sources)
-    tokens = [len(batch) * beam * max(map(len, batch)) for batch in engine.batches]
-    assert all(len(batch) == 1 or count <= batch_tokens for batch, count in zip(engine.batches, tokens))
-    for batch, after in itertools.pairwise(engine.batches):
+    counts = [beam * max(SHORTEST, *map(len, batch)) for batch in engine.batches]  # of each source, padding included
+    assert all(len(batch) == 1 or len(batch) * count <= batch_tokens for batch, count in zip(engine.batches, counts))
+    for (batch, after), count in zip(itertools.pairwise(engine.batches), counts):
         assert len(batch[-1]) >= len(after[0]), "longest first"
-        assert (len(batch) + 1) * beam * len(batch[0]) > batch_tokens
+        assert (len(batch) + 1) * count > batch_tokens
 
 
 @given(SOURCES)
@@ -101,6 +103,15 @@ def test_a_source_ends_with_the_end_token_and_a_target_begins_with_the_begin_tok
     Session(engine, config()).answers([[7, 8], []])
     assert sorted(itertools.chain(*engine.batches)) == [[EOS], [7, 8, EOS]]
     assert engine.first_tokens == {BOS}
+
+
+@pytest.mark.parametrize(("beam", "alpha"), [(1, 0.6), (3, 0.6), (3, 2.0)])
+def test_beam_and_alpha_are_those_of_the_configuration(beam, alpha) -> None:
+    engine = Echo(endless=True)
+    answers = Session(engine, DecodeConfig(beam=beam, alpha=alpha, max_extra=6)).answers([[4, 5]])[0]
+    assert len(answers) == engine.widest == beam
+    for answer in answers:
+        assert answer.score == pytest.approx(answer.log_probability / ((5 + 8) / 6) ** alpha)
 
 
 def test_an_empty_source_has_an_answer_and_no_source_has_none() -> None:
