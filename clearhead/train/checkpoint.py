@@ -30,7 +30,6 @@ from .manifest import (
 from .model_folder import CONFIG, model_files, to_stderr, weights_from_bytes, weights_to_bytes
 from .storage import remove_folder, remove_partials, writing
 
-METRICS = "metrics.jsonl"
 _CHECKPOINTS, _STATE, _SUFFIX = "checkpoints", "state.json", ".safetensors"
 
 

@@ -1,0 +1,56 @@
+"""A process keeps the memory that it frees."""
+
+import ctypes
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from clearhead.train import memory
+from clearhead.train.memory import keep_freed_memory, resident_bytes
+
+FAULTS = """
+import resource, sys
+from clearhead.train.memory import keep_freed_memory
+assert sys.argv[1] == "no" or keep_freed_memory()
+def faults(n):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(n):
+        bytearray(50_000_000)  # as a step that allocates, writes and frees
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+faults(2)
+print(faults(5))
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has mallopt")
+def test_a_block_that_was_freed_is_handed_out_again_without_page_faults() -> None:
+    faults = {
+        keep: int(subprocess.run([sys.executable, "-c", FAULTS, keep], stdout=subprocess.PIPE, check=True).stdout)
+        for keep in ("yes", "no")
+    }
+    pages = 5 * 50_000_000 // 4096
+    assert faults["yes"] < pages / 100 < faults["no"]
+
+
+def test_nothing_happens_where_the_c_library_is_another(monkeypatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
+    assert not keep_freed_memory()
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(ctypes, "CDLL", None)
+    assert not keep_freed_memory()
+
+
+def test_resident_memory_grows_with_what_is_written() -> None:
+    before = resident_bytes()
+    block = bytearray(b"x") * 50_000_000
+    assert 45_000_000 < resident_bytes() - before < 60_000_000
+    del block
+
+
+def test_without_proc_the_most_so_far_is_told(monkeypatch) -> None:
+    now = resident_bytes()
+    monkeypatch.setattr(memory, "Path", lambda name: Path("/nowhere") / name.lstrip("/"))
+    assert resident_bytes() >= now // 2
