@@ -94,7 +94,7 @@ class DataConfig:
     whitespace: bool = setting(True, "fold runs of white space to one space and strip the ends")
     lowercase: bool = setting(False, "lower-case everything")
     max_len: int = setting(250, "longest pair that is trained on, in tokens a side; longer ones are counted and shown")
-    batch_tokens: int = setting(4096, "most tokens a side in a batch, padding included")
+    batch_tokens: int | None = setting(None, "most tokens a side in a batch, padding included")
     name: str = setting("", "what the data is called, for the model card")
     licence: str = setting("", "the data's licence, for the model card")
 
@@ -106,13 +106,10 @@ class DataConfig:
                 self.vocab_size >= 5, "data.vocab_size", self.vocab_size, "at least 5 (4 special tokens and one more)"
             )
         _require(self.max_len >= 1, "data.max_len", self.max_len, "at least 1")
-        longest = self.max_len + 1  # the end-of-sentence token
-        _require(
-            self.batch_tokens >= longest,
-            "data.batch_tokens",
-            self.batch_tokens,
-            f"at least data.max_len + 1 = {longest}",
-        )
+        if self.batch_tokens is not None:
+            longest = self.max_len + 1  # with the end-of-sentence token
+            expected = f"at least data.max_len + 1 = {longest}"
+            _require(self.batch_tokens >= longest, "data.batch_tokens", self.batch_tokens, expected)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,14 +127,14 @@ class TrainConfig:
     beta2: float = setting(0.98, "Adam's decay of its square")
     eps: float = setting(1e-9, "Adam's epsilon")
     weight_decay: float = setting(0.0, "decoupled decay of matrices, with adamw")
-    schedule: Literal["paper", "cosine", "linear", "constant"] = setting(
-        "paper", "of the learning rate, after the warm-up"
+    schedule: Literal["paper", "cosine", "linear", "constant"] | None = setting(
+        None, "of the learning rate, after the warm-up"
     )
     warmup: int | None = setting(None, "steps of linear warm-up; None: by preset")
     label_smoothing: float = setting(0.1, "section 5.4")
     clip: float = setting(1.0, "largest norm of the gradient; 0: none")
     precision: Literal["auto", "fp32", "bf16"] = setting("auto", "auto: bf16 where the processor multiplies in it")
-    device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps")
+    device: str = setting("auto", "auto, cpu, cuda or cuda:1")
     threads: int | None = setting(None, "processor threads; None: every core this process may use")
     eval_every: int | None = setting(None, "steps between evaluations")
     eval_sentences: int = setting(500, "most validation sentences that an evaluation decodes")
@@ -299,6 +296,12 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not TOML: {error}") from error
 
 
+def chosen(value: T | None) -> T:
+    """A setting that was open (None) until something chose it, which has happened by the time that it is read."""
+    assert value is not None, "a choice was left open"
+    return value
+
+
 def did_you_mean(word: str, known: typing.Iterable[str]) -> str:
     """`; did you mean 'x'?` for the nearest known word, or nothing where none is near."""
     near = difflib.get_close_matches(word, list(known), n=1)
@@ -312,7 +315,7 @@ def _require(holds: bool, name: str, value: Any, expected: str) -> None:
 
 def _read(value: Any, kind: Any, where: str) -> Any:
     """`value` as `kind`; strings are parsed, since the command line has nothing else."""
-    if isinstance(kind, types.UnionType):
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
         if value is None or value == "none":
             return None
         kind = next(arm for arm in typing.get_args(kind) if arm is not types.NoneType)

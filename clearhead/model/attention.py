@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .cache import LayerCache
+from .dropout import dropout as drop
 from .masks import check_mask
 from .positions import Rotation, rotate
 
@@ -39,7 +40,7 @@ def scaled_dot_product_attention(
     if bias is not None:
         scores = scores + bias
     weights = masked_softmax(scores, mask)
-    return F.dropout(weights, dropout) @ v, weights
+    return drop(weights, dropout) @ v, weights
 
 
 def fused_attention(

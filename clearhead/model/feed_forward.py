@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .attention import xavier_blocks_
+from .dropout import Dropout
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
 
@@ -20,7 +21,7 @@ class FeedForward(nn.Module):
         self.activation = ACTIVATIONS[activation]
         self.inner = nn.Linear(d_model, d_ff, bias=bias)
         self.outer = nn.Linear(d_ff, d_model, bias=bias)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         xavier_blocks_(self.inner)
         xavier_blocks_(self.outer)
 
@@ -35,7 +36,7 @@ class SwiGLU(nn.Module):
         super().__init__()
         self.inner = nn.Linear(d_model, 2 * d_ff, bias=bias)
         self.outer = nn.Linear(d_ff, d_model, bias=bias)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         xavier_blocks_(self.inner, d_ff, d_ff)
         xavier_blocks_(self.outer)
 

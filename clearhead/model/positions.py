@@ -144,7 +144,7 @@ class Alibi(Positions):
 
 
 def alibi_slopes(n_heads: int) -> list[float]:
-    """2^(-8/n), 2^(-16/n), ... for n a power of two; else those of the power below and every second of the one above."""
+    """2^(-8/n), 2^(-16/n), ... for n a power of two; else of the power below and every second of the one above."""
     power = 2 ** int(math.log2(n_heads))
     slopes = [2 ** (-8 * (head + 1) / power) for head in range(power)]
     between = [2 ** (-4 * (head + 1) / power) for head in range(0, 2 * power, 2)]

@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
+from .dropout import Dropout
+
 
 class AddNorm(nn.Module):
     """The residual connection around a sub-layer, with dropout and normalisation.
@@ -14,7 +16,7 @@ class AddNorm(nn.Module):
 
     def __init__(self, norm: nn.Module, dropout: float = 0.1, *, pre_norm: bool = False) -> None:
         super().__init__()
-        self.norm, self.dropout, self.pre_norm = norm, nn.Dropout(dropout), pre_norm
+        self.norm, self.dropout, self.pre_norm = norm, Dropout(dropout), pre_norm
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:  # (B, T, D) -> (B, T, D)
         if self.pre_norm:

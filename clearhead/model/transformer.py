@@ -10,6 +10,7 @@ from ..errors import ConfigError, ModelError
 from .attention import CrossAttention, SelfAttention
 from .blocks import DecoderBlock, EncoderBlock
 from .cache import Cache, LayerCache
+from .dropout import Dropout
 from .embedding import Embedding, projection
 from .feed_forward import FeedForward, SwiGLU
 from .masks import causal_mask
@@ -31,7 +32,7 @@ class Encoder(nn.Module):
         norm: nn.Module | None,
     ) -> None:
         super().__init__()
-        self.embedding, self.positions, self.dropout = embedding, positions, nn.Dropout(dropout)
+        self.embedding, self.positions, self.dropout = embedding, positions, Dropout(dropout)
         self.blocks, self.norm = nn.ModuleList(blocks), norm or nn.Identity()
 
     def forward(self, tokens: Tensor, *, mask: Tensor | None = None) -> Tensor:
@@ -58,7 +59,7 @@ class Decoder(nn.Module):
         norm: nn.Module | None,
     ) -> None:
         super().__init__()
-        self.embedding, self.positions, self.dropout = embedding, positions, nn.Dropout(dropout)
+        self.embedding, self.positions, self.dropout = embedding, positions, Dropout(dropout)
         self.blocks, self.norm, self.projection = nn.ModuleList(blocks), norm or nn.Identity(), project
 
     def forward(

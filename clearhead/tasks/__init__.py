@@ -1,0 +1,1 @@
+"""What each task learns, predicts and is scored by."""

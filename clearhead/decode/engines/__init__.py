@@ -1,0 +1,1 @@
+"""Models behind `prefill`, `step` and `select`."""

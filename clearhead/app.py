@@ -1,0 +1,140 @@
+"""A trained model in use: what the command line, a notebook and a server call.
+
+app = load("models/en-fr")
+app("I am hungry.")              # a text for a text, a list for a list
+app.results(["I am hungry."])    # with score and tokens
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, overload
+
+import torch
+
+from .config import Config, DecodeConfig
+from .errors import ModelError
+from .model.transformer import EncoderDecoder, build
+from .tasks.scores import Scores
+from .tasks.translation import Translation
+from .text.sources import Pairs
+from .text.tokenizer import Tokenizers
+from .train.memory import keep_freed_memory
+from .train.model_folder import load_model_folder, load_weights, save_files
+from .train.recipe import choose_device
+from .train.run import train
+
+__all__ = ["App", "Result", "load", "train"]
+
+
+@dataclass(frozen=True)
+class Result:
+    """One translation. `score` is the log-probability over the length penalty; `unknown` are words of the source that
+    the model has never seen; `cut` counts source tokens beyond the longest that it can read."""
+
+    source: str
+    text: str
+    score: float
+    log_probability: float
+    tokens: tuple[str, ...]
+    unknown: tuple[str, ...] = ()
+    cut: int = 0
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores and the lines that they were computed from."""
+
+    scores: Scores
+    sources: list[str]
+    translations: list[str]
+    references: list[list[str]]
+
+    def to_dict(self, examples: int = 10) -> dict[str, Any]:
+        """The scores, and some lines."""
+        lines = zip(self.sources, self.translations, self.references)
+        shown = [{"source": s, "translation": t, "references": r} for s, t, r in lines]
+        return {**self.scores.to_dict(), "examples": shown[:examples]}
+
+
+class App:
+    """A model with its tokenizer and settings, ready for raw text."""
+
+    def __init__(self, path: Path, config: Config, model: EncoderDecoder, tokenizers: Tokenizers) -> None:
+        self.path, self.config, self.model, self.tokenizers = path, config, model, tokenizers
+        self.task = Translation(tokenizers, config)
+
+    @overload
+    def __call__(self, text: str, **decode: float) -> str: ...
+    @overload
+    def __call__(self, text: list[str], **decode: float) -> list[str]: ...
+    def __call__(self, text: str | list[str], **decode: float) -> str | list[str]:
+        """Translate: a text gives a text, a list a list. Settings of `decode` may follow: `beam=1`."""
+        if isinstance(text, str):
+            return self.results([text], **decode)[0].text
+        return [result.text for result in self.results(text, **decode)]
+
+    def results(self, texts: Sequence[str], **decode: float) -> list[Result]:
+        """The full records, in the order of the texts."""
+        found = dict(self.stream(texts, **decode))
+        return [found[place] for place in range(len(texts))]
+
+    def stream(self, texts: Sequence[str], **decode: float) -> Iterator[tuple[int, Result]]:
+        """(place, record) of every text, as soon as it is known."""
+        settings = self.decode_config(**decode)
+        source, target = self.tokenizers.source, self.tokenizers.target
+        encoded = source.encode_batch(texts)
+        longest = self.task.max_source_len
+        kept = [ids[:longest] for ids in encoded]
+        for place, hypotheses in self.task.session(self.model, settings).stream(kept):
+            best = hypotheses[0]
+            yield (
+                place,
+                Result(
+                    source=texts[place],
+                    text=one_line(target.decode(best.ids)),
+                    score=best.score,
+                    log_probability=best.log_probability,
+                    tokens=tuple(target.pieces(best.ids)),
+                    unknown=tuple(source.unknown_words(texts[place])),
+                    cut=len(encoded[place]) - len(kept[place]),
+                ),
+            )
+
+    def evaluate(self, pairs: Pairs, **decode: float) -> Evaluation:
+        """Translate every distinct source and score it against all of its references."""
+        held_out = self.task.hold_out(pairs)
+        scores, translations = self.task.evaluate(self.model, held_out, self.decode_config(**decode))
+        return Evaluation(scores, held_out.sources, translations, held_out.references)
+
+    def save_evaluation(self, evaluation: Evaluation) -> Path:
+        """Write `evaluation.json` into the model folder."""
+        content = json.dumps(evaluation.to_dict(), indent=2, ensure_ascii=False) + "\n"
+        save_files(self.path, {"evaluation.json": content.encode()})
+        return self.path / "evaluation.json"
+
+    def decode_config(self, **changes: float) -> DecodeConfig:
+        """The model's settings of the search, with some replaced; an unknown one is a ConfigError."""
+        values = {f"decode.{name}": value for name, value in changes.items()}
+        return self.config.override(values, origin="the call").decode
+
+
+def load(path: str | Path, *, device: str = "auto", threads: int | None = None) -> App:
+    """A model folder as an App; a ModelError where it is absent, damaged or not to be understood."""
+    keep_freed_memory()
+    if threads is not None:
+        torch.set_num_threads(threads)
+    folder = load_model_folder(Path(path))
+    config = Config.from_dict(folder.config, origin=f"{path}/config.json")
+    config = config.override({"train.device": choose_device(device)})
+    model = build(config.model)
+    if not isinstance(model, EncoderDecoder):
+        raise ModelError(f"{path} is a model of topology {config.model.topology}; expected encoder-decoder")
+    load_weights(model, folder.weights)
+    return App(Path(path), config, model.to(config.train.device).eval(), Tokenizers.load(folder.tokenizer))
+
+
+def one_line(text: str) -> str:
+    """The same with every line break, of Unicode's too, as a space: a translation is one line."""
+    return " ".join(text.splitlines()) if text.splitlines() != [text] else text

@@ -1,0 +1,142 @@
+"""Translation: source and target sentences for an encoder-decoder."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..config import Config, DecodeConfig, chosen
+from ..decode.engines.torch_engine import TorchEngine
+from ..decode.engines.torch_engine import _evaluation as evaluation
+from ..decode.session import Session
+from ..model.masks import padding_mask
+from ..model.transformer import EncoderDecoder
+from ..text.batches import Batches, IntArray, Ragged
+from ..text.sources import Pairs, Skipped, references
+from ..text.tokenizer import BOS, EOS, PAD, Tokenizers
+from .loss import smoothed_cross_entropy
+from .scores import Scores, TokenCounts, score
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Sentence pairs as tokens: sources end with EOS, targets begin with BOS and end with EOS."""
+
+    sources: Ragged
+    targets: Ragged
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    @property
+    def target_tokens(self) -> int:
+        """What is predicted in one epoch: every target token but BOS."""
+        return int(self.targets.lengths.sum()) - len(self)
+
+    def batches(self, max_tokens: int, seed: int = 0) -> Batches:
+        """Batches by length."""
+        return Batches(self.sources.lengths, self.targets.lengths - 1, max_tokens, seed)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What one step learns from: sources (B, S) and their mask (B, 1, 1, S), None where none is padded; target inputs
+    and their successors (B, T); and the number of real successors."""
+
+    source: Tensor
+    source_mask: Tensor | None
+    inputs: Tensor
+    outputs: Tensor
+    n_tokens: int
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Pairs to score on: as tokens for the loss, and each distinct source once with all its references for the rest."""
+
+    examples: Examples
+    sources: list[str]
+    references: list[list[str]]
+
+
+class Translation:
+    """What training and scoring need to know of the task."""
+
+    def __init__(self, tokenizers: Tokenizers, config: Config) -> None:
+        self.tokenizers, self.config = tokenizers, config
+        self.device = torch.device(config.train.device)
+
+    @property
+    def max_source_len(self) -> int | None:
+        """The most tokens that a source may have, where positions are a table; EOS takes the last place."""
+        return None if self._max_len is None else self._max_len - 1
+
+    @property
+    def _max_len(self) -> int | None:
+        model = self.config.model
+        return model.max_len if model.positions in ("sinusoidal", "learned") else None
+
+    def encode(self, pairs: Pairs) -> tuple[Examples, list[Skipped]]:
+        """Tokens of every pair, and the pairs that are longer than `data.max_len` tokens on a side."""
+        sources = self.tokenizers.source.encode_batch(pairs.sources)
+        targets = self.tokenizers.target.encode_batch(pairs.targets)
+        longest, kept, skipped = self.config.data.max_len, [], []
+        for i, (source, target) in enumerate(zip(sources, targets)):
+            if max(len(source), len(target)) <= longest:
+                kept.append(i)
+            else:
+                skipped.append(Skipped(int(pairs.lines[i]), f"longer than {longest} tokens", pairs.sources[i]))
+        source_tokens = Ragged([[*sources[i], EOS] for i in kept])
+        return Examples(source_tokens, Ragged([[BOS, *targets[i], EOS] for i in kept])), skipped
+
+    def hold_out(self, pairs: Pairs) -> HeldOut:
+        """Prepare pairs for scoring. The text of every one is scored; the loss passes over those that are too long."""
+        examples, _ = self.encode(pairs)
+        return HeldOut(examples, *references(pairs))
+
+    def batch(self, examples: Examples, rows: IntArray) -> Batch:
+        """The tensors of these examples."""
+        n_tokens = int(examples.targets.lengths[rows].sum()) - len(rows)
+        source = torch.from_numpy(examples.sources.padded(rows, PAD)).to(self.device)
+        target = torch.from_numpy(examples.targets.padded(rows, PAD)).to(self.device)
+        ragged = int(examples.sources.lengths[rows].min()) < source.size(1)
+        return Batch(source, padding_mask(source, PAD) if ragged else None, target[:, :-1], target[:, 1:], n_tokens)
+
+    def loss(
+        self, model: EncoderDecoder, examples: Examples, rows: IntArray, *, smoothing: float
+    ) -> tuple[Tensor, int]:
+        """Teacher forcing: cross-entropy summed over the real target tokens of these examples, and their number."""
+        batch = self.batch(examples, rows)
+        logits = model(batch.source, batch.inputs, source_mask=batch.source_mask).flatten(0, 1)
+        loss = smoothed_cross_entropy(logits, batch.outputs.flatten(), smoothing=smoothing, pad=PAD)
+        return loss, batch.n_tokens
+
+    def count(self, model: EncoderDecoder, examples: Examples) -> TokenCounts:
+        """Negative log-likelihood and right tokens over all examples, without dropout and label smoothing."""
+        counts = TokenCounts()
+        with evaluation(model):
+            for rows in examples.batches(chosen(self.config.data.batch_tokens)).epoch(0):
+                batch = self.batch(examples, rows)
+                logits = model(batch.source, batch.inputs, source_mask=batch.source_mask).flatten(0, 1)
+                outputs = batch.outputs.flatten()
+                right = int(((logits.argmax(-1) == outputs) & (outputs != PAD)).sum())
+                counts += TokenCounts(batch.n_tokens, right, float(smoothed_cross_entropy(logits, outputs, pad=PAD)))
+        return counts
+
+    def session(self, model: EncoderDecoder, decode: DecodeConfig) -> Session:
+        """The model ready to decode."""
+        return Session(TorchEngine(model, pad=PAD), decode, max_len=self._max_len)
+
+    def translate(self, model: EncoderDecoder, texts: Sequence[str], decode: DecodeConfig) -> list[str]:
+        """The best translation of each text, in their order."""
+        answers = self.session(model, decode).answers(self.tokenizers.source.encode_batch(texts))
+        return self.tokenizers.target.decode_batch([hypotheses[0].ids for hypotheses in answers])
+
+    def evaluate(
+        self, model: EncoderDecoder, held_out: HeldOut, decode: DecodeConfig, *, sentences: int | None = None
+    ) -> tuple[Scores, list[str]]:
+        """Scores with real decoding, and the translations; of the first `sentences` distinct sources, or all."""
+        sources, truths = held_out.sources[:sentences], held_out.references[:sentences]
+        translations = self.translate(model, sources, decode)
+        return score(translations, truths, self.count(model, held_out.examples)), translations

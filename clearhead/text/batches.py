@@ -1,0 +1,76 @@
+"""From lists of tokens to batches: sentences of like length together, as many as fit a number of tokens.
+
+The order is a function of (seed, epoch) alone, so training goes on from any batch without having seen those before.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int64]
+
+
+class Ragged:
+    """Sequences of different lengths in one flat array: sequence i is `tokens[starts[i] : starts[i + 1]]`."""
+
+    def __init__(self, sequences: Sequence[Sequence[int]]) -> None:
+        self.lengths: IntArray = np.fromiter(map(len, sequences), np.int64, len(sequences))
+        self.starts: IntArray = np.concatenate([[0], np.cumsum(self.lengths)])
+        self.tokens: NDArray[np.int32] = np.empty(int(self.starts[-1]), np.int32)
+        for start, sequence in zip(self.starts[:-1].tolist(), sequences):
+            self.tokens[start : start + len(sequence)] = sequence
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, index: int) -> list[int]:
+        return self.tokens[self.starts[index] : self.starts[index + 1]].tolist()
+
+    def padded(self, rows: IntArray, pad: int) -> IntArray:
+        """These sequences below each other, with padding on the right. (B,) -> (B, longest)"""
+        lengths = self.lengths[rows]
+        columns = np.arange(int(lengths.max(initial=0)))
+        real = columns < lengths[:, None]
+        places = np.where(real, self.starts[rows][:, None] + columns, 0)
+        return np.where(real, self.tokens[places], pad) if self.tokens.size else np.full(real.shape, pad)
+
+
+@dataclass(frozen=True)
+class Batches:
+    """The batches of any epoch over examples with these lengths, at most `max_tokens` a side, padding included."""
+
+    source_lengths: IntArray
+    target_lengths: IntArray
+    max_tokens: int
+    seed: int = 0
+
+    def epoch(self, epoch: int) -> list[IntArray]:
+        """Indices of the examples of each batch, in order. Every example is in exactly one batch."""
+        rng = np.random.default_rng([self.seed, epoch])
+        shuffled = rng.permutation(len(self.source_lengths))
+        by_length = np.lexsort((self.source_lengths[shuffled], self.target_lengths[shuffled]))
+        batches = self._cut(shuffled[by_length])
+        return [batches[i] for i in rng.permutation(len(batches))]
+
+    def _cut(self, order: IntArray) -> list[IntArray]:
+        batches, start, widest = [], 0, 0
+        longer = np.maximum(self.source_lengths, self.target_lengths)[order].tolist()
+        for end, length in enumerate(longer):
+            widest = max(widest, length)
+            if (end + 1 - start) * widest > self.max_tokens and end > start:
+                batches.append(order[start:end])
+                start, widest = end, length
+        if start < len(order):
+            batches.append(order[start:])
+        return batches
+
+    def padding(self, epoch: int = 0) -> float:
+        """The share of padding among all tokens of an epoch, both sides together."""
+        padded = real = 0
+        for rows in self.epoch(epoch):
+            for lengths in (self.source_lengths[rows], self.target_lengths[rows]):
+                padded += len(rows) * int(lengths.max())
+                real += int(lengths.sum())
+        return 1 - real / max(padded, 1)

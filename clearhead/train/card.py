@@ -1,0 +1,55 @@
+"""The README of a model folder: what it is, what it was made from, how good it is, and how to use it."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..config import Config
+
+
+def model_card(
+    config: Config, *, pairs: int, notes: Sequence[str] = (), scores: Mapping[str, Mapping[str, Any]] | None = None
+) -> str:
+    """Markdown; `scores` by the name of what was scored, as `Scores.to_dict` gives them."""
+    data, model, train = config.data, config.model, config.train
+    files = ", ".join(f"`{Path(name).name}`" for name in data.train)
+    lines = [
+        f"# A translation model{f': {data.name}' if data.name else ''}",
+        "",
+        "Made with Clearhead, a Transformer as in *Attention Is All You Need*. Use it:",
+        "",
+        "```",
+        'clearhead translate THIS_FOLDER "a sentence"',
+        "```",
+        "",
+        "## Data",
+        "",
+        f"{pairs:,} sentence pairs from {files}. Source: {data.name or 'not stated (data.name)'}. "
+        f"Licence: {data.licence or 'not stated (data.licence)'}.",
+        "",
+        "## Scores",
+        "",
+    ]
+    lines += _scores(scores) if scores else ["None yet: training has not ended."]
+    lines += [
+        "",
+        "## Model",
+        "",
+        f"{model.n_encoder_layers} + {model.n_decoder_layers} layers, d_model {model.d_model}, {model.n_heads} heads, "
+        f"d_ff {model.d_ff}, {model.positions} positions, {'pre' if model.pre_norm else 'post'}-norm; "
+        f"{data.tokenizer} tokens, vocabulary {model.src_vocab_size:,}"
+        + (f" and {model.tgt_vocab_size:,}" if model.src_vocab_size != model.tgt_vocab_size else "")
+        + f". {train.steps:,} steps, seed {train.seed}. All settings are in `config.json`.",
+    ]
+    if notes:
+        lines += ["", "What was chosen for these data:", "", *(f"- {note}" for note in notes)]
+    return "\n".join(lines) + "\n"
+
+
+def _scores(scores: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    rows = ["| on | sentences | BLEU | chrF | exact match |", "|---|---|---|---|---|"]
+    for name, values in scores.items():
+        exact = f"{100 * values['exact_match']:.1f}%"
+        rows.append(f"| {name} | {values['sentences']:,} | {values['bleu']:.2f} | {values['chrf']:.2f} | {exact} |")
+    signatures = {values[key] for values in scores.values() for key in ("bleu_signature", "chrf_signature")}
+    return [*rows, "", "Signatures: " + ", ".join(f"`{s}`" for s in sorted(signatures)) + "."]
