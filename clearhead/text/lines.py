@@ -1,0 +1,76 @@
+"""The lines of a file: unpacked where it is gzip or xz, which its first bytes tell; a line ends at LF or CR LF only."""
+
+import gzip
+import io
+import lzma
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, cast
+
+from ..errors import DataError
+
+_BLOCK = 1 << 16  # bytes that tell text from other things
+_ARCHIVES = {b"PK\x03\x04": "a zip archive", b"BZh": "bzip2", b"(\xb5/\xfd": "zstandard", b"7z\xbc\xaf": "a 7z archive"}
+
+
+def read_lines(path: Path) -> Iterator[bytes]:
+    """The lines without their ends and without a byte order mark; a DataError where the file is no text to be read."""
+    try:
+        with path.open("rb") as raw, io.BufferedReader(cast(io.RawIOBase, _unpacked(raw)), _BLOCK) as file:
+            _refuse_what_is_no_text(path, file.peek(_BLOCK))
+            for number, line in enumerate(file):
+                text = line.removesuffix(b"\n").removesuffix(b"\r")
+                yield text if number else text.removeprefix(b"\xef\xbb\xbf")
+    except FileNotFoundError as error:
+        raise DataError(f"{path} does not exist; expected a file of text") from error
+    except IsADirectoryError as error:
+        raise DataError(f"{path} is a folder; expected a file of text") from error
+    except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError) as error:
+        raise DataError(
+            f"{path} is damaged or cut off: it cannot be unpacked to its end ({error}); expected whole gzip or xz data"
+        ) from error
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def decode(line: bytes) -> str | None:
+    """The text of a line, or None where it is not UTF-8."""
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def undecodable(line: bytes) -> str:
+    """A line for a message: what is not UTF-8 is written as \\xe9."""
+    return line.decode("utf-8", "backslashreplace")
+
+
+def shown(text: str, width: int = 80) -> str:
+    """A text between quotes as a message can hold it: clipped, and what does not print escaped."""
+    clipped = text if len(text) <= width else text[: width - 1] + "…"
+    return '"' + "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in clipped) + '"'
+
+
+def _unpacked(raw: io.BufferedReader) -> IO[bytes] | io.BufferedIOBase:
+    magic = raw.peek(6)
+    if magic.startswith(b"\x1f\x8b"):
+        return gzip.GzipFile(fileobj=raw)
+    return lzma.LZMAFile(raw) if magic.startswith(b"\xfd7zXZ\0") else raw
+
+
+def _refuse_what_is_no_text(path: Path, block: bytes) -> None:
+    if not block:
+        raise DataError(f"{path} is empty; expected lines of text")
+    for magic, name in _ARCHIVES.items():
+        if block.startswith(magic):
+            raise DataError(f"{path} is {name}; expected text, plain or packed by gzip or xz; unpack it first")
+    if block.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DataError(f"{path} is UTF-16; expected UTF-8; to convert: iconv -f UTF-16 -t UTF-8")
+    if block.count(0) * 100 > len(block):
+        raise DataError(
+            f"{path} is no text ({block.count(0):,} of its first {len(block):,} bytes are NUL); expected UTF-8"
+        )
+    if b"\n" not in block and b"\r" in block.rstrip(b"\r"):
+        raise DataError(f"the lines of {path} end at CR alone; expected LF; to convert: tr '\\r' '\\n'")
