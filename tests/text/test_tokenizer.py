@@ -173,6 +173,7 @@ def test_unicode_forms_and_case_are_as_the_settings_say() -> None:
     assert trained("bpe", unicode="NFKC").normalize(text) == "\u00c9fi \u00c9"
     assert trained("bpe", unicode="none").normalize(text) == text
     assert trained("bpe", lowercase=True).normalize(text) == "\u00e9\ufb01 \u00e9"
+    assert trained("bpe", lowercase=True).normalize("J\u030c") == "\u01f0"  # only the small letter composes
 
 
 def test_a_word_has_the_same_tokens_at_the_start_of_a_text_and_inside_it() -> None:
@@ -213,6 +214,11 @@ def test_words_carry_their_space_and_a_french_elision_stands_apart() -> None:
     tokenizer = Tokenizer.train([text], DataConfig(tokenizer="word"))
     expected = "▁hello , ▁l' homme ▁qu' il ▁j’ ai ▁jusqu' à ▁S' il ▁don't ▁I'm ▁aujourd'hui ▁rock'n'roll ▁vas - tu ▁?"
     assert tokenizer.pieces(tokenizer.encode(text)) == expected.split()
+
+
+def test_a_letter_between_quotes_is_no_elision() -> None:
+    tokenizer = Tokenizer.train(["'c' l' d'"], DataConfig(tokenizer="word"))
+    assert tokenizer.pieces(tokenizer.encode("'c' l' d'")) == "▁' c ' ▁l ' ▁d '".split()
 
 
 def test_unknown_words_are_named_as_they_were_written_once_each_in_order() -> None:
