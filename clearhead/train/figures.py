@@ -1,0 +1,199 @@
+"""Two pictures: how the loss fell, and where attention went. Both PNG, drawn by matplotlib without a screen."""
+
+import io
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import ConfigError, DataError, ModelError
+from .storage import write_file, writing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_INK, _FAINT, _PALE, _STRONG, _WARM = "#22272e", "#8b949e", "#b9cbe4", "#1f4e8c", "#c2571a"
+_STYLE: dict[str, Any] = {
+    "font.size": 10,
+    "text.color": _INK,
+    "axes.edgecolor": _FAINT,
+    "axes.labelcolor": _INK,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e9edf2",
+    "xtick.color": _FAINT,
+    "ytick.color": _FAINT,
+    "xtick.labelcolor": _INK,
+    "ytick.labelcolor": _INK,
+    "legend.frameon": False,
+    "figure.dpi": 150,
+}
+# What the usual font lacks (Chinese, Japanese, Korean, Arabic, Hindi, emoji) is looked for in these, where installed.
+_WIDE_FONTS = (
+    "Noto Sans CJK JP", "Noto Sans CJK SC", "PingFang SC", "Hiragino Sans", "Microsoft YaHei", "WenQuanYi Zen Hei",
+    "Noto Sans Arabic", "Noto Sans Devanagari", "Noto Emoji", "Segoe UI Emoji",
+)  # fmt: skip
+
+
+def loss_curve(metrics: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Draw loss, and below it BLEU where it was measured, by step; `metrics` are the records of `metrics.jsonl`.
+
+    Drawn are `loss` (training), `valid_loss` and `valid_bleu`; values that are not finite are left out.
+    DataError: no record has a loss.
+    """
+    train, valid, bleu = (_series(metrics, name) for name in ("loss", "valid_loss", "valid_bleu"))
+    if not train[0] and not valid[0]:
+        raise DataError("there is no loss to draw: expected records with 'step' and 'loss', as training writes them")
+    with _drawing(path) as figure:
+        rows = 2 if bleu[0] else 1
+        figure.set_size_inches(7.2, 3.4 + 1.7 * (rows - 1))
+        panels = figure.subplots(rows, 1, sharex=True, squeeze=False, height_ratios=[2, 1][:rows])[:, 0]
+        for series, label, style in (
+            (train, "training", {"color": _PALE, "linewidth": 1.4}),
+            (valid, "validation", {"color": _STRONG, "linewidth": 1.8}),
+        ):
+            if series[0]:
+                panels[0].plot(*series, label=label, **style, **_dots(series))
+        panels[0].set_title("Loss (nats a token)")
+        panels[0].legend(loc="upper right")
+        if bleu[0]:
+            panels[1].plot(*bleu, color=_WARM, linewidth=1.8, **_dots(bleu))
+            panels[1].set_title("BLEU (validation)")
+            panels[1].set_ylim(bottom=0, top=1.25 * max(bleu[1]) or 1)
+            _mark_best(panels[1], bleu)
+        panels[-1].set_xlabel("step")
+        panels[-1].set_xlim(left=0)
+        panels[-1].locator_params(axis="x", integer=True)
+        panels[-1].xaxis.set_major_formatter("{x:,.0f}")
+
+
+def attention_heatmap(
+    weights: npt.ArrayLike, source_pieces: Sequence[str], target_pieces: Sequence[str], path: Path, title: str = ""
+) -> None:
+    """Draw attention weights (T, S), or those of several heads (H, T, S) side by side: a row attends, columns are read.
+
+    ModelError: the weights do not have a row for each target piece and a column for each source piece.
+    """
+    heads = _heads(weights, len(target_pieces), len(source_pieces))
+    columns = min(len(heads), 4)
+    rows = math.ceil(len(heads) / columns)
+    width, height = columns * len(source_pieces), rows * len(target_pieces)  # in cells
+    cell = min(0.34 if len(heads) == 1 else 0.22, 24 / max(width, height))  # in inches
+    darkest = np.fmax.reduce(heads, axis=None, initial=1e-9)
+    with _drawing(path, layout="compressed") as figure:
+        figure.set_size_inches(cell * width + 0.25 * columns + 2.2, cell * height + 0.35 * rows + 1.6)
+        panels = figure.subplots(rows, columns, squeeze=False)
+        for panel in panels.flat[len(heads) :]:
+            panel.set_visible(False)
+        for number, (panel, head) in enumerate(zip(panels.flat, heads)):
+            image = panel.imshow(head, cmap="Blues", vmin=0, vmax=darkest, interpolation="nearest")
+            _separate_cells(panel, head.shape, lines=cell > 0.1)
+            above = source_pieces if number < columns else ()
+            _tick_pieces(panel, cell, above, target_pieces if number % columns == 0 else ())
+            if len(heads) > 1:
+                panel.set_xlabel(f"head {number}")
+        bar = figure.colorbar(image, ax=panels, shrink=0.6, aspect=24, pad=0.02)
+        bar.set_label("attention weight")
+        bar.outline.set_visible(False)
+        figure.suptitle(_readable(title, 60), fontweight="bold", parse_math=False)
+
+
+def _heads(weights: npt.ArrayLike, n_target: int, n_source: int) -> npt.NDArray[np.float64]:
+    """The weights as (H, T, S), checked."""
+    array = np.asarray(weights, dtype=np.float64)
+    heads = array[None] if array.ndim == 2 else array
+    if heads.ndim != 3 or 0 in heads.shape or heads.shape[1:] != (n_target, n_source):
+        raise ModelError(
+            f"attention weights have shape {array.shape}; expected (T, S) or (H, T, S) with T = {n_target} "
+            f"target pieces and S = {n_source} source pieces, none of them 0"
+        )
+    return heads
+
+
+@contextmanager
+def _drawing(path: Path, layout: Literal["constrained", "compressed"] = "constrained") -> Iterator["Figure"]:
+    """An empty figure, written to `path` at the end of `with`; ConfigError where matplotlib is not installed."""
+    try:
+        import matplotlib.style
+        from matplotlib.figure import Figure
+        from matplotlib.font_manager import fontManager
+    except ImportError as error:
+        raise ConfigError(
+            f"cannot draw {path}: matplotlib is not installed; expected the extra 'plot': pip install 'clearhead[plot]'"
+        ) from error
+    installed = set(fontManager.get_font_names())
+    fonts = ["DejaVu Sans", *(name for name in _WIDE_FONTS if name in installed)]
+    with matplotlib.style.context(["default", _STYLE | {"font.family": fonts}]):
+        figure = Figure(layout=layout)
+        yield figure
+        with warnings.catch_warnings(), io.BytesIO() as png:
+            warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # an empty box says it, too
+            figure.savefig(png, format="png", bbox_inches="tight", pad_inches=0.15)
+            data = png.getvalue()
+    with writing(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, data)
+
+
+def _series(metrics: Sequence[Mapping[str, Any]], name: str) -> tuple[list[float], list[float]]:
+    """The steps and values of what was logged under a name, as far as they are finite."""
+    logged = [record for record in metrics if "step" in record and math.isfinite(record.get(name, math.nan))]
+    return [record["step"] for record in logged], [record[name] for record in logged]
+
+
+def _dots(series: tuple[list[float], list[float]]) -> dict[str, Any]:
+    """Few points are shown as points, for a line between two of them says more than was measured."""
+    return {"marker": "o", "markersize": 4} if len(series[0]) <= 30 else {}
+
+
+def _mark_best(panel: "Axes", series: tuple[list[float], list[float]]) -> None:
+    best = max(range(len(series[1])), key=lambda n: series[1][n])
+    step, value = series[0][best], series[1][best]
+    panel.annotate(
+        f"{value:.1f}",
+        (step, value),
+        xytext=(0, 6),
+        textcoords="offset points",
+        ha="center",
+        color=_WARM,
+        fontweight="bold",
+    )
+
+
+def _separate_cells(panel: "Axes", shape: tuple[int, ...], *, lines: bool) -> None:
+    """No frame, and thin white lines between the cells where there is room for them."""
+    panel.grid(visible=False)
+    panel.spines[:].set_visible(False)
+    panel.tick_params(which="both", length=0)
+    if lines:
+        panel.set_xticks(np.arange(shape[1] + 1) - 0.5, minor=True)
+        panel.set_yticks(np.arange(shape[0] + 1) - 0.5, minor=True)
+        panel.grid(which="minor", color="white", linewidth=0.6)
+
+
+def _tick_pieces(panel: "Axes", cell: float, source: Sequence[str], target: Sequence[str]) -> None:
+    """Source pieces above, target pieces at the left; every n-th where cells (inches wide) are too small for text."""
+    size = min(10.0, max(5.0, 0.62 * 72 * cell))  # points
+    every = math.ceil(1.15 * size / (72 * cell))
+    panel.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False)
+    above: dict[str, Any] = {"rotation": 60, "ha": "left", "rotation_mode": "anchor"}
+    for pieces, axis, style in ((source, panel.xaxis, above), (target, panel.yaxis, {})):
+        shown = range(0, len(pieces), every)
+        axis.set_ticks(shown, [_readable(pieces[n]) for n in shown], fontsize=size, parse_math=False, **style)
+
+
+def _readable(text: str, longest: int = 16) -> str:
+    """A text on one line: what cannot be seen is replaced by its escape, what is long is cut."""
+    seen = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return seen if len(seen) <= longest else seen[: longest - 1] + "…"
