@@ -1,0 +1,39 @@
+# make demo   train, score and use a small translator, from nothing (a few minutes)
+# make test   the tests; make test-slow: those that take minutes
+VENV ?= .venv
+PYTHON ?= python3
+PIP_ARGS ?=
+BIN := $(VENV)/bin
+
+.PHONY: setup setup-dev demo test test-slow lint clean
+
+setup: $(VENV)/.installed
+setup-dev: $(VENV)/.installed-dev
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Clearhead needs Python 3.11 or newer; this is " + sys.version.split()[0] + " (make PYTHON=python3.12 ...)")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[plot]'
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[plot,dev]'
+	@touch $@
+
+demo: setup
+	@$(BIN)/clearhead demo
+
+# One thread a test process: the tests are small, and two processes of one thread beat one of two.
+test: setup-dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not slow"
+
+test-slow: setup-dev
+	$(BIN)/python -m pytest -m slow
+
+lint: setup-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict clearhead
+
+clean:
+	rm -rf $(VENV) runs
