@@ -27,8 +27,9 @@ from .manifest import (
     replace_files,
     write_folder_with_manifest,
 )
+from .metrics import METRICS
 from .model_folder import CONFIG, model_files, to_stderr, weights_from_bytes, weights_to_bytes
-from .storage import remove_folder, remove_partials, writing
+from .storage import remove_folder, remove_partials, write_file, writing
 
 _CHECKPOINTS, _STATE, _SUFFIX = "checkpoints", "state.json", ".safetensors"
 
@@ -60,19 +61,27 @@ class RunFolder:
         self._sound: set[int] = set()  # steps whose checkpoint this process has seen verify
 
     @classmethod
-    def create(cls, path: Path, *, resume: bool = False, say: Callable[[str], None] = to_stderr) -> Self:
-        """Take hold of a new or empty folder, or with `resume` of one that a run left.
+    def create(
+        cls, path: Path, *, resume: bool = False, replace: bool = False, say: Callable[[str], None] = to_stderr
+    ) -> Self:
+        """Take hold of a new or empty folder; with `resume` of one that a run left, with `replace` after emptying that.
 
         `say` gets what the user should know. TrainingError: the folder is in use by another run; it is occupied and
-        `resume` is not asked for; it holds something else than a run; it cannot be written to.
+        neither is asked for; it holds something else than a run; it cannot be written to.
         """
-        _refuse_foreign(path)
         with writing(path):
+            _refuse_foreign(path)
             path.mkdir(parents=True, exist_ok=True)
             lock = FolderLock(path, say=say)
         run = cls(path, lock, resume=resume, say=say)
         try:
-            run._enter_folder()
+            if replace:
+                run._remove_run()
+            else:
+                run._look_around()
+            with writing(path):
+                remove_partials(path)
+                remove_partials(path / _CHECKPOINTS)
         except BaseException:
             lock.release()
             raise
@@ -168,16 +177,29 @@ class RunFolder:
             elif self._is_sound(step):
                 kept += 1
 
-    def _enter_folder(self) -> None:
+    def _look_around(self) -> None:
         if (holds := _contents(self.path)) and not self._resume:
             advice = "go on with --resume, or give another folder with --out"
             raise TrainingError(f"{self.path} is occupied: it {holds}; {advice}")
         if self._resume and not holds:
             self._say(f"{self.path} is empty, there is nothing to resume: training starts afresh")
             self._resume = False  # it is said
+
+    def _remove_run(self) -> None:
+        """Remove what a run wrote; its manifest is only emptied, so that the folder stays a run's. Other files stay."""
+        if not _visible(self.path):
+            return
+        try:
+            names = list(Manifest.read(self.path).files)
+        except ModelError:  # damaged: one reason more to replace the run
+            names = []
         with writing(self.path):
-            remove_partials(self.path)
-            remove_partials(self.path / _CHECKPOINTS)
+            for step in self._steps():
+                remove_folder(self._folder(step))
+            for name in (*names, METRICS):
+                if Path(name).name == name:  # a manifest from elsewhere names no file outside
+                    (self.path / name).unlink(missing_ok=True)
+            write_file(self.path / MANIFEST, Manifest().to_bytes())
 
     def _is_sound(self, step: int) -> bool:
         if step not in self._sound:

@@ -68,6 +68,19 @@ def save_files(folder: Path, files: Mapping[str, bytes], *, say: Callable[[str],
 
 def load_model_folder(folder: Path) -> ModelFolder:
     """Read a model and verify it; a ModelError says what is missing, damaged or unknown, and what to do."""
+    try:
+        _expect_model(folder)
+    except OSError as error:
+        raise ModelError(f"cannot read {folder}: {error.strerror}; expected a model folder") from error
+    files = read_verified(folder, (CONFIG, TOKENIZER, WEIGHTS))
+    config = parse_json_object(folder / CONFIG, files[CONFIG])
+    check_format(folder / CONFIG, config)
+    del config["format_version"]
+    return ModelFolder(folder, config, weights_from_bytes(folder / WEIGHTS, files[WEIGHTS]), folder / TOKENIZER)
+
+
+def _expect_model(folder: Path) -> None:
+    """Say what a folder is that is no model folder, or not yet one."""
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "does not exist"
         raise ModelError(
@@ -80,11 +93,6 @@ def load_model_folder(folder: Path) -> ModelFolder:
             f"{folder} has no weights yet ({WEIGHTS} is missing): training writes them at its first evaluation; "
             "go on with it by `clearhead train ... --resume`"
         )
-    files = read_verified(folder, (CONFIG, TOKENIZER, WEIGHTS))
-    config = parse_json_object(folder / CONFIG, files[CONFIG])
-    check_format(folder / CONFIG, config)
-    del config["format_version"]
-    return ModelFolder(folder, config, weights_from_bytes(folder / WEIGHTS, files[WEIGHTS]), folder / TOKENIZER)
 
 
 def weights_to_bytes(tensors: Mapping[str, Tensor]) -> bytes:

@@ -17,19 +17,22 @@ from ..errors import TrainingError
 
 def write_file(path: Path, data: bytes) -> None:
     """Replace a file by `data` in one step; an OSError leaves the earlier content."""
-    _write_synced(_partial(path), data)
-    _partial(path).replace(path)
-    _sync_folder(path.parent)
+    partial = _partial(path)
+    with _discarding_on_error(partial):
+        _write_synced(partial, data)
+        partial.replace(path)
+        _sync_folder(path.parent)
 
 
 def write_files(folder: Path, files: Mapping[str, bytes], *, before_moving: tuple[str, bytes]) -> None:
     """Write all `files` aside, then the one file `before_moving`, then give each of `files` its name."""
-    for name, data in files.items():
-        _write_synced(_partial(folder / name), data)
-    write_file(folder / before_moving[0], before_moving[1])
-    for name in files:
-        _partial(folder / name).replace(folder / name)
-    _sync_folder(folder)
+    with _discarding_on_error(*(_partial(folder / name) for name in files)):
+        for name, data in files.items():
+            _write_synced(_partial(folder / name), data)
+        write_file(folder / before_moving[0], before_moving[1])
+        for name in files:
+            _partial(folder / name).replace(folder / name)
+        _sync_folder(folder)
 
 
 def write_folder(target: Path, files: Iterable[tuple[str, bytes]]) -> None:
@@ -39,13 +42,14 @@ def write_folder(target: Path, files: Iterable[tuple[str, bytes]]) -> None:
     """
     partial = _partial(target)
     shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    for name, data in files:
-        _write_synced(partial / name, data)
-    _sync_folder(partial)
-    replaced = _retire(target) if target.exists() else None
-    partial.replace(target)
-    _sync_folder(target.parent)
+    with _discarding_on_error(partial):
+        partial.mkdir(parents=True)
+        for name, data in files:
+            _write_synced(partial / name, data)
+        _sync_folder(partial)
+        replaced = _retire(target) if target.exists() else None
+        partial.replace(target)
+        _sync_folder(target.parent)
     if replaced is not None:
         shutil.rmtree(replaced, ignore_errors=True)
 
@@ -56,12 +60,9 @@ def remove_folder(path: Path) -> None:
 
 
 def remove_partials(folder: Path) -> None:
-    """Remove what a killed or failed write left behind in a folder."""
+    """Remove what a killed process left half written in a folder of ours."""
     for path in folder.glob(".*.partial"):
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+        _discard(path)
 
 
 @contextmanager
@@ -70,16 +71,34 @@ def writing(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        with suppress(OSError):
-            remove_partials(folder)
         reason = error.strerror or str(error)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
             free = shutil.disk_usage(there).free / 2**20
-            advice = f"{free:,.0f} MiB are free: make room and go on with --resume; what was saved before is intact"
+            again = "make room and give the command again, a training with --resume"
+            advice = f"{free:,.0f} MiB are free: {again}; what was saved before is intact"
         else:
             advice = "expected a folder that this user may write to: change its rights or give another one"
         raise TrainingError(f"cannot write to {folder}: {reason}; {advice}") from error
+
+
+@contextmanager
+def _discarding_on_error(*partials: Path) -> Iterator[None]:
+    """Leave nothing half written behind where writing fails, least of all on a full disk."""
+    try:
+        yield
+    except OSError:
+        for path in partials:
+            with suppress(OSError):
+                _discard(path)
+        raise
+
+
+def _discard(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _partial(path: Path) -> Path:

@@ -16,7 +16,10 @@ class Killed(BaseException):
 
 @pytest.fixture
 def fail_from(monkeypatch: pytest.MonkeyPatch) -> FailFrom:
-    """`with fail_from(n, error)`: the n-th system call that renames, syncs or removes raises, and all later ones."""
+    """`with fail_from(n, error)`: the n-th system call that renames, syncs or makes raises, and all later ones.
+
+    So do those that remove, where the process is dead; a full disk still removes.
+    """
 
     @contextmanager
     def failing(number: int, error: BaseException) -> Iterator[None]:
@@ -33,7 +36,8 @@ def fail_from(monkeypatch: pytest.MonkeyPatch) -> FailFrom:
             return call
 
         with monkeypatch.context() as patch:
-            for name in ("replace", "fsync", "mkdir", "rmdir", "unlink"):
+            removing = () if isinstance(error, OSError) else ("rmdir", "unlink")
+            for name in ("replace", "fsync", "mkdir", *removing):
                 patch.setattr(os, name, fail_late(getattr(os, name)))
             yield
 

@@ -1,5 +1,6 @@
 """A run loses nothing that it has saved."""
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -150,6 +151,66 @@ def test_leftovers_of_a_killed_run_are_removed_at_the_next_start(run: RunFolder)
         assert not list(again.path.rglob(".*.partial"))
 
 
+def test_a_folder_that_cannot_be_looked_at_is_said(tmp_path: Path, monkeypatch) -> None:
+    def denied(_) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(Path, "exists", denied)
+    with pytest.raises(TrainingError, match="Permission denied; expected a folder that this user may write to"):
+        RunFolder.create(tmp_path / "run")
+
+
+# --- replacing a run
+
+
+def test_a_run_is_replaced_where_that_is_asked_and_other_files_stay(run: RunFolder) -> None:
+    run.save_checkpoint(40, tensors(40), STATE)
+    (run.path / "metrics.jsonl").write_text("{}")
+    (run.path / "my notes.txt").touch()
+    run.finish(40)
+    run.close()
+    with RunFolder.create(run.path, replace=True, say=quiet) as new:
+        visible = sorted(path.name for path in new.path.rglob("*") if path.name != ".lock")
+        assert visible == ["checkpoints", "manifest.json", "my notes.txt"]
+        assert new.latest_checkpoint() is None and new.finished_step is None
+
+
+def test_a_new_folder_needs_no_replacing(tmp_path: Path) -> None:
+    with RunFolder.create(tmp_path / "run", replace=True, say=quiet) as run:
+        assert run.latest_checkpoint() is None
+
+
+def test_a_folder_of_other_things_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "photo.jpg").touch()
+    with pytest.raises(TrainingError, match=r"not of a run \(photo.jpg\)"):
+        RunFolder.create(tmp_path, replace=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["photo.jpg"]
+
+
+def test_replacing_removes_nothing_outside_whatever_the_manifest_names(tmp_path: Path) -> None:
+    (tmp_path / "outside").touch()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "manifest.json").write_text('{"format_version": 1, "files": {"../outside": "", "inside": ""}}')
+    RunFolder.create(tmp_path / "run", replace=True, say=quiet).close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["outside", "run"]
+
+
+def test_a_run_with_a_damaged_manifest_can_be_replaced(run: RunFolder) -> None:
+    run.close()
+    (run.path / "manifest.json").write_text("{")
+    with RunFolder.create(run.path, replace=True, say=quiet) as new:
+        new.write_files(RUN)
+    assert load_model_folder(run.path).config == {"model": {}}
+
+
+def test_a_replacement_that_is_killed_at_any_call_can_be_repeated(run: RunFolder, crash_points) -> None:
+    run.save_checkpoint(40, tensors(40), STATE)
+    run.close()
+    crashes = list(crash_points(lambda: RunFolder.create(run.path, replace=True, say=quiet).close()))
+    assert len(crashes) > 5
+    assert sorted(path.name for path in run.path.iterdir()) == ["checkpoints", "manifest.json"]
+
+
 # --- finished runs
 
 
@@ -232,7 +293,7 @@ def test_a_full_disk_loses_no_earlier_checkpoint_and_leaves_no_half_one(
     run: RunFolder, fail_from, disk_full, number: int
 ) -> None:
     run.save_checkpoint(40, tensors(40), STATE)
-    message = r"No space left on device; .* MiB are free: make room and go on with --resume"
+    message = r"No space left on device; .* MiB are free: make room and give the command again"
     with pytest.raises(TrainingError, match=message), fail_from(number, disk_full):
         run.save_checkpoint(80, tensors(80), STATE)
     again = reopen(run)

@@ -1,6 +1,8 @@
 """A model that was saved is loaded, or the message says why not."""
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -138,6 +140,15 @@ def test_a_file_is_no_model_folder(tmp_path: Path) -> None:
 def test_a_folder_of_other_things_is_no_model_folder(tmp_path: Path) -> None:
     (tmp_path / "photo.jpg").touch()
     with pytest.raises(ModelError, match=r"is no model folder: it has neither config.json nor manifest.json"):
+        load_model_folder(tmp_path)
+
+
+def test_a_folder_that_cannot_be_looked_at_is_said(tmp_path: Path, monkeypatch) -> None:
+    def denied(_) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(Path, "is_dir", denied)
+    with pytest.raises(ModelError, match=r"cannot read .*: Permission denied; expected a model folder"):
         load_model_folder(tmp_path)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from clearhead.errors import TrainingError
-from clearhead.train.storage import remove_folder, remove_partials, write_file, write_folder, writing
+from clearhead.train.storage import remove_folder, remove_partials, write_file, write_files, write_folder, writing
 
 
 def test_a_write_that_is_killed_at_any_call_leaves_the_old_content_or_the_new(tmp_path: Path, crash_points) -> None:
@@ -61,11 +61,27 @@ def test_a_full_disk_is_said_with_the_room_there_is_and_leaves_no_half_file(
 ) -> None:
     write_file(tmp_path / "file", b"old")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9 << 20, 6 << 20, 3 << 20))
-    message = r"cannot write to .*: No space left on device; 3 MiB are free: make room and go on with --resume"
+    message = r"cannot write to .*: No space left on device; 3 MiB are free: make room and give the command again"
     with pytest.raises(TrainingError, match=message), fail_from(1, disk_full), writing(tmp_path):
         write_file(tmp_path / "file", b"new")
-    remove_partials(tmp_path)  # the simulated disk refuses to unlink, too
-    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"old"]
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"file": b"old"}
+
+
+@pytest.mark.parametrize("number", range(1, 5))
+def test_several_files_on_a_full_disk_leave_nothing_half_written(
+    tmp_path: Path, fail_from, disk_full, number: int
+) -> None:
+    (tmp_path / ".of another program.partial").touch()
+    with pytest.raises(OSError, match="No space left"), fail_from(number, disk_full):
+        write_files(tmp_path, {"a": b"1", "b": b"2"}, before_moving=("c", b"3"))
+    assert {path.name for path in tmp_path.iterdir()} <= {".of another program.partial", "c"}
+
+
+def test_a_folder_on_a_full_disk_leaves_nothing_half_written(tmp_path: Path, fail_from, disk_full) -> None:
+    for number in range(1, 5):
+        with pytest.raises(OSError, match="No space left"), fail_from(number, disk_full):
+            write_folder(tmp_path / "folder", [("a", b"1"), ("b", b"2")])
+        assert not list(tmp_path.iterdir())
 
 
 def test_the_room_is_found_although_the_folder_is_not_there_yet(tmp_path: Path, disk_full) -> None:
