@@ -58,6 +58,7 @@ class RunFolder:
 
     def __init__(self, path: Path, lock: FolderLock, *, resume: bool, say: Callable[[str], None]) -> None:
         self.path, self._lock, self._resume, self._say = path, lock, resume, say
+        self._made = False  # whether the folder is there because of this run
         self._sound: set[int] = set()  # steps whose checkpoint this process has seen verify
 
     @classmethod
@@ -71,9 +72,11 @@ class RunFolder:
         """
         with writing(path):
             _refuse_foreign(path)
+            made = not path.exists()
             path.mkdir(parents=True, exist_ok=True)
             lock = FolderLock(path, say=say)
         run = cls(path, lock, resume=resume, say=say)
+        run._made = made
         try:
             if replace:
                 run._remove_run()
@@ -88,10 +91,11 @@ class RunFolder:
         return run
 
     def close(self) -> None:
-        """Let go of the folder; one in which nothing was written is removed again."""
+        """Let go of the folder; one that was made for this run, and got nothing, is removed again."""
         self._lock.release()
-        with suppress(OSError):  # it is not empty, as it should be
-            self.path.rmdir()
+        if self._made:
+            with suppress(OSError):  # it is not empty, as it should be
+                self.path.rmdir()
 
     def __enter__(self) -> Self:
         return self

@@ -64,10 +64,13 @@ def test_a_new_and_an_empty_folder_are_taken(tmp_path: Path) -> None:
             assert run.path.is_dir() and run.latest_checkpoint() is None and run.finished_step is None
 
 
-def test_a_folder_in_which_nothing_was_written_is_gone_again(tmp_path: Path) -> None:
+def test_a_folder_that_was_made_and_got_nothing_is_gone_again_and_one_of_the_user_s_is_not(tmp_path: Path) -> None:
     with pytest.raises(KeyError), RunFolder.create(tmp_path / "run"):
         raise KeyError
     assert not (tmp_path / "run").exists()
+    (tmp_path / "mine").mkdir()
+    RunFolder.create(tmp_path / "mine").close()
+    assert (tmp_path / "mine").exists()
 
 
 def test_an_occupied_folder_is_refused_without_resume(run: RunFolder) -> None:
