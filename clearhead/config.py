@@ -119,7 +119,9 @@ class TrainConfig:
     preset: str | None = setting(None, "the named model shape that training started from")
     steps: int | None = setting(None, "updates of the weights")
     seed: int = setting(0, "of the initial weights, the order of the data and dropout")
-    optimizer: Literal["adam", "adamw"] = setting("adam", "section 5.3: adam")
+    optimizer: Literal["adam", "adamw", "muon"] = setting(
+        "adam", "section 5.3: adam; muon moves matrices as such and needs fewer tokens"
+    )
     lr: float | None = setting(
         None, "peak learning rate; None: (d_model * warmup)^-0.5, the peak of the paper's schedule"
     )

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from .cache import LayerCache
 from .dropout import dropout as drop
+from .linear import Linear
 from .masks import check_mask
 from .positions import Rotation, rotate
 
@@ -92,9 +93,7 @@ class MultiHeadAttention(nn.Module):
     def __init__(self, d_model: int = 512, n_heads: int = 8, dropout: float = 0.1, *, bias: bool = True) -> None:
         super().__init__()
         self.n_heads, self.dropout = n_heads, dropout
-        self.w_q, self.w_k, self.w_v, self.w_o = (nn.Linear(d_model, d_model, bias=bias) for _ in range(4))
-        for linear in (self.w_q, self.w_k, self.w_v, self.w_o):
-            xavier_blocks_(linear)
+        self.w_q, self.w_k, self.w_v, self.w_o = (Linear(d_model, d_model, bias=bias) for _ in range(4))
 
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None = None
@@ -122,12 +121,10 @@ class SelfAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.n_heads, self.n_kv_heads = n_heads, n_kv_heads or n_heads
-        width = d_model // n_heads
-        self.qkv = nn.Linear(d_model, (n_heads + 2 * self.n_kv_heads) * width, bias=bias)
-        self.out = nn.Linear(d_model, d_model, bias=bias)
+        shared = self.n_kv_heads * (d_model // n_heads)
+        self.qkv = Linear(d_model, d_model, shared, shared, bias=bias)
+        self.out = Linear(d_model, d_model, bias=bias)
         self.attend = Attend(dropout)
-        xavier_blocks_(self.qkv, n_heads * width, self.n_kv_heads * width, self.n_kv_heads * width)
-        xavier_blocks_(self.out)
 
     def forward(
         self,
@@ -162,14 +159,11 @@ class CrossAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.n_heads, self.n_kv_heads = n_heads, n_kv_heads or n_heads
-        width = d_model // n_heads
-        self.q = nn.Linear(d_model, d_model, bias=bias)
-        self.kv = nn.Linear(d_model, 2 * self.n_kv_heads * width, bias=bias)
-        self.out = nn.Linear(d_model, d_model, bias=bias)
+        shared = self.n_kv_heads * (d_model // n_heads)
+        self.q = Linear(d_model, d_model, bias=bias)
+        self.kv = Linear(d_model, shared, shared, bias=bias)
+        self.out = Linear(d_model, d_model, bias=bias)
         self.attend = Attend(dropout)
-        xavier_blocks_(self.q)
-        xavier_blocks_(self.kv, self.n_kv_heads * width, self.n_kv_heads * width)
-        xavier_blocks_(self.out)
 
     def project(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values of the memory, made once a source. (B, S, D) -> (B, G, S, K) twice"""
@@ -196,14 +190,3 @@ def split_heads(x: Tensor, n_heads: int) -> Tensor:
 def merge_heads(x: Tensor) -> Tensor:
     """(B, H, T, K) -> (B, T, H*K)"""
     return x.transpose(1, 2).flatten(2)
-
-
-def xavier_blocks_(linear: nn.Linear, *sizes: int) -> None:
-    """Xavier-uniform weights and zero biases; fused outputs are initialised as the separate matrices that they are.
-
-    Xavier's bound depends on the number of outputs, so the bound of the whole stack would be too small for its blocks.
-    """
-    for block in linear.weight.split(list(sizes) or linear.out_features):
-        nn.init.xavier_uniform_(block)
-    if linear.bias is not None:
-        nn.init.zeros_(linear.bias)

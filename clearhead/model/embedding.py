@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from .attention import xavier_blocks_
+from .linear import Linear
 
 
 class Embedding(nn.Module):
@@ -23,11 +23,9 @@ class Embedding(nn.Module):
         return nn.functional.embedding(tokens, self.weight) * self.scale
 
 
-def projection(d_model: int, vocab_size: int, *, tied: Embedding | None = None) -> nn.Linear:
+def projection(d_model: int, vocab_size: int, *, tied: Embedding | None = None) -> Linear:
     """The last linear layer, (B, T, D) -> logits (B, T, V): an embedding's own matrix without a bias, or one with."""
-    linear = nn.Linear(d_model, vocab_size, bias=tied is None)
-    if tied is None:
-        xavier_blocks_(linear)
-    else:
+    linear = Linear(d_model, vocab_size, bias=tied is None)
+    if tied is not None:
         linear.weight = tied.weight
     return linear

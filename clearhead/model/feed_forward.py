@@ -5,8 +5,8 @@ from collections.abc import Callable
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .attention import xavier_blocks_
 from .dropout import Dropout
+from .linear import Linear
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
 
@@ -19,11 +19,9 @@ class FeedForward(nn.Module):
     ) -> None:
         super().__init__()
         self.activation = ACTIVATIONS[activation]
-        self.inner = nn.Linear(d_model, d_ff, bias=bias)
-        self.outer = nn.Linear(d_ff, d_model, bias=bias)
+        self.inner = Linear(d_model, d_ff, bias=bias)
+        self.outer = Linear(d_ff, d_model, bias=bias)
         self.dropout = Dropout(dropout)
-        xavier_blocks_(self.inner)
-        xavier_blocks_(self.outer)
 
     def forward(self, x: Tensor) -> Tensor:  # (B, T, D) -> (B, T, D)
         return self.outer(self.dropout(self.activation(self.inner(x))))
@@ -34,11 +32,9 @@ class SwiGLU(nn.Module):
 
     def __init__(self, d_model: int = 512, d_ff: int = 2048, dropout: float = 0.1, *, bias: bool = True) -> None:
         super().__init__()
-        self.inner = nn.Linear(d_model, 2 * d_ff, bias=bias)
-        self.outer = nn.Linear(d_ff, d_model, bias=bias)
+        self.inner = Linear(d_model, d_ff, d_ff, bias=bias)
+        self.outer = Linear(d_ff, d_model, bias=bias)
         self.dropout = Dropout(dropout)
-        xavier_blocks_(self.inner, d_ff, d_ff)
-        xavier_blocks_(self.outer)
 
     def forward(self, x: Tensor) -> Tensor:  # (B, T, D) -> (B, T, D)
         gate, value = self.inner(x).chunk(2, dim=-1)

@@ -13,6 +13,7 @@ from .cache import Cache, LayerCache
 from .dropout import Dropout
 from .embedding import Embedding, projection
 from .feed_forward import FeedForward, SwiGLU
+from .linear import Linear
 from .masks import causal_mask
 from .norms import LayerNorm, RMSNorm
 from .positions import Alibi, Learned, Positions, Relative, Rotary, Sinusoidal
@@ -53,7 +54,7 @@ class Decoder(nn.Module):
         embedding: Embedding,
         positions: Positions,
         blocks: list[DecoderBlock],
-        project: nn.Linear,
+        project: Linear,
         *,
         dropout: float,
         norm: nn.Module | None,

@@ -115,7 +115,7 @@ class Translation:
     def count(self, model: EncoderDecoder, examples: Examples) -> TokenCounts:
         """Negative log-likelihood and right tokens over all examples, without dropout and label smoothing."""
         counts = TokenCounts()
-        with evaluation(model):
+        with evaluation(model), torch.inference_mode():
             for rows in examples.batches(chosen(self.config.data.batch_tokens)).epoch(0):
                 batch = self.batch(examples, rows)
                 logits = model(batch.source, batch.inputs, source_mask=batch.source_mask).flatten(0, 1)

@@ -1,0 +1,68 @@
+"""Muon (Jordan et al. 2024): matrices move by the nearest orthogonal matrix to their momentum, not by its entries.
+
+An update whose singular values are all alike moves every direction of a matrix as far as the strongest one, so that
+fewer tokens teach as much. Embeddings, biases and gains are no matrices in this sense, and stay with Adam.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..model.linear import Linear
+
+
+def orthogonalize(matrices: Tensor, steps: int = 5) -> Tensor:
+    """U V^T of each matrix U S V^T, roughly: its singular values are about 1. (N, R, C) -> (N, R, C)
+
+    A Newton-Schulz iteration: odd polynomials of the matrix push its singular values towards 1 by products alone.
+    """
+    a, b, c = 3.4445, -4.7750, 2.0315  # steep at zero, so that five steps lift small values too
+    x = matrices / (matrices.norm(dim=(-2, -1), keepdim=True) + 1e-7)
+    tall = x.size(-2) > x.size(-1)
+    x = x.mT if tall else x
+    for _ in range(steps):
+        square = x @ x.mT
+        x = a * x + (b * square + c * square @ square) @ x
+    return x.mT if tall else x
+
+
+class Muon(torch.optim.Adam):
+    """Muon over the given linear layers' weights, Adam over everything else; one learning rate suits both.
+
+    That is so because Muon's update is scaled to the usual size of Adam's, 0.2 an entry (Liu et al. 2025). The matrices
+    of a fused product move each on its own.
+    """
+
+    def __init__(
+        self, groups: list[dict[str, Any]], linears: Iterable[Linear], precision: torch.dtype, **adam: Any
+    ) -> None:
+        """`groups` holds all weights; `precision` is that of the products in `orthogonalize`."""
+        super().__init__(groups, **adam)
+        self.linears, self.precision, self.momentum = list(linears), precision, 0.95
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """One update of every weight that has a gradient."""
+        by_shape: dict[torch.Size, list[tuple[Tensor, Tensor]]] = {}
+        for linear in self.linears:
+            blocks = zip(linear.matrices(linear.weight), linear.matrices(self._direction(linear.weight)))
+            for block, direction in blocks:
+                by_shape.setdefault(block.shape, []).append((block, direction))
+            linear.weight.grad = None  # so that Adam passes over it
+        for shape, pairs in by_shape.items():  # all matrices of a shape in one product
+            updates = orthogonalize(torch.stack([direction for _, direction in pairs]).to(self.precision))
+            size = self.param_groups[0]["lr"] * 0.2 * max(shape) ** 0.5
+            for (block, _), update in zip(pairs, updates):
+                block.sub_(update, alpha=size)
+        return super().step(closure)
+
+    def _direction(self, weight: Tensor) -> Tensor:
+        """The gradient's running mean, looked at one step ahead (Nesterov)."""
+        assert weight.grad is not None
+        state = self.state[weight]
+        if not state:
+            state["momentum"] = torch.zeros_like(weight)
+        state["momentum"].lerp_(weight.grad, 1 - self.momentum)
+        return weight.grad.lerp(state["momentum"], self.momentum)
