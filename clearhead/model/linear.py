@@ -6,7 +6,7 @@ from torch import Tensor, nn
 class Linear(nn.Linear):
     """x W^T + b. `Linear(512, 512, 512, 512)` is three products of 512 outputs each in one.
 
-    Weights start Xavier-uniform, biases at zero. Xavier's bound depends on the number of outputs: each block gets
+    Weights start Xavier-uniform, biases at zero. Xavier's bound depends on the number of outputs: a block gets
     its own: that of the whole stack would be too small for it. An optimiser that treats matrices as such finds `blocks`.
     """
 
@@ -21,5 +21,5 @@ class Linear(nn.Linear):
             nn.init.zeros_(self.bias)
 
     def matrices(self, x: Tensor) -> tuple[Tensor, ...]:
-        """The rows of x, shaped like the weight, that belong to each block."""
+        """The rows of x, shaped like the weight, that belong to each block. (F+F, D) -> (F, D), (F, D)"""
         return x.split(self.blocks)
