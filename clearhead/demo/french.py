@@ -1,0 +1,84 @@
+"""French at the level of words and sounds: plural, feminine, the regular verb, and what neighbours do to each other.
+
+The grammar builds sentences from whole words ("de le ami", "ma amie"); `sound` then says them as French does ("de
+l'ami", "mon amie"). So nothing above this file asks what the next word begins with, adjectives apart.
+"""
+
+import re
+import unicodedata
+
+# No elision stands before these: their h is aspirated, as the grammars say (it is silent all the same).
+_ASPIRATED = "hamster|hérisson|hibou|huit|onze"
+_VOWEL = rf"(?!{_ASPIRATED})(?=[aeiouhâàéèêëîïôöùûœ]|y a)"
+_LONE = r"(?<![\w'-])"  # a word of its own, not the end of "est-ce" or of "l'une"
+_ELISION = re.compile(rf"{_LONE}(l[ea]|[jdmtsn]e|que) {_VOWEL}", re.IGNORECASE)
+_IF_HE = re.compile(rf"{_LONE}si (?=ils?\b)")
+_HIATUS = re.compile(rf"{_LONE}([mts]a|ce) {_VOWEL}", re.IGNORECASE)
+_BEFORE_VOWEL = {"ma": "mon ", "ta": "ton ", "sa": "son ", "ce": "cet "}
+_CONTRACTION = re.compile(rf"{_LONE}(de|à) (les?) ")
+_CONTRACTED = {"de le": "du ", "de les": "des ", "à le": "au ", "à les": "aux "}
+
+
+def sound(text: str) -> str:
+    """Elide and contract: "je ai peur de le hibou et de le ami" -> "j'ai peur du hibou et de l'ami"."""
+    text = _ELISION.sub(lambda match: match[1][:-1] + "'", text)
+    text = _IF_HE.sub("s'", text)
+    text = _HIATUS.sub(lambda match: _BEFORE_VOWEL[match[1]], text)
+    return _CONTRACTION.sub(lambda match: _CONTRACTED[f"{match[1]} {match[2]}"], text)
+
+
+def starts_with_vowel(word: str) -> bool:
+    """Whether the ear hears a vowel first: true of "ami" and "hôtel", not of "hibou"."""
+    return re.match(_VOWEL, word, re.IGNORECASE) is not None
+
+
+def plural(word: str) -> str:
+    """The plural by rule: chats, chapeaux, journaux, souris."""
+    if word.endswith(("s", "x", "z")):
+        return word
+    if word.endswith("al"):
+        return word[:-1] + "ux"
+    return word + ("x" if word.endswith(("eau", "eu")) and word != "bleu" else "s")
+
+
+def feminine(adjective: str) -> str:
+    """The feminine by rule: rouge, petite, heureuse, active."""
+    for masculine, ending in (("e", "e"), ("eux", "euse"), ("if", "ive")):
+        if adjective.endswith(masculine):
+            return adjective.removesuffix(masculine) + ending
+    return adjective + "e"
+
+
+def present(infinitive: str) -> tuple[str, ...]:
+    """The regular present, je to ils, of verbs in -er (mangeons, commençons), -ir (choisis) and -re (vends)."""
+    stem, group = infinitive[:-2], infinitive[-2:]
+    endings = {
+        "er": ("e", "es", "e", "eons" if stem.endswith("g") else "ons", "ez", "ent"),
+        "ir": ("is", "is", "it", "issons", "issez", "issent"),
+        "re": ("s", "s", "", "ons", "ez", "ent"),
+    }
+    forms = [stem + ending for ending in endings[group]]
+    return tuple(re.sub("co(?=ns$)", "ço", form) for form in forms)
+
+
+def imperative(present: str, *, to_friend: bool) -> str:
+    """The imperative from the form of tu or vous; tu loses its s where the present ends in -es: mange, ouvre, lis."""
+    return present[:-1] if to_friend and present.endswith("es") else present
+
+
+def participle(infinitive: str) -> str:
+    """The regular past participle: mangé, choisi, vendu."""
+    return infinitive[:-2] + {"er": "é", "ir": "i", "re": "u"}[infinitive[-2:]]
+
+
+def agree(form: str, *, feminine: bool, plural: bool) -> str:
+    """A participle as it agrees: arrivé, arrivée, arrivés, arrivées; pris keeps its one s."""
+    form += "e" if feminine else ""
+    return form + ("s" if plural and not form.endswith("s") else "")
+
+
+def finish(text: str, mark: str) -> str:
+    """A sentence from its words: sounded, with a capital, and a space before ? and ! as French prints them."""
+    text = sound(text)
+    space = "" if mark == "." else " "
+    return unicodedata.normalize("NFC", text[0].upper() + text[1:] + space + mark)

@@ -1,0 +1,165 @@
+"""What a sentence pattern is, and the phrases about things that many patterns share."""
+
+import random
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, NamedTuple, TypeVar
+
+from .grammar import (
+    ANY,
+    HER,
+    HIS,
+    MY,
+    NOT_A,
+    OUR,
+    SOME,
+    THE,
+    THIS,
+    A,
+    Determiner,
+    Nominal,
+    Part,
+    Subject,
+    noun_phrase,
+    own,
+)
+from .words import ADJECTIVES, NOUNS, Adjective, Noun, fits
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A kind of sentence: what may stand in each slot, how it is said, and at most how many are drawn.
+
+    `make` gets one choice of each slot and answers the sentence, or None where the choices make no sense together.
+    """
+
+    name: str
+    size: int
+    make: Callable[..., Part | None]
+    slots: tuple[Sequence[Any], ...]
+
+    def draw(self) -> Iterator[Part]:
+        """Distinct sentences in an order that depends on the pattern's name alone."""
+        total = prod(len(slot) for slot in self.slots)
+        order = random.Random(self.name).sample(range(total), min(total, 12 * self.size))
+        seen: set[str] = set()
+        for number in order:
+            choice = []
+            for slot in self.slots:
+                number, at = divmod(number, len(slot))
+                choice.append(slot[at])
+            part = self.make(*choice)
+            if part and part.en not in seen:
+                seen.add(part.en)
+                yield part
+                if len(seen) == self.size:
+                    return
+
+
+def pattern(name: str, size: int, make: Callable[..., Part | None], *slots: Sequence[Any]) -> Pattern:
+    """A pattern, its slots one after the other."""
+    return Pattern(name, size, make, slots)
+
+
+class Described(NamedTuple):
+    """A noun, an adjective that it takes, and whether there are several."""
+
+    noun: Noun
+    adjective: Adjective
+    plural: bool
+
+
+_PEOPLE = ("adult", "young", "royal", "infant", "children", "parents", "husband", "wife", "kin")
+_NOT_OWNED = [
+    "nature",
+    "sight",
+    "public",
+    "goal",
+    "wild",
+    "flying",
+    "opening",
+    "mass",
+    "fruit",
+    "tree",
+    "transport",
+    "show",
+    "room",
+    "tower",
+    "farm",
+    "frog",
+    "mouse",
+    "hedgehog",
+]
+OWNED_SINGLY = ("vehicle", "furniture", "decoration", "device", "instrument", "home")
+THINGS = [noun for noun in NOUNS.values() if noun.family not in _PEOPLE]
+
+
+def evened(items: Sequence[T], key: Callable[[T], Hashable]) -> list[T]:
+    """The items with those of a rare key repeated, so that a draw meets each key about as often."""
+    groups: dict[Hashable, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    most = max(len(group) for group in groups.values())
+    return [item for group in groups.values() for item in group * round(most / len(group))]
+
+
+def numbers(noun: Noun) -> tuple[bool, ...]:
+    """Whether a noun is said of one, of several (True), or of both: bread, shoes, cats; hospitals come one by one."""
+    if noun.family in ("mass", "public", "nature", "room", "goal", "instrument", "transport"):
+        return (False,)
+    return (True,) if "plural" in noun.kinds else (False, True)
+
+
+NUMBERED = [(noun, plural) for noun in THINGS for plural in numbers(noun)]
+
+
+def owned(noun: Noun, plural: bool) -> bool:
+    """Whether people speak of theirs: my key, my keys, my car, but not my mountain or my pianos."""
+    if plural and noun.family in OWNED_SINGLY:
+        return False
+    return noun.en == "garden" or not fits(noun, _NOT_OWNED)
+
+
+def matches(noun: Noun, adjective: Adjective) -> bool:
+    """Whether the adjective can be said of the noun."""
+    return fits(noun, adjective.kinds)
+
+
+def suits(who: Subject, noun: Noun) -> bool:
+    """Whether it is worn by such as these: men have no skirts here, whatever they do elsewhere."""
+    return "ladies" not in noun.kinds or who.gender == "f"
+
+
+def thing(det: Determiner, noun: Noun, plural: bool, *adjectives: Adjective) -> Nominal | None:
+    """A noun phrase, or None for what nobody says: my mountain, my pianos."""
+    if (det in (MY, HIS, HER, OUR) and not owned(noun, plural)) or (det is HIS and "ladies" in noun.kinds):
+        return None
+    return noun_phrase(det, noun, plural, *adjectives)
+
+
+def an_object(
+    det: str, who: Subject, noun: Noun, plural: bool, *adjectives: Adjective, negated: bool = False
+) -> Nominal | None:
+    """The object of a verb: "a", "the", "this" or the actor's "own"; after "pas", French says de for a and some."""
+    if det == "own":
+        return noun_phrase(own(who), noun, plural, *adjectives) if owned(noun, plural) and suits(who, noun) else None
+    if det == "a":
+        several = plural or "mass" in noun.kinds
+        indefinite = (ANY if negated else SOME) if several else (NOT_A if negated else A)
+        return noun_phrase(indefinite, noun, plural, *adjectives)
+    return noun_phrase({"the": THE, "this": THIS}[det], noun, plural, *adjectives)
+
+
+_DESCRIBED = [
+    Described(noun, adjective, plural)
+    for adjective in ADJECTIVES.values()
+    for noun in THINGS
+    if matches(noun, adjective)
+    for plural in numbers(noun)
+]
+_EVENED = evened(evened(_DESCRIBED, lambda each: each.adjective), lambda each: each.noun)
+PREDICATED = [each for each in _EVENED if "attribute" not in each.adjective.kinds]  # the soup is hot
+ATTRIBUTED = [each for each in _EVENED if each.adjective.place != "be"]  # the hot soup

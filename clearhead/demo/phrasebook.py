@@ -1,0 +1,122 @@
+"""The English-French phrasebook that the demo learns from: sentences made by a small grammar, and how they are split.
+
+`python -m clearhead.demo.phrasebook --sample 200 --seed 1` prints pairs to read, English and French parted by a tab.
+"""
+
+import argparse
+import hashlib
+import random
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
+
+from . import (
+    patterns_actions,
+    patterns_moves,
+    patterns_others,
+    patterns_people,
+    patterns_places,
+    patterns_things,
+    patterns_times,
+    patterns_travel,
+)
+
+PATTERNS = [
+    *patterns_things.PATTERNS,
+    *patterns_people.PATTERNS,
+    *patterns_actions.PATTERNS,
+    *patterns_others.PATTERNS,
+    *patterns_moves.PATTERNS,
+    *patterns_places.PATTERNS,
+    *patterns_travel.PATTERNS,
+    *patterns_times.PATTERNS,
+]
+
+# A pair of content words may be withheld where neither leans on the other: it is at most one use in twenty of each.
+_LEANS = 20
+_SHARE = 45  # one such pair in so many is withheld
+_SEEN = 20  # sentences of the training part in which each word of a held-out sentence stands
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """A sentence in both languages; `content` are the lemmas of its English content words."""
+
+    english: str
+    french: str
+    content: tuple[str, ...]
+
+
+def phrases() -> list[Phrase]:
+    """Every sentence of the phrasebook, in an order that never changes; no English stands there twice."""
+    return list(_phrases())
+
+
+def split(seed: int = 0) -> tuple[list[Phrase], list[Phrase]]:
+    """The training part and the held-out part: sentences with a pair of content words that training never joins."""
+    everything = _phrases()
+    withheld = withheld_pairs(everything, seed)
+    train: list[Phrase] = []
+    held_out: list[Phrase] = []
+    for phrase in everything:
+        (train if withheld.isdisjoint(pairs(phrase)) else held_out).append(phrase)
+    seen = Counter(word for phrase in train for word in words(phrase))
+    return train, [phrase for phrase in held_out if all(seen[word] >= _SEEN for word in words(phrase))]
+
+
+def withheld_pairs(everything: Iterable[Phrase], seed: int) -> set[tuple[str, str]]:
+    """The pairs of lemmas that training must not join, chosen by a digest of the pair and the seed."""
+    alone: Counter[str] = Counter()
+    together: Counter[tuple[str, str]] = Counter()
+    for phrase in everything:
+        alone.update(set(phrase.content))
+        together.update(pairs(phrase))
+    return {
+        pair
+        for pair, count in together.items()
+        if count * _LEANS <= min(alone[pair[0]], alone[pair[1]]) and _digest(pair, seed) % _SHARE == 0
+    }
+
+
+def pairs(phrase: Phrase) -> set[tuple[str, str]]:
+    """The pairs of different lemmas that stand together in a sentence, each in alphabetical order."""
+    return set(combinations(sorted(set(phrase.content)), 2))
+
+
+def words(phrase: Phrase) -> set[tuple[str, str]]:
+    """The words of both sides as they are written between spaces, marks apart, each with its language."""
+    sides = (("en", phrase.english), ("fr", phrase.french))
+    return {(side, word) for side, text in sides for word in (each.strip(".,?!") for each in text.split()) if word}
+
+
+def _digest(pair: tuple[str, str], seed: int) -> int:
+    return int.from_bytes(hashlib.sha256(f"{seed}\t{pair[0]}\t{pair[1]}".encode()).digest()[:8])
+
+
+@cache
+def _phrases() -> tuple[Phrase, ...]:
+    found: dict[str, Phrase] = {}
+    for pattern in PATTERNS:
+        for part in pattern.draw():
+            phrase = Phrase(part.en, part.fr, part.content)
+            known = found.setdefault(part.en, phrase)
+            assert known.french == part.fr, f"{part.en!r} would be both {known.french!r} and {part.fr!r}"
+    return tuple(found.values())
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Print a seeded sample for a reader."""
+    parser = argparse.ArgumentParser(prog="python -m clearhead.demo.phrasebook", description=__doc__)
+    parser.add_argument("--sample", type=int, default=200, metavar="N", help="how many pairs (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="which sample (default: %(default)s)")
+    given = parser.parse_args(arguments)
+    everything = phrases()
+    for phrase in random.Random(given.seed).sample(everything, min(max(given.sample, 0), len(everything))):
+        sys.stdout.write(f"{phrase.english}\t{phrase.french}\n")
+
+
+if __name__ == "__main__":
+    main()
