@@ -137,4 +137,4 @@ def load(path: str | Path, *, device: str = "auto", threads: int | None = None) 
 
 def one_line(text: str) -> str:
     """The same with every line break, of Unicode's too, as a space: a translation is one line."""
-    return " ".join(text.splitlines()) if text.splitlines() != [text] else text
+    return " ".join(text.splitlines())

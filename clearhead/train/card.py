@@ -6,11 +6,11 @@ from typing import Any
 
 from ..config import Config
 
+_UNSCORED = "None yet: training has not ended."
 
-def model_card(
-    config: Config, *, pairs: int, notes: Sequence[str] = (), scores: Mapping[str, Mapping[str, Any]] | None = None
-) -> str:
-    """Markdown; `scores` by the name of what was scored, as `Scores.to_dict` gives them."""
+
+def model_card(config: Config, *, pairs: int, notes: Sequence[str] = ()) -> str:
+    """Markdown; `notes` are the choices that were made for these data. The scores come later: `with_scores`."""
     data, model, train = config.data, config.model, config.train
     files = ", ".join(f"`{Path(name).name}`" for name in data.train)
     lines = [
@@ -29,9 +29,7 @@ def model_card(
         "",
         "## Scores",
         "",
-    ]
-    lines += _scores(scores) if scores else ["None yet: training has not ended."]
-    lines += [
+        _UNSCORED,
         "",
         "## Model",
         "",
@@ -46,10 +44,15 @@ def model_card(
     return "\n".join(lines) + "\n"
 
 
-def _scores(scores: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def with_scores(card: str, scores: Mapping[str, Mapping[str, Any]]) -> str:
+    """The card with `scores` by the name of what was scored, as `Scores.to_dict` gives them."""
+    return card.replace(_UNSCORED, _table(scores) if scores else "None: no pairs were held out.")
+
+
+def _table(scores: Mapping[str, Mapping[str, Any]]) -> str:
     rows = ["| on | sentences | BLEU | chrF | exact match |", "|---|---|---|---|---|"]
     for name, values in scores.items():
         exact = f"{100 * values['exact_match']:.1f}%"
         rows.append(f"| {name} | {values['sentences']:,} | {values['bleu']:.2f} | {values['chrf']:.2f} | {exact} |")
-    signatures = {values[key] for values in scores.values() for key in ("bleu_signature", "chrf_signature")}
-    return [*rows, "", "Signatures: " + ", ".join(f"`{s}`" for s in sorted(signatures)) + "."]
+    signatures = sorted({values[key] for values in scores.values() for key in ("bleu_signature", "chrf_signature")})
+    return "\n".join([*rows, "", "Signatures: " + ", ".join(f"`{it}`" for it in signatures) + "."])

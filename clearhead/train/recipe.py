@@ -5,13 +5,15 @@ and from the machine. Never from a clock: the same data and processor give the s
 import os
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
 from ..config import PRESETS, Config, preset
 from ..errors import ConfigError
+from .schedule import paper_peak
 
-_SHAPE = [name for name in PRESETS["base"] if name.startswith("model.")]
+SHAPE = ("model.d_model", "model.n_heads", "model.d_ff", "model.n_encoder_layers", "model.n_decoder_layers")
 
 
 @dataclass(frozen=True)
@@ -47,10 +49,12 @@ def choose_machine(config: Config) -> tuple[Config, list[Choice]]:
 def choose_model(config: Config, n_pairs: int, given: Collection[str]) -> tuple[Config, list[Choice]]:
     """Preset and vocabulary, by the number of pairs; whatever is in `given` stays as it is."""
     choices: list[Choice] = []
-    if config.train.preset is None and not any(name in given for name in _SHAPE):
+    if config.train.preset is None and not set(SHAPE) <= set(given):
         name = "nano" if n_pairs < 20_000 else "small" if n_pairs < 1_000_000 else "base"
-        config = config.override({key: value for key, value in preset(name).items() if key not in given})
-        choices.append(Choice("train.preset", name, f"for {n_pairs:,} pairs"))
+        kept = [it for it in preset(name) if it in given]
+        config = config.override({it: value for it, value in preset(name).items() if it not in kept})
+        but = f", but for {', '.join(kept)}" if kept else ""
+        choices.append(Choice("train.preset", name, f"for {n_pairs:,} pairs{but}"))
     if config.data.vocab_size is None and config.data.tokenizer in ("bpe", "unigram"):
         sizes = ((2_000, 1000), (20_000, 2000), (500_000, 4000), (5_000_000, 16_000))
         size = next((size for below, size in sizes if n_pairs < below), 32_000)
@@ -68,41 +72,48 @@ def choose_batch(config: Config, target_tokens: int) -> tuple[Config, list[Choic
     return config.override({"data.batch_tokens": tokens}), [Choice("data.batch_tokens", tokens, why)]
 
 
-def choose_schedule(config: Config, batches_an_epoch: int) -> tuple[Config, list[Choice]]:
-    """Steps, warm-up, learning rate, and how often to evaluate and save."""
+def choose_schedule(config: Config, batches_an_epoch: int, given: Collection[str]) -> tuple[Config, list[Choice]]:
+    """Steps, warm-up, learning rate, and how often to evaluate and save. A given warm-up that is longer than training
+    is a ConfigError; a preset's is shortened.
+    """
     train, choices = config.train, []
 
-    def choose(name: str, value: object, why: str) -> None:
+    def choose(name: str, value: int | float | str, why: str) -> Any:
         choices.append(Choice(f"train.{name}", value, why))
+        return value
 
-    steps = train.steps
+    steps, warmup = train.steps, train.warmup
     if steps is None:
         epochs = 30 if config.model.d_model <= 128 else 20
         steps = min(max(epochs * batches_an_epoch, 1000), 100_000)
-        choose("steps", steps, f"{steps / batches_an_epoch:.0f} epochs of {batches_an_epoch:,} batches")
-    schedule = train.schedule
-    if schedule is None:
-        schedule = "linear"
-        choose("schedule", schedule, "falls to zero at the last step, which suits a fixed number of steps")
-    warmup = train.warmup
-    if warmup is None or (warmup > steps // 3 and train.preset is not None):
-        usual = PRESETS.get(train.preset or "", {}).get("train.warmup", 1000)
-        warmup = min(usual, steps // 3)
-        choose("warmup", warmup, "steps, a third of training at most")
-    lr = train.lr
-    if lr is None:
-        lr = round((config.model.d_model * max(warmup, 400)) ** -0.5, 6)
-        choose("lr", lr, "the peak of the paper's schedule for this width and warm-up")
-    eval_every = train.eval_every or max(steps // 20, 1)
-    if train.eval_every is None:
-        choose("eval_every", eval_every, "some twenty evaluations a run")
-    save_every = train.save_every or eval_every
-    if train.save_every is None:
-        choose("save_every", save_every, "at every evaluation")
+        choose("steps", steps, f"{steps / batches_an_epoch:,.0f} epochs of {batches_an_epoch:,} batches")
+    schedule = train.schedule or choose(
+        "schedule", "linear", "falls to zero at the last step, which suits a fixed number of steps"
+    )
+    if warmup is None or "train.warmup" not in given:
+        usual = warmup if warmup is not None else PRESETS.get(train.preset or "", {}).get("train.warmup", 1000)
+        warmup = choose("warmup", min(usual, steps // 3), _why_warmup(usual, steps))
+    elif warmup > steps:
+        raise ConfigError(
+            f"train.warmup = {warmup} is longer than train.steps = {steps}; expected a part of training, "
+            "or nothing: then at most a third of it is chosen"
+        )
+    lr = train.lr or choose("lr", _paper_rate(config.model.d_model, warmup), "the paper's peak for width and warm-up")
+    eval_every = train.eval_every or choose("eval_every", max(steps // 20, 1), "some twenty evaluations a run")
+    save_every = train.save_every or choose("save_every", eval_every, "at every evaluation")
     chosen = replace(
         train, steps=steps, schedule=schedule, warmup=warmup, lr=lr, eval_every=eval_every, save_every=save_every
     )
     return replace(config, train=chosen), choices
+
+
+def _why_warmup(usual: int, steps: int) -> str:
+    return "usual for this preset" if usual <= steps // 3 else f"a third of the steps, where {usual:,} is usual"
+
+
+def _paper_rate(d_model: int, warmup: int) -> float:
+    """(d_model * warmup)^-0.5, for a warm-up of 400 steps at least: a shorter one allows no higher rate."""
+    return round(paper_peak(d_model, max(warmup, 400)), 6)
 
 
 def choose_device(asked: str) -> str:

@@ -1,15 +1,20 @@
-"""Ctrl-C and SIGTERM: the first lets the step end and saves, the second ends at once."""
+"""Ctrl-C and SIGTERM: while steps are made, the first lets the step end and saves; all others end at once."""
 
+import os
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from ..errors import TrainingError
 
+_GO_ON = "go on with the same command and --resume"
+
 
 class StoppedError(TrainingError):
-    """A signal ended training after a checkpoint was saved; `exit_code` is 130 for Ctrl-C and 143 for SIGTERM."""
+    """A signal ended training, which `--resume` takes up again; `exit_code` is 130 for Ctrl-C, 143 for SIGTERM."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
@@ -17,10 +22,18 @@ class StoppedError(TrainingError):
 
 
 class StopSignals:
-    """Within `with`, a first signal only sets `requested`; the handlers of before are put back at the end."""
+    """Within `with`, a signal raises a StoppedError where it arrives; where `held`, the first only sets `requested`.
+
+    with StopSignals() as stop:
+        prepare()
+        with stop.held():
+            while stop.requested is None:
+                make_a_step()
+    """
 
     def __init__(self) -> None:
-        self.requested: int | None = None
+        self.requested: int | None = None  # the number of the last signal
+        self._holding = False
 
     def __enter__(self) -> Self:
         self._before: dict[int, Any] = {}
@@ -31,17 +44,33 @@ class StopSignals:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """Put back the handlers of before; None stands for one that was not Python's."""
         for number, handler in self._before.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Inside, a first signal waits to be looked at; one that nobody looked at raises at the end."""
+        self._holding = True
+        try:
+            yield
+        finally:
+            self._holding = False
+        if self.requested is not None:
+            self._raise("what was saved before is intact")
+
+    def raise_stopped(self, step: int) -> NoReturn:
+        """Say that the run stopped after `step`, where a checkpoint was saved, and how to go on."""
+        self._raise(f"at step {step:,}, a checkpoint is saved" if step else "before the first step")
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
-        self.requested = number
-        signal.signal(number, self._before[number])
+        first, self.requested = self.requested is None, number
+        if not (first and self._holding):
+            self._raise("what was saved before is intact")
+        with suppress(OSError):  # not by print, which the signal may have interrupted
+            os.write(2, b"stopping after this step; a second time stops at once\n")
 
-    def raise_stopped(self, step: int) -> None:
-        """Say what was saved, and how to go on."""
-        name = signal.Signals(self.requested or signal.SIGINT).name
-        code = 128 + (self.requested or signal.SIGINT)
-        raise StoppedError(
-            f"stopped by {name} at step {step}; a checkpoint is saved. Go on with the same command and --resume", code
-        )
+    def _raise(self, what: str) -> NoReturn:
+        assert self.requested is not None
+        name = signal.Signals(self.requested).name
+        raise StoppedError(f"stopped by {name}: {what}; {_GO_ON}", 128 + self.requested)

@@ -53,7 +53,6 @@ class Trainer:
         loss: Loss,
         batches: Batches,
         config: TrainConfig,
-        schedule: Schedule,
         evaluate: Callable[[], Mapping[str, float]] | None = None,
         constants: Mapping[str, str] | None = None,
     ) -> None:
@@ -63,98 +62,120 @@ class Trainer:
         the error names that says otherwise.
         """
         self.model, self.loss, self.batches, self.config = model, loss, batches, config
-        self.schedule, self.evaluate = schedule, evaluate
+        self.evaluate = evaluate
+        self.schedule = Schedule(
+            chosen(config.schedule), chosen(config.lr), chosen(config.warmup), chosen(config.steps)
+        )
         self.optimizer = make_optimizer(model, config)
         self.state = State()
         self.constants = dict(constants or {})
         self.device = next(model.parameters()).device
+        self._saved_step = 0  # before the first step there is nothing to save
+        self._epoch: list[IntArray] = []  # the batches of state.epoch, once they are known
 
     def run(self, folder: RunFolder, log: MetricsLog, progress: Progress, stop: StopSignals) -> State:
         """Train to the last step. A stop signal saves a checkpoint and raises StoppedError."""
         state, steps = self.state, chosen(self.config.steps)
         started = time.monotonic() - state.seconds
-        self._evaluate_if_due(folder, log, progress)
-        while state.step < steps:
-            if stop.requested:
-                self._save(folder)
-                stop.raise_stopped(state.step)
-            self._next_step(log, progress)
-            state.seconds = time.monotonic() - started
-            self._evaluate_if_due(folder, log, progress)
-            if state.step % chosen(self.config.save_every) == 0 or state.step == steps:
-                self._save(folder)
-        return state
+        with stop.held():
+            while True:
+                self._evaluate_if_due(folder, log, progress)
+                state.seconds = time.monotonic() - started
+                stopping = stop.requested is not None
+                if stopping or state.step == steps or state.step % chosen(self.config.save_every) == 0:
+                    self._save(folder)
+                if stopping:
+                    stop.raise_stopped(state.step)
+                if state.step >= steps:
+                    return state
+                self._next_step(log, progress)
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Go back to where a checkpoint was saved."""
-        load_weights(self.model, checkpoint.tensors["model"])
-        load_optimizer(self.optimizer, self.model, checkpoint.tensors["optimizer"])
+        """Go back to where a checkpoint was saved; a TrainingError where a constant has changed since."""
         values = dict(checkpoint.state)
         for name, value in self.constants.items():
             if values.pop(name, None) != value:
-                raise TrainingError(f"{name} is not what the run was begun with; begin anew with another --out")
+                raise TrainingError(
+                    f"{name} are not those that the run was begun with; expected the same: give them to go on, "
+                    "or begin anew with another --out"
+                )
+        load_weights(self.model, checkpoint.tensors["model"])
+        load_optimizer(self.optimizer, self.model, checkpoint.tensors["optimizer"])
         self.state = State(step=checkpoint.step, **values)
+        self._saved_step, self._epoch = checkpoint.step, []
 
     # --- one step ---------------------------------------------------------------------------------------------------
 
     def _next_step(self, log: MetricsLog, progress: Progress) -> None:
         state, begun = self.state, time.monotonic()
-        rows = self._next_rows()
+        epoch, rows = state.epoch, self._next_rows()
         state.step += 1
         lr = self.schedule(state.step)
         loss_sum, n_tokens, norm = self._update(rows, lr)
         state.loss_sum += loss_sum
         state.n_tokens += n_tokens
-        speed = n_tokens / max(time.monotonic() - begun, 1e-9)
-        progress.update(step=state.step, epoch=state.epoch, loss=loss_sum / n_tokens, tokens_per_second=speed)
+        seconds = time.monotonic() - begun
+        state.seconds += seconds
+        speed = n_tokens / max(seconds, 1e-9)
+        progress.update(step=state.step, epoch=epoch, loss=loss_sum / n_tokens, tokens_per_second=speed)
         if state.step % self.config.log_every == 0 or state.step == self.config.steps:
             loss = state.loss_sum / state.n_tokens
-            log.write({"step": state.step, "epoch": state.epoch, "loss": loss, "lr": lr, "grad_norm": norm,
+            log.write({"step": state.step, "epoch": epoch, "loss": loss, "lr": lr, "grad_norm": norm,
                        "tokens": state.n_tokens, "seconds": round(state.seconds, 2)})  # fmt: skip
             state.loss_sum, state.n_tokens = 0.0, 0
+
+    def _next_rows(self) -> IntArray:
+        """The examples of the next batch; the position moves on behind it."""
+        state = self.state
+        if not self._epoch:
+            self._epoch = self.batches.epoch(state.epoch)
+        rows = self._epoch[state.batch]
+        state.batch += 1
+        if state.batch == len(self._epoch):
+            state.epoch, state.batch, self._epoch = state.epoch + 1, 0, []
+        return rows
 
     def _update(self, rows: IntArray, lr: float) -> tuple[float, int, float]:
         """One update of the weights: the loss summed over the batch, its tokens, and the norm of the mean gradient."""
         self.model.train()
-        seed_step(self.config.seed, self.state.step)
-        with autocast(self.device, self.config.precision):
-            total, n_tokens = self.loss(self.model, rows)
+        total, n_tokens = self._forward(rows)
         loss_sum = float(total.detach())
         if not math.isfinite(loss_sum):
-            raise TrainingError(self._non_finite(f"the loss is {loss_sum}", rows))
+            raise self._non_finite(f"the loss is {loss_sum}", self._where_forward(rows))
         (total / n_tokens).backward()
-        norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf))
+        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        total_norm = nn.utils.get_total_norm(gradients)
+        norm = float(total_norm)
         if not math.isfinite(norm):
-            raise TrainingError(
-                self._non_finite(f"the loss is {loss_sum / n_tokens:.3f} but its gradient is {norm}", rows)
-            )
+            loss = loss_sum / n_tokens
+            raise self._non_finite(f"the loss is {loss:.3f} but its gradient {norm}", self._where_backward())
+        if self.config.clip:
+            nn.utils.clip_grads_with_norm_(self.model.parameters(), self.config.clip, total_norm)
         for group in self.optimizer.param_groups:
             group["lr"] = lr
         self.optimizer.step()
         self.optimizer.zero_grad()
         return loss_sum, n_tokens, norm
 
-    def _next_rows(self) -> IntArray:
-        state = self.state
-        if state.batch == 0 or not hasattr(self, "_epoch"):
-            self._epoch = self.batches.epoch(state.epoch)
-        rows = self._epoch[state.batch]
-        state.batch += 1
-        if state.batch == len(self._epoch):
-            state.epoch, state.batch = state.epoch + 1, 0
-        return rows
+    def _forward(self, rows: IntArray) -> tuple[Tensor, int]:
+        seed_step(self.config.seed, self.state.step)
+        with autocast(self.device, self.config.precision):
+            return self.loss(self.model, rows)
 
-    def _non_finite(self, what: str, rows: IntArray) -> str:
-        """What to tell the user: the first part of the model whose output is not finite although its input is."""
+    # --- what is not a number -----------------------------------------------------------------------------------------
+
+    def _non_finite(self, what: str, where: str) -> TrainingError:
         self.optimizer.zero_grad()
-        weights = [name for name, p in self.model.named_parameters() if not p.isfinite().all()]
-        where = f"the weights {', '.join(weights[:3])} are not finite" if weights else self._first_non_finite(rows)
-        return (
+        return TrainingError(
             f"{what} at step {self.state.step}: {where}. Nothing was updated, and the last checkpoint is kept. "
             "Try a lower --train.lr, a longer --train.warmup, or --train.precision=fp32"
         )
 
-    def _first_non_finite(self, rows: IntArray) -> str:
+    def _where_forward(self, rows: IntArray) -> str:
+        """The weights that are not finite; where all are, the first part of the model whose output is not."""
+        weights = [name for name, p in self.model.named_parameters() if not p.isfinite().all()]
+        if weights:
+            return f"not finite are the weights {_shown(weights)}"
         found: list[str] = []
 
         def look(name: str) -> Callable[[nn.Module, Any, Any], None]:
@@ -166,43 +187,58 @@ class Trainer:
 
         handles = [part.register_forward_hook(look(name)) for name, part in self.model.named_modules() if name]
         try:
-            seed_step(self.config.seed, self.state.step)
-            with torch.no_grad(), autocast(self.device, self.config.precision):
-                self.loss(self.model, rows)
+            with torch.no_grad():
+                self._forward(rows)
         finally:
             for handle in handles:
                 handle.remove()
-        return f"it arose in {found[0]}" if found else "every part's output is finite, so it arose on the way back"
+        return f"it arose in {found[0]}" if found else "every part's output is finite, so it arose in the loss itself"
+
+    def _where_backward(self) -> str:
+        gradients = {name: p.grad for name, p in self.model.named_parameters() if p.grad is not None}
+        bad = [name for name, gradient in gradients.items() if not gradient.isfinite().all()]
+        if not bad:
+            return "each is finite, but the norm of all is too large for a number"
+        return f"it arose on the way back; not finite are the gradients of {_shown(bad)}"
 
     # --- evaluations and checkpoints ----------------------------------------------------------------------------------
 
     def _evaluate_if_due(self, folder: RunFolder, log: MetricsLog, progress: Progress) -> None:
+        """Score the model where that is due and was not done, and write its weights where they are the best so far.
+
+        Where nothing was held out, the newest weights are the best that is known.
+        """
         state = self.state
         due = state.step % chosen(self.config.eval_every) == 0 or state.step == self.config.steps
         if not due or state.step in (0, state.evaluated):
             return
-        if self.evaluate is None:  # nothing was held out: the newest weights are the best that is known
-            folder.write_files(model_files(weights=self.model.state_dict()))
-            state.evaluated = state.best_step = state.step
-            return
-        scores = self.evaluate()
-        log.write(
-            {"step": state.step, "epoch": state.epoch, **{f"valid_{name}": value for name, value in scores.items()}}
-        )
-        value = -scores["loss"] if self.config.best == "loss" else scores[self.config.best]
+        scores = self.evaluate() if self.evaluate else {}
+        if scores:
+            valid = {f"valid_{name}": value for name, value in scores.items()}
+            log.write({"step": state.step, "epoch": state.epoch, **valid})
+        value = self._value(scores) if scores else None
         state.evaluated = state.step
-        if state.best is None or value > state.best:
+        if value is None or state.best is None or value >= state.best:  # of equal ones the newest
             state.best, state.best_step = value, state.step
             folder.write_files(model_files(weights=self.model.state_dict()))
-        said = "  ".join(f"{name} {value:.4g}" for name, value in scores.items())
-        progress.message(f"step {state.step}: {said}{'  (best)' if state.best_step == state.step else ''}")
+        if scores:
+            said = "  ".join(f"{name} {value:.4g}" for name, value in scores.items())
+            progress.message(f"step {state.step:,}: {said}{'  (best)' if state.best_step == state.step else ''}")
+
+    def _value(self, scores: Mapping[str, float]) -> float:
+        """What the best weights are chosen by, the higher the better; what is no number is the worst."""
+        value = -scores["loss"] if self.config.best == "loss" else scores[self.config.best]
+        return -math.inf if math.isnan(value) else value
 
     def _save(self, folder: RunFolder) -> None:
+        if self.state.step == self._saved_step:
+            return
         values = {name: value for name, value in asdict(self.state).items() if name != "step"}
         values |= self.constants
         tensors = {"model": self.model.state_dict(), "optimizer": optimizer_tensors(self.optimizer, self.model)}
         folder.save_checkpoint(self.state.step, tensors, values)
         folder.prune(self.config.keep)
+        self._saved_step = self.state.step
 
 
 def seed_step(seed: int, step: int, rank: int = 0, micro_batch: int = 0) -> None:
@@ -215,3 +251,7 @@ def autocast(device: torch.device, precision: str) -> Iterator[None]:
     """Products in bfloat16 where that is the precision; sums, norms and the loss stay in float32."""
     with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
         yield
+
+
+def _shown(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

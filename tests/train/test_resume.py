@@ -1,0 +1,477 @@
+"""A run that was stopped, however, and resumed ends as if it had not been: bit for bit."""
+
+import json
+import multiprocessing
+import random
+import re
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from clearhead.config import Config
+from clearhead.errors import ConfigError, ModelError, TrainingError
+from clearhead.tasks.translation import Translation
+from clearhead.train import recipe
+from clearhead.train.checkpoint import RunFolder, read_checkpoint
+from clearhead.train.metrics import Progress
+from clearhead.train.run import train
+from clearhead.train.signals import StoppedError
+from clearhead.train.trainer import Trainer
+
+STEPS = 12  # of the toy run
+CALLS = 82  # about so many calls with which a toy run renames, syncs or removes
+PICTURES = ["matplotlib.figure", "matplotlib.backends.backend_agg"]
+
+
+def quiet(_message: str) -> None: ...
+
+
+def until_finished(config: Config, out: Path, say: Callable[[str], None] = quiet) -> Path:
+    return train(config, out, resume=True, say=say)
+
+
+def stop_at(monkeypatch: pytest.MonkeyPatch, step: int, number: int) -> None:
+    """Send this process a signal in the middle of a step."""
+    update = Progress.update
+
+    def interrupted(self: Progress, **values: Any) -> None:
+        if values["step"] == step:
+            signal.raise_signal(number)
+        update(self, **values)
+
+    monkeypatch.setattr(Progress, "update", interrupted)
+
+
+def stopped_run(toy, monkeypatch: pytest.MonkeyPatch, step: int, changes: dict[str, Any] | None = None) -> Path:
+    with monkeypatch.context() as patch, pytest.raises(StoppedError):
+        stop_at(patch, step, signal.SIGTERM)
+        train(toy.config(changes), toy.folder / "run", say=quiet)
+    return toy.folder / "run"
+
+
+@pytest.fixture
+def uninterrupted(toy, outcome) -> dict[str, Any]:
+    return outcome(train(toy.config(), toy.folder / "uninterrupted", say=quiet))
+
+
+# --- kill -9
+
+
+def spawn(config: Config, out: Path) -> ForkServerProcess:
+    """A training in a process of its own, which need not import torch again."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["clearhead.train.run", "torch._dynamo", "sacrebleu.metrics", *PICTURES])
+    process = context.Process(target=train, args=(config, out), kwargs={"resume": True})
+    process.start()
+    return process
+
+
+def kill_when(process: ForkServerProcess, moment: Callable[[], bool]) -> bool:
+    """Kill a process as soon as the moment has come; whether it was killed before it ended by itself."""
+    deadline = time.monotonic() + 60
+    while process.is_alive() and not moment():
+        assert time.monotonic() < deadline
+        time.sleep(0.0005)
+    process.kill()
+    process.join()
+    return process.exitcode == -signal.SIGKILL
+
+
+def n_lines(out: Path) -> int:
+    log = out / "metrics.jsonl"
+    return log.read_bytes().count(b"\n") if log.exists() else 0
+
+
+def moments(out: Path, rng: random.Random) -> Iterator[Callable[[], bool]]:
+    """Ten moments that come one after the other: between two steps, in one, in an evaluation, while it is saved."""
+    for line in range(3, 43, 4):
+        pause = rng.choice([0.0, rng.uniform(0, 0.03), None])
+
+        def reached(line: int = line, pause: float | None = pause) -> bool:
+            if n_lines(out) < line:
+                return False
+            if pause is None:  # the next checkpoint is being written
+                return any((out / "checkpoints").glob(".*.partial/*"))
+            time.sleep(pause)
+            return True
+
+        yield reached
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])
+def test_a_run_that_is_killed_ten_times_ends_as_if_it_had_not_been(toy, outcome, seed: int) -> None:
+    changes = {
+        "train.steps": 40,
+        "train.log_every": 1,
+        "train.eval_every": 6,
+        "train.save_every": 3,
+        "model.max_len": 64,
+    }
+    config, out = toy.config(changes | {"train.seed": seed}), toy.folder / "killed"
+    expected = spawn(config, toy.folder / "run")
+    kills = sum(kill_when(spawn(config, out), moment) for moment in moments(out, random.Random(seed)))
+    assert kills == 10
+    last = spawn(config, out)
+    for process in (expected, last):
+        process.join()
+        assert process.exitcode == 0
+    assert outcome(out) == outcome(toy.folder / "run")
+
+
+def test_a_run_that_dies_at_a_call_that_writes_ends_as_if_it_had_not(toy, outcome, uninterrupted, fail_from, killed):
+    rng, config = random.Random(0), toy.config()
+    for number in [1, 2, 3, *rng.sample(range(4, CALLS), 9)]:
+        out = toy.folder / f"run-{number}"
+        with fail_from(number, killed), pytest.raises(type(killed)):
+            train(config, out, resume=True, say=quiet)
+        assert outcome(until_finished(config, out)) == uninterrupted
+
+
+# --- signals
+
+
+@pytest.mark.parametrize("step", range(1, STEPS + 1))
+def test_a_run_that_a_signal_stops_at_any_step_ends_as_if_it_had_not(
+    toy, outcome, uninterrupted, monkeypatch, step: int
+) -> None:
+    number = (signal.SIGINT, signal.SIGTERM)[step % 2]
+    with monkeypatch.context() as patch, pytest.raises(StoppedError) as stopped:
+        stop_at(patch, step, number)
+        train(toy.config(), toy.folder / "run", say=quiet)
+    assert stopped.value.exit_code == (130, 143)[step % 2]
+    assert str(stopped.value) == (
+        f"stopped by {number.name}: at step {step}, a checkpoint is saved; go on with the same command and --resume"
+    )
+    said: list[str] = []
+    assert outcome(until_finished(toy.config(), toy.folder / "run", said.append)) == uninterrupted
+    assert f"resuming {toy.folder / 'run'} at step {step} of {STEPS}" in said
+
+
+def test_a_run_that_is_stopped_at_every_step_ends_as_if_it_had_not(toy, outcome, uninterrupted, monkeypatch) -> None:
+    for step in range(1, STEPS + 1):
+        with monkeypatch.context() as patch, pytest.raises(StoppedError):
+            stop_at(patch, step, signal.SIGINT)
+            train(toy.config(), toy.folder / "run", resume=True, say=quiet)
+    assert outcome(until_finished(toy.config(), toy.folder / "run")) == uninterrupted
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_evaluation_that_a_signal_meets_is_neither_lost_nor_done_again(
+    toy, outcome, uninterrupted, monkeypatch, number: int
+) -> None:
+    evaluate, evaluations = Translation.evaluate, 0
+
+    def interrupted(*arguments: Any, **named: Any) -> Any:
+        nonlocal evaluations
+        evaluations += 1
+        if evaluations == 2:
+            signal.raise_signal(number)
+        return evaluate(*arguments, **named)
+
+    monkeypatch.setattr(Translation, "evaluate", interrupted)
+    with pytest.raises(StoppedError, match="at step 10, a checkpoint is saved"):
+        train(toy.config(), toy.folder / "run", say=quiet)
+    assert outcome(until_finished(toy.config(), toy.folder / "run")) == uninterrupted
+    assert evaluations == 4  # at steps 5, 10 and 12, and in the end
+
+
+def test_a_second_signal_ends_a_run_at_once_and_it_goes_on_from_the_last_checkpoint(
+    toy, outcome, uninterrupted, monkeypatch, said
+) -> None:
+    update = Progress.update
+
+    def interrupted(self: Progress, **values: Any) -> None:
+        update(self, **values)
+        if values["step"] == 6:
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGTERM)
+            raise AssertionError("it went on")
+
+    with (
+        monkeypatch.context() as patch,
+        pytest.raises(StoppedError, match="what was saved before is intact") as stopped,
+    ):
+        patch.setattr(Progress, "update", interrupted)
+        train(toy.config(), toy.folder / "run", say=quiet)
+    assert stopped.value.exit_code == 143
+    assert outcome(until_finished(toy.config(), toy.folder / "run", said.append)) == uninterrupted
+    assert any(line.endswith(f"at step 4 of {STEPS}") for line in said)
+
+
+def test_a_signal_before_the_first_step_ends_a_run_at_once(toy, outcome, uninterrupted, said) -> None:
+    def interrupt(message: str) -> None:
+        if message.startswith("tokenizer"):
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(StoppedError, match="go on with the same command and --resume") as stopped:
+        train(toy.config(), toy.folder / "run", say=interrupt)
+    assert stopped.value.exit_code == 130
+    assert outcome(until_finished(toy.config(), toy.folder / "run", said.append)) == uninterrupted
+    assert "training starts afresh" in said[0]
+
+
+def test_a_signal_while_the_finished_model_is_scored_loses_nothing(toy, outcome, uninterrupted, monkeypatch) -> None:
+    def interrupt(*_: Any) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    with monkeypatch.context() as patch, pytest.raises(StoppedError, match="is intact") as stopped:
+        patch.setattr("clearhead.train.run.load_model_folder", interrupt)
+        train(toy.config(), toy.folder / "run", say=quiet)
+    assert stopped.value.exit_code == 143
+    assert outcome(until_finished(toy.config(), toy.folder / "run")) == uninterrupted
+
+
+# --- what resume does, says and refuses
+
+
+def test_a_new_run_and_one_with_resume_are_the_same_where_there_is_nothing_to_resume(
+    toy, outcome, uninterrupted, said
+) -> None:
+    assert outcome(train(toy.config(), toy.folder / "run", resume=True, say=said.append)) == uninterrupted
+    assert said[0] == f"{toy.folder / 'run'} is empty, there is nothing to resume: training starts afresh"
+
+
+def test_without_a_complete_checkpoint_a_run_starts_afresh_and_says_so(toy, outcome, uninterrupted, said) -> None:
+    run = train(toy.config({"train.seed": 5}), toy.folder / "run", say=quiet)
+    manifest = json.loads((run / "manifest.json").read_bytes())
+    del manifest["finished"]
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    shutil.rmtree(run / "checkpoints")
+    assert outcome(until_finished(toy.config(), run, said.append)) == uninterrupted
+    assert said[0] == f"{run} has no complete checkpoint: training starts afresh"
+
+
+def test_resuming_a_finished_run_changes_nothing(toy, said) -> None:
+    run = train(toy.config(), toy.folder / "run", say=quiet)
+
+    def everything() -> dict[Path, tuple[int, bytes]]:
+        files = (path for path in run.rglob("*") if path.is_file())
+        return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+
+    before = everything()
+    assert len(before) > 10
+    assert train(toy.config(), run, resume=True, say=said.append) == run
+    assert everything() == before
+    assert said == [f"{run} is complete: it was trained to step {STEPS}"]
+
+
+@pytest.mark.parametrize("finished", [False, True])
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"train.lr": 0.5}, "train.lr = 0.5 contradicts 0.003, with which .*run was begun; leave the setting out"),
+        ({"train.steps": 24}, "train.steps = 24 contradicts 12"),
+        ({"model.d_model": 64}, "model.d_model = 64 contradicts 32"),
+        ({"data.tokenizer": "unigram"}, "data.tokenizer = unigram contradicts word"),
+        ({"train.threads": 2}, "train.threads = 2 contradicts 1"),
+        ({"train.precision": "bf16"}, "train.precision = bf16 contradicts fp32"),
+    ],
+)
+def test_a_setting_that_contradicts_the_runs_is_refused(toy, monkeypatch, finished, changes, message) -> None:
+    run = train(toy.config(), toy.folder / "run", say=quiet) if finished else stopped_run(toy, monkeypatch, 6)
+    with pytest.raises(ConfigError, match=message):
+        train(toy.config(changes), run, resume=True, say=quiet)
+
+
+def test_settings_that_nobody_gives_are_those_of_the_run(toy, outcome, uninterrupted, monkeypatch) -> None:
+    run = stopped_run(toy, monkeypatch, 6)
+    files = toy.config().data.train
+    bare = Config().override({"data.train": files, "train.precision": "auto", "train.lr": None})
+    assert outcome(train(bare, run, resume=True, given={"data.train"}, say=quiet)) == uninterrupted
+
+
+def machine(patch: pytest.MonkeyPatch, *, cores: int, precision: str) -> None:
+    patch.setattr(recipe, "_precision", lambda _device: (precision, "the test says so"))
+    patch.setattr("os.sched_getaffinity", lambda _process: set(range(cores)), raising=False)
+    patch.setattr("os.cpu_count", lambda: cores)
+
+
+def test_what_the_machine_decided_is_decided_once(toy, outcome, monkeypatch) -> None:
+    config = toy.config({"train.precision": "auto", "train.threads": None})
+    machine(monkeypatch, cores=1, precision="bf16")
+    expected = outcome(train(config, toy.folder / "expected", say=quiet))
+    run = stopped_run(toy, monkeypatch, 6, {"train.precision": "auto", "train.threads": None})
+    machine(monkeypatch, cores=7, precision="fp32")
+    choices, _ = recipe.choose_machine(config)
+    assert (choices.train.threads, choices.train.precision) == (7, "fp32")
+    assert outcome(until_finished(config, run)) == expected
+    stored = json.loads((run / "config.json").read_bytes())["train"]
+    assert (stored["threads"], stored["precision"], torch.get_num_threads()) == (1, "bf16", 1)
+
+
+def test_all_choices_are_written_down_before_the_first_step(toy, monkeypatch) -> None:
+    def end(*_: Any) -> None:
+        raise KeyError("the first step")
+
+    monkeypatch.setattr(Trainer, "_next_step", end)
+    with pytest.raises(KeyError, match="the first step"):
+        train(Config().override({"data.train": (str(toy.pairs()),)}), toy.folder / "run", say=quiet)
+    stored = json.loads((toy.folder / "run" / "config.json").read_bytes())
+    never = {("model", "n_kv_heads")}  # None means something here: as many as heads
+    assert {
+        (part, name) for part in ("model", "data", "train") for name, it in stored[part].items() if it is None
+    } <= never
+    assert "auto" not in stored["train"].values()
+
+
+def test_a_device_that_is_gone_is_refused(toy, monkeypatch) -> None:
+    run = stopped_run(toy, monkeypatch, 6)
+
+    def gone(asked: str) -> str:
+        raise ConfigError(f"train.device = {asked!r} cannot be used here")
+
+    monkeypatch.setattr(recipe, "choose_device", gone)
+    with pytest.raises(ConfigError, match="train.device = 'cpu' cannot be used here"):
+        until_finished(toy.config(), run)
+
+
+@pytest.mark.parametrize("which", ["train", "valid"])
+def test_changed_data_are_refused(toy, monkeypatch, which: str) -> None:
+    changes = {"data.valid": (str(toy.pairs(8, name="valid.tsv")),)}
+    run = stopped_run(toy, monkeypatch, 6, changes)
+    changed = toy.folder / {"train": "pairs.tsv", "valid": "valid.tsv"}[which]
+    text = changed.read_text()
+    changed.write_text(text.replace("one", "two", 1))
+    name = {"train": "training", "valid": "validation"}[which]
+    config = toy.config(changes | {"data.train": (str(toy.folder / "pairs.tsv"),)})
+    with pytest.raises(
+        TrainingError, match=f"the {name} data are not those that the run was begun with; .*another --out"
+    ):
+        until_finished(config, run)
+    changed.write_text(text)
+    until_finished(config, run)
+
+
+def test_files_may_have_moved(toy, outcome, uninterrupted, monkeypatch) -> None:
+    run = stopped_run(toy, monkeypatch, 6)
+    moved = toy.folder / "elsewhere.tsv"
+    (toy.folder / "pairs.tsv").rename(moved)
+    result = outcome(until_finished(toy.config({"data.train": (str(moved),)}), run))
+    assert result == uninterrupted
+
+
+def test_an_occupied_folder_is_refused_without_resume_and_left_as_it_was(toy, outcome, uninterrupted) -> None:
+    with pytest.raises(TrainingError, match="uninterrupted is occupied: it holds a run .*; go on with --resume"):
+        train(toy.config(), toy.folder / "uninterrupted", say=quiet)
+    assert outcome(toy.folder / "uninterrupted") == uninterrupted
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_folder_in_use_by_another_run_is_refused(toy, resume: bool) -> None:
+    out = toy.folder / "run"
+    with RunFolder.create(out, say=quiet), pytest.raises(TrainingError, match="run is in use by another run"):
+        train(toy.config(), out, resume=resume, say=quiet)
+
+
+# --- disks and files that fail
+
+
+def test_a_disk_that_is_full_while_a_checkpoint_is_written_loses_no_earlier_one(
+    toy, outcome, uninterrupted, monkeypatch, disk_full
+) -> None:
+    save = RunFolder.save_checkpoint
+
+    def full(self: RunFolder, step: int, *rest: Any) -> Path:
+        if step < 8:
+            return save(self, step, *rest)
+        with monkeypatch.context() as patch:
+            patch.setattr("os.fsync", raise_(disk_full))
+            return save(self, step, *rest)
+
+    out = toy.folder / "run"
+    with (
+        monkeypatch.context() as patch,
+        pytest.raises(TrainingError, match=r"No space left .* MiB are free: make room"),
+    ):
+        patch.setattr(RunFolder, "save_checkpoint", full)
+        train(toy.config(), out, say=quiet)
+    assert [path.name for path in (out / "checkpoints").iterdir()] == ["step-00000004"]
+    assert read_checkpoint(out / "checkpoints" / "step-00000004").step == 4
+    assert outcome(until_finished(toy.config(), out)) == uninterrupted
+
+
+def raise_(error: BaseException) -> Callable[..., Any]:
+    def fail(*_: Any) -> Any:
+        raise error
+
+    return fail
+
+
+def test_a_disk_that_is_full_at_any_moment_is_said_and_the_run_goes_on_later(
+    toy, outcome, uninterrupted, fail_from, disk_full
+) -> None:
+    for number in random.Random(1).sample(range(1, CALLS), 8):
+        out = toy.folder / f"run-{number}"
+        with fail_from(number, disk_full), pytest.raises(TrainingError, match="No space left on device"):
+            train(toy.config(), out, resume=True, say=quiet)
+        assert outcome(until_finished(toy.config(), out)) == uninterrupted
+
+
+def damage(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "optimizer.safetensors", "state.json", "manifest.json"])
+def test_a_damaged_newest_checkpoint_is_passed_over(toy, outcome, uninterrupted, monkeypatch, said, file: str) -> None:
+    run = stopped_run(toy, monkeypatch, 9)
+    damage(run / "checkpoints" / "step-00000009" / file)
+    assert outcome(until_finished(toy.config(), run, said.append)) == uninterrupted
+    assert said[0].startswith("a damaged checkpoint is passed over: ") and f"step-00000009/{file}" in said[0]
+    assert any(line.endswith(f"at step 8 of {STEPS}") for line in said)
+
+
+@pytest.mark.parametrize("file", ["config.json", "tokenizer.json", "manifest.json"])
+def test_what_the_run_wrote_down_is_verified_before_it_goes_on(toy, monkeypatch, file: str) -> None:
+    run = stopped_run(toy, monkeypatch, 6)
+    damage(run / file)
+    with pytest.raises(ModelError, match=re.escape(str(run / file))):
+        until_finished(toy.config(), run)
+    (run / file).unlink()
+    with pytest.raises((ModelError, TrainingError), match=re.escape(file)):
+        until_finished(toy.config(), run)
+
+
+def test_a_folder_that_may_not_be_written_to_is_refused(toy, fail_from, read_only) -> None:
+    with fail_from(1, read_only), pytest.raises(TrainingError, match="Read-only file system; expected a folder that"):
+        train(toy.config(), toy.folder / "run", say=quiet)
+
+
+# --- other ways to train
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"train.optimizer": "adamw", "train.weight_decay": 0.1, "train.schedule": "cosine"},
+        {"train.optimizer": "muon"},
+        {"train.precision": "bf16"},
+        {"data.joint": False, "model.positions": "rotary", "model.tie": "none"},
+        {"data.split": 0.0},
+        {"train.best": "loss", "train.clip": 0.0, "train.keep": 1},
+        {"data.batch_tokens": 16, "train.log_every": 5, "train.label_smoothing": 0.0},
+    ],
+    ids=str,
+)
+def test_resume_is_exact_with_other_settings(toy, outcome, monkeypatch, changes: dict[str, Any]) -> None:
+    expected = outcome(train(toy.config(changes), toy.folder / "expected", say=quiet))
+    run = stopped_run(toy, monkeypatch, 7, changes)
+    assert outcome(until_finished(toy.config(changes), run)) == expected
+
+
+def test_the_model_card_keeps_what_was_chosen(toy, monkeypatch) -> None:
+    run = stopped_run(toy, monkeypatch, 7)
+    assert "training has not ended" in (run / "README.md").read_text()
+    (run / "README.md").unlink()
+    until_finished(toy.config(), run)
+    card = (run / "README.md").read_text()
+    assert "| validation | 6 |" in card and "not ended" not in card
