@@ -1,0 +1,152 @@
+"""`clearhead VERB ...`: find the verb, run it, and turn whatever happens into an exit code and a message.
+
+0 done, 1 failed, 2 used wrongly, 130 or 143 stopped by a signal. No traceback without --debug.
+"""
+
+import contextlib
+import io
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Iterator, Sequence
+from types import FrameType
+
+from .. import __version__
+from ..config import did_you_mean
+from ..errors import ClearheadError, ConfigError
+from . import demo, evaluate, info, train, translate
+from .output import say
+from .parser import UsageError, parse
+
+_VERBS = {verb.name: verb for verb in (demo.VERB, train.VERB, evaluate.VERB, translate.VERB, info.VERB)}
+
+_HELP = f"""\
+usage: clearhead VERB ...
+
+A Transformer you can see through: train one on your own files, use it fast, look inside every step.
+
+{"".join(f"  {verb.name:<10} {verb.summary}{chr(10)}" for verb in _VERBS.values())}
+  clearhead VERB --help   options and examples
+  clearhead --version
+
+Results go to stdout, everything else to stderr.
+Exit code: 0 done, 1 failed, 2 used wrongly, 130 or 143 stopped by Ctrl-C or SIGTERM."""
+
+
+class _Terminated(BaseException):
+    """SIGTERM, as an exception that nothing takes for an error."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line, by default that of this process; returns the exit code."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        _speak_utf8()
+        with _sigterm_raises():
+            code = _run(arguments)
+            sys.stdout.flush()
+            return code
+    except BrokenPipeError:  # whoever read our results has enough of them
+        _drop_output()
+        return 0
+    except BaseException as error:
+        if "--debug" in arguments:
+            traceback.print_exc()
+        code, message = _explain(error, arguments[:1])
+        with contextlib.suppress(OSError):  # stderr may be gone, too
+            say(message)
+        _drop_output()
+        return code
+
+
+def _run(arguments: Sequence[str]) -> int:
+    name, *rest = arguments or [""]
+    if name in _VERBS:
+        verb = _VERBS[name]
+        try:
+            options = parse(verb, rest)
+        except SystemExit:  # it printed the help
+            return 0
+        verb.run(options)
+        return 0
+    if name in ("-h", "--help", "help"):
+        print(_HELP)
+        return 0
+    if name in ("-V", "--version"):
+        print(f"clearhead {__version__}")
+        return 0
+    if not name:
+        say(_HELP)
+        return 2
+    raise UsageError(f"unknown verb {name!r}; there are {', '.join(_VERBS)}{did_you_mean(name, _VERBS)}")
+
+
+def _explain(error: BaseException, verb: Sequence[str]) -> tuple[int, str]:
+    """The exit code and the message for what ended a verb."""
+    match error:
+        case KeyboardInterrupt():
+            return 130, "stopped by Ctrl-C"
+        case _Terminated():
+            return 143, "stopped by SIGTERM"
+        case ClearheadError() if hasattr(error, "exit_code"):  # training that a signal stopped
+            return error.exit_code, str(error)
+        case UsageError():
+            more = f"\n  see: clearhead {verb[0]} --help" if verb and verb[0] in _VERBS else "\n  see: clearhead --help"
+            return 2, f"error: {error}{more}"
+        case ClearheadError():
+            return (2 if isinstance(error, ConfigError) else 1), f"error: {error}"
+        case _ if _is_out_of_memory(error):
+            less = (
+                "a lower --data.batch_tokens or a smaller --preset" if verb == ["train"] else "a lower --batch-tokens"
+            )
+            return 1, f"error: there is not enough memory; it takes less with {less}, or with other programs closed"
+        case OSError():
+            return 1, f"error: {error.filename or 'input or output'}: {error.strerror or error}"
+        case _:
+            said = " ".join(str(error).split())
+            return 1, f"internal error: {type(error).__name__}: {said}\n  run again with --debug to see where it arose"
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out: Python's own error, or torch's, which on a processor has no type of its own."""
+    said = str(error).lower()
+    words = ("out of memory", "can't allocate memory", "not enough memory")
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and any(word in said for word in words))
+
+
+@contextlib.contextmanager
+def _sigterm_raises() -> Iterator[None]:
+    """SIGTERM ends the work as an exception, so that what is open is closed; afterwards it does what it did before."""
+    if threading.current_thread() is not threading.main_thread():  # elsewhere Python allows no handlers
+        yield
+        return
+
+    def terminate(_number: int, _frame: FrameType | None) -> None:
+        raise _Terminated
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _speak_utf8() -> None:
+    """Files and pipes hold UTF-8 and LF whatever the locale and the system."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
+
+
+def _drop_output() -> None:
+    """Write what is still buffered, or let it go nowhere, so that the interpreter does not fail on it when it ends."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(nowhere, sys.stdout.fileno())
+            sys.stdout.flush()
+        os.close(nowhere)

@@ -1,0 +1,74 @@
+"""What a model folder says of itself: its settings, its data and its scores, without reading the weights."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+from ..config import Config
+
+_EVALUATION = "evaluation.json"
+
+
+def describe_folder(folder: Path) -> tuple[Config, dict[str, Any]]:
+    """The configuration, and {"folder", "finished", "data", "validation", "evaluation"}; None where there is none yet.
+
+    Raises ModelError where it is no model folder, or damaged.
+    """
+    from ..train.manifest import Manifest, check_format, parse_json_object, read_verified
+    from ..train.model_folder import CONFIG, load_model_folder
+
+    if not (folder / CONFIG).exists():
+        load_model_folder(folder)  # says what is wrong with the folder
+    settings = parse_json_object(folder / CONFIG, read_verified(folder, [CONFIG])[CONFIG])
+    check_format(folder / CONFIG, settings)
+    del settings["format_version"]
+    config = Config.from_dict(settings, origin=str(folder / CONFIG))
+    evaluation = None
+    if (folder / _EVALUATION).exists():
+        evaluation = parse_json_object(folder / _EVALUATION, read_verified(folder, [_EVALUATION])[_EVALUATION])
+    return config, {
+        "folder": str(folder),
+        "finished": Manifest.read(folder).finished,
+        "data": {"train": list(config.data.train), "name": config.data.name, "licence": config.data.licence},
+        "validation": _best_validation(folder, config),
+        "evaluation": evaluation,
+    }
+
+
+def render_folder(about: dict[str, Any]) -> str:
+    """A few lines for people."""
+    data, finished, validation = about["data"], about["finished"], about["validation"]
+    more = ", ".join(text for text in (data["name"], data["licence"]) if text)
+    rows = [
+        ("folder", about["folder"]),
+        ("trained", f"to its last step, {finished:,}" if finished is not None else "not to its end yet"),
+        ("data", ", ".join(data["train"]) + (f" ({more})" if more else "")),
+    ]
+    if validation:
+        rows.append(("validation", f"{_scores(validation)} (greedy, step {validation['step']:,})"))
+    if about["evaluation"]:
+        rows.append(("evaluation", f"{_scores(about['evaluation'])} ({about['evaluation']['sentences']:,} sentences)"))
+    return "\n".join(f"{name:<12}{text}" for name, text in rows)
+
+
+def _best_validation(folder: Path, config: Config) -> dict[str, Any] | None:
+    """The scores while training of the weights that were kept."""
+    from ..train.metrics import METRICS, read_metrics
+
+    if not (folder / METRICS).exists():
+        return None
+    name = f"valid_{config.train.best}"
+    sign = -1 if config.train.best == "loss" else 1
+    records = [record for record in read_metrics(folder / METRICS) if name in record]
+
+    def rank(record: dict[str, Any]) -> tuple[float, int]:
+        value = record[name]
+        return -math.inf if math.isnan(value) else sign * value, record["step"]  # of equal ones the newest was kept
+
+    best = max(records, key=rank, default=None)
+    return best and {key.removeprefix("valid_"): value for key, value in best.items()}
+
+
+def _scores(values: dict[str, Any]) -> str:
+    names = (("BLEU", "bleu", ".2f"), ("chrF", "chrf", ".2f"), ("exact match", "exact_match", ".3f"))
+    return "  ".join(f"{label} {values[key]:{form}}" for label, key, form in names if key in values)

@@ -1,0 +1,30 @@
+"""Results on stdout, everything else on stderr."""
+
+import json
+import math
+import sys
+from typing import Any
+
+
+def say(message: str) -> None:
+    """Tell the user something beside the results."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def to_json(value: Any, *, indent: int | None = None) -> str:
+    """JSON in which a line ends only where we end it, and whose numbers every reader knows: NaN and infinity are null.
+
+    Letters stay letters, but U+0085, U+2028 and U+2029 are escaped, which some readers take for the end of a line.
+    """
+    text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, indent=indent)
+    return text.translate({code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)})
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value

@@ -1,0 +1,123 @@
+"""What a command line may say: argparse, every setting as a dotted option, and errors that teach."""
+
+import argparse
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn
+
+from ..config import PRESETS, Setting, did_you_mean, settings
+from ..errors import ClearheadError
+
+Options = argparse.Namespace
+
+
+class UsageError(ClearheadError):
+    """A command line that cannot be understood: exit code 2."""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are UsageErrors."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message)
+
+
+@dataclass(frozen=True)
+class Verb:
+    """One verb: what `--help` says of it, its options, and what it does with them."""
+
+    name: str
+    summary: str  # one line
+    usage: str  # what follows the verb
+    examples: tuple[str, ...]
+    add_options: Callable[[Parser], None]
+    run: Callable[[Options], None]
+
+
+def parse(verb: Verb, arguments: Sequence[str]) -> Options:
+    """The options of a verb; a UsageError for what is unknown or incomplete. `--help` prints and exits."""
+    parser = _parser(verb)
+    options, rest = parser.parse_known_intermixed_args(arguments)
+    dashed = [word for word in rest if word.startswith("-")]
+    if dashed:
+        name = dashed[0].split("=")[0]
+        known = parser._option_string_actions  # argparse has no public list of its options
+        raise UsageError(f"unknown option {name!r} of `clearhead {verb.name}`{did_you_mean(name, known)}")
+    if rest:
+        raise UsageError(f"unexpected argument {rest[0]!r}; usage: {parser.usage}")
+    return options
+
+
+def add_settings(
+    parser: Parser,
+    names: Iterable[str],
+    short: Mapping[str, Sequence[str]] | None = None,
+    *,
+    show_defaults: bool = True,
+) -> None:
+    """Options for settings: `--train.steps=300`. One that is not given is not among the options.
+
+    `short` gives other spellings, {"train.preset": ["--preset"]}, to those that are needed often: they stand first in
+    the help, the others in a group for each section.
+    """
+    known, short = settings(), short or {}
+    groups: dict[str, argparse._ActionsContainer] = {}
+    for name in sorted(names, key=lambda name: name not in short):
+        section = "" if name in short else name.split(".")[0]
+        if section not in groups:
+            groups[section] = parser.add_argument_group(f"settings [{section}]") if section else parser
+        groups[section].add_argument(
+            *short.get(name, ()),
+            f"--{name}",
+            dest=name,
+            nargs="+" if typing.get_origin(known[name].type) is tuple else None,
+            metavar=_values(known[name]),
+            default=argparse.SUPPRESS,
+            help=_help(known[name]) if show_defaults else _escaped(known[name].help),
+        )
+
+
+def given_settings(options: Options) -> dict[str, Any]:
+    """The settings among the options, by their dotted names."""
+    return {name: value for name, value in vars(options).items() if "." in name}
+
+
+def _parser(verb: Verb) -> Parser:
+    parser = Parser(
+        prog=f"clearhead {verb.name}",
+        usage=f"clearhead {verb.name} {verb.usage}",
+        description=f"{verb.summary[0].upper()}{verb.summary[1:]}.",
+        epilog="\n".join(["examples:", *(f"  {example}" for example in verb.examples)]),
+        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, max_help_position=30, width=100),
+        allow_abbrev=False,
+    )
+    verb.add_options(parser)
+    parser.add_argument("--debug", action="store_true", help="show where in the code an error arose")
+    return parser
+
+
+def _help(setting: Setting) -> str:
+    if setting.default is None or setting.default in ((), ""):
+        return _escaped(setting.help)
+    default = str(setting.default).lower() if isinstance(setting.default, bool) else setting.default
+    return _escaped(f"{setting.help} (default: {default})")
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%%")  # argparse formats help with %
+
+
+def _values(setting: Setting) -> str:
+    """What a setting takes, for the help."""
+    kind = setting.type
+    if setting.name == "train.preset":
+        return "|".join(PRESETS)
+    if isinstance(kind, types.UnionType):
+        kind = next(arm for arm in typing.get_args(kind) if arm is not types.NoneType)
+    if typing.get_origin(kind) is tuple:
+        return "FILE"
+    if typing.get_origin(kind) is Literal:
+        return "|".join(typing.get_args(kind))
+    return {bool: "true|false", int: "N", float: "X"}.get(kind, "NAME")

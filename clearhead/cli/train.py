@@ -1,0 +1,76 @@
+"""`clearhead train`: from files of sentence pairs to a model folder."""
+
+import shlex
+
+from ..config import Config, settings
+from ..errors import TrainingError
+from .configure import configure
+from .output import say
+from .parser import Options, Parser, UsageError, Verb, add_settings
+
+_SHORT = {
+    "train.preset": ["--preset"],
+    "train.device": ["--device"],
+    "train.threads": ["--threads"],
+    "data.valid": ["--valid"],
+    "data.test": ["--test"],
+    "data.split": ["--split"],
+}
+
+
+def _add_options(parser: Parser) -> None:
+    parser.add_argument("files", nargs="*", metavar="FILE", help="a TSV (source <TAB> target), or two aligned files")
+    parser.add_argument("--out", metavar="DIR", help="the model folder to make; needed")
+    parser.add_argument("--resume", action="store_true", help="go on with the run in --out after its last checkpoint")
+    parser.add_argument("--config", metavar="FILE", help="settings from a TOML file, below those of the command line")
+    parser.add_argument("--print-config", action="store_true", help="print the settings as TOML and do nothing else")
+    add_settings(parser, settings(), _SHORT)
+
+
+def _run(options: Options) -> None:
+    if options.files:
+        if "data.train" in vars(options):
+            raise UsageError("the training files are named twice; leave --data.train out, or the files before it")
+        vars(options)["data.train"] = options.files
+    config, given = configure(options)
+    if options.print_config:
+        print(config.to_toml(), end="")
+        _warn_of_frozen_shape(config, given)
+        return
+    if not config.data.train:
+        raise UsageError(
+            "no training file is named; expected a TSV (source <TAB> target) or two line-aligned files, "
+            "before options that take files themselves: clearhead train pairs.tsv --out DIR"
+        )
+    if options.out is None:
+        raise UsageError("no --out DIR is given; expected the folder that the model goes to")
+    from ..app import train
+
+    try:
+        train(config, options.out, resume=options.resume, given=given)
+    except BrokenPipeError as error:  # of stderr: no result has a reader who could have had enough
+        raise TrainingError("training is stopped, since nobody reads its messages; go on with --resume") from error
+    say(f'translate with: clearhead translate {shlex.quote(options.out)} "a sentence"')
+
+
+def _warn_of_frozen_shape(config: Config, given: set[str]) -> None:
+    """A file of all settings leaves nothing to be chosen by the size of the data."""
+    if config.train.preset is None and not any(name.startswith("model.") for name in given):
+        say(
+            "note: without a preset the shape of the model is chosen by the size of the data; "
+            "a run with --config and these settings has the shape above"
+        )
+
+
+VERB = Verb(
+    name="train",
+    summary="train a model on a file of sentence pairs, or on two line-aligned files",
+    usage="FILE [FILE] --out DIR [options]",
+    examples=(
+        "clearhead train pairs.tsv --out models/en-fr",
+        "clearhead train text.en text.fr --out models/en-fr --preset small --train.steps=20000",
+        "clearhead train pairs.tsv --out models/en-fr --resume",
+    ),
+    add_options=_add_options,
+    run=_run,
+)

@@ -1,0 +1,89 @@
+"""`clearhead translate`: texts from the command line, or line by line from standard input; one line out for each."""
+
+import dataclasses
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from .lines import Line, line_of, read_groups
+from .output import say, to_json
+from .parser import Options, Parser, UsageError, Verb
+from .using import add_model_options, open_model
+
+if TYPE_CHECKING:
+    from ..app import App, Result
+
+
+def _add_options(parser: Parser) -> None:
+    add_model_options(parser)
+    parser.add_argument("texts", nargs="*", metavar="TEXT", help="what to translate; none, or -: standard input")
+    parser.add_argument("--json", action="store_true", help="print JSON lines with scores and tokens")
+
+
+def _run(options: Options) -> None:
+    if "-" in options.texts and len(options.texts) > 1:
+        raise UsageError("- stands for standard input, and is one of several texts here; expected it alone")
+    app, decode = open_model(options)
+    reading = options.texts in ([], ["-"])
+    groups = _standard_input() if reading else [_arguments(options.texts)]
+    _translate(app, groups, decode, "line" if reading else "text", as_json=options.json)
+
+
+def _translate(
+    app: "App", groups: Iterable[list[Line]], decode: dict[str, float], place: str, *, as_json: bool
+) -> None:
+    """Answer each group as soon as it is there."""
+    for group in groups:
+        for line, result in zip(group, _answers(app, [line.text for line in group], decode)):
+            _warn(f"{place} {line.number:,}", line, result)
+            print(to_json(dataclasses.asdict(result)) if as_json else result.text)
+        sys.stdout.flush()
+
+
+def _answers(app: "App", texts: list[str], decode: dict[str, float]) -> Iterator["Result"]:
+    """A record for each text, in order. A blank one has a blank translation, whatever a model would make of it."""
+    from ..app import Result
+
+    found = iter(app.results([text for text in texts if text.strip()], **decode))
+    for text in texts:
+        yield next(found) if text.strip() else Result(text, "", 0.0, 0.0, ())
+
+
+def _warn(place: str, line: Line, result: "Result") -> None:
+    if line.damaged:
+        say(f"{place} is not UTF-8; what could not be read was taken as U+FFFD")
+    if result.cut:
+        say(f"{place} is too long for the model: its last {result.cut:,} tokens are left out; split it")
+    if result.unknown:
+        from ..text.lines import shown
+
+        words = ", ".join(shown(word) for word in result.unknown)
+        say(f"{place} has words that the model has not seen in training: {words}")
+
+
+def _standard_input() -> Iterator[list[Line]]:
+    if sys.stdin is None:
+        raise UsageError('standard input is closed; give texts: clearhead translate DIR "a sentence"')
+    if sys.stdin.isatty():
+        say("type a sentence a line; end with Ctrl-D")
+    return read_groups(sys.stdin.fileno())
+
+
+def _arguments(texts: list[str]) -> list[Line]:
+    """The texts as lines; bytes of the command line that are no UTF-8 are treated as those of a file."""
+    return [line_of(number, os.fsencode(text)) for number, text in enumerate(texts, 1)]
+
+
+VERB = Verb(
+    name="translate",
+    summary="translate texts, or standard input line by line",
+    usage="DIR [TEXT ...] [options]",
+    examples=(
+        'clearhead translate models/en-fr "I am hungry."',
+        "cat text.en | clearhead translate models/en-fr --beam 4 > text.fr",
+        "clearhead translate models/en-fr --json < text.en",
+    ),
+    add_options=_add_options,
+    run=_run,
+)

@@ -1,0 +1,37 @@
+"""What the verbs that use a trained model have in common."""
+
+from typing import TYPE_CHECKING
+
+from ..config import Config, settings
+from .parser import Options, Parser, UsageError, add_settings, given_settings
+
+if TYPE_CHECKING:
+    from ..app import App
+
+_SHORT = {
+    "train.device": ["--device"],
+    "train.threads": ["--threads"],
+    "decode.beam": ["--beam"],
+    "decode.alpha": ["--alpha"],
+    "decode.batch_tokens": ["--batch-tokens"],
+}
+
+
+def add_model_options(parser: Parser) -> None:
+    """The folder of the model, where it runs, and how it searches."""
+    parser.add_argument("folder", nargs="?", metavar="DIR", help="a model folder")
+    search = [name for name in settings() if name.startswith("decode.")]
+    add_settings(parser, ["train.device", "train.threads", *search], _SHORT, show_defaults=False)
+
+
+def open_model(options: Options) -> tuple["App", dict[str, float]]:
+    """The model, and the settings of the search that were given, as `App.results` takes them."""
+    if options.folder is None:
+        raise UsageError("no model folder is given; expected one that `clearhead train` made")
+    given = given_settings(options)
+    config = Config().override(given)  # refuses wrong values before anything is loaded
+    decode = {name.split(".")[1] for name in given if name.startswith("decode.")}
+    from ..app import load
+
+    app = load(options.folder, device=config.train.device, threads=config.train.threads)
+    return app, {name: getattr(config.decode, name) for name in sorted(decode)}

@@ -1,0 +1,229 @@
+import errno
+import io
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import clearhead
+from clearhead.cli import main, output
+from clearhead.errors import TrainingError
+
+from .conftest import Run
+
+VERBS = ["demo", "train", "evaluate", "translate", "info"]
+
+
+def fail_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    """Let every training end with an error."""
+
+    def fail(*_arguments: Any, **_named: Any) -> None:
+        raise error
+
+    monkeypatch.setattr("clearhead.app.train", fail)
+
+
+def test_help_names_every_verb_on_stdout(run: Run) -> None:
+    for spelling in ("--help", "-h", "help"):
+        done = run(spelling)
+        assert (done.code, done.err) == (0, "")
+        assert all(f"\n  {verb} " in done.out for verb in VERBS)
+
+
+def test_without_a_verb_the_help_goes_to_stderr_and_it_is_a_wrong_use(run: Run) -> None:
+    done = run()
+    assert (done.code, done.out) == (2, "")
+    assert done.err == run("--help").out
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_help_of_a_verb_has_examples_that_it_understands(run: Run, verb: str) -> None:
+    done = run(verb, "--help")
+    assert (done.code, done.err) == (0, "")
+    assert f"usage: clearhead {verb}" in done.out
+    assert "\nexamples:\n  " in done.out
+    assert max(len(line) for line in done.out.splitlines()) <= 100
+
+
+def test_the_help_of_train_names_every_setting(run: Run) -> None:
+    text = run("train", "--help").out
+    assert all(f"--{name} " in text for name in clearhead.config.settings())
+
+
+def test_version(run: Run) -> None:
+    assert run("--version").out == f"clearhead {clearhead.__version__}\n"
+
+
+def test_an_unknown_verb_is_answered_with_the_nearest(run: Run) -> None:
+    done = run("translte", "x")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        "error: unknown verb 'translte'; there are demo, train, evaluate, translate, info; did you mean 'translate'?\n"
+        "  see: clearhead --help\n"
+    )
+
+
+@pytest.mark.parametrize("word", ["--train.stepz=3", "--train.stepz"])
+def test_an_unknown_option_is_answered_with_the_nearest(run: Run, word: str) -> None:
+    done = run("train", "a.tsv", "--out", "x", word, "3")
+    assert done.code == 2
+    assert done.err == (
+        "error: unknown option '--train.stepz' of `clearhead train`; did you mean '--train.steps'?\n"
+        "  see: clearhead train --help\n"
+    )
+
+
+def test_an_option_is_not_abbreviated(run: Run) -> None:
+    assert "unknown option '--pre' of `clearhead train`" in run("train", "a.tsv", "--pre", "nano").err
+
+
+def test_an_option_without_its_value_is_a_wrong_use(run: Run) -> None:
+    done = run("train", "a.tsv", "--preset")
+    assert (done.code, done.err.splitlines()[0]) == (
+        2,
+        "error: argument --preset/--train.preset: expected one argument",
+    )
+
+
+def test_one_argument_too_many_is_a_wrong_use(run: Run) -> None:
+    done = run("info", "a", "b")
+    assert done.code == 2
+    assert "error: unexpected argument 'b'; usage: clearhead info [DIR] [--preset NAME] [options]" in done.err
+
+
+def test_a_wrong_setting_is_a_wrong_use_and_a_failure_is_not(run: Run, tmp_path: Path) -> None:
+    assert run("train", "a.tsv", "--out", tmp_path / "x", "--train.steps=0").code == 2
+    done = run("translate", tmp_path / "none", "x")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith(f"error: {tmp_path / 'none'} does not exist; expected a model folder")
+
+
+def test_a_run_that_a_signal_stopped_ends_with_the_code_of_the_signal_and_its_message(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = TrainingError("stopped by SIGTERM at step 7; go on with --resume")
+    error.exit_code = 143  # type: ignore[attr-defined]
+    fail_with(monkeypatch, error)
+    done = run("train", "a.tsv", "--out", "x")
+    assert (done.code, done.err) == (143, "stopped by SIGTERM at step 7; go on with --resume\n")
+
+
+def test_ctrl_c_ends_with_130(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_with(monkeypatch, KeyboardInterrupt())
+    done = run("train", "a.tsv", "--out", "x")
+    assert (done.code, done.err) == (130, "stopped by Ctrl-C\n")
+
+
+def test_sigterm_ends_with_143_and_its_handler_of_before_is_put_back(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr("clearhead.app.train", lambda *_, **__: os.kill(os.getpid(), signal.SIGTERM))
+    done = run("train", "a.tsv", "--out", "x")
+    assert (done.code, done.err) == (143, "stopped by SIGTERM\n")
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_it_can_be_called_from_a_thread() -> None:
+    codes: list[int] = []
+    thread = threading.Thread(target=lambda: codes.append(main(["--version"])))
+    thread.start()
+    thread.join()
+    assert codes == [0]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"),
+        RuntimeError(
+            "[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory: you tried to ..."
+        ),
+    ],
+    ids=["python", "cuda", "cpu"],
+)
+def test_memory_that_ran_out_is_said_with_what_to_do(
+    run: Run, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    fail_with(monkeypatch, error)
+    done = run("train", "a.tsv", "--out", "x")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == (
+        "error: there is not enough memory; it takes less with a lower --data.batch_tokens or a smaller --preset, "
+        "or with other programs closed\n"
+    )
+
+
+def test_what_torch_says_when_a_processor_has_no_memory_is_understood(
+    run: Run, monkeypatch: pytest.MonkeyPatch, model_folder: Path
+) -> None:
+    monkeypatch.setattr("clearhead.app.App.results", lambda *_, **__: torch.empty(2**60))
+    done = run("translate", model_folder, "x")
+    assert done.code == 1
+    assert "there is not enough memory; it takes less with a lower --batch-tokens" in done.err
+
+
+def test_a_bug_is_one_line_and_a_way_to_see_more(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_with(monkeypatch, ZeroDivisionError("division\nby zero"))
+    done = run("train", "a.tsv", "--out", "x")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == (
+        "internal error: ZeroDivisionError: division by zero\n  run again with --debug to see where it arose\n"
+    )
+    debug = run("train", "a.tsv", "--out", "x", "--debug")
+    assert "Traceback" in debug.err and debug.err.endswith(done.err)
+
+
+def test_a_failure_shows_no_traceback_without_debug(run: Run, tmp_path: Path) -> None:
+    assert "Traceback" not in run("translate", tmp_path / "none", "x").err
+    debug = run("translate", tmp_path / "none", "x", "--debug")
+    assert "Traceback" in debug.err and debug.code == 1
+
+
+def test_an_error_of_the_system_is_said_in_its_words(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_with(monkeypatch, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    done = run("train", "a.tsv", "--out", "x")
+    assert (done.code, done.err) == (1, "error: input or output: No space left on device\n")
+
+
+def broken_stdout() -> io.TextIOWrapper:
+    """A stdout whose reader has gone."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    return io.TextIOWrapper(os.fdopen(writing, "wb"), encoding="utf-8")
+
+
+def test_a_reader_that_has_enough_ends_it_quietly(
+    run: Run, model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for arguments in (["train", "--help"], ["translate", model_folder, "a", "b"]):
+        with broken_stdout() as stream, monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", stream)
+            done = run(*arguments)
+        assert (done.code, done.out, done.err) == (0, "", "")
+
+
+def test_training_whose_messages_nobody_reads_has_failed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_with(monkeypatch, BrokenPipeError())
+    done = run("train", "a.tsv", "--out", "x")
+    assert done.code == 1
+    assert "training is stopped, since nobody reads its messages; go on with --resume" in done.err
+
+
+def test_a_full_disk_behind_stdout_is_a_failure(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Path("/dev/full").open("w") as full, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", full)
+        done = run("--help")
+    assert done.code == 1
+    assert "No space left on device" in done.err
+
+
+def test_json_has_no_numbers_that_readers_do_not_know_and_ends_lines_only_where_we_do() -> None:
+    values = {"a": [float("nan"), (float("-inf"), 1.5)], "b": "é\u2028\u2029\x85\n\x00"}
+    text = output.to_json(values)
+    assert text == '{"a": [null, [null, 1.5]], "b": "é\\u2028\\u2029\\u0085\\n\\u0000"}'
+    assert len(text.splitlines()) == 1

@@ -1,0 +1,98 @@
+import errno
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import clearhead
+from clearhead.train.lock import FolderLock
+
+from .conftest import Run
+
+PAIRS = "I am hungry.\tJ'ai faim.\nShe sings.\tElle chante.\nI am hungry.\tJe suis affamé.\n"
+
+
+@pytest.fixture
+def folder(model_folder: Path, tmp_path: Path) -> Path:
+    """A model folder that may be written to."""
+    return Path(shutil.copytree(model_folder, tmp_path / "model"))
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    path = tmp_path / "pairs.tsv"
+    path.write_text(PAIRS, encoding="utf-8")
+    return path
+
+
+def test_json_is_what_python_gives_and_what_the_folder_keeps(run: Run, folder: Path, pairs: Path) -> None:
+    done = run("evaluate", folder, "--data", pairs, "--json", "--beam", "1")
+    assert done.code == 0
+    values = json.loads(done.out)
+    assert values == clearhead.load(folder).evaluate(clearhead.read_pairs([pairs]), beam=1).to_dict()
+    assert values == json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))
+    assert values["sentences"] == 2 and len(values["examples"][0]["references"]) == 2
+    clearhead.load(folder)  # its manifest is still true
+
+
+def test_people_get_scores_with_their_signatures_and_examples(run: Run, folder: Path, pairs: Path) -> None:
+    values = json.loads(run("evaluate", folder, "--data", pairs, "--json").out)
+    text = run("evaluate", folder, "--data", pairs).out
+    for number in (f"{values['bleu']:.2f}", f"{values['perplexity']:.2f}", f"{values['token_accuracy']:.4f}"):
+        assert number in text
+    assert values["bleu_signature"] in text and values["chrf_signature"] in text
+    assert "source          I am hungry.\n" in text
+    assert f"translation     {values['examples'][0]['translation']}\n" in text
+    assert "reference       J'ai faim.\nreference       Je suis affamé.\n" in text
+
+
+def test_what_was_read_and_written_is_said_beside_the_scores(run: Run, folder: Path, pairs: Path) -> None:
+    done = run("evaluate", folder, "--data", pairs)
+    assert done.err == (
+        f"{pairs}: TSV, two columns, no header; 3 of 3 lines used\nwritten to {folder / 'evaluation.json'}\n"
+    )
+
+
+def test_two_line_aligned_files_are_pairs(run: Run, folder: Path, pairs: Path, tmp_path: Path) -> None:
+    sources, targets = zip(*(line.split("\t") for line in PAIRS.splitlines()))
+    (tmp_path / "a.en").write_text("\n".join(sources), encoding="utf-8")
+    (tmp_path / "a.fr").write_text("\n".join(targets), encoding="utf-8")
+    aligned = run("evaluate", folder, "--data", tmp_path / "a.en", tmp_path / "a.fr", "--json")
+    assert aligned.out == run("evaluate", folder, "--data", pairs, "--json").out
+
+
+def test_a_folder_that_cannot_be_written_to_loses_the_file_but_not_the_scores(
+    run: Run, folder: Path, pairs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_arguments: Any, **_named: Any) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(FolderLock, "__init__", refuse)
+    done = run("evaluate", folder, "--data", pairs, "--json")
+    assert (done.code, json.loads(done.out)["sentences"]) == (0, 2)
+    assert "the scores are not kept in the model folder: cannot write to" in done.err
+    assert "Read-only file system" in done.err
+
+
+def test_a_folder_in_use_loses_the_file_but_not_the_scores(run: Run, folder: Path, pairs: Path) -> None:
+    lock = FolderLock(folder, say=print)
+    done = run("evaluate", folder, "--data", pairs, "--json")
+    lock.release()
+    assert (done.code, json.loads(done.out)["sentences"]) == (0, 2)
+    assert f"the scores are not kept in the model folder: {folder} is in use by another run" in done.err
+
+
+def test_evaluating_without_data_is_a_wrong_use(run: Run, folder: Path) -> None:
+    done = run("evaluate", folder)
+    assert done.code == 2
+    assert "error: no --data FILE is given; expected a TSV (source <TAB> target) or two line-aligned" in done.err
+
+
+def test_data_that_cannot_be_used_is_a_failure(run: Run, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.tsv").write_text("no tab here\n")
+    done = run("evaluate", folder, "--data", tmp_path / "bad.tsv")
+    assert (done.code, done.out) == (1, "")
+    assert "has no line with two columns" in done.err

@@ -1,0 +1,87 @@
+"""What only a process of its own can show: how fast it answers, pipes, and signals."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, cast
+
+import clearhead
+
+PROGRAM = [sys.executable, "-m", "clearhead"]
+PATIENCE = 60  # seconds for what takes one
+
+
+@contextmanager
+def translating(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """`clearhead translate` as a co-process, which is ended with the block."""
+    command = [*PROGRAM, "translate", str(folder), "--threads", "1"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes) as process:  # type: ignore[call-overload]
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def answer(process: subprocess.Popen[bytes], line: str) -> str:
+    """Write a line and wait for the line that answers it."""
+    given, told = cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout)
+    given.write(line.encode() + b"\n")
+    given.flush()
+    return told.readline().decode().removesuffix("\n")
+
+
+def test_help_answers_in_a_quarter_of_a_second() -> None:
+    def seconds() -> float:
+        begun = time.perf_counter()
+        done = subprocess.run([*PROGRAM, "--help"], capture_output=True, check=True)
+        assert done.stdout.startswith(b"usage: clearhead")
+        return time.perf_counter() - begun
+
+    assert any(seconds() < 0.25 for _ in range(10))  # once is enough: others may keep the machine busy
+
+
+def test_a_dialogue_line_by_line_is_answered_line_by_line_and_sigterm_ends_it(model_folder: Path) -> None:
+    app = clearhead.load(model_folder)
+    with translating(model_folder) as process:
+        assert answer(process, "I am hungry.") == app("I am hungry.")
+        assert answer(process, "") == ""
+        assert answer(process, "She sings.") == app("She sings.")
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, said) == (143, b"stopped by SIGTERM\n")
+
+
+def test_ctrl_c_ends_it_without_a_traceback(model_folder: Path) -> None:
+    with translating(model_folder) as process:
+        answer(process, "I am hungry.")
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, said) == (130, b"stopped by Ctrl-C\n")
+
+
+def test_the_installed_program_is_the_same_in_any_locale(tmp_path: Path) -> None:
+    program = shutil.which("clearhead", path=str(Path(sys.executable).parent))
+    command = [program] if program else PROGRAM
+    environment = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    file = tmp_path / "run.toml"
+    file.write_text('[data]\nname = "é\u2192"\n', encoding="utf-8")
+    done = subprocess.run([*command, "train", "--print-config", "--config", file], capture_output=True, env=environment)
+    assert done.returncode == 0
+    assert 'name = "é\u2192"'.encode() in done.stdout
+
+
+def test_a_reader_that_left_leaves_no_trace_on_stderr() -> None:
+    with subprocess.Popen([*PROGRAM, "train", "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        cast("IO[bytes]", process.stdout).close()
+        said = cast("IO[bytes]", process.stderr).read()
+    assert (process.returncode, said) == (0, b"")
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run([*PROGRAM, "--help"], stdout=full, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (1, b"error: input or output: No space left on device\n")

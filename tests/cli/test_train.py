@@ -1,0 +1,106 @@
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clearhead.config import Config
+
+from .conftest import Run
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What the function `train` was called with, instead of training."""
+    found: list[dict[str, Any]] = []
+
+    def train(config: Config, out: str, **named: Any) -> None:
+        found.append({"config": config, "out": out, **named})
+
+    monkeypatch.setattr("clearhead.app.train", train)
+    return found
+
+
+def test_the_spelling_of_the_contract_trains(run: Run, calls: list[dict[str, Any]]) -> None:
+    arguments = "pairs.tsv --out DIR --preset nano --train.steps=300 --train.save_every=40 --train.seed=7 --resume"
+    assert run("train", *arguments.split()).code == 0
+    (call,) = calls
+    config = call["config"]
+    assert (config.data.train, call["out"], call["resume"]) == (("pairs.tsv",), "DIR", True)
+    assert (config.train.steps, config.train.save_every, config.train.seed) == (300, 40, 7)
+    assert (config.train.preset, config.model.d_model) == ("nano", 128)
+    assert call["given"] == {"data.train", "train.preset", "train.steps", "train.save_every", "train.seed"}
+
+
+def test_short_spellings_are_settings(run: Run, calls: list[dict[str, Any]]) -> None:
+    arguments = "train a.en a.fr --out D --device cpu --threads 2 --valid v.tsv --test t.en t.fr --split 0.1"
+    assert run(*arguments.split()).code == 0
+    data, train = calls[0]["config"].data, calls[0]["config"].train
+    assert (data.train, data.valid, data.test) == (("a.en", "a.fr"), ("v.tsv",), ("t.en", "t.fr"))
+    assert (train.device, train.threads, data.split) == ("cpu", 2, 0.1)
+    assert not calls[0]["resume"]
+
+
+def test_files_may_stand_between_options(run: Run, calls: list[dict[str, Any]]) -> None:
+    assert run("train", "--out", "D", "a.en", "--preset", "nano", "a.fr").code == 0
+    assert calls[0]["config"].data.train == ("a.en", "a.fr")
+
+
+def test_a_configuration_file_may_name_the_training_file(run: Run, calls: list[dict[str, Any]], tmp_path: Path) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text('[data]\ntrain = ["a.tsv"]\n[train]\nsteps = 5\n')
+    assert run("train", "--config", file, "--out", "D").code == 0
+    assert (calls[0]["config"].data.train, calls[0]["config"].train.steps) == (("a.tsv",), 5)
+
+
+def test_afterwards_it_says_how_to_translate_and_prints_no_result(run: Run, calls: list[dict[str, Any]]) -> None:
+    done = run("train", "a.tsv", "--out", "my models/x")
+    assert (done.out, done.err) == ("", "translate with: clearhead translate 'my models/x' \"a sentence\"\n")
+
+
+def test_print_config_prints_the_settings_as_toml_and_does_not_train(run: Run, calls: list[dict[str, Any]]) -> None:
+    done = run("train", "a.tsv", "--preset", "nano", "--train.steps=3", "--print-config")
+    assert (done.code, done.err, calls) == (0, "", [])
+    values = tomllib.loads(done.out)
+    assert (values["train"]["steps"], values["model"]["d_model"], values["data"]["train"]) == (3, 128, ["a.tsv"])
+
+
+def test_print_config_warns_of_a_shape_that_nobody_chose(run: Run, calls: list[dict[str, Any]]) -> None:
+    done = run("train", "a.tsv", "--print-config")
+    assert done.code == 0 and tomllib.loads(done.out)
+    assert done.err.startswith("note: without a preset the shape of the model is chosen by the size of the data")
+    assert run("train", "a.tsv", "--print-config", "--model.d_model=64").err == ""
+
+
+def test_training_without_a_file_is_a_wrong_use(run: Run) -> None:
+    done = run("train", "--out", "x")
+    assert done.code == 2
+    assert done.err.startswith(
+        "error: no training file is named; expected a TSV (source <TAB> target) or two line-aligned files, before "
+        "options that take files themselves: clearhead train pairs.tsv --out DIR\n"
+    )
+
+
+def test_training_without_a_folder_is_a_wrong_use(run: Run) -> None:
+    done = run("train", "a.tsv")
+    assert done.code == 2
+    assert done.err.startswith("error: no --out DIR is given; expected the folder that the model goes to\n")
+
+
+def test_training_files_named_twice_are_a_wrong_use(run: Run) -> None:
+    done = run("train", "a.tsv", "--out", "x", "--data.train", "b.tsv")
+    assert done.code == 2
+    assert "the training files are named twice; leave --data.train out, or the files before it" in done.err
+
+
+def test_a_file_that_is_absent_is_a_failure(run: Run, tmp_path: Path) -> None:
+    done = run("train", tmp_path / "a.tsv", "--out", tmp_path / "out")
+    assert done.code == 1
+    assert done.err.splitlines()[-1] == f"error: {tmp_path / 'a.tsv'} does not exist; expected a file of text"
+
+
+def test_demo_trains_into_the_folder_that_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders: list[Path] = []
+    monkeypatch.setattr("clearhead.demo.run.run_demo", folders.append)
+    assert run("demo").code == run("demo", "--out", "elsewhere").code == 0
+    assert folders == [Path("runs/demo"), Path("elsewhere")]

@@ -1,0 +1,161 @@
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+import clearhead
+
+from .conftest import Done, Run
+
+HOSTILE = [
+    b"I am hungry.",
+    b"",
+    b"   \t ",
+    b"caf\xe9",
+    b"\x00nul \x01\x1b[31m\x7f",
+    b"a\x0bb\x0cc\xc2\x85d\xe2\x80\xa8e\rf",
+    "🙂 \u202e\u200b é e\u0301 \ufeff \U0010ffff".encode(),
+    b"x" * 5000,
+    b"</s> <pad> <unk>",
+    b"last",
+]
+
+
+@pytest.fixture
+def pipe(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """`pipe(data, "translate", folder)` with these bytes as standard input."""
+
+    def call(data: bytes, *arguments: object) -> Done:
+        (tmp_path / "stdin").write_bytes(data)
+        with (tmp_path / "stdin").open() as file, monkeypatch.context() as patch:
+            patch.setattr(sys, "stdin", file)
+            return run(*arguments)
+
+    return call
+
+
+def test_each_text_of_the_command_line_is_answered_on_a_line_as_in_python(run: Run, model_folder: Path) -> None:
+    texts = ["I am hungry.", "She sings.", "two\nlines"]
+    done = run("translate", model_folder, *texts)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.split("\n") == [*clearhead.load(model_folder)(texts), ""]
+
+
+def test_options_of_the_search_are_those_of_python(run: Run, model_folder: Path) -> None:
+    app, text = clearhead.load(model_folder), "They sleep well."
+    short = run("translate", model_folder, text, "--beam", 2, "--alpha=0", "--batch-tokens", 64, "--json")
+    dotted = run("translate", model_folder, text, "--decode.beam=2", "--decode.alpha", "0", "--json")
+    assert short.out == dotted.out
+    assert json.loads(short.out)["score"] == pytest.approx(app.results([text], beam=2, alpha=0)[0].score, rel=1e-5)
+    assert json.loads(short.out)["score"] != pytest.approx(app.results([text])[0].score)
+
+
+def test_every_line_of_standard_input_gets_one_line_whatever_it_holds(pipe: Run, model_folder: Path) -> None:
+    done = pipe(b"\n".join(HOSTILE), "translate", model_folder)
+    assert done.code == 0
+    assert len(done.out.removesuffix("\n").split("\n")) == len(HOSTILE)
+    assert len(done.out.splitlines()) == len(HOSTILE)
+
+
+def test_lines_are_answered_as_texts_are(pipe: Run, run: Run, model_folder: Path) -> None:
+    texts = ["I am hungry.", "She sings.", "We are here."]
+    lines = pipe("".join(f"{text}\r\n" for text in texts).encode(), "translate", model_folder)
+    assert lines == run("translate", model_folder, *texts)
+    assert pipe("\n".join(texts).encode(), "translate", model_folder, "-") == lines
+
+
+def test_blank_lines_give_empty_lines(pipe: Run, model_folder: Path) -> None:
+    done = pipe(b"\n  \nI am hungry.\n\n", "translate", model_folder)
+    first, second, third, fourth, end = done.out.split("\n")
+    assert (first, second, fourth, end) == ("", "", "", "") and third
+
+
+def test_no_input_gives_no_output(pipe: Run, model_folder: Path) -> None:
+    assert pipe(b"", "translate", model_folder) == Done(0, "", "")
+
+
+def test_json_gives_a_record_a_line_with_the_input_as_it_was_understood(pipe: Run, model_folder: Path) -> None:
+    done = pipe(b"\n".join(HOSTILE), "translate", model_folder, "--json")
+    records = [json.loads(line) for line in done.out.splitlines()]
+    plain = pipe(b"\n".join(HOSTILE), "translate", model_folder).out.split("\n")[:-1]
+    assert [record["source"] for record in records] == [line.decode(errors="replace") for line in HOSTILE]
+    assert [record["text"] for record in records] == plain
+    assert set(records[0]) == {"source", "text", "score", "log_probability", "tokens", "unknown", "cut"}
+    assert records[0]["score"] < 0 and records[1]["score"] == 0
+
+
+def test_what_is_not_utf_8_is_reported_with_its_line(pipe: Run, model_folder: Path) -> None:
+    done = pipe(b"good\ncaf\xe9\n", "translate", model_folder)
+    assert done.err == "line 2 is not UTF-8; what could not be read was taken as U+FFFD\n"
+    assert len(done.out.splitlines()) == 2
+
+
+def test_a_text_of_the_command_line_that_is_not_utf_8_is_treated_the_same(run: Run, model_folder: Path) -> None:
+    done = run("translate", model_folder, b"caf\xe9".decode("utf-8", "surrogateescape"))
+    assert done.err == "text 1 is not UTF-8; what could not be read was taken as U+FFFD\n"
+    assert (done.code, len(done.out.splitlines())) == (0, 1)
+
+
+def test_a_line_that_is_too_long_is_reported_and_answered(pipe: Run, model_folder: Path) -> None:
+    done = pipe(b"short\n" + b"a " * 500 + b"\n", "translate", model_folder, "--json")
+    record = json.loads(done.out.splitlines()[1])
+    assert record["cut"] > 0 and record["text"]
+    assert done.err == (f"line 2 is too long for the model: its last {record['cut']} tokens are left out; split it\n")
+
+
+def test_words_that_the_model_does_not_know_are_named_with_what_does_not_print_escaped(
+    pipe: Run, word_model_folder: Path
+) -> None:
+    done = pipe(b"I am hungry.\nI am a zebra\x1b.\n", "translate", word_model_folder)
+    assert (done.code, len(done.out.splitlines())) == (0, 2)
+    assert done.err == 'line 2 has words that the model has not seen in training: "a", "zebra", "\\x1b"\n'
+
+
+def test_a_dash_among_texts_is_a_wrong_use(run: Run, model_folder: Path) -> None:
+    done = run("translate", model_folder, "a", "-")
+    assert done.code == 2
+    assert "- stands for standard input, and is one of several texts here; expected it alone" in done.err
+
+
+def test_a_text_that_begins_with_a_dash_follows_two_dashes(run: Run, model_folder: Path) -> None:
+    assert run("translate", model_folder, "--", "-x").out == clearhead.load(model_folder)("-x") + "\n"
+
+
+def test_translating_without_a_folder_is_a_wrong_use(run: Run) -> None:
+    for verb in (["translate"], ["evaluate", "--data", "x"]):
+        done = run(*verb)
+        assert done.code == 2
+        assert "error: no model folder is given; expected one that `clearhead train` made" in done.err
+
+
+def test_a_wrong_setting_of_the_search_is_refused_before_the_model_is_looked_for(run: Run, tmp_path: Path) -> None:
+    done = run("translate", tmp_path / "none", "x", "--beam", "0")
+    assert (done.code, done.err) == (2, "error: decode.beam = 0 cannot be used; expected at least 1\n")
+    assert run("translate", tmp_path / "none", "x", "--threads=0").code == 2
+
+
+def test_a_device_that_is_not_there_is_refused(run: Run, model_folder: Path) -> None:
+    done = run("translate", model_folder, "x", "--device", "tpu")
+    assert done.code == 2
+    assert "error: train.device = 'tpu' cannot be used here" in done.err
+
+
+def test_a_closed_standard_input_is_a_wrong_use(run: Run, model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    done = run("translate", model_folder)
+    assert done.code == 2
+    assert 'standard input is closed; give texts: clearhead translate DIR "a sentence"' in done.err
+
+
+def test_a_person_at_a_terminal_is_told_what_to_do(
+    run: Run, model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    master, slave = os.openpty()
+    os.write(master, b"I am hungry.\n\x04")
+    with os.fdopen(slave) as terminal, os.fdopen(master), monkeypatch.context() as patch:
+        patch.setattr(sys, "stdin", terminal)
+        done = run("translate", model_folder)
+    assert (done.code, done.err) == (0, "type a sentence a line; end with Ctrl-D\n")
+    assert done.out == clearhead.load(model_folder)("I am hungry.") + "\n"

@@ -1,0 +1,148 @@
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+
+from clearhead.config import ModelConfig
+from clearhead.inspection.flow import Step, dimension_flow, render_flow
+from clearhead.inspection.parts import count_parameters, parts, render_parts, stacks
+from clearhead.model.transformer import build
+
+TOPOLOGIES = ["encoder-decoder", "decoder-only", "encoder-only"]
+POSITIONS = ["sinusoidal", "learned", "rotary", "relative", "alibi"]
+B, S, T, D, H, F, V = 2, 10, 12, 32, 4, 48, 17
+
+
+def config(**values: Any) -> ModelConfig:
+    sizes = {"d_model": D, "n_heads": H, "d_ff": F, "src_vocab_size": V, "tgt_vocab_size": V, "max_len": 20}
+    return ModelConfig(**(sizes | {"n_encoder_layers": 3, "n_decoder_layers": 2} | values))
+
+
+def empty(**values: Any) -> torch.nn.Module:
+    with torch.device("meta"):
+        return build(config(**values))
+
+
+def shapes(steps: list[Step], *where: str) -> dict[str, tuple[int, ...]]:
+    return {step.what: step.shape for step in steps if step.where == where}
+
+
+def test_the_encoder_turns_tokens_into_a_memory() -> None:
+    steps = dimension_flow(empty(), (B, S), (B, T))
+    assert shapes(steps, "encoder") == {
+        "tokens": (B, S),
+        "embedding times sqrt(32)": (B, S, D),
+        "plus sinusoidal positions": (B, S, D),
+        "after 3 such blocks": (B, S, D),
+        "memory": (B, S, D),
+    }
+
+
+def test_the_decoder_turns_tokens_into_logits() -> None:
+    steps = dimension_flow(empty(), (B, S), (B, T))
+    assert shapes(steps, "decoder") == {
+        "tokens": (B, T),
+        "embedding times sqrt(32)": (B, T, D),
+        "plus sinusoidal positions": (B, T, D),
+        "after 2 such blocks": (B, T, D),
+        "projection: logits": (B, T, V),
+    }
+    assert (steps[0].what, steps[-1].what) == ("tokens", "projection: logits")
+
+
+def test_heads_split_the_width_and_weights_join_queries_to_keys() -> None:
+    steps = dimension_flow(empty(n_kv_heads=2), (B, S), (B, T))
+    places = {("encoder", "self-attention"): (S, S), ("decoder", "self-attention"): (T, T)}
+    places[("decoder", "cross-attention")] = (T, S)
+    for (stack, sublayer), (n_queries, n_keys) in places.items():
+        assert shapes(steps, stack, "block 0", sublayer) == {
+            "queries of 4 heads": (B, H, n_queries, D // H),
+            "keys of 2 heads": (B, 2, n_keys, D // H),
+            "values of 2 heads": (B, 2, n_keys, D // H),
+            "weights: softmax(q k^T / sqrt(8))": (B, H, n_queries, n_keys),
+            "weights times values": (B, H, n_queries, D // H),
+            "heads joined and projected": (B, n_queries, D),
+        }
+
+
+@pytest.mark.parametrize("activation", ["relu", "swiglu"])
+def test_the_feed_forward_widens_and_narrows(activation: str) -> None:
+    steps = dimension_flow(empty(activation=activation), (B, S), (B, T))
+    assert shapes(steps, "encoder", "block 0", "feed-forward") == {"inner": (B, S, F), "output": (B, S, D)}
+
+
+@pytest.mark.parametrize(("topology", "positions"), [*product(TOPOLOGIES, POSITIONS)])
+def test_a_model_without_numbers_flows_as_one_with_numbers(topology: str, positions: str) -> None:
+    settings = {"topology": topology, "positions": positions, "pre_norm": True}
+    steps = dimension_flow(empty(**settings))
+    assert steps == dimension_flow(build(config(**settings)))
+    notes = {step.what for step in steps}
+    assert ("bias of the positions on the scores" in notes) == (positions in ("relative", "alibi"))
+    assert (f"plus {positions} positions" in notes) == (positions in ("sinusoidal", "learned"))
+    assert "final norm" in notes
+
+
+def test_looking_changes_nothing() -> None:
+    model = build(config(dropout=0.5)).train()
+    tokens = torch.ones(1, 3, dtype=torch.long)
+    torch.manual_seed(1)
+    before = model(tokens, tokens)
+    dimension_flow(model)
+    torch.manual_seed(1)
+    torch.testing.assert_close(model(tokens, tokens), before, rtol=0, atol=0)
+    assert all(module.training for module in model.modules())
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+
+
+def test_a_stack_without_blocks_flows() -> None:
+    steps = dimension_flow(empty(n_encoder_layers=0, n_decoder_layers=1))
+    assert not [step for step in steps if step.where[:2] == ("encoder", "block 0")]
+    assert "after 1 such block" in shapes(steps, "decoder")
+
+
+def test_the_text_has_a_line_for_each_step_below_where_it_is() -> None:
+    steps = dimension_flow(empty())
+    lines = render_flow(steps).splitlines()
+    for step in steps:
+        line = next(line for line in lines if step.what in line and line.endswith(str(step.shape)))
+        assert line.startswith("  " * len(step.where))
+    assert [line for line in lines if not line.startswith(" ")] == ["encoder", "decoder"]
+    assert lines.count("  block 0") == 2 and lines.count("    cross-attention") == 1
+
+
+@pytest.mark.parametrize(
+    ("topology", "positions", "tie", "norm"),
+    [*product(TOPOLOGIES, POSITIONS, ["all", "target", "none"], ["layer", "rms"])],
+)
+def test_the_parts_add_up_to_the_model(topology: str, positions: str, tie: str, norm: str) -> None:
+    model = empty(topology=topology, positions=positions, tie=tie, norm=norm, pre_norm=norm == "rms")
+    total = sum(parameter.numel() for parameter in model.parameters())
+    assert sum(part.total for part in parts(model)) == total
+    assert count_parameters(model) == {"total": total, "trainable": total}
+
+
+def test_what_is_frozen_is_not_trainable() -> None:
+    model = empty(tie="none")
+    for parameter in stacks(model)["encoder"].parameters():
+        parameter.requires_grad = False
+    counts = count_parameters(model)
+    assert counts["total"] - counts["trainable"] == parts(model)[0].total
+
+
+def test_a_shared_matrix_is_counted_where_it_stands_first_and_named_elsewhere() -> None:
+    encoder, decoder = parts(empty(tie="all"))
+    notes = {part.name: (part.parameters, part.note) for part in (*encoder.parts, *decoder.parts[-1:])}
+    assert notes["embedding"] == (V * D, "")
+    assert notes["projection"] == (0, "its matrix is the encoder's embedding")
+    assert decoder.parts[0].note == "its matrix is the encoder's embedding"
+
+
+def test_the_table_has_each_part_and_the_totals() -> None:
+    model = empty(tie="none")
+    text = render_parts(model)
+    encoder, decoder = parts(model)
+    for part in (encoder, decoder, *encoder.parts, *decoder.parts):
+        assert f"{part.total:,}" in text
+    assert f"3 x {encoder.parts[1].total // 3:,}" in text
+    assert text.splitlines()[-1].split() == ["trainable", f"{encoder.total + decoder.total:,}"]

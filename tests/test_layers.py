@@ -1,0 +1,58 @@
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "clearhead"
+# From the ground up: a file imports only from its own floor and those below it.
+FLOORS = ["errors", "config", "model", "text", "decode", "inspection", "tasks", "train", "app", "demo", "cli"]
+FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.name not in ("__init__.py", "__main__.py"))
+
+
+def floor(parts: tuple[str, ...]) -> str:
+    return parts[0].removesuffix(".py")
+
+
+def imported_floors(path: Path) -> set[str]:
+    """The floors of the package that a file imports from, wherever in the file."""
+    here = ("clearhead", *path.relative_to(PACKAGE).parts[:-1])
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            base = here[: len(here) - node.level + 1] if node.level else ()
+            module = (*base, *(node.module or "").split(".")) if node.module else base
+            names = [(*module, alias.name) for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [tuple(alias.name.split(".")) for alias in node.names]
+        else:
+            continue
+        found |= {name[1] for name in names if name[0] == "clearhead" and len(name) > 1}
+    return found - {"__version__"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_file_imports_only_from_its_own_floor_and_those_below(path: Path) -> None:
+    own = floor(path.relative_to(PACKAGE).parts)
+    allowed = FLOORS[: FLOORS.index(own) + 1]
+    assert imported_floors(path) <= set(allowed)
+
+
+def test_the_check_sees_imports_of_every_spelling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "PACKAGE", tmp_path)
+    (tmp_path / "text").mkdir()
+    path = tmp_path / "text" / "a.py"
+    path.write_text(
+        "from ..model.masks import x\nfrom .. import errors\nfrom . import b\nimport clearhead.train.run\n"
+        "def f():\n    from clearhead.app import load\n    import torch, os.path\n"
+    )
+    assert imported_floors(path) == {"model", "errors", "text", "train", "app"}
+
+
+def test_only_what_needs_torch_imports_it_at_the_top() -> None:
+    light = [path for path in FILES if floor(path.relative_to(PACKAGE).parts) in ("errors", "config", "cli")]
+    heavy = {"torch", "numpy", "tokenizers", "safetensors", "sacrebleu", "rich", "matplotlib"}
+    for path in light:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            assert not heavy & {name.split(".")[0] for name in names}, path

@@ -1,0 +1,82 @@
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import clearhead
+
+HEAVY = {"torch", "numpy", "tokenizers", "safetensors", "sacrebleu", "rich", "matplotlib"}
+NAMES = [
+    "App",
+    "ClearheadError",
+    "Config",
+    "ConfigError",
+    "DataConfig",
+    "DataError",
+    "DecodeConfig",
+    "Evaluation",
+    "ModelConfig",
+    "ModelError",
+    "Result",
+    "TrainConfig",
+    "TrainingError",
+    "__version__",
+    "build",
+    "load",
+    "preset",
+    "read_pairs",
+    "train",
+]
+
+
+def modules_after(code: str) -> set[str]:
+    """The top-level modules that a fresh interpreter holds after some code."""
+    script = f"import sys\n{code}\nprint(*{{name.split('.')[0] for name in sys.modules}}, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(done.stderr.split())
+
+
+def test_the_public_names_are_these_and_sorted() -> None:
+    assert clearhead.__all__ == NAMES
+    assert dir(clearhead) == sorted(NAMES)
+    assert sorted(NAMES) == NAMES
+
+
+def test_every_public_name_is_there() -> None:
+    for name in NAMES:
+        assert getattr(clearhead, name) is not None
+
+
+def test_another_name_is_an_attribute_error_that_says_it() -> None:
+    with pytest.raises(AttributeError, match="module 'clearhead' has no attribute 'lod'"):
+        clearhead.lod  # noqa: B018
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["project"]["version"] == clearhead.__version__
+
+
+def test_importing_the_package_and_its_command_line_imports_nothing_heavy() -> None:
+    code = "import clearhead, clearhead.cli\nclearhead.Config, clearhead.preset, clearhead.ModelError"
+    assert not HEAVY & modules_after(code)
+
+
+def test_the_help_of_every_verb_imports_nothing_heavy() -> None:
+    verbs = ("demo", "train", "evaluate", "translate", "info")
+    code = f"from clearhead.cli import main\nfor verb in {verbs}: main([verb, '--help'])\nmain(['--help'])"
+    assert not HEAVY & modules_after(code)
+
+
+def test_train_can_be_called_whatever_was_imported_before() -> None:
+    from clearhead.train import run
+
+    assert run.__name__ == "clearhead.train.run"
+    with pytest.raises(clearhead.ConfigError, match=r"data\.train names no file"):
+        clearhead.train(clearhead.Config(), "nowhere")
+    from clearhead import train
+
+    with pytest.raises(clearhead.ConfigError, match=r"data\.train names no file"):
+        train(clearhead.Config(), "nowhere")
