@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..errors import ModelError
 from .cache import LayerCache
 from .dropout import dropout as drop
 from .linear import Linear
@@ -20,7 +21,7 @@ from .positions import Rotation, rotate
 def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     """Softmax over the keys that may be attended; a row that may attend nowhere is all zeros.
 
-    (B, H, T, S), any mask that broadcasts to it -> (B, H, T, S)
+    (B, H, T, S) -> (B, H, T, S); the mask broadcasts to it
     """
     if mask is None:
         return scores.softmax(-1)
@@ -41,20 +42,23 @@ def scaled_dot_product_attention(
     if bias is not None:
         scores = scores + bias
     weights = masked_softmax(scores, mask)
-    return drop(weights, dropout) @ v, weights
+    return drop(weights, dropout).to(v.dtype) @ v, weights
 
 
 def fused_attention(
     q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None = None, bias: Tensor | None = None, dropout: float = 0.0
 ) -> Tensor:
-    """The output of `scaled_dot_product_attention` from one kernel that never holds the (T, S) weights. Same shapes."""
+    """The output of `scaled_dot_product_attention` from one kernel that never holds the (T, S) weights.
+
+    (B, H, T, K), (B, H, S, K), (B, H, S, Kv) -> (B, H, T, Kv); mask and bias broadcast to (B, H, T, S)
+    """
     shape = (*q.shape[:-1], k.size(-2))
-    added = bias
+    added = None if bias is None else bias.to(q.dtype)  # first: what is lowest in float32 is -inf in bfloat16
     if mask is not None:
         check_mask(mask, shape)
-        added = mask if bias is None else bias.masked_fill(~mask, torch.finfo(bias.dtype).min)
+        added = mask if added is None else added.masked_fill(~mask, torch.finfo(q.dtype).min)
     if added is not None:
-        added = added.expand(shape) if added.dtype == torch.bool else added.to(q.dtype).expand(shape)
+        added = added.expand(shape)
     output = F.scaled_dot_product_attention(q, k, v, attn_mask=added, dropout_p=dropout)
     if mask is None:
         return output
@@ -62,7 +66,7 @@ def fused_attention(
 
 
 class Attend(nn.Module):
-    """Equation 1 as a part without parameters: (B, H, T, K), (B, G, S, K) twice -> (B, H, T, K).
+    """Equation 1 as a part without parameters.
 
     G heads of keys and values serve H heads of queries, H / G each. Below `fused_from` keys the open equation is the
     faster path as well as the readable one; above it the fused kernel takes over.
@@ -75,6 +79,7 @@ class Attend(nn.Module):
     def forward(
         self, q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None = None, bias: Tensor | None = None
     ) -> Tensor:
+        """(B, H, T, K), (B, G, S, K), (B, G, S, K) -> (B, H, T, K); mask and bias broadcast to (B, H, T, S)"""
         groups = q.size(1) // k.size(1)
         if groups > 1:
             k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
@@ -92,6 +97,7 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(self, d_model: int = 512, n_heads: int = 8, dropout: float = 0.1, *, bias: bool = True) -> None:
         super().__init__()
+        check_heads(d_model, n_heads)
         self.n_heads, self.dropout = n_heads, dropout
         self.w_q, self.w_k, self.w_v, self.w_o = (Linear(d_model, d_model, bias=bias) for _ in range(4))
 
@@ -120,7 +126,8 @@ class SelfAttention(nn.Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        self.n_heads, self.n_kv_heads = n_heads, n_kv_heads or n_heads
+        self.n_heads, self.n_kv_heads = n_heads, n_heads if n_kv_heads is None else n_kv_heads
+        check_heads(d_model, n_heads, self.n_kv_heads)
         shared = self.n_kv_heads * (d_model // n_heads)
         self.qkv = Linear(d_model, d_model, shared, shared, bias=bias)
         self.out = Linear(d_model, d_model, bias=bias)
@@ -158,7 +165,8 @@ class CrossAttention(nn.Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        self.n_heads, self.n_kv_heads = n_heads, n_kv_heads or n_heads
+        self.n_heads, self.n_kv_heads = n_heads, n_heads if n_kv_heads is None else n_kv_heads
+        check_heads(d_model, n_heads, self.n_kv_heads)
         shared = self.n_kv_heads * (d_model // n_heads)
         self.q = Linear(d_model, d_model, bias=bias)
         self.kv = Linear(d_model, shared, shared, bias=bias)
@@ -166,20 +174,30 @@ class CrossAttention(nn.Module):
         self.attend = Attend(dropout)
 
     def project(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values of the memory, made once a source. (B, S, D) -> (B, G, S, K) twice"""
+        """Keys and values of the memory, made once a source. (B, S, D) -> (B, G, S, K), (B, G, S, K)"""
         keys, values = split_heads(self.kv(memory), 2 * self.n_kv_heads).chunk(2, dim=1)
         return keys, values
 
     def forward(self, x: Tensor, memory: tuple[Tensor, Tensor], *, mask: Tensor | None = None) -> Tensor:
-        """(R, T, D), the memory as projected -> (R, T, D)
+        """(R, T, D), keys (B, G, S, K), values (B, G, S, K) -> (R, T, D); the mask broadcasts to (B, H, R/B*T, S)
 
-        R may be a multiple of the memory's B rows: the hypotheses of one source stand together, and are queries of the
-        same memory, which is therefore never copied.
+        The memory comes as `project` made it. R may be a multiple of its B rows: the hypotheses of one source stand
+        together, and are queries of the same memory, which is therefore never copied.
         """
         keys, values = memory
         rows, length, width = x.shape
-        q = split_heads(self.q(x).view(keys.size(0), -1, width), self.n_heads)
+        if rows % keys.size(0):
+            raise ModelError(f"{rows} rows of queries cannot share {keys.size(0)} memories; expected a multiple")
+        q = split_heads(self.q(x).reshape(keys.size(0), -1, width), self.n_heads)
         return self.out(merge_heads(self.attend(q, keys, values, mask=mask)).view(rows, length, width))
+
+
+def check_heads(d_model: int, n_heads: int, n_kv_heads: int = 1) -> None:
+    """Raise ModelError unless the heads divide d_model, and the heads of keys and values divide those of queries."""
+    if n_heads < 1 or d_model % n_heads:
+        raise ModelError(f"n_heads = {n_heads} does not divide d_model = {d_model}; expected a divisor of it")
+    if n_kv_heads < 1 or n_heads % n_kv_heads:
+        raise ModelError(f"n_kv_heads = {n_kv_heads} does not divide n_heads = {n_heads}; expected a divisor of it")
 
 
 def split_heads(x: Tensor, n_heads: int) -> Tensor:

@@ -2,6 +2,7 @@
 
 from torch import Tensor, nn
 
+from ..errors import ModelError
 from .attention import CrossAttention, SelfAttention
 from .cache import LayerCache
 from .positions import Rotation
@@ -19,7 +20,7 @@ class EncoderBlock(nn.Module):
     def forward(
         self, x: Tensor, *, mask: Tensor | None = None, bias: Tensor | None = None, rotation: Rotation | None = None
     ) -> Tensor:
-        """(B, S, D), (B, 1, 1, S) -> (B, S, D)"""
+        """(B, S, D), mask (B, 1, 1, S) -> (B, S, D)"""
         x = self.add_norm_1(x, lambda x: self.attention(x, mask=mask, bias=bias, rotation=rotation))
         return self.add_norm_2(x, self.feed_forward)
 
@@ -39,6 +40,9 @@ class DecoderBlock(nn.Module):
     ) -> None:
         super().__init__()
         self.attention, self.cross_attention, self.feed_forward = attention, cross_attention, feed_forward
+        expected = 2 if cross_attention is None else 3
+        if len(add_norms) != expected:
+            raise ModelError(f"a decoder block of {expected} sub-layers needs as many add_norms; got {len(add_norms)}")
         self.add_norm_1, *between, self.add_norm_3 = add_norms
         self.add_norm_2 = between[0] if between else None
 
@@ -53,9 +57,14 @@ class DecoderBlock(nn.Module):
         rotation: Rotation | None = None,
         cache: LayerCache | None = None,
     ) -> Tensor:
-        """(B, T, D), the memory as its keys and values (B, H, S, K), (1, 1, T, T), (B, 1, 1, S) -> (B, T, D)"""
+        """(B, T, D), keys (B, G, S, K), values (B, G, S, K), mask (1, 1, T, T), memory_mask (B, 1, 1, S) -> (B, T, D)
+
+        The memory is keys and values as its cross-attention projects them.
+        """
         x = self.add_norm_1(x, lambda x: self.attention(x, mask=mask, bias=bias, rotation=rotation, cache=cache))
-        if self.cross_attention is not None and self.add_norm_2 is not None and memory is not None:
+        if self.cross_attention is not None and self.add_norm_2 is not None:
             attend = self.cross_attention
+            if memory is None:
+                raise ModelError("this block attends to an encoder's memory, which is missing; pass memory=...")
             x = self.add_norm_2(x, lambda x: attend(x, memory, mask=memory_mask))
         return self.add_norm_3(x, self.feed_forward)

@@ -10,13 +10,16 @@ from ..errors import ModelError
 
 
 class LayerCache:
-    """One decoder block's share: keys and values of tokens (R, H, capacity, K), and of the memory (B, H, S, K)."""
+    """One decoder block's share: keys and values of tokens (R, G, capacity, K), and of the memory (B, G, S, K)."""
 
     def __init__(self, keys: Tensor, values: Tensor, memory: tuple[Tensor, Tensor] | None = None) -> None:
         self.keys, self.values, self.memory, self.length = keys, values, memory, 0
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Write T new keys and values behind the others; all so far. (R, H, T, K) twice -> (R, H, length, K) twice"""
+        """Write T new keys and values behind the others; all S so far.
+
+        (R, G, T, K), (R, G, T, K) -> (R, G, S, K), (R, G, S, K)
+        """
         end = self.length + k.size(2)
         if end > self.keys.size(2):
             raise ModelError(f"the cache has room for {self.keys.size(2)} tokens; got {end}")

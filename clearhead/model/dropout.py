@@ -4,14 +4,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..errors import ModelError
+
 
 def dropout(x: Tensor, p: float) -> Tensor:
-    """Zero each value with probability p and divide the others by 1 - p. Any shape -> the same shape
+    """Zero each value with probability p and divide the others by 1 - p. (...) -> (...)
 
     On a processor torch draws one number a value, and spends a third of a training step on it. Here a draw of 64 bits
     decides for eight values, a byte each; p is therefore rounded to a multiple of 1/256, and the others are divided by
     one minus that, so that the mean is kept exactly.
     """
+    if not 0 <= p < 1:
+        raise ModelError(f"dropout = {p} is no probability of dropping; expected at least 0 and below 1")
     if p == 0.0:
         return x
     if x.device.type != "cpu":
@@ -29,5 +33,5 @@ class Dropout(nn.Module):
         super().__init__()
         self.p = p
 
-    def forward(self, x: Tensor) -> Tensor:  # any shape -> the same shape
+    def forward(self, x: Tensor) -> Tensor:  # (...) -> (...)
         return dropout(x, self.p) if self.training else x

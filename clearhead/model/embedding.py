@@ -5,11 +5,12 @@ import math
 import torch
 from torch import Tensor, nn
 
+from ..errors import ModelError
 from .linear import Linear
 
 
 class Embedding(nn.Module):
-    """A learned vector a token, times sqrt(d_model). (B, T) -> (B, T, D)
+    """A learned vector a token, times sqrt(d_model).
 
     The vectors start at N(0, 1/sqrt(d_model)), so that what enters the first block has a variance of 1.
     """
@@ -20,7 +21,13 @@ class Embedding(nn.Module):
         self.weight = nn.Parameter(torch.randn(vocab_size, d_model) * d_model**-0.5)
 
     def forward(self, tokens: Tensor) -> Tensor:  # (B, T) -> (B, T, D)
-        return nn.functional.embedding(tokens, self.weight) * self.scale
+        try:
+            return nn.functional.embedding(tokens, self.weight) * self.scale
+        except IndexError as error:
+            raise ModelError(
+                f"token {int(tokens.max())} is beyond the vocabulary of {len(self.weight)}; "
+                "encode the text with the tokenizer of this model"
+            ) from error
 
 
 def projection(d_model: int, vocab_size: int, *, tied: Embedding | None = None) -> Linear:

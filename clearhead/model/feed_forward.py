@@ -5,6 +5,7 @@ from collections.abc import Callable
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..errors import ModelError
 from .dropout import Dropout
 from .linear import Linear
 
@@ -18,6 +19,9 @@ class FeedForward(nn.Module):
         self, d_model: int = 512, d_ff: int = 2048, dropout: float = 0.1, *, activation: str = "relu", bias: bool = True
     ) -> None:
         super().__init__()
+        if activation not in ACTIVATIONS:
+            known = ", ".join(ACTIVATIONS)
+            raise ModelError(f"activation = {activation!r} is not one of {known}; SwiGLU is a part of its own")
         self.activation = ACTIVATIONS[activation]
         self.inner = Linear(d_model, d_ff, bias=bias)
         self.outer = Linear(d_ff, d_model, bias=bias)

@@ -6,8 +6,8 @@ from torch import Tensor, nn
 class Linear(nn.Linear):
     """x W^T + b. `Linear(512, 512, 512, 512)` is three products of 512 outputs each in one.
 
-    Weights start Xavier-uniform, biases at zero. Xavier's bound depends on the number of outputs: a block gets
-    its own: that of the whole stack would be too small for it. An optimiser that treats matrices as such finds `blocks`.
+    Weights start Xavier-uniform, biases at zero. Xavier's bound depends on the number of outputs: each block gets its
+    own: that of the whole stack would be too small. An optimiser that treats matrices as such asks for `matrices`.
     """
 
     def __init__(self, in_features: int, *blocks: int, bias: bool = True) -> None:

@@ -6,14 +6,14 @@ from torch import Tensor, nn
 
 
 def layer_norm(x: Tensor, n_dims: int = 1, eps: float = 1e-5) -> Tensor:
-    """(x - mean) / sqrt(variance + eps) over the last `n_dims` dimensions; the variance is the biased one."""
+    """(x - mean) / sqrt(variance + eps) over the last `n_dims` dimensions, with the biased variance. (...) -> (...)"""
     dims = tuple(range(-n_dims, 0))
     centred = x - x.mean(dims, keepdim=True)
     return centred / (centred.square().mean(dims, keepdim=True) + eps).sqrt()
 
 
 def rms_norm(x: Tensor, eps: float = 1e-5) -> Tensor:
-    """x / sqrt(mean(x^2) + eps) over the last dimension (Zhang and Sennrich 2019). Keeps the shape."""
+    """x / sqrt(mean(x^2) + eps) over the last dimension (Zhang and Sennrich 2019). (..., D) -> (..., D)"""
     return x * (x.square().mean(-1, keepdim=True) + eps).rsqrt()
 
 

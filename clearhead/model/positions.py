@@ -15,7 +15,7 @@ from ..errors import ModelError
 
 
 class Rotation(NamedTuple):
-    """The cosines and sines that `rotate` turns by, both (B or 1, 1, T, K)."""
+    """The cosines and sines that `rotate` turns by, both (B, 1, T, K) in float64."""
 
     cos: Tensor
     sin: Tensor
@@ -28,7 +28,7 @@ class Positions(nn.Module):
         """The embeddings with their positions."""
         return x
 
-    def rotation(self, positions: Tensor) -> Rotation | None:  # (B, T) -> (B, 1, T, K) twice
+    def rotation(self, positions: Tensor) -> Rotation | None:  # (B, T) -> (B, 1, T, K), (B, 1, T, K)
         """What queries and keys at these positions are turned by."""
         return None
 
@@ -38,7 +38,7 @@ class Positions(nn.Module):
 
 
 def sinusoid(n_positions: int, d_model: int) -> Tensor:
-    """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos of the same. -> (n_positions, d_model)"""
+    """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos of the same. -> (T, D)"""
     position = torch.arange(n_positions, dtype=torch.float64)[:, None]
     frequency = torch.exp(torch.arange(0, d_model, 2, dtype=torch.float64) * (-math.log(10_000.0) / d_model))
     table = torch.zeros(n_positions, d_model, dtype=torch.float64)
@@ -75,16 +75,16 @@ class Rotary(Positions):
     """Queries and keys are turned by an angle that grows with the position, so that their product depends on the
     distance alone (Su et al. 2021)."""
 
-    frequency: Tensor
-
     def __init__(self, d_head: int, base: float = 10_000.0) -> None:
         super().__init__()
         if d_head % 2:
             raise ModelError(f"rotary positions need an even head width; got {d_head}")
-        self.register_buffer("frequency", base ** (-torch.arange(0, d_head, 2) / d_head), persistent=False)
+        self.d_head, self.base = d_head, base
 
-    def rotation(self, positions: Tensor) -> Rotation:  # (B, T) -> (B, 1, T, K) twice
-        angle = positions[:, None, :, None] * torch.cat([self.frequency, self.frequency])
+    def rotation(self, positions: Tensor) -> Rotation:  # (B, T) -> (B, 1, T, K), (B, 1, T, K)
+        # in float64 whatever the model's precision: bfloat16 cannot tell position 256 from 257
+        exponent = torch.arange(0, self.d_head, 2, dtype=torch.float64, device=positions.device) / self.d_head
+        angle = positions[:, None, :, None] * (self.base**-exponent).repeat(2)
         return Rotation(angle.cos(), angle.sin())
 
 
@@ -92,7 +92,8 @@ def rotate(x: Tensor, rotation: Rotation) -> Tensor:
     """Turn each pair (x_i, x_{i + K/2}) by its angle. (B, H, T, K), (B, 1, T, K) -> (B, H, T, K)"""
     first, second = x.chunk(2, dim=-1)
     turned = torch.cat([-second, first], dim=-1)
-    return (x * rotation.cos + turned * rotation.sin).to(x.dtype)
+    cos, sin = (wave.to(torch.promote_types(x.dtype, torch.float32)) for wave in rotation)
+    return (x * cos + turned * sin).to(x.dtype)
 
 
 class Relative(Positions):
@@ -107,7 +108,7 @@ class Relative(Positions):
         self.table = nn.Parameter(torch.zeros(n_buckets, n_heads))
 
     def bucket(self, distance: Tensor) -> Tensor:
-        """The bucket of key position minus query position. Any shape -> the same shape, 0 to n_buckets - 1"""
+        """The bucket of key position minus query position. (...) -> (...), 0 to n_buckets - 1"""
         n, offset = self.n_buckets, torch.zeros_like(distance)
         if self.two_sided:
             n //= 2

@@ -37,7 +37,7 @@ class Encoder(nn.Module):
         self.blocks, self.norm = nn.ModuleList(blocks), norm or nn.Identity()
 
     def forward(self, tokens: Tensor, *, mask: Tensor | None = None) -> Tensor:
-        """(B, S), which keys may be attended (B, 1, 1, S) -> (B, S, D)"""
+        """(B, S), mask (B, 1, 1, S) -> (B, S, D)"""
         at = torch.arange(tokens.size(1), device=tokens.device)[None]
         x = self.dropout(self.positions.embed(self.embedding(tokens), at))
         bias, rotation = self.positions.bias(at, at), self.positions.rotation(at)
@@ -126,14 +126,14 @@ class EncoderDecoder(nn.Module):
         self.encoder, self.decoder = encoder, decoder
 
     def forward(self, source: Tensor, target: Tensor, *, source_mask: Tensor | None = None) -> Tensor:
-        """(B, S), (B, T), which source tokens may be attended (B, 1, 1, S) -> logits (B, T, V)
+        """(B, S), (B, T), source_mask (B, 1, 1, S) -> logits (B, T, V)
 
         Padding stands on the right of the target, where nothing before it can see it, so the target needs no mask.
         """
         return self.decoder(target, self.encode(source, mask=source_mask), memory_mask=source_mask)
 
     def encode(self, source: Tensor, *, mask: Tensor | None = None) -> Tensor:
-        """(B, S), (B, 1, 1, S) -> memory (B, S, D)"""
+        """(B, S), mask (B, 1, 1, S) -> memory (B, S, D)"""
         return self.encoder(source, mask=mask)
 
 

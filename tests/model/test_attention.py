@@ -1,0 +1,216 @@
+"""Equation 1 and its twins; what stands around it is tested in test_multi_head_attention.py."""
+
+import math
+import re
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from clearhead.errors import ModelError
+from clearhead.model import attention
+from clearhead.model.attention import Attend, fused_attention, masked_softmax, scaled_dot_product_attention
+from clearhead.model.masks import causal_mask, length_mask, padding_mask
+
+B, H, T, S, K, KV = 2, 3, 4, 5, 6, 7
+TOLERANCE = [pytest.param(torch.float32, 1e-5, id="float32"), pytest.param(torch.float64, 1e-12, id="float64")]
+SOMEWHERE_NOTHING = torch.tensor([[True, True, False], [False, False, False], [True, False, False]])
+
+MASKS = {
+    "no mask": None,
+    "padding": padding_mask(torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])),
+    "causal": causal_mask(T, S),
+    "a length a query": length_mask(torch.tensor([[1, 2, 0, 5], [3, 3, 3, 3]]), S),
+    "a row with nothing": length_mask(torch.tensor([0, 4]), S),
+    "nothing at all": torch.zeros(1, 1, dtype=torch.bool),
+    "a head": torch.tensor([True, False, True])[None, :, None, None],
+}
+BIASES = {"no bias": None, "a bias for all rows": (1, H, T, S), "a bias a row": (B, H, 1, S)}
+
+
+@pytest.fixture(params=MASKS, ids=lambda name: name)
+def mask(request: pytest.FixtureRequest) -> Tensor | None:
+    return MASKS[request.param]
+
+
+@pytest.fixture(params=BIASES, ids=lambda name: name)
+def bias(request: pytest.FixtureRequest) -> Tensor | None:
+    shape = BIASES[request.param]
+    return None if shape is None else torch.randn(shape, requires_grad=True)
+
+
+def queries_keys_values(dtype: torch.dtype = torch.float64, shared: int = H) -> list[Tensor]:
+    shapes = [(B, H, T, K), (B, shared, S, K), (B, shared, S, KV)]
+    return [torch.randn(shape, dtype=dtype, requires_grad=True) for shape in shapes]
+
+
+def equation_1(q: Tensor, k: Tensor, v: Tensor, open_to: list[bool], bias: list[float]) -> tuple[list, list]:
+    """One query (K), its keys (S, K) and values (S, Kv), which keys it may attend to: the output and the weights."""
+    scores = [sum(x * y for x, y in zip(q.tolist(), key)) / math.sqrt(len(q)) + b for key, b in zip(k.tolist(), bias)]
+    powers = [math.exp(score) if may else 0.0 for score, may in zip(scores, open_to)]
+    weights = [power / sum(powers) if any(open_to) else 0.0 for power in powers]
+    return [sum(w * value for w, value in zip(weights, column)) for column in v.T.tolist()], weights
+
+
+def test_attention_is_equation_1_for_every_query(mask, bias) -> None:
+    q, k, v = queries_keys_values()
+    output, weights = scaled_dot_product_attention(q, k, v, mask=mask, bias=bias)
+    assert output.shape == (B, H, T, KV) and weights.shape == (B, H, T, S)
+    may = (torch.ones(1, dtype=torch.bool) if mask is None else mask).expand(B, H, T, S)
+    added = (torch.zeros(1) if bias is None else bias).expand(B, H, T, S)
+    for b in range(B):
+        for h in range(H):
+            for t in range(T):
+                there = (b, h, t)
+                expected = equation_1(q[there], k[b, h], v[b, h], may[there].tolist(), added[there].tolist())
+                torch.testing.assert_close(output[there], torch.tensor(expected[0]), rtol=0, atol=1e-12)
+                torch.testing.assert_close(weights[there], torch.tensor(expected[1]), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("dtype", "atol"), TOLERANCE)
+def test_the_fused_kernel_and_the_open_equation_agree_in_output_and_gradients(
+    mask, bias, dtype, atol, gradients
+) -> None:
+    inputs = queries_keys_values(dtype)
+    bias = None if bias is None else bias.detach().to(dtype).requires_grad_()
+    learned = inputs if bias is None else [*inputs, bias]
+    fused = fused_attention(*inputs, mask=mask, bias=bias)
+    written_out, _ = scaled_dot_product_attention(*inputs, mask=mask, bias=bias)
+    torch.testing.assert_close(fused, written_out, rtol=0, atol=atol)
+    torch.testing.assert_close(gradients(fused, *learned), gradients(written_out, *learned), rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize(("dtype", "atol"), TOLERANCE)
+def test_both_agree_with_torch_where_every_query_may_attend_somewhere(dtype, atol, gradients) -> None:
+    inputs, mask = queries_keys_values(dtype), causal_mask(T, S)
+    theirs = F.scaled_dot_product_attention(*inputs, attn_mask=mask)
+    for path in (fused_attention, lambda *inputs, mask: scaled_dot_product_attention(*inputs, mask=mask)[0]):
+        ours = path(*inputs, mask=mask)
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=atol)
+        again = F.scaled_dot_product_attention(*inputs, attn_mask=mask)
+        torch.testing.assert_close(gradients(ours, *inputs), gradients(again, *inputs), rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("bias_dtype", [None, torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_row_that_may_attend_nowhere_is_exactly_zero_with_finite_gradients(fused, dtype, bias_dtype) -> None:
+    q, k, v = (torch.randn(2, 2, 3, 4, dtype=dtype, requires_grad=True) for _ in range(3))
+    bias = None if bias_dtype is None else torch.randn(1, 2, 3, 3, dtype=bias_dtype, requires_grad=True)
+    if fused:
+        output = fused_attention(q, k, v, mask=SOMEWHERE_NOTHING, bias=bias)
+    else:
+        output, weights = scaled_dot_product_attention(q, k, v, mask=SOMEWHERE_NOTHING, bias=bias)
+        assert not weights[:, :, 1].any()
+    assert output.dtype == dtype
+    assert not output[:, :, 1].any() and output[:, :, [0, 2]].all()
+    output.float().square().sum().backward()
+    learned = (q, k, v) if bias is None else (q, k, v, bias)
+    assert all(tensor.grad.isfinite().all() for tensor in learned)
+    assert not q.grad[:, :, 1].any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_what_the_kernel_is_given_to_add_is_finite_in_every_precision(dtype, monkeypatch) -> None:
+    given_masks: list[Tensor] = []
+    kernel = F.scaled_dot_product_attention
+
+    def spy(*inputs: Tensor, attn_mask: Tensor, dropout_p: float) -> Tensor:
+        given_masks.append(attn_mask)
+        return kernel(*inputs, attn_mask=attn_mask, dropout_p=dropout_p)
+
+    monkeypatch.setattr(attention.F, "scaled_dot_product_attention", spy)
+    q, k, v = (torch.randn(1, 1, 3, 4, dtype=dtype) for _ in range(3))
+    fused_attention(q, k, v, mask=SOMEWHERE_NOTHING, bias=torch.randn(1, 1, 3, 3, dtype=torch.float32))
+    (added,) = given_masks
+    assert added.dtype == dtype and added.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_masked_softmax_is_the_softmax_of_the_keys_that_are_left(dtype) -> None:
+    scores = torch.randn(2, 3, 3, 3, dtype=dtype)
+    weights = masked_softmax(scores, SOMEWHERE_NOTHING)
+    assert weights.dtype == dtype
+    for t, row in enumerate(SOMEWHERE_NOTHING):
+        torch.testing.assert_close(weights[..., t, row], scores[..., t, row].softmax(-1))
+        assert not weights[..., t, ~row].any()
+    assert masked_softmax(scores).equal(scores.softmax(-1))
+
+
+@given(st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=6), st.integers(0, 63))
+def test_masked_softmax_is_finite_and_sums_to_one_or_to_nothing_whatever_the_scores(scores, bits) -> None:
+    mask = torch.tensor([bool(bits >> s & 1) for s in range(len(scores))])
+    row = torch.tensor(scores, requires_grad=True)
+    weights = masked_softmax(row[None, None, None], mask)[0, 0, 0]
+    assert not weights[~mask].any()
+    assert math.isclose(weights.sum().item(), 1.0 if mask.any() else 0.0, abs_tol=1e-12)
+    weights[0].backward()
+    assert row.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("path", [fused_attention, scaled_dot_product_attention, Attend(), Attend(fused_from=1)])
+def test_a_mask_that_does_not_fit_is_refused_on_every_path(path) -> None:
+    inputs = queries_keys_values()
+    message = f"the mask has the shape (4, 4), which does not broadcast to {(B, H, T, S)} (B, H, T, S)"
+    with pytest.raises(ModelError, match=f"^{re.escape(message)}$"):
+        path(*inputs, mask=torch.ones(4, 4, dtype=torch.bool))
+    with pytest.raises(ModelError, match=r"^the mask holds torch.float64; expected torch.bool"):
+        path(*inputs, mask=torch.ones(T, S))
+
+
+def test_weights_are_reported_before_dropout() -> None:
+    q, k = torch.randn(1, 1, 8, 4), torch.randn(1, 1, 64, 4)
+    values = torch.eye(64)[None, None]  # so that the output is the weights that were used
+    _, expected = scaled_dot_product_attention(q, k, values)
+    output, weights = scaled_dot_product_attention(q, k, values, dropout=0.5)
+    assert weights.equal(expected)
+    torch.testing.assert_close(output[output != 0], 2 * weights[output != 0])
+    assert 0.35 < (output == 0).double().mean() < 0.65
+
+
+@pytest.mark.parametrize("fused_from", [1, 10**9])
+def test_attend_drops_weights_while_training_only(fused_from) -> None:
+    attend, values = Attend(0.5, fused_from), torch.eye(64)[None, None]
+    q, k = torch.randn(1, 1, 8, 4), torch.randn(1, 1, 64, 4)
+    whole, thinned = attend.eval()(q, k, values), attend.train()(q, k, values)
+    assert whole.all()
+    torch.testing.assert_close(thinned[thinned != 0], 2 * whole[thinned != 0])
+    assert 0.35 < (thinned == 0).double().mean() < 0.65
+
+
+@pytest.mark.parametrize(("dtype", "atol"), TOLERANCE)
+@pytest.mark.parametrize("shared", [1, H])
+def test_where_attend_changes_its_path_changes_nothing(mask, bias, shared, dtype, atol, gradients) -> None:
+    inputs = queries_keys_values(dtype, shared)
+    bias = None if bias is None else bias.detach().to(dtype)
+    written_out = Attend(fused_from=S + 1)(*inputs, mask=mask, bias=bias)
+    fused = Attend(fused_from=S)(*inputs, mask=mask, bias=bias)
+    torch.testing.assert_close(fused, written_out, rtol=0, atol=atol)
+    torch.testing.assert_close(gradients(fused, *inputs), gradients(written_out, *inputs), rtol=0, atol=atol)
+
+
+def test_the_fused_kernel_takes_over_at_fused_from_keys(monkeypatch) -> None:
+    lengths: list[int] = []
+
+    def spy(q: Tensor, k: Tensor, v: Tensor, **_: object) -> Tensor:
+        lengths.append(k.size(-2))
+        return v
+
+    monkeypatch.setattr(attention, "fused_attention", spy)
+    for n_keys in range(1, 9):
+        Attend(fused_from=6)(*(torch.randn(1, 1, n_keys, 4) for _ in range(3)))
+    assert lengths == [6, 7, 8]
+
+
+@pytest.mark.parametrize("shared", [1, 2, 4])
+@pytest.mark.parametrize("fused_from", [1, 10**9])
+def test_neighbouring_query_heads_share_a_head_of_keys_and_values(fused_from, shared) -> None:
+    q, (k, v) = torch.randn(2, 4, T, K), (torch.randn(2, shared, S, K) for _ in range(2))
+    output = Attend(fused_from=fused_from)(q, k, v)
+    for h in range(4):
+        theirs = slice(h * shared // 4, h * shared // 4 + 1)
+        alone, _ = scaled_dot_product_attention(q[:, h : h + 1], k[:, theirs], v[:, theirs])
+        torch.testing.assert_close(output[:, h : h + 1], alone, rtol=0, atol=1e-12)

@@ -1,0 +1,66 @@
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from clearhead.model.attention import CrossAttention, MultiHeadAttention, SelfAttention
+from clearhead.model.feed_forward import FeedForward, SwiGLU
+from clearhead.model.linear import Linear
+
+D, F = 32, 96
+
+
+def xavier(rows: int, columns: int) -> float:
+    return math.sqrt(6 / (rows + columns))
+
+
+def reach(block: Tensor) -> float:
+    """The largest weight as a share of the block's own bound."""
+    return block.detach().abs().max().item() / xavier(*block.shape)
+
+
+@pytest.mark.parametrize("blocks", [(8,), (8, 8, 8), (32, 4, 4), (96, 96)])
+def test_one_product_gives_what_separate_matrices_give(blocks) -> None:
+    linear, x = Linear(D, *blocks), torch.randn(2, 3, D)
+    torch.nn.init.normal_(linear.bias)
+    matrices, biases = linear.matrices(linear.weight), linear.matrices(linear.bias)
+    assert [len(matrix) for matrix in matrices] == list(blocks)
+    separate = torch.cat([x @ matrix.T + bias for matrix, bias in zip(matrices, biases)], dim=-1)
+    torch.testing.assert_close(linear(x), separate, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("fused", "blocks"),
+    [
+        pytest.param(lambda: SelfAttention(D, 4).qkv, [D, D, D], id="queries, keys and values"),
+        pytest.param(lambda: SelfAttention(D, 4, n_kv_heads=2).qkv, [D, D // 2, D // 2], id="grouped"),
+        pytest.param(lambda: CrossAttention(D, 4).kv, [D, D], id="keys and values of the memory"),
+        pytest.param(lambda: SwiGLU(D, F).inner, [F, F], id="gate and value"),
+    ],
+)
+def test_a_fused_weight_starts_within_the_bound_of_each_block_and_beyond_that_of_the_stack(fused, blocks) -> None:
+    linear = fused()
+    assert [len(block) for block in linear.matrices(linear.weight)] == blocks
+    for block in linear.matrices(linear.weight):
+        assert 0.97 < reach(block) <= 1
+        assert block.abs().max() > xavier(*linear.weight.shape)
+        assert math.isclose(block.std().item(), xavier(*block.shape) / math.sqrt(3), rel_tol=0.1)  # of a uniform draw
+
+
+@pytest.mark.parametrize(
+    ("part", "width"), [(MultiHeadAttention, 4), (SelfAttention, 4), (CrossAttention, 4), (FeedForward, F), (SwiGLU, F)]
+)
+def test_every_linear_layer_starts_xavier_uniform_with_biases_of_zero(part, width) -> None:
+    linears = [module for module in part(D, width).modules() if isinstance(module, torch.nn.Linear)]
+    assert len(linears) >= 2
+    for linear in linears:
+        assert isinstance(linear, Linear)
+        assert all(0.97 < reach(block) <= 1 for block in linear.matrices(linear.weight))
+        assert not linear.bias.any()
+
+
+def test_without_a_bias_there_is_none() -> None:
+    parts = [MultiHeadAttention(D, 4, bias=False), SelfAttention(D, 4, bias=False), CrossAttention(D, 4, bias=False)]
+    for part in [*parts, FeedForward(D, F, bias=False), SwiGLU(D, F, bias=False)]:
+        assert not [name for name, _ in part.named_parameters() if name.endswith("bias")]

@@ -1,0 +1,217 @@
+import math
+import re
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clearhead.errors import ModelError
+from clearhead.model.positions import (
+    Alibi,
+    Learned,
+    Positions,
+    Relative,
+    Rotary,
+    Sinusoidal,
+    alibi_slopes,
+    rotate,
+    sinusoid,
+)
+
+PLACES = st.integers(0, 4000)
+
+
+@pytest.mark.parametrize("d_model", [1, 2, 7, 8])
+def test_the_sinusoid_is_the_papers_formula_for_even_and_odd_widths(d_model) -> None:
+    table = sinusoid(50, d_model)
+    assert table.shape == (50, d_model)
+    for position in range(50):
+        for column in range(d_model):
+            angle = position / 10_000 ** (2 * (column // 2) / d_model)
+            expected = math.cos(angle) if column % 2 else math.sin(angle)
+            assert math.isclose(table[position, column], expected, rel_tol=0, abs_tol=1e-12)
+
+
+@pytest.mark.parametrize("k", [1, 2, 17, 1000])
+def test_the_sinusoid_k_positions_on_is_the_same_rotation_of_it_everywhere(k) -> None:
+    table = sinusoid(5000, 16)
+    turn = torch.zeros(16, 16)
+    for i in range(0, 16, 2):
+        angle = k / 10_000 ** (i / 16)
+        turn[i, i] = turn[i + 1, i + 1] = math.cos(angle)
+        turn[i, i + 1], turn[i + 1, i] = math.sin(angle), -math.sin(angle)
+    torch.testing.assert_close(turn @ turn.T, torch.eye(16), rtol=0, atol=1e-15)
+    torch.testing.assert_close(table[k:], table[:-k] @ turn.T, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("scheme", [Sinusoidal, Learned])
+def test_a_table_adds_the_row_of_each_position_and_has_5000_of_them(scheme) -> None:
+    positions, x = scheme(6), torch.randn(2, 3, 6)
+    assert positions.table.shape == (5000, 6)
+    result = positions.embed(x, torch.tensor([[0, 1, 2], [7, 4999, 7]]))
+    for b, row in enumerate([[0, 1, 2], [7, 4999, 7]]):
+        for t, place in enumerate(row):
+            torch.testing.assert_close(result[b, t], x[b, t] + positions.table[place], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("scheme", [Sinusoidal, Learned])
+def test_a_position_beyond_the_table_is_refused_with_what_to_do(scheme) -> None:
+    message = (
+        f"position 8 is beyond the 8 {scheme.__name__.lower()} positions of this model; "
+        "shorten the text, or train with a larger model.max_len"
+    )
+    with pytest.raises(ModelError, match=f"^{re.escape(message)}$"):
+        scheme(6, max_len=8).embed(torch.zeros(1, 2, 6), torch.tensor([[3, 8]]))
+
+
+def test_only_learned_and_relative_positions_are_learned() -> None:
+    schemes = [Positions(), Sinusoidal(8), Learned(8), Rotary(8), Relative(2), Alibi(2)]
+    assert [len(list(scheme.parameters())) for scheme in schemes] == [0, 0, 1, 0, 1, 0]
+    assert [list(scheme.state_dict()) for scheme in schemes] == [[], [], ["table"], [], ["table"], []]
+
+
+def test_learned_positions_start_at_the_size_of_an_embedding_before_it_is_scaled() -> None:
+    table = Learned(64, max_len=1000).table
+    assert math.isclose(table.std().item(), 64**-0.5, rel_tol=0.02) and abs(table.mean()) < 0.002
+
+
+def test_every_scheme_opens_one_door_and_leaves_the_others_shut() -> None:
+    x, at = torch.randn(1, 3, 8), torch.arange(3)[None]
+    schemes = [Positions(), Sinusoidal(8), Learned(8), Rotary(4), Relative(2), Alibi(2)]
+    doors = [
+        (scheme.embed(x, at) is not x, scheme.rotation(at) is not None, scheme.bias(at, at) is not None)
+        for scheme in schemes
+    ]
+    embeds, rotates, biases = (True, False, False), (False, True, False), (False, False, True)
+    assert doors == [(False, False, False), embeds, embeds, rotates, biases, biases]
+
+
+@pytest.mark.parametrize("base", [10_000.0, 100.0])
+def test_rotation_multiplies_pairs_as_complex_numbers_by_a_growing_angle(base) -> None:
+    x, at = torch.randn(2, 3, 4, 6), torch.tensor([[0, 1, 2, 3], [5, 6, 7, 4000]])
+    pairs = torch.complex(x[..., :3], x[..., 3:])
+    frequency = torch.tensor([base ** (-2 * i / 6) for i in range(3)])
+    turned = pairs * torch.exp(1j * at[:, None, :, None] * frequency)
+    expected = torch.cat([turned.real, turned.imag], dim=-1)
+    torch.testing.assert_close(rotate(x, Rotary(6, base).rotation(at)), expected, rtol=0, atol=1e-12)
+
+
+def turned(x: torch.Tensor, place: int) -> torch.Tensor:
+    return rotate(x, Rotary(x.size(-1)).rotation(torch.tensor([[place]])))
+
+
+@given(PLACES, PLACES, PLACES)
+def test_the_product_of_a_turned_query_and_key_depends_on_their_distance_alone(query_at, key_at, shift) -> None:
+    q, k = torch.randn(1, 2, 1, 8), torch.randn(1, 2, 1, 8)
+    here = (turned(q, query_at) * turned(k, key_at)).sum(-1)
+    there = (turned(q, query_at + shift) * turned(k, key_at + shift)).sum(-1)
+    torch.testing.assert_close(here, there, rtol=0, atol=1e-11)
+
+
+def test_another_distance_gives_another_product() -> None:
+    q, k = torch.randn(1, 1, 1, 8), torch.randn(1, 1, 1, 8)
+    products = {round((turned(q, 100) * turned(k, place)).sum().item(), 9) for place in range(90, 110)}
+    assert len(products) == 20
+
+
+def test_rotation_keeps_lengths_and_does_nothing_at_position_zero() -> None:
+    x = torch.randn(1, 1, 1, 8)
+    torch.testing.assert_close(turned(x, 0), x, rtol=0, atol=0)
+    torch.testing.assert_close(turned(x, 1234).norm(), x.norm())
+
+
+@pytest.mark.parametrize(("dtype", "atol"), [(torch.bfloat16, 0.02), (torch.float32, 1e-6)])
+def test_angles_are_exact_far_out_in_any_precision(dtype, atol) -> None:
+    positions, at = Rotary(8).to(dtype), torch.arange(3000, 3100)[None]
+    x = torch.randn(1, 1, 100, 8).to(dtype)
+    result = rotate(x, positions.rotation(at))
+    assert result.dtype == dtype
+    torch.testing.assert_close(result.double(), rotate(x.double(), positions.rotation(at)), rtol=0, atol=atol)
+
+
+def test_rotary_positions_refuse_an_odd_head_width() -> None:
+    with pytest.raises(ModelError, match=r"^rotary positions need an even head width; got 7$"):
+        Rotary(7)
+
+
+def t5_bucket(distance: int, n_buckets: int, max_distance: int, *, two_sided: bool) -> int:
+    """T5's definition with whole numbers: near distances have a bucket each, far ones share logarithmic ones.
+
+    distance: key position minus query position. Of `half` buckets for a direction, half are exact; bucket number
+    exact + j begins where distance / exact = (max_distance / exact)^(j / (half - exact)).
+    """
+    half = n_buckets // 2 if two_sided else n_buckets
+    ahead = half if two_sided and distance > 0 else 0
+    distance = abs(distance) if two_sided else max(-distance, 0)
+    exact = half // 2
+    if distance < exact:
+        return ahead + distance
+    steps = half - exact
+    j = 0
+    while j < steps - 1 and distance**steps * exact ** (j + 1) >= max_distance ** (j + 1) * exact**steps:
+        j += 1
+    return ahead + exact + j
+
+
+@pytest.mark.parametrize("two_sided", [True, False])
+@pytest.mark.parametrize(("n_buckets", "max_distance"), [(32, 128), (16, 64), (32, 1000), (10, 20)])
+def test_buckets_are_t5s_for_every_distance(n_buckets, max_distance, two_sided) -> None:
+    scheme = Relative(2, two_sided=two_sided, n_buckets=n_buckets, max_distance=max_distance)
+    distances = list(range(-1500, 1501))
+    expected = [t5_bucket(distance, n_buckets, max_distance, two_sided=two_sided) for distance in distances]
+    assert scheme.bucket(torch.tensor(distances)).tolist() == expected
+    assert set(expected) == set(range(n_buckets)) - ({n_buckets // 2} if two_sided else set())  # 0 looks nowhere
+
+
+@pytest.mark.parametrize("two_sided", [True, False])
+def test_a_relative_bias_is_the_heads_number_for_the_bucket_of_the_distance(two_sided) -> None:
+    scheme = Relative(3, two_sided=two_sided)
+    assert not scheme.table.any()  # at first no distance is preferred
+    torch.nn.init.normal_(scheme.table)
+    queries, keys = torch.tensor([[0, 1], [300, 301]]), torch.tensor([[0, 1, 2, 40], [5, 250, 300, 301]])
+    bias = scheme.bias(queries, keys)
+    assert bias.shape == (2, 3, 2, 4)
+    for b in range(2):
+        for t in range(2):
+            for s in range(4):
+                bucket = t5_bucket(int(keys[b, s] - queries[b, t]), 32, 128, two_sided=two_sided)
+                torch.testing.assert_close(bias[b, :, t, s], scheme.table[bucket], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("two_sided", [True, False])
+@pytest.mark.parametrize("make", [Relative, Alibi])
+@given(shift=PLACES)
+def test_a_bias_depends_on_distances_alone(make, two_sided, shift) -> None:
+    scheme, at = make(4, two_sided=two_sided), torch.tensor([[0, 1, 5, 200]])
+    for parameter in scheme.parameters():
+        torch.nn.init.normal_(parameter)
+    torch.testing.assert_close(scheme.bias(at, at), scheme.bias(at + shift, at + shift), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("n_heads", [1, 2, 4, 8, 16, 64])
+def test_alibi_slopes_are_a_geometric_row_down_to_one_256th(n_heads) -> None:
+    assert alibi_slopes(n_heads) == [2 ** (-8 / n_heads * (head + 1)) for head in range(n_heads)]
+    assert alibi_slopes(n_heads)[-1] == 1 / 256
+
+
+@pytest.mark.parametrize(("n_heads", "power"), [(3, 2), (6, 4), (7, 4), (12, 8), (20, 16)])
+def test_other_numbers_of_heads_take_every_second_slope_of_twice_the_power_below(n_heads, power) -> None:
+    slopes = alibi_slopes(n_heads)
+    assert len(slopes) == n_heads == len(set(slopes))
+    assert slopes[:power] == alibi_slopes(power)
+    assert slopes[power:] == alibi_slopes(2 * power)[0::2][: n_heads - power]
+
+
+@pytest.mark.parametrize("two_sided", [True, False])
+def test_alibi_subtracts_the_slope_times_the_distance_in_one_or_both_directions(two_sided) -> None:
+    queries, keys = torch.tensor([[2, 3], [9, 10]]), torch.tensor([[0, 1, 2, 3, 4], [6, 7, 8, 9, 20]])
+    bias = Alibi(2, two_sided=two_sided).bias(queries, keys)
+    assert bias.shape == (2, 2, 2, 5)
+    for b in range(2):
+        for h, slope in enumerate([1 / 16, 1 / 256]):
+            for t in range(2):
+                for s in range(5):
+                    behind = int(queries[b, t] - keys[b, s])
+                    distance = abs(behind) if two_sided else max(behind, 0)
+                    assert bias[b, h, t, s] == -slope * distance
