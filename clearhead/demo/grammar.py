@@ -192,8 +192,10 @@ def say(part: Part, mark: str = ".", who: Subject | None = None) -> Part:
     )
 
 
-def tell(mood: str, part: Part, who: Subject | None = None) -> Part:
-    """A whole sentence that ends as its mood wants."""
+def tell(mood: str, part: Part, who: Subject | None = None) -> Part | None:
+    """A whole sentence that ends as its mood wants; None for a question about oneself, which nobody asks."""
+    if mood == "ask" and who and who.person in (JE, NOUS):
+        return None
     return say(part, "?" if mood == "ask" else ".", who)
 
 

@@ -52,7 +52,7 @@ write/wrote              | écrire    | letter poem story book
 open                     | ouvrir    | opening container -basket bottle letter gift
 close                    | fermer    | opening container -basket bottle book notebook
 wear/wore                | porter    | clothing ring lasting
-watch                    | regarder  | movie concert animal
+watch                    | regarder  | movie animal
 listen to                | écouter   | song story concert radio
 draw/drew                | dessiner  | animal flower rose tree building vehicle island
 paint                    | peindre   | opening table chair desk shelf wardrobe house boat
@@ -64,7 +64,7 @@ choose/chose             | choisir   | clothing reading gift pastry fruit movie 
 take/took                | prendre   | transport umbrella key bag pen ticket
 wait for                 | attendre  | transport person
 see/saw                  | voir      | animal building island mountain lake river person state
-visit                    | visiter   | sight museum island
+visit                    | visiter   | sight -bridge museum island
 hide/hid                 | cacher    | key ring letter gift toy chocolate cake
 know/knew                | connaître | person song story museum state lasting
 love                     | aimer     | person state lasting

@@ -43,8 +43,10 @@ class Pattern:
 
     def draw(self) -> Iterator[Part]:
         """Distinct sentences in an order that depends on the pattern's name alone."""
-        total = prod(len(slot) for slot in self.slots)
-        order = random.Random(self.name).sample(range(total), min(total, 12 * self.size))
+        total, tries = prod(len(slot) for slot in self.slots), 12 * self.size
+        dice = random.Random(self.name)
+        few = total <= tries  # then all are tried, in some order
+        order = dice.sample(range(total), total) if few else (dice.randrange(total) for _ in range(tries))
         seen: set[str] = set()
         for number in order:
             choice = []
@@ -153,13 +155,13 @@ def an_object(
     return noun_phrase({"the": THE, "this": THIS}[det], noun, plural, *adjectives)
 
 
-_DESCRIBED = [
+DESCRIBED = [
     Described(noun, adjective, plural)
     for adjective in ADJECTIVES.values()
     for noun in THINGS
     if matches(noun, adjective)
     for plural in numbers(noun)
 ]
-_EVENED = evened(evened(_DESCRIBED, lambda each: each.adjective), lambda each: each.noun)
+_EVENED = evened(evened(DESCRIBED, lambda each: each.adjective), lambda each: each.noun)
 PREDICATED = [each for each in _EVENED if "attribute" not in each.adjective.kinds]  # the soup is hot
 ATTRIBUTED = [each for each in _EVENED if each.adjective.place != "be"]  # the hot soup

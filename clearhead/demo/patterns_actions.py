@@ -50,6 +50,7 @@ _DONE: list[_Done] = [
     for noun, plural in NUMBERED
     if fits(noun, verb.kinds) and not (plural and noun.family in _ONE_AT_A_TIME)
     if not (verb.en == "wear" and plural and "plural" not in noun.kinds)
+    if not (verb.en in ("look for", "find") and plural and "pet" in noun.kinds)
 ]
 _BY_NAME = {verb.en: verb for verb in ACTIONS}
 _NOT_ONES_OWN = {"buy", "see", "draw", "visit", "watch", "listen to"}

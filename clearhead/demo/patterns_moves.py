@@ -50,13 +50,13 @@ def _moves(way: Way, who: Subject, verb: Verb, rest: Part = NOTHING) -> Part | N
     return tell(way.mood, clause(who, verb, way, rest), who)
 
 
-def _likes_to(who: Subject, verb: Verb, mood: str, doing: tuple[Verb, Part]) -> Part:
+def _likes_to(who: Subject, verb: Verb, mood: str, doing: tuple[Verb, Part]) -> Part | None:
     done, rest = doing
     said = join(Part(f"to {done.en}", done.infinitive, (done.en,)), rest)
     return tell(mood, clause(who, verb, Way("habit", mood), said), who)
 
 
-def _plays(way: Way, who: Subject, game: Part, when: Part = NOTHING) -> Part:
+def _plays(way: Way, who: Subject, game: Part, when: Part = NOTHING) -> Part | None:
     return tell(way.mood, clause(who, _MOVE["play"], way, join(game, when)), who)
 
 

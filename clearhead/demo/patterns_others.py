@@ -83,7 +83,7 @@ def _gives(who: Subject, gift: tuple[Verb, Noun], det: str, other: Subject | Nou
     return tell(way.mood, clause(who, verb, way, join(what, Part("to", "à"), whom)), who)
 
 
-def _likes(who: Subject, verb: Verb, mood: str, noun: Noun) -> Part:
+def _likes(who: Subject, verb: Verb, mood: str, noun: Noun) -> Part | None:
     liked = noun_phrase(IN_GENERAL, noun, "mass" not in noun.kinds)
     return tell(mood, clause(who, verb, Way("habit", mood), liked), who)
 
@@ -117,7 +117,7 @@ def _needs(who: Subject, mood: str, noun: Noun, det: str) -> Part | None:
     return tell(mood, clause(who, VERBS["need"], Way("habit", mood), join(Part("", "besoin de"), what)), who)
 
 
-def _fears(who: Subject, mood: str, noun: Noun) -> Part:
+def _fears(who: Subject, mood: str, noun: Noun) -> Part | None:
     feared = noun_phrase(IN_GENERAL, noun, True)
     en = being(who, join(Part("afraid of", "", ("afraid",)), feared), mood)
     fr = clause(who, VERBS["have"], Way("habit", mood), join(Part("", "peur de"), feared))

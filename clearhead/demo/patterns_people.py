@@ -82,11 +82,11 @@ def _role(who: Subject, role: _Role) -> Nominal:
     return noun_phrase(NO_ARTICLE, role[who.gender], who.plural)
 
 
-def _is_a(mood: str, who: Subject, role: _Role) -> Part:
+def _is_a(mood: str, who: Subject, role: _Role) -> Part | None:
     return tell(mood, being(who, _role(who, role), mood), who)
 
 
-def _wants_to_be_a(who: Subject, role: _Role, mood: str) -> Part:
+def _wants_to_be_a(who: Subject, role: _Role, mood: str) -> Part | None:
     return tell(mood, clause(who, VERBS["be"], Way("want", mood), _role(who, role)), who)
 
 
@@ -184,11 +184,11 @@ def _knows_if(who: Subject, other: Subject, adjective: Adjective) -> Part | None
     return tell(mood, clause(who, VERBS["know"], Way("habit", mood), said), who)
 
 
-def _speaks(who: Subject, language: Part, mood: str) -> Part:
+def _speaks(who: Subject, language: Part, mood: str) -> Part | None:
     return tell(mood, clause(who, VERBS["speak"], Way("habit", mood), language), who)
 
 
-def _learns(who: Subject, language: Part, way: Way) -> Part:
+def _learns(who: Subject, language: Part, way: Way) -> Part | None:
     with_article = Part(language.en, f"le {language.fr}", language.content)
     return tell(way.mood, clause(who, VERBS["learn"], way, with_article), who)
 

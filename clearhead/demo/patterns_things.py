@@ -32,6 +32,7 @@ from .grammar import (
 )
 from .pattern import (
     ATTRIBUTED,
+    DESCRIBED,
     NUMBERED,
     PREDICATED,
     THINGS,
@@ -53,10 +54,11 @@ _DETERMINERS = [THE, THE, THE, THIS, THIS, MY, HIS, HER, OUR]
 _SIZED = ("vehicle", "container", "building", "public", "nature", "fruit")
 _COMPARED = [
     (each, other)
-    for each in PREDICATED
+    for each in DESCRIBED
     for other in THINGS
     if other is not each.noun and other.family == each.noun.family and not each.plural
-    if each.adjective.more and matches(other, each.adjective) and "plural" not in other.kinds
+    if each.adjective.more and "attribute" not in each.adjective.kinds
+    if matches(other, each.adjective) and "plural" not in other.kinds
     if each.noun.family in _SIZED or each.adjective.en not in ("big", "small", "tall")
 ]
 _LASTING = [each for each in ATTRIBUTED if "passing" not in each.adjective.kinds and "mass" not in each.noun.kinds]
@@ -168,7 +170,7 @@ def _two_adjectives(who: Subject, first: Adjective, each: Described) -> Part | N
 
 
 _BEFORE_NOUNS = evened(
-    [each for each in _LASTING if each.adjective.place == "before" and owned(each.noun, each.plural)],
+    [each for each in DESCRIBED if each.adjective.place == "before" and owned(each.noun, each.plural)],
     lambda each: noun_phrase(DES, each.noun, each.plural, each.adjective).fr.split()[-2],  # nouvel as often as nouveau
 )
 _TWICE_DESCRIBED = [

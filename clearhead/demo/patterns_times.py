@@ -125,7 +125,7 @@ def _goes(way: Way, who: Subject, whereto: tuple[Part, Part]) -> Part | None:
     return _moves(way, who, VERBS["go"], join(*whereto))
 
 
-def _born(mood: str, who: Subject, when: Part) -> Part:
+def _born(mood: str, who: Subject, when: Part) -> Part | None:
     """To be born: être né, with the participle that agrees."""
     born = french.agree("né", feminine=who.gender == "f", plural=who.plural)
     en = being(who, join(Part("born", "", ("born",)), when), mood, "was")

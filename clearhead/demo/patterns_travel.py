@@ -85,7 +85,7 @@ def _moves(way: Way, who: Subject, verb: Verb, place: Part, when: Part = NOTHING
     return tell(way.mood, clause(who, verb, way, join(place, when)), who)
 
 
-def _is_at(mood: str, tense: str, who: Subject, place: Part) -> Part:
+def _is_at(mood: str, tense: str, who: Subject, place: Part) -> Part | None:
     return tell(mood, being(who, place, mood, tense), who)
 
 

@@ -92,5 +92,6 @@ OTHERS = NAMES * 3 + nouns("kin") + FOLK + CROWDS + COMPANIONSHIP[::5]
 def somebody(who: Subject, other: Subject | Noun) -> Nominal | None:
     """The other one, seen from who acts: Anna helps her sister. None for oneself, and for relatives of relatives."""
     if isinstance(other, Noun):
-        return None if who in KIN or who in FAMILIES else noun_phrase(own(who), other)
+        young = other.en in ("son", "daughter") and _CHILDREN & {*who.content, *who.call.content}
+        return None if young or who in KIN or who in FAMILIES else noun_phrase(own(who), other)
     return None if {*who.content, *who.call.content} & {*other.content} else other
