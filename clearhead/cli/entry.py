@@ -11,6 +11,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from types import FrameType
 
 from .. import __version__
@@ -21,6 +22,12 @@ from .output import say
 from .parser import UsageError, parse
 
 _VERBS = {verb.name: verb for verb in (demo.VERB, train.VERB, evaluate.VERB, translate.VERB, info.VERB)}
+
+_MEMORY = {  # what to do where it is short
+    "train": "it takes less with a lower --data.batch_tokens or a smaller --preset",
+    "evaluate": "it takes less with a lower --batch-tokens",
+    "translate": "it takes less with a lower --batch-tokens",
+}
 
 _HELP = f"""\
 usage: clearhead VERB ...
@@ -43,22 +50,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line, by default that of this process; returns the exit code."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        _speak_utf8()
+        _prepare_streams()
         with _sigterm_raises():
             code = _run(arguments)
             sys.stdout.flush()
             return code
     except BrokenPipeError:  # whoever read our results has enough of them
-        _drop_output()
         return 0
     except BaseException as error:
         if "--debug" in arguments:
             traceback.print_exc()
         code, message = _explain(error, arguments[:1])
-        with contextlib.suppress(OSError):  # stderr may be gone, too
-            say(message)
-        _drop_output()
+        say(message)
         return code
+    finally:
+        _drop_output()
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -98,10 +104,7 @@ def _explain(error: BaseException, verb: Sequence[str]) -> tuple[int, str]:
         case ClearheadError():
             return (2 if isinstance(error, ConfigError) else 1), f"error: {error}"
         case _ if _is_out_of_memory(error):
-            less = (
-                "a lower --data.batch_tokens or a smaller --preset" if verb == ["train"] else "a lower --batch-tokens"
-            )
-            return 1, f"error: there is not enough memory; it takes less with {less}, or with other programs closed"
+            return 1, f"error: there is not enough memory; {_MEMORY.get(verb[0], 'close other programs')}"
         case OSError():
             return 1, f"error: {error.filename or 'input or output'}: {error.strerror or error}"
         case _:
@@ -133,8 +136,13 @@ def _sigterm_raises() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _speak_utf8() -> None:
-    """Files and pipes hold UTF-8 and LF whatever the locale and the system."""
+def _prepare_streams() -> None:
+    """Pipes and terminals get UTF-8 and LF whatever the locale and the system, and what is closed takes everything.
+
+    Python has no stream where a descriptor is closed, and prints what is meant for stderr to stdout then.
+    """
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115
+    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
@@ -142,11 +150,12 @@ def _speak_utf8() -> None:
 
 def _drop_output() -> None:
     """Write what is still buffered, or let it go nowhere, so that the interpreter does not fail on it when it ends."""
-    try:
-        sys.stdout.flush()
-    except (OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(nowhere, sys.stdout.fileno())
-            sys.stdout.flush()
-        os.close(nowhere)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(nowhere, stream.fileno())
+                stream.flush()
+            os.close(nowhere)

@@ -35,7 +35,7 @@ def describe_folder(folder: Path) -> tuple[Config, dict[str, Any]]:
     }
 
 
-def render_folder(about: dict[str, Any]) -> str:
+def render_folder(config: Config, about: dict[str, Any]) -> str:
     """A few lines for people."""
     data, finished, validation = about["data"], about["finished"], about["validation"]
     more = ", ".join(text for text in (data["name"], data["licence"]) if text)
@@ -43,12 +43,26 @@ def render_folder(about: dict[str, Any]) -> str:
         ("folder", about["folder"]),
         ("trained", f"to its last step, {finished:,}" if finished is not None else "not to its end yet"),
         ("data", ", ".join(data["train"]) + (f" ({more})" if more else "")),
+        ("tokenizer", f"{config.data.tokenizer}, {'one vocabulary' if config.data.joint else 'two vocabularies'}"),
+        ("training", _training(config)),
     ]
     if validation:
         rows.append(("validation", f"{_scores(validation)} (greedy, step {validation['step']:,})"))
     if about["evaluation"]:
         rows.append(("evaluation", f"{_scores(about['evaluation'])} ({about['evaluation']['sentences']:,} sentences)"))
     return "\n".join(f"{name:<12}{text}" for name, text in rows)
+
+
+def _training(config: Config) -> str:
+    train, tokens = config.train, config.data.batch_tokens
+    parts = [
+        f"{train.steps:,} steps" if train.steps else "",
+        f"batches of {tokens:,} tokens" if tokens else "",
+        f"{train.optimizer} to {train.lr:g}" if train.lr else train.optimizer,
+        f"warm-up {train.warmup:,}, then {train.schedule}" if train.schedule and train.warmup is not None else "",
+        f"{train.precision}, seed {train.seed}",
+    ]
+    return ", ".join(filter(None, parts))
 
 
 def _best_validation(folder: Path, config: Config) -> dict[str, Any] | None:

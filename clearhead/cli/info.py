@@ -30,7 +30,7 @@ def _run(options: Options) -> None:
         raise UsageError(f"{options.folder} has settings of its own; leave the folder out, or the settings")
     else:
         config, folder = describe_folder(Path(options.folder))
-    print(_as_json(config, folder) if options.json else _as_text(config.model, folder))
+    print(_as_json(config, folder) if options.json else _as_text(config, folder))
 
 
 def _described(options: Options) -> Config:
@@ -53,12 +53,12 @@ def _described(options: Options) -> Config:
     return config.override({_SOURCE: _PAPERS_VOCABULARY, _TARGET: _PAPERS_VOCABULARY})
 
 
-def _as_text(model: ModelConfig, folder: dict[str, Any] | None) -> str:
+def _as_text(config: Config, folder: dict[str, Any] | None) -> str:
     from ..inspection.flow import dimension_flow, render_flow
     from ..inspection.parts import render_parts
 
-    empty = _empty_model(model)
-    sections = [_headline(model), *([render_folder(folder)] if folder else [])]
+    empty = _empty_model(config.model)
+    sections = [_headline(config.model), *([render_folder(config, folder)] if folder else [])]
     sections += [f"parameters\n{render_parts(empty)}", f"dimensions\n{render_flow(dimension_flow(empty))}"]
     return "\n\n".join(sections)
 
@@ -94,7 +94,7 @@ def _headline(model: ModelConfig) -> str:
     return (
         f"{model.topology}: {layers} layers, d_model {model.d_model}, {model.n_heads} heads, d_ff {model.d_ff:,}, "
         f"{model.positions} positions, {'pre' if model.pre_norm else 'post'}-norm, {model.activation}; "
-        f"vocabulary {' and '.join(f'{size:,}' for size in sizes)}"
+        f"vocabulary {' and '.join(f'{size:,}' for size in sizes)}, tied: {model.tie}"
     )
 
 

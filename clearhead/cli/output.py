@@ -1,5 +1,6 @@
 """Results on stdout, everything else on stderr."""
 
+import contextlib
 import json
 import math
 import sys
@@ -7,8 +8,9 @@ from typing import Any
 
 
 def say(message: str) -> None:
-    """Tell the user something beside the results."""
-    print(message, file=sys.stderr, flush=True)
+    """Tell the user something beside the results; that nobody can hear it is no reason to stop."""
+    with contextlib.suppress(OSError):
+        print(message, file=sys.stderr, flush=True)
 
 
 def to_json(value: Any, *, indent: int | None = None) -> str:

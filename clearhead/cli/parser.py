@@ -43,8 +43,8 @@ def parse(verb: Verb, arguments: Sequence[str]) -> Options:
     dashed = [word for word in rest if word.startswith("-")]
     if dashed:
         name = dashed[0].split("=")[0]
-        known = parser._option_string_actions  # argparse has no public list of its options
-        raise UsageError(f"unknown option {name!r} of `clearhead {verb.name}`{did_you_mean(name, known)}")
+        known = list(parser._option_string_actions)  # argparse has no public list of its options
+        raise UsageError(f"unknown option {name!r} of `clearhead {verb.name}`{_nearest(name, known)}")
     if rest:
         raise UsageError(f"unexpected argument {rest[0]!r}; usage: {parser.usage}")
     return options
@@ -96,6 +96,16 @@ def _parser(verb: Verb) -> Parser:
     verb.add_options(parser)
     parser.add_argument("--debug", action="store_true", help="show where in the code an error arose")
     return parser
+
+
+def _nearest(option: str, known: Sequence[str]) -> str:
+    """`; did you mean ...?`: the options of that name in any section (--save-every), otherwise the most similar one."""
+
+    def last_name(spelling: str) -> str:
+        return spelling.lstrip("-").replace("-", "_").split(".")[-1]
+
+    same = [spelling for spelling in known if last_name(spelling) == last_name(option)]
+    return f"; did you mean {' or '.join(map(repr, same))}?" if same else did_you_mean(option, known)
 
 
 def _help(setting: Setting) -> str:

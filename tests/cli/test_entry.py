@@ -78,6 +78,24 @@ def test_an_unknown_option_is_answered_with_the_nearest(run: Run, word: str) -> 
     )
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("--lr", "'--train.lr'"),
+        ("--save-every", "'--train.save_every'"),
+        ("--model.seed", "'--train.seed'"),
+        ("--max_len", "'--model.max_len' or '--data.max_len'"),
+        ("--preest", "'--preset'"),
+    ],
+)
+def test_a_setting_is_found_by_its_last_name(run: Run, typed: str, meant: str) -> None:
+    done = run("train", "a.tsv", "--out", "x", typed, "3")
+    assert (done.code, done.err.splitlines()[0]) == (
+        2,
+        f"error: unknown option {typed!r} of `clearhead train`; did you mean {meant}?",
+    )
+
+
 def test_an_option_is_not_abbreviated(run: Run) -> None:
     assert "unknown option '--pre' of `clearhead train`" in run("train", "a.tsv", "--pre", "nano").err
 
@@ -153,8 +171,7 @@ def test_memory_that_ran_out_is_said_with_what_to_do(
     done = run("train", "a.tsv", "--out", "x")
     assert (done.code, done.out) == (1, "")
     assert done.err == (
-        "error: there is not enough memory; it takes less with a lower --data.batch_tokens or a smaller --preset, "
-        "or with other programs closed\n"
+        "error: there is not enough memory; it takes less with a lower --data.batch_tokens or a smaller --preset\n"
     )
 
 
@@ -220,6 +237,15 @@ def test_a_full_disk_behind_stdout_is_a_failure(run: Run, monkeypatch: pytest.Mo
         done = run("--help")
     assert done.code == 1
     assert "No space left on device" in done.err
+
+
+def test_messages_that_nobody_hears_stop_nothing(
+    run: Run, word_model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with broken_stdout() as stream, monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", stream)
+        done = run("translate", word_model_folder, "zebra", "I am hungry.")
+    assert (done.code, len(done.out.splitlines())) == (0, 2)
 
 
 def test_json_has_no_numbers_that_readers_do_not_know_and_ends_lines_only_where_we_do() -> None:

@@ -85,3 +85,20 @@ def test_a_reader_that_left_leaves_no_trace_on_stderr() -> None:
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run([*PROGRAM, "--help"], stdout=full, stderr=subprocess.PIPE)
     assert (done.returncode, done.stderr) == (1, b"error: input or output: No space left on device\n")
+
+
+def test_messages_that_nobody_reads_leave_the_exit_code_alone() -> None:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([*PROGRAM, "train", "--print-config"], **pipes) as process:  # type: ignore[call-overload]
+        process.stderr.close()
+        assert process.stdout.read().startswith(b"[model]")
+    assert process.returncode == 0
+
+
+def test_messages_do_not_move_to_stdout_where_stderr_is_closed() -> None:
+    command = f"'{sys.executable}' -m clearhead train --print-config"
+    heard, unheard = (subprocess.run(["sh", "-c", command + more], capture_output=True) for more in ("", " 2>&-"))
+    assert heard.stderr.startswith(b"note: ")
+    assert (unheard.returncode, unheard.stdout) == (0, heard.stdout)
+    nowhere = subprocess.run(["sh", "-c", f"{command} >&-"], capture_output=True)
+    assert (nowhere.returncode, nowhere.stderr) == (0, heard.stderr)
