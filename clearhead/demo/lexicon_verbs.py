@@ -66,7 +66,7 @@ wait for                 | attendre  | transport person
 see/saw                  | voir      | animal building island mountain lake river person state
 visit                    | visiter   | sight -bridge museum island
 hide/hid                 | cacher    | key ring letter gift toy chocolate cake
-know/knew                | connaître | person song story museum state lasting
+know/knew                | connaître | person song story state lasting
 love                     | aimer     | person state lasting
 call                     | appeler   | person
 help                     | aider     | person habit

@@ -206,7 +206,9 @@ def _like_this(who: Subject, verb: Verb, tense: str, each: Described) -> Part | 
 
 
 def _so_many(who: Subject, verb: Verb, amount: int, noun: Noun, when: Part) -> Part | None:
-    most = 6 if verb.en in ("eat", "draw") or noun.family in ("pet", "thing") else 100
+    most = (
+        6 if verb.en in ("eat", "draw") or noun.family in ("pet", "thing") else 20 if noun.family == "pastry" else 100
+    )
     if amount > most or not fits(noun, verb.kinds):
         return None
     return say(clause(who, verb, Way("past"), join(noun_phrase(count(amount), noun, True), when)), ".", who)

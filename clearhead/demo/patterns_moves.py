@@ -51,6 +51,8 @@ def _moves(way: Way, who: Subject, verb: Verb, rest: Part = NOTHING) -> Part | N
 
 
 def _likes_to(who: Subject, verb: Verb, mood: str, doing: tuple[Verb, Part]) -> Part | None:
+    if verb.en == "hate" and mood != "yes":
+        return None
     done, rest = doing
     said = join(Part(f"to {done.en}", done.infinitive, (done.en,)), rest)
     return tell(mood, clause(who, verb, Way("habit", mood), said), who)

@@ -68,6 +68,8 @@ def _being_a(who: Subject, phrase: Part) -> Part:
 def _is(mood: str, tense: str, who: Subject, adjective: Adjective, degree: Part = NOTHING) -> Part | None:
     if _leaves_open(who, adjective) or (degree is VERY and not adjective.more):
         return None
+    if adjective.en == "old" and who not in GROWN:
+        return None
     return tell(mood, being(who, described(adjective, who, degree), mood, tense), who)
 
 
@@ -216,7 +218,11 @@ _HAD = nouns(
     "key",
     "suitcase",
 )
-_COUNTED = [noun for noun, plural in NUMBERED if plural and owned(noun, plural) and "plural" not in noun.kinds]
+_COUNTED = [
+    noun
+    for noun, plural in NUMBERED
+    if plural and owned(noun, plural) and not {"plural", "task", "thought"} & noun.kinds
+]
 _COUNTED += nouns("brother", "sister", "uncle", "aunt")
 _TOLD: list[Adjective | _Role | int] = [*_QUALITIES, *PROFESSIONS * 3, *range(5, 100)]
 _WORKING = [who for who in GROWN if who.gender and not {"king", "queen"} & {*who.content}]

@@ -107,7 +107,11 @@ def compared(adjective: Adjective, of: Nominal, equal: bool) -> Part:
 
 def _got(who: Subject, each: Described, bought: bool) -> Part | None:
     noun, adjective, plural = each
-    if not owned(noun, False) or not suits(who, noun) or (bought and not fits(noun, _BUY.kinds)):
+    if (
+        not owned(noun, False)
+        or not suits(who, noun)
+        or (bought and (adjective.en == "old" or not fits(noun, _BUY.kinds)))
+    ):
         return None
     phrase = an_object("a", who, noun, plural)
     assert phrase is not None  # "a" is never refused
