@@ -8,9 +8,8 @@ import io
 import os
 import signal
 import sys
-import threading
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -22,6 +21,8 @@ from .output import say
 from .parser import UsageError, parse
 
 _VERBS = {verb.name: verb for verb in (demo.VERB, train.VERB, evaluate.VERB, translate.VERB, info.VERB)}
+
+_NAMES: dict[int, str] = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 
 _MEMORY = {  # what to do where it is short
     "train": "it takes less with a lower --data.batch_tokens or a smaller --preset",
@@ -42,19 +43,16 @@ Results go to stdout, everything else to stderr.
 Exit code: 0 done, 1 failed, 2 used wrongly, 130 or 143 stopped by Ctrl-C or SIGTERM."""
 
 
-class _Terminated(BaseException):
-    """SIGTERM, as an exception that nothing takes for an error."""
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line, by default that of this process; returns the exit code."""
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    if arguments is None:
+        arguments = sys.argv[1:]
+        _end_at_signals()
     try:
         _prepare_streams()
-        with _sigterm_raises():
-            code = _run(arguments)
-            sys.stdout.flush()
-            return code
+        code = _run(arguments)
+        sys.stdout.flush()
+        return code
     except BrokenPipeError:  # whoever read our results has enough of them
         return 0
     except BaseException as error:
@@ -93,9 +91,7 @@ def _explain(error: BaseException, verb: Sequence[str]) -> tuple[int, str]:
     """The exit code and the message for what ended a verb."""
     match error:
         case KeyboardInterrupt():
-            return 130, "stopped by Ctrl-C"
-        case _Terminated():
-            return 143, "stopped by SIGTERM"
+            return 130, f"stopped by {_NAMES[signal.SIGINT]}"
         case ClearheadError() if hasattr(error, "exit_code"):  # training that a signal stopped
             return error.exit_code, str(error)
         case UsageError():
@@ -119,21 +115,22 @@ def _is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and any(word in said for word in words))
 
 
-@contextlib.contextmanager
-def _sigterm_raises() -> Iterator[None]:
-    """SIGTERM ends the work as an exception, so that what is open is closed; afterwards it does what it did before."""
-    if threading.current_thread() is not threading.main_thread():  # elsewhere Python allows no handlers
-        yield
-        return
+def _end_at_signals() -> None:
+    """Ctrl-C and SIGTERM end this process where it stands, with what it has printed; training has ways of its own.
 
-    def terminate(_number: int, _frame: FrameType | None) -> None:
-        raise _Terminated
+    What goes to the disk is whole or not there at all, so that nothing needs tidying up, and an exception might get
+    lost: some libraries swallow any that is raised while they are being imported.
+    """
 
-    before = signal.signal(signal.SIGTERM, terminate)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    def end(number: int, _frame: FrameType | None) -> None:
+        say(f"stopped by {_NAMES[number]}")
+        with contextlib.suppress(OSError, RuntimeError):  # it may be in the middle of writing
+            sys.stdout.flush()
+        os._exit(128 + number)
+
+    for number in _NAMES:
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):  # not where they are ignored
+            signal.signal(number, end)
 
 
 def _prepare_streams() -> None:

@@ -66,6 +66,15 @@ def test_ctrl_c_ends_it_without_a_traceback(model_folder: Path) -> None:
     assert (process.returncode, said) == (130, b"stopped by Ctrl-C\n")
 
 
+def test_a_signal_while_libraries_are_loaded_is_not_lost(model_folder: Path) -> None:
+    for delay in (0.3, 0.5, 0.7):
+        with translating(model_folder) as process:
+            time.sleep(delay)
+            process.send_signal(signal.SIGTERM)
+            out, _ = process.communicate(timeout=PATIENCE)  # ends its input, too: who has not heard ends with 0
+        assert (process.returncode in (143, -signal.SIGTERM), out) == (True, b"")
+
+
 def test_the_installed_program_is_the_same_in_any_locale(tmp_path: Path) -> None:
     program = shutil.which("clearhead", path=str(Path(sys.executable).parent))
     command = [program] if program else PROGRAM
