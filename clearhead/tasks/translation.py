@@ -78,10 +78,11 @@ class Translation:
         return model.max_len if model.positions in ("sinusoidal", "learned") else None
 
     def encode(self, pairs: Pairs) -> tuple[Examples, list[Skipped]]:
-        """Tokens of every pair, and the pairs that are longer than `data.max_len` tokens on a side."""
+        """Tokens of every pair, and the pairs that are longer on a side than `data.max_len` or the position table."""
         sources = self.tokenizers.source.encode_batch(pairs.sources)
         targets = self.tokenizers.target.encode_batch(pairs.targets)
-        longest, kept, skipped = self.config.data.max_len, [], []
+        longest = min(n for n in (self.config.data.max_len, self.max_source_len) if n is not None)
+        kept, skipped = [], []
         for i, (source, target) in enumerate(zip(sources, targets)):
             if max(len(source), len(target)) <= longest:
                 kept.append(i)

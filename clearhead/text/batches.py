@@ -26,15 +26,17 @@ class Ragged:
         return len(self.lengths)
 
     def __getitem__(self, index: int) -> list[int]:
-        return self.tokens[self.starts[index] : self.starts[index + 1]].tolist()
+        start = self.starts[:-1][index]
+        return self.tokens[start : start + self.lengths[index]].tolist()
 
     def padded(self, rows: IntArray, pad: int) -> IntArray:
         """These sequences below each other, with padding on the right. (B,) -> (B, longest)"""
         lengths = self.lengths[rows]
         columns = np.arange(int(lengths.max(initial=0)))
         real = columns < lengths[:, None]
-        places = np.where(real, self.starts[rows][:, None] + columns, 0)
-        return np.where(real, self.tokens[places], pad) if self.tokens.size else np.full(real.shape, pad)
+        padded = np.full(real.shape, pad, np.int64)
+        padded[real] = self.tokens[(self.starts[rows][:, None] + columns)[real]]
+        return padded
 
 
 @dataclass(frozen=True)

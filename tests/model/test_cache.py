@@ -2,7 +2,7 @@ import re
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -24,6 +24,7 @@ def empty(rows: int, capacity: int = CAPACITY, memory: tuple[Tensor, Tensor] | N
 
 
 @given(st.integers(1, 4), st.lists(st.one_of(APPEND, SELECT, SELECT_MEMORY), max_size=12))
+@settings(deadline=None)
 def test_it_holds_what_a_list_of_tensors_would_hold(rows, calls) -> None:
     sources = 3
     memories = [(torch.randn(sources, G, S, K), torch.randn(sources, G, S, K)) for _ in range(2)]

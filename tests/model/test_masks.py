@@ -2,7 +2,7 @@ import re
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clearhead.errors import ModelError
@@ -12,6 +12,7 @@ SIDES = st.integers(1, 5)
 
 
 @given(st.lists(st.lists(st.integers(0, 3), min_size=4, max_size=4), min_size=1, max_size=3), st.integers(0, 3))
+@settings(deadline=None)
 def test_padding_is_what_nobody_may_attend(rows, pad) -> None:
     mask = padding_mask(torch.tensor(rows), pad)
     assert mask.dtype == torch.bool and mask.shape == (len(rows), 1, 1, 4)
@@ -19,6 +20,7 @@ def test_padding_is_what_nobody_may_attend(rows, pad) -> None:
 
 
 @given(SIDES, st.integers(0, 5))
+@settings(deadline=None)
 def test_a_query_sees_the_keys_up_to_its_own_and_the_last_query_stands_at_the_last_key(n_queries, more) -> None:
     n_keys = n_queries + more
     mask = causal_mask(n_queries, n_keys)
@@ -36,6 +38,7 @@ def test_a_causal_mask_with_fewer_keys_than_queries_is_refused() -> None:
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=4))
+@settings(deadline=None)
 def test_a_length_a_row_opens_that_many_first_keys(lengths) -> None:
     mask = length_mask(torch.tensor(lengths), 5)
     assert mask.dtype == torch.bool and mask.shape == (len(lengths), 1, 1, 5)
@@ -43,6 +46,7 @@ def test_a_length_a_row_opens_that_many_first_keys(lengths) -> None:
 
 
 @given(st.lists(st.lists(st.integers(0, 6), min_size=3, max_size=3), min_size=1, max_size=4))
+@settings(deadline=None)
 def test_a_length_a_query_opens_that_many_first_keys_for_it(lengths) -> None:
     mask = length_mask(torch.tensor(lengths), 5)
     assert mask.dtype == torch.bool and mask.shape == (len(lengths), 1, 3, 5)
@@ -84,6 +88,7 @@ def test_a_mask_that_does_not_broadcast_is_refused_with_both_shapes() -> None:
 
 
 @given(st.lists(SIDES, max_size=5), st.tuples(SIDES, SIDES, SIDES, SIDES))
+@settings(deadline=None)
 def test_a_mask_passes_just_when_torch_broadcasts_it_to_the_scores_without_making_them_larger(shape, scores) -> None:
     try:
         fits = torch.broadcast_shapes(tuple(shape), scores) == scores

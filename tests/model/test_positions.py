@@ -3,7 +3,7 @@ import re
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clearhead.errors import ModelError
@@ -102,6 +102,7 @@ def turned(x: torch.Tensor, place: int) -> torch.Tensor:
 
 
 @given(PLACES, PLACES, PLACES)
+@settings(deadline=None)
 def test_the_product_of_a_turned_query_and_key_depends_on_their_distance_alone(query_at, key_at, shift) -> None:
     q, k = torch.randn(1, 2, 1, 8), torch.randn(1, 2, 1, 8)
     here = (turned(q, query_at) * turned(k, key_at)).sum(-1)
@@ -182,6 +183,7 @@ def test_a_relative_bias_is_the_heads_number_for_the_bucket_of_the_distance(two_
 @pytest.mark.parametrize("two_sided", [True, False])
 @pytest.mark.parametrize("make", [Relative, Alibi])
 @given(shift=PLACES)
+@settings(deadline=None)
 def test_a_bias_depends_on_distances_alone(make, two_sided, shift) -> None:
     scheme, at = make(4, two_sided=two_sided), torch.tensor([[0, 1, 5, 200]])
     for parameter in scheme.parameters():

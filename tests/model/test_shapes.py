@@ -1,0 +1,189 @@
+"""The shapes that functions of the model state are run: whatever takes or gives tensors says its shapes, and is right.
+
+A statement reads `(B, T, D), mask (B, 1, 1, S) -> (B, T, V)`: the shapes of its tensors in their order, each with a
+name before it where that helps; several statements are separated by a semicolon.
+"""
+
+import ast
+import pkgutil
+import re
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+
+import clearhead.model
+from clearhead.config import ModelConfig
+from clearhead.model import (
+    attention,
+    blocks,
+    cache,
+    dropout,
+    embedding,
+    feed_forward,
+    linear,
+    masks,
+    norms,
+    positions,
+    residual,
+    transformer,
+)
+
+# R rows are the hypotheses of B sources; G heads of keys and values; F the inner width of the feed-forward.
+SIZES = {"B": 2, "R": 4, "T": 3, "S": 5, "D": 12, "H": 4, "G": 2, "K": 3, "Kv": 7, "F": 20, "V": 11}
+D, H, G, F, V = (SIZES[letter] for letter in "DHGFV")
+ITEM = r"(?:\w+ )?\([^()]*\)"
+STATEMENT = re.compile(rf"((?:{ITEM}(?:, {ITEM})* )?)-> ({ITEM}(?:, {ITEM})*)")
+
+
+class Statement(NamedTuple):
+    """One statement of shapes, and the function that makes it."""
+
+    function: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+def functions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
+    """The public functions and methods of a module that give tensors."""
+    for node in tree.body:
+        for inner in node.body if isinstance(node, ast.ClassDef) else [node]:
+            if isinstance(inner, ast.FunctionDef) and not inner.name.startswith("_"):
+                returns = ast.unparse(inner.returns)
+                if "Tensor" in returns or "Rotation" in returns:
+                    yield f"{node.name}.{inner.name}" if node is not inner else inner.name, inner
+
+
+def stated(module: str) -> Iterator[Statement]:
+    """What the docstrings of a module, and the comments behind its signatures, state; nothing stated is a failure."""
+    path = Path(import_module(f"clearhead.model.{module}").__file__)
+    source = path.read_text(encoding="utf-8")
+    lines = source.splitlines()
+    for name, function in functions(ast.parse(source)):
+        signature = lines[function.lineno - 1 : function.body[0].lineno - 1]
+        comments = [line.partition("#")[2] for line in signature]
+        text = " ".join([*comments, ast.get_docstring(function) or ""])
+        found = STATEMENT.findall(text)
+        yield from (
+            Statement(f"{module}.{name}", tuple(re.findall(ITEM, before)), tuple(re.findall(ITEM, after)))
+            for before, after in found
+        )
+        if not found:
+            yield Statement(f"{module}.{name}", (), ())
+
+
+STATED = [s for module in pkgutil.iter_modules(clearhead.model.__path__) for s in stated(module.name)]
+
+
+def sizes(shape: str) -> tuple[int, ...]:
+    """`mask (B, 1, T, H*K)` as numbers; `...` stands for any dimensions, here two."""
+    inside = shape.partition("(")[2].rstrip(")").replace("*shape", "T, D").replace("...", "6, 7")
+    return tuple(eval(dimension, {}, SIZES) for dimension in inside.split(",") if dimension.strip())
+
+
+def tokens(x: Tensor) -> Tensor:
+    return torch.randint(1, V, x.shape)
+
+
+def memory(keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    return keys, values
+
+
+def self_attention() -> attention.SelfAttention:
+    return attention.SelfAttention(D, H, n_kv_heads=G)
+
+
+def cross_attention() -> attention.CrossAttention:
+    return attention.CrossAttention(D, H, n_kv_heads=G)
+
+
+def add_norms(count: int) -> list[residual.AddNorm]:
+    return [residual.AddNorm(norms.LayerNorm(D)) for _ in range(count)]
+
+
+def model(topology: str = "encoder-decoder") -> torch.nn.Module:
+    config = ModelConfig(topology=topology, src_vocab_size=V, tgt_vocab_size=V, d_model=D, n_heads=H, d_ff=F)
+    return transformer.build(config)
+
+
+def layer_cache() -> cache.LayerCache:
+    held = cache.LayerCache(*(torch.zeros(SIZES["R"], G, 9, SIZES["K"]) for _ in range(2)))
+    held.append(*(torch.zeros(SIZES["R"], G, SIZES["S"] - SIZES["T"], SIZES["K"]) for _ in range(2)))
+    return held
+
+
+def block(x: Tensor, keys: Tensor, values: Tensor, mask: Tensor, memory_mask: Tensor) -> Tensor:
+    part = blocks.DecoderBlock(self_attention(), cross_attention(), feed_forward.FeedForward(D, F), add_norms(3))
+    return part(x, memory(keys, values), mask=mask > 0, memory_mask=memory_mask > 0)
+
+
+# Each function, called with tensors of the stated shapes, in the stated order.
+CALLS: dict[str, Callable[..., Tensor | tuple[Tensor, ...]]] = {
+    "attention.masked_softmax": lambda scores: attention.masked_softmax(scores, scores > 0),
+    "attention.scaled_dot_product_attention": attention.scaled_dot_product_attention,
+    "attention.fused_attention": attention.fused_attention,
+    "attention.Attend.forward": attention.Attend(),
+    "attention.MultiHeadAttention.forward": lambda q, k, v: attention.MultiHeadAttention(D, H)(q, k, v),
+    "attention.SelfAttention.forward": lambda x: self_attention()(x),
+    "attention.CrossAttention.project": lambda source: cross_attention().project(source),
+    "attention.CrossAttention.forward": lambda x, *projected: cross_attention()(x, memory(*projected)),
+    "attention.split_heads": lambda x: attention.split_heads(x, H),
+    "attention.merge_heads": attention.merge_heads,
+    "blocks.EncoderBlock.forward": lambda x, mask: blocks.EncoderBlock(
+        self_attention(), feed_forward.SwiGLU(D, F), add_norms(2)
+    )(x, mask=mask > 0),
+    "blocks.DecoderBlock.forward": block,
+    "cache.LayerCache.append": lambda k, v: layer_cache().append(k, v),
+    "dropout.dropout": lambda x: dropout.dropout(x, 0.5),
+    "dropout.Dropout.forward": dropout.Dropout(),
+    "embedding.Embedding.forward": lambda x: embedding.Embedding(V, D)(tokens(x)),
+    "feed_forward.FeedForward.forward": lambda x: feed_forward.FeedForward(D, F)(x),
+    "feed_forward.SwiGLU.forward": lambda x: feed_forward.SwiGLU(D, F)(x),
+    "linear.Linear.matrices": lambda x: linear.Linear(D, F, F).matrices(x),
+    "masks.padding_mask": lambda x: masks.padding_mask(tokens(x)),
+    "masks.causal_mask": lambda: masks.causal_mask(SIZES["T"], SIZES["S"]),
+    "masks.length_mask": lambda x: masks.length_mask(tokens(x), SIZES["S"]),
+    "norms.layer_norm": lambda x: norms.layer_norm(x, 2),
+    "norms.rms_norm": norms.rms_norm,
+    "norms.LayerNorm.forward": lambda x: norms.LayerNorm((SIZES["T"], D))(x),
+    "norms.RMSNorm.forward": lambda x: norms.RMSNorm(D)(x),
+    "positions.Positions.embed": lambda x, at: positions.Positions().embed(x, tokens(at)),
+    "positions.Positions.rotation": lambda at: positions.Rotary(6).rotation(tokens(at)),  # the base has none
+    "positions.Positions.bias": lambda *at: positions.Alibi(H).bias(*map(tokens, at)),
+    "positions.sinusoid": lambda: positions.sinusoid(SIZES["T"], D),
+    "positions.Sinusoidal.embed": lambda x, at: positions.Sinusoidal(D).embed(x, tokens(at)),
+    "positions.Learned.embed": lambda x, at: positions.Learned(D).embed(x, tokens(at)),
+    "positions.Rotary.rotation": lambda at: positions.Rotary(6).rotation(tokens(at)),
+    "positions.rotate": lambda x, wave: positions.rotate(x, positions.Rotation(wave, wave)),
+    "positions.Relative.bucket": lambda x: positions.Relative(H).bucket(x.long()),
+    "positions.Relative.bias": lambda *at: positions.Relative(H).bias(*map(tokens, at)),
+    "positions.Alibi.bias": lambda *at: positions.Alibi(H).bias(*map(tokens, at)),
+    "residual.AddNorm.forward": lambda x: add_norms(1)[0](x, torch.sin),
+    "transformer.Encoder.forward": lambda x, mask: model("encoder-only")(tokens(x), mask=mask > 0),
+    "transformer.Decoder.forward": lambda x, memory, memory_mask: model().decoder(
+        tokens(x), memory, memory_mask=memory_mask > 0
+    ),
+    "transformer.EncoderDecoder.forward": lambda source, target, mask: model()(
+        tokens(source), tokens(target), source_mask=mask > 0
+    ),
+    "transformer.EncoderDecoder.encode": lambda source, mask: model().encode(tokens(source), mask=mask > 0),
+}
+
+
+@pytest.mark.parametrize("statement", STATED, ids=lambda s: f"{s.function}-{'-'.join(s.inputs)}")
+def test_stated_shapes_are_the_real_ones(statement, monkeypatch) -> None:
+    assert statement.outputs, f"{statement.function} gives tensors and does not state their shapes"
+    if "rot" in statement.function:  # a rotated head has an even width
+        monkeypatch.setitem(SIZES, "K", 6)
+    result = CALLS[statement.function](*(torch.randn(sizes(shape)) for shape in statement.inputs))
+    shapes = [tuple(tensor.shape) for tensor in ([result] if isinstance(result, Tensor) else result)]
+    assert shapes == [sizes(shape) for shape in statement.outputs]
+
+
+def test_every_call_is_of_a_function_that_states_its_shapes() -> None:
+    assert {statement.function for statement in STATED} == CALLS.keys()
+    assert [s.inputs for s in STATED if s.function == "masks.length_mask"] == [("(B,)",), ("(B, T)",)]

@@ -1,0 +1,115 @@
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from clearhead.tasks.loss import smoothed_cross_entropy
+
+V, PAD = 5, 0
+TARGETS = torch.tensor([3, 0, 1, 4, 0, 2])
+SMOOTHINGS = pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.6])
+
+
+@pytest.fixture
+def logits() -> Tensor:
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(len(TARGETS), V, generator=generator, dtype=torch.float64, requires_grad=True)
+
+
+def wanted(target: int, smoothing: float, pad: int, size: int = V) -> list[float]:
+    """q: what the smoothed target gives to each token."""
+    spread = [0.0 if v == pad else smoothing / (size - 1) for v in range(size)]
+    return [share + (1 - smoothing) * (v == target) for v, share in enumerate(spread)]
+
+
+def written_out(rows: list[list[float]], targets: list[int], smoothing: float, pad: int) -> float:
+    total = 0.0
+    for row, target in zip(rows, targets):
+        if target != pad:
+            largest = max(row)
+            normaliser = largest + math.log(sum(math.exp(logit - largest) for logit in row))
+            q = wanted(target, smoothing, pad, len(row))
+            total -= sum(share * (logit - normaliser) for share, logit in zip(q, row))
+    return total
+
+
+ROWS = st.lists(st.lists(st.floats(-50, 50), min_size=V, max_size=V), min_size=1, max_size=4)
+
+
+@given(ROWS, st.lists(st.integers(0, V - 1), min_size=4, max_size=4), st.floats(0, 0.9), st.integers(0, V - 1))
+@settings(deadline=None)
+def test_the_loss_is_the_formula_written_out(rows, targets, smoothing, pad) -> None:
+    targets = targets[: len(rows)]
+    loss = smoothed_cross_entropy(
+        torch.tensor(rows, dtype=torch.float64), torch.tensor(targets), smoothing=smoothing, pad=pad
+    )
+    assert loss.shape == ()
+    assert math.isclose(loss, written_out(rows, targets, smoothing, pad), rel_tol=1e-12, abs_tol=1e-12)
+
+
+def test_without_smoothing_it_is_torchs_cross_entropy(logits) -> None:
+    theirs = F.cross_entropy(logits, TARGETS, ignore_index=PAD, reduction="sum")
+    torch.testing.assert_close(smoothed_cross_entropy(logits, TARGETS, pad=PAD), theirs, rtol=0, atol=1e-12)
+
+
+@SMOOTHINGS
+def test_it_is_torchs_cross_entropy_with_the_smoothed_targets_as_probabilities(logits, smoothing) -> None:
+    real = TARGETS != PAD
+    q = torch.tensor([wanted(target, smoothing, PAD) for target in TARGETS[real].tolist()], dtype=torch.float64)
+    theirs = F.cross_entropy(logits[real], q, reduction="sum")
+    ours = smoothed_cross_entropy(logits, TARGETS, smoothing=smoothing, pad=PAD)
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+
+
+@SMOOTHINGS
+def test_the_gradient_is_p_minus_q_and_padding_rows_get_none(logits, smoothing) -> None:
+    smoothed_cross_entropy(logits, TARGETS, smoothing=smoothing, pad=PAD).backward()
+    for row, target, gradient in zip(logits.detach(), TARGETS.tolist(), logits.grad):
+        if target == PAD:
+            assert not gradient.any()
+        else:
+            q = torch.tensor(wanted(target, smoothing, PAD), dtype=torch.float64)
+            torch.testing.assert_close(gradient, row.softmax(-1) - q, rtol=0, atol=1e-12)
+            assert math.isclose(gradient[PAD], row.softmax(-1)[PAD])  # no mass of the target falls on padding
+            assert math.isclose(q.sum(), 1.0)
+
+
+@SMOOTHINGS
+def test_gradients_agree_with_differences(logits, smoothing) -> None:
+    assert torch.autograd.gradcheck(
+        lambda logits: smoothed_cross_entropy(logits, TARGETS, smoothing=smoothing, pad=PAD), (logits,)
+    )
+
+
+@SMOOTHINGS
+def test_padding_rows_do_not_count_whatever_they_hold(logits, smoothing) -> None:
+    real = TARGETS != PAD
+    alone = smoothed_cross_entropy(logits[real], TARGETS[real], smoothing=smoothing, pad=PAD)
+    noisy = logits.detach().clone()
+    noisy[~real] = 1e6 * torch.randn(V, dtype=torch.float64)
+    for rows in (logits, noisy):
+        loss = smoothed_cross_entropy(rows, TARGETS, smoothing=smoothing, pad=PAD)
+        torch.testing.assert_close(loss, alone, rtol=1e-15, atol=0)
+    assert smoothed_cross_entropy(logits, torch.full_like(TARGETS, PAD), smoothing=smoothing, pad=PAD) == 0
+
+
+@SMOOTHINGS
+def test_it_is_smallest_where_the_model_gives_what_the_smoothed_target_wants(logits, smoothing) -> None:
+    q = torch.tensor([wanted(3, smoothing, PAD)], dtype=torch.float64)
+    best = smoothed_cross_entropy(q.clamp(min=1e-300).log(), torch.tensor([3]), smoothing=smoothing, pad=PAD)
+    entropy = -sum(share * math.log(share) for share in q[0].tolist() if share)
+    assert math.isclose(best, entropy, rel_tol=1e-9, abs_tol=1e-12)
+    for row in logits.detach():
+        assert smoothed_cross_entropy(row[None], torch.tensor([3]), smoothing=smoothing, pad=PAD) > best
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_logits_are_summed_in_float32(logits, dtype) -> None:
+    rough = logits.detach().to(dtype)
+    loss = smoothed_cross_entropy(rough, TARGETS, smoothing=0.1, pad=PAD)
+    assert loss.dtype == torch.float32
+    assert loss.equal(smoothed_cross_entropy(rough.float(), TARGETS, smoothing=0.1, pad=PAD))
