@@ -1,0 +1,1 @@
+"""The translator that `clearhead demo` trains."""

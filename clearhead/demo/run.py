@@ -1,0 +1,144 @@
+"""`clearhead demo`: train a translator on the embedded phrasebook, score it on what it has not seen, look inside."""
+
+import json
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from ..app import App, Evaluation, load, train
+from ..config import Config, preset
+from ..errors import TrainingError
+from ..inspection.recorder import record
+from ..model.masks import padding_mask
+from ..text.sources import read_pairs
+from ..text.tokenizer import BOS, EOS, PAD
+from ..train.figures import attention_heatmap
+from .phrasebook import Phrase, split
+
+EXPECTED = 0.98  # of the held-out sentences word for word, with these settings and seed
+
+# No label smoothing: a phrase of the book has one right translation, and no doubt about it is to be learnt.
+SETTINGS = preset("nano") | {
+    "model.dropout": 0.05,
+    "data.tokenizer": "word",
+    "data.joint": False,
+    "data.split": 0.01,
+    "data.batch_tokens": 2048,
+    "data.name": "Clearhead's embedded phrasebook",
+    "data.licence": "MIT, as Clearhead itself",
+    "train.optimizer": "muon",
+    "train.label_smoothing": 0.0,
+    "train.steps": 1300,
+    "train.lr": 0.006,
+    "train.warmup": 100,
+    "train.schedule": "linear",
+    "train.best": "loss",
+    "train.eval_every": 260,
+    "train.eval_sentences": 200,
+    "train.save_every": 650,
+}
+
+
+def run_demo(out: Path) -> int:
+    """Train, score, translate and draw into `out`, which may hold an earlier demo and nothing else. The exit code.
+
+    Beside `out` stand the phrases as files, in the form that `clearhead train` reads.
+    """
+    begun = time.monotonic()
+    _clear(out)
+    data = out.parent / "phrasebook"
+    training, held_out = split()
+    _write(data / "train.tsv", training)
+    _write(data / "held-out.tsv", held_out)
+    _say(
+        f"The phrasebook: {len(training):,} English-French sentences to learn from, {len(held_out):,} held out, "
+        "each with two words that never stand together in training.\n"
+    )
+    config = Config().override(SETTINGS | {"data.train": (str(data / "train.tsv"),)})
+    train(config, out)
+    app = load(out)
+    evaluation = app.evaluate(read_pairs([data / "held-out.tsv"]))
+    app.save_evaluation(evaluation)
+    _report(evaluation)
+    example = _examples(app, evaluation)
+    _draw_attention(app, example, out / "attention.png")
+    seconds = time.monotonic() - begun
+    _say(f"\n{out} holds the model, evaluation.json, loss.png and attention.png (in {seconds:.0f} seconds).")
+    _say("The words that it knows are in the phrasebook. Go on with a sentence of your own:\n")
+    _say(f'  {_command()} translate {out} "{example}"\n')
+    if evaluation.scores.exact_match < EXPECTED:
+        raise TrainingError(
+            f"exact match is {evaluation.scores.exact_match:.4f}; expected at least {EXPECTED} on every machine: "
+            "please report this with the lines above"
+        )
+    return 0
+
+
+def _clear(out: Path) -> None:
+    """Remove an earlier demo; anything else is refused."""
+    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        return
+    try:
+        config = json.loads((out / "config.json").read_text(encoding="utf-8"))
+        ours = config["data"]["name"] == SETTINGS["data.name"]
+    except (OSError, ValueError, KeyError, TypeError):
+        ours = False
+    if not ours:
+        raise TrainingError(f"{out} holds something else than an earlier demo; give another folder with --out")
+    shutil.rmtree(out)
+
+
+def _write(path: Path, phrases: Sequence[Phrase]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{p.english}\t{p.french}\n" for p in phrases), encoding="utf-8")
+
+
+def _report(evaluation: Evaluation) -> None:
+    scores = evaluation.scores
+    print(f"\nOn {scores.sentences:,} sentences whose combination of words it has never seen:")
+    print(f"  exact match {scores.exact_match:.4f}   (expected: at least {EXPECTED})")
+    print(f"  BLEU {scores.bleu:.2f}   chrF {scores.chrf:.2f}")
+
+
+def _examples(app: App, evaluation: Evaluation) -> str:
+    """Print some held-out sentences in the model's own words; the longest of them is drawn."""
+    every = max(len(evaluation.sources) // 6, 1)
+    chosen = evaluation.sources[::every][:6]
+    print("\nFor example:")
+    for text, translation in zip(chosen, app(chosen)):
+        print(f"  {text}\n    {translation}")
+    return max(chosen, key=lambda text: len(text.split()))
+
+
+def _draw_attention(app: App, text: str, path: Path) -> None:
+    """Where each French word looked, in the last decoder layer, while the answer was read back to the model."""
+    source = [*app.tokenizers.source.encode(text), EOS]
+    target = app.tokenizers.target.encode(app(text))
+    tokens = torch.tensor([source], device=app.config.train.device)
+    inputs = torch.tensor([[BOS, *target]], device=app.config.train.device)
+    with torch.inference_mode(), record(app.model) as trace:
+        app.model(tokens, inputs, source_mask=padding_mask(tokens, PAD))
+    last = app.config.model.n_decoder_layers - 1
+    weights = trace[f"decoder.{last}.cross"].weights[0]
+    rows = app.tokenizers.target.pieces([*target, EOS])  # what each position was about to say
+    attention_heatmap(
+        weights.numpy(force=True),
+        app.tokenizers.source.pieces(source),
+        rows,
+        path,
+        f"Attention to the source, layer {last}",
+    )
+
+
+def _command() -> str:
+    """How this program was called, so that the reader can call it again."""
+    called = Path(sys.argv[0])
+    return str(called) if called.name == "clearhead" and called.exists() else "clearhead"
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
