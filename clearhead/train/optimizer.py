@@ -11,7 +11,7 @@ from ..errors import ModelError
 from ..model.linear import Linear
 from .muon import Muon
 
-_STATE = ("exp_avg", "exp_avg_sq", "step", "momentum")  # of Adam, and the last of Muon
+_ADAM, _MUON = ("exp_avg", "exp_avg_sq", "step"), ("momentum",)  # what each keeps of a weight
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
@@ -43,7 +43,8 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dic
 def load_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """The inverse of `optimizer_tensors`, bit for bit; a missing tensor is a ModelError."""
     for name, p in model.named_parameters():
-        found = {key: tensors[f"{name}.{key}"] for key in _STATE if f"{name}.{key}" in tensors}
-        if not found:
-            raise ModelError(f"the checkpoint lacks the state of {name}; it is of another optimizer or model")
-        optimizer.state[p] = {key: tensor.to(p.device, copy=True) for key, tensor in found.items()}
+        keys = _MUON if f"{name}.{_MUON[0]}" in tensors else _ADAM
+        missing = [key for key in keys if f"{name}.{key}" not in tensors]
+        if missing:
+            raise ModelError(f"the checkpoint lacks {name}.{missing[0]}; it is of another optimizer or model")
+        optimizer.state[p] = {key: tensors[f"{name}.{key}"].to(p.device, copy=True) for key in keys}

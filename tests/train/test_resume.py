@@ -329,7 +329,7 @@ def test_a_device_that_is_gone_is_refused(toy, monkeypatch) -> None:
         raise ConfigError(f"train.device = {asked!r} cannot be used here")
 
     monkeypatch.setattr(recipe, "choose_device", gone)
-    with pytest.raises(ConfigError, match="train.device = 'cpu' cannot be used here"):
+    with pytest.raises(ConfigError, match=r"train\.device = 'cpu' cannot be used here"):
         until_finished(toy.config(), run)
 
 
@@ -359,7 +359,7 @@ def test_files_may_have_moved(toy, outcome, uninterrupted, monkeypatch) -> None:
 
 
 def test_an_occupied_folder_is_refused_without_resume_and_left_as_it_was(toy, outcome, uninterrupted) -> None:
-    with pytest.raises(TrainingError, match="uninterrupted is occupied: it holds a run .*; go on with --resume"):
+    with pytest.raises(TrainingError, match=r"uninterrupted is occupied: it holds a run .*; go on with --resume"):
         train(toy.config(), toy.folder / "uninterrupted", say=quiet)
     assert outcome(toy.folder / "uninterrupted") == uninterrupted
 

@@ -1,0 +1,55 @@
+from clearhead.config import Config
+from clearhead.train.card import model_card, with_scores
+
+SCORES = {"bleu": 41.237, "chrf": 60.0, "exact_match": 0.5, "sentences": 1502}
+SCORES |= {"bleu_signature": "nrefs:1|tok:13a", "chrf_signature": "nrefs:1|nc:6"}
+
+
+def config(**changes: object) -> Config:
+    values = {"data.train": ["/home/me/secret/pairs.tsv"], "train.steps": 1200, "train.seed": 7}
+    values |= {"model.src_vocab_size": 4000, "model.tgt_vocab_size": 4000}
+    return Config().override(values | changes)
+
+
+def test_a_card_names_data_source_licence_model_and_command() -> None:
+    card = model_card(config(**{"data.name": "Tatoeba", "data.licence": "CC BY 2.0"}), pairs=12_345)
+    assert card.startswith("# A translation model: Tatoeba\n")
+    assert "12,345 sentence pairs from `pairs.tsv`. Source: Tatoeba. Licence: CC BY 2.0." in card
+    assert 'clearhead translate THIS_FOLDER "a sentence"' in card
+    assert "6 + 6 layers, d_model 512, 8 heads, d_ff 2048, sinusoidal positions, post-norm" in card
+    assert "bpe tokens, vocabulary 4,000. 1,200 steps, seed 7. All settings are in `config.json`." in card
+
+
+def test_a_card_says_what_was_not_stated_and_never_where_files_lie() -> None:
+    card = model_card(config(), pairs=1)
+    assert "Source: not stated (data.name). Licence: not stated (data.licence)." in card
+    assert "secret" not in card
+
+
+def test_two_files_and_two_vocabularies_are_both_named() -> None:
+    changes = {"data.train": ["a.en", "b.fr"], "model.tie": "target", "model.tgt_vocab_size": 500}
+    card = model_card(config(**changes), pairs=1)
+    assert "from `a.en`, `b.fr`." in card and "vocabulary 4,000 and 500." in card
+
+
+def test_choices_are_listed_with_their_reasons() -> None:
+    notes = ["train.preset = nano: for 60 pairs", "train.lr = 0.003: because"]
+    card = model_card(config(), pairs=60, notes=notes)
+    assert (
+        "What was chosen for these data:\n\n- train.preset = nano: for 60 pairs\n- train.lr = 0.003: because\n" in card
+    )
+    assert "What was chosen" not in model_card(config(), pairs=60)
+
+
+def test_scores_take_the_place_of_the_sentence_that_there_are_none_yet() -> None:
+    card = model_card(config(), pairs=60)
+    assert "## Scores\n\nNone yet: training has not ended.\n" in card
+    scored = with_scores(card, {"validation": SCORES, "test": SCORES | {"bleu": 9.0}})
+    assert "| validation | 1,502 | 41.24 | 60.00 | 50.0% |\n| test | 1,502 | 9.00 | 60.00 | 50.0% |\n" in scored
+    assert "Signatures: `nrefs:1|nc:6`, `nrefs:1|tok:13a`.\n" in scored
+    assert "None yet" not in scored
+    assert with_scores(scored, {"test": SCORES}) == scored
+
+
+def test_where_nothing_was_held_out_there_are_no_scores_and_it_says_so() -> None:
+    assert "## Scores\n\nNone: no pairs were held out.\n" in with_scores(model_card(config(), pairs=1), {})

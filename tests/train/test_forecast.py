@@ -1,0 +1,66 @@
+import re
+
+import pytest
+import torch
+
+from clearhead.config import Config
+from clearhead.model.transformer import build
+from clearhead.train import forecast as module
+from clearhead.train.forecast import duration, forecast
+
+
+def config(**model: int) -> Config:
+    sizes = {"d_model": 16, "n_heads": 2, "d_ff": 32, "n_encoder_layers": 1, "n_decoder_layers": 2} | model
+    return Config().override(
+        {f"model.{name}": value for name, value in sizes.items()}
+        | {"model.src_vocab_size": 50, "model.tgt_vocab_size": 50, "data.batch_tokens": 1000, "train.steps": 30}
+        | {"train.device": "cpu", "train.precision": "fp32"}
+    )
+
+
+def test_says_what_a_run_is_and_about_what_it_takes() -> None:
+    model = build(config().model)
+    said = forecast(config(), model, 12_345, 67_890)
+    n_parameters = sum(p.numel() for p in model.parameters())
+    assert re.fullmatch(
+        rf"{n_parameters:,} parameters; 12,345 pairs, 67,890 target tokens an epoch; 30 steps; "
+        r"about [\d.]+ GB and (a second|\d+ (seconds|minutes)|[\d.]+ hours)",
+        said,
+    )
+
+
+def test_the_time_grows_with_the_steps_and_with_the_parameters(monkeypatch) -> None:
+    monkeypatch.setattr(module, "_operations_a_second", lambda _config: 1e9)
+    model = build(config().model)
+    n_parameters = sum(p.numel() for p in model.parameters())
+    seconds = 6 * n_parameters * 1000 * 30_000 / 1e9  # forward and backward: 6 operations a parameter and token
+    long = config().override({"train.steps": 30_000})
+    assert forecast(long, model, 1, 1).endswith(f" and {duration(seconds)}")
+    assert seconds > 100
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_nothing_random_is_drawn(precision: str) -> None:
+    before = torch.random.get_rng_state()
+    model = build(config().model)
+    after = torch.random.get_rng_state()
+    forecast(config().override({"train.precision": precision}), model, 1, 1)
+    assert torch.equal(torch.random.get_rng_state(), after) and not torch.equal(before, after)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0, "a second"),
+        (1.4, "a second"),
+        (2, "2 seconds"),
+        (99, "99 seconds"),
+        (100, "2 minutes"),
+        (720, "12 minutes"),
+        (5990, "100 minutes"),
+        (6000, "1.7 hours"),
+        (9000, "2.5 hours"),
+    ],
+)
+def test_a_duration_is_said_in_the_unit_that_suits(seconds: float, said: str) -> None:
+    assert duration(seconds) == said

@@ -1,0 +1,250 @@
+"""What is open is chosen by the data, and what is given stays."""
+
+import dataclasses
+import os
+
+import pytest
+import torch
+
+from clearhead.config import PRESETS, Config, TrainConfig, preset
+from clearhead.errors import ConfigError
+from clearhead.train.recipe import (
+    SHAPE,
+    Choice,
+    choose_batch,
+    choose_device,
+    choose_machine,
+    choose_model,
+    choose_schedule,
+)
+from clearhead.train.run import _given
+
+
+def names(choices: list[Choice]) -> list[str]:
+    return [choice.name for choice in choices]
+
+
+# --- preset and vocabulary
+
+
+@pytest.mark.parametrize(
+    ("n_pairs", "name", "vocab_size"),
+    [
+        (1, "nano", 1000),
+        (1_999, "nano", 1000),
+        (2_000, "nano", 2000),
+        (19_999, "nano", 2000),
+        (20_000, "small", 4000),
+        (162_469, "small", 4000),
+        (500_000, "small", 16_000),
+        (1_000_000, "base", 16_000),
+        (36_000_000, "base", 32_000),
+    ],
+)
+def test_more_pairs_get_a_larger_model_and_vocabulary(n_pairs: int, name: str, vocab_size: int) -> None:
+    config, choices = choose_model(Config(), n_pairs, set())
+    assert config.train.preset == name
+    assert config == Config().override(preset(name) | {"data.vocab_size": vocab_size})
+    assert [str(choice) for choice in choices] == [
+        f"train.preset = {name}: for {n_pairs:,} pairs",
+        f"data.vocab_size = {vocab_size}: for {n_pairs:,} pairs",
+    ]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("n_pairs", [10, 10_000_000])
+def test_a_preset_that_is_given_stays(name: str, n_pairs: int) -> None:
+    asked = Config().override(preset(name) | {"data.vocab_size": 5000, "model.dropout": 0.25})
+    assert choose_model(asked, n_pairs, {"train.preset", "data.vocab_size", "model.dropout"}) == (asked, [])
+
+
+@pytest.mark.parametrize(
+    "changes", [{"model.dropout": 0.33}, {"train.warmup": 7}, {"model.d_model": 64}, {"model.n_encoder_layers": 3}]
+)
+def test_of_a_preset_that_is_chosen_a_given_setting_is_kept(changes: dict) -> None:
+    config, choices = choose_model(Config().override(changes), 100, set(changes))
+    assert config == Config().override(preset("nano") | {"data.vocab_size": 1000} | changes)
+    (name,) = changes
+    assert str(choices[0]) == f"train.preset = nano: for 100 pairs, but for {name}"
+
+
+def test_a_whole_shape_that_is_given_is_no_presets() -> None:
+    shape = dict(zip(SHAPE, (96, 3, 200, 1, 2)))
+    config, choices = choose_model(Config().override(shape), 100, set(shape))
+    assert config == Config().override(shape | {"data.vocab_size": 1000})
+    assert names(choices) == ["data.vocab_size"]
+
+
+@pytest.mark.parametrize("kind", ["word", "character"])
+def test_words_and_characters_are_all_taken(kind: str) -> None:
+    config, choices = choose_model(Config().override({"data.tokenizer": kind}), 100, {"data.tokenizer"})
+    assert config.data.vocab_size is None and names(choices) == ["train.preset"]
+
+
+def test_every_preset_gives_the_whole_shape() -> None:
+    assert all(set(SHAPE) < set(PRESETS[name]) for name in PRESETS)
+
+
+# --- what is given, where nobody says so
+
+
+def test_what_differs_from_its_default_is_given() -> None:
+    assert _given(Config()) == set()
+    asked = Config().override({"data.train": ["a"], "train.lr": 0.1, "train.seed": 0, "data.joint": False})
+    assert _given(asked) == {"data.train", "train.lr", "data.joint"}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_what_a_preset_sets_is_not_given_but_what_differs_from_it_is(name: str) -> None:
+    assert _given(Config().override(preset(name))) == {"train.preset"}
+    changed = Config().override(preset(name) | {"train.warmup": 33, "model.d_ff": 96})
+    assert _given(changed) == {"train.preset", "train.warmup", "model.d_ff"}
+
+
+def test_a_shape_that_is_no_presets_is_given_as_a_whole() -> None:
+    asked = Config().override(
+        {"model.d_model": 512, "model.n_heads": 8, "model.d_ff": 1024}
+    )  # the first two by default
+    assert _given(asked) == set(SHAPE)
+    assert choose_model(asked, 100, _given(asked))[0].model == asked.model
+
+
+# --- batches
+
+
+@pytest.mark.parametrize(
+    ("target_tokens", "max_len", "expected"),
+    [(1, 250, 1024), (99_999, 250, 1024), (100_000, 250, 4096), (9, 3000, 3001)],
+)
+def test_little_data_get_small_batches_that_hold_the_longest_sentence(
+    target_tokens: int, max_len: int, expected: int
+) -> None:
+    config, choices = choose_batch(Config().override({"data.max_len": max_len}), target_tokens)
+    assert config.data.batch_tokens == expected
+    assert [str(it) for it in choices] == [
+        f"data.batch_tokens = {expected}: for {target_tokens:,} target tokens an epoch"
+    ]
+
+
+def test_a_batch_that_is_given_stays() -> None:
+    asked = Config().override({"data.batch_tokens": 300})
+    assert choose_batch(asked, 10**9) == (asked, [])
+
+
+# --- steps, warm-up, rate, intervals
+
+OPEN = ["steps", "schedule", "warmup", "lr", "eval_every", "save_every"]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("batches", [1, 2, 30, 600, 20_000, 10**7])
+def test_everything_open_is_chosen_and_the_warm_up_is_at_most_a_third(name: str, batches: int) -> None:
+    config, choices = choose_schedule(Config().override(preset(name)), batches, {"train.preset"})
+    train = config.train
+    assert all(getattr(train, it) is not None for it in OPEN)
+    assert 1000 <= train.steps <= 100_000
+    if 1000 < train.steps < 100_000:
+        assert train.steps == batches * (30 if config.model.d_model <= 128 else 20)
+    assert train.warmup == min(PRESETS[name]["train.warmup"], train.steps // 3)
+    assert train.lr == pytest.approx((config.model.d_model * max(train.warmup, 400)) ** -0.5, abs=1e-6)
+    assert train.steps / 20 - 1 < train.eval_every == train.save_every <= train.steps / 20
+    assert names(choices) == [f"train.{it}" for it in OPEN]
+    assert choose_schedule(config, batches, set()) == (config, choose_schedule(config, batches, set())[1])
+
+
+@pytest.mark.parametrize("steps", [1, 2, 10, 59, 300, 5000])
+def test_a_presets_warm_up_is_shortened_where_training_is_short(steps: int) -> None:
+    asked = Config().override(preset("nano") | {"train.steps": steps})
+    config, choices = choose_schedule(asked, 10, {"train.preset", "train.steps"})
+    assert config.train.steps == steps
+    assert config.train.warmup == min(600, steps // 3)
+    (said,) = (str(it) for it in choices if it.name == "train.warmup")
+    usual = "usual for this preset" if steps == 5000 else "a third of the steps, where 600 is usual"
+    assert said == f"train.warmup = {config.train.warmup}: {usual}"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"warmup": 150, "steps": 300},
+        {"warmup": 0, "steps": 300},
+        {"warmup": 300, "steps": 300},
+        {"lr": 0.7},
+        {"schedule": "paper"},
+        {"eval_every": 17},
+        {"save_every": 13},
+        {"steps": 77},
+        {"eval_every": 10**6},
+    ],
+    ids=str,
+)
+def test_what_is_given_of_the_schedule_stays(given: dict) -> None:
+    asked = Config().override(preset("nano") | {f"train.{name}": value for name, value in given.items()})
+    config, choices = choose_schedule(asked, 50, {f"train.{name}" for name in given})
+    assert {name: getattr(config.train, name) for name in given} == given
+    assert names(choices) == [f"train.{name}" for name in OPEN if name not in given]
+    untouched = [it.name for it in dataclasses.fields(TrainConfig) if it.name not in OPEN]
+    assert all(getattr(config.train, name) == getattr(asked.train, name) for name in untouched)
+
+
+def test_checkpoints_follow_the_evaluations_where_only_those_are_given() -> None:
+    config, _ = choose_schedule(Config().override({"train.eval_every": 17}), 50, {"train.eval_every"})
+    assert config.train.save_every == 17
+
+
+def test_a_given_warm_up_that_is_longer_than_training_is_refused() -> None:
+    asked = Config().override({"train.steps": 300, "train.warmup": 301})
+    message = r"train\.warmup = 301 is longer than train\.steps = 300; expected a part of training, or nothing"
+    with pytest.raises(ConfigError, match=message):
+        choose_schedule(asked, 10, {"train.steps", "train.warmup"})
+
+
+def test_without_a_preset_the_warm_up_is_a_thousand_steps() -> None:
+    config, _ = choose_schedule(Config().override({"train.steps": 9000}), 10, {"train.steps"})
+    assert config.train.warmup == 1000
+
+
+# --- the machine
+
+
+def test_every_core_of_the_process_is_used_and_it_is_said(monkeypatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {0, 3, 5}, raising=False)
+    config, choices = choose_machine(Config().override({"train.device": "cpu"}))
+    assert config.train.threads == 3
+    assert "train.threads = 3: every core that this process may use" in [str(it) for it in choices]
+
+
+def test_where_the_system_does_not_tell_which_cores_all_are_counted(monkeypatch) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    for count, threads in ((4, 4), (None, 1)):
+        monkeypatch.setattr(os, "cpu_count", lambda count=count: count)
+        assert choose_machine(Config())[0].train.threads == threads
+
+
+@pytest.mark.parametrize(
+    ("avx512", "amx", "precision"), [(True, False, "bf16"), (False, True, "bf16"), (False, False, "fp32")]
+)
+def test_bf16_is_chosen_where_the_processor_multiplies_in_it(monkeypatch, avx512, amx, precision) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: avx512)
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
+    config, choices = choose_machine(Config().override({"train.device": "cpu"}))
+    assert config.train.precision == precision
+    does = "multiplies in it" if precision == "bf16" else "does not multiply in bf16"
+    assert str(choices[-1]) == f"train.precision = {precision}: this processor {does}"
+
+
+def test_what_is_given_of_the_machine_stays() -> None:
+    asked = Config().override({"train.device": "cpu", "train.threads": 5, "train.precision": "bf16"})
+    assert choose_machine(asked) == (asked, [])
+
+
+@pytest.mark.parametrize("asked", ["cuda:99", "gpu", "", "meta:x"])
+def test_a_device_that_cannot_be_used_is_refused(asked: str) -> None:
+    message = rf"train\.device = '{asked}' cannot be used here: .+; expected auto, cpu or cuda"
+    with pytest.raises(ConfigError, match=message):
+        choose_device(asked)
+
+
+def test_auto_is_a_device_that_can_be_used() -> None:
+    assert choose_device("auto") == ("cuda" if torch.cuda.is_available() else "cpu")
+    assert choose_device("cpu") == "cpu"
