@@ -14,6 +14,7 @@ from typing import Any, overload
 import torch
 
 from .config import Config, DecodeConfig
+from .decode.search import Hypothesis
 from .errors import ModelError
 from .model.transformer import EncoderDecoder, build
 from .tasks.scores import Scores
@@ -81,26 +82,29 @@ class App:
         return [found[place] for place in range(len(texts))]
 
     def stream(self, texts: Sequence[str], **decode: float) -> Iterator[tuple[int, Result]]:
-        """(place, record) of every text, as soon as it is known."""
-        settings = self.decode_config(**decode)
-        source, target = self.tokenizers.source, self.tokenizers.target
-        encoded = source.encode_batch(texts)
+        """(place, record) of every text, as soon as it is known. A blank text has a blank translation."""
+        session = self.task.session(self.model, self.decode_config(**decode))
+        encoded = self.tokenizers.source.encode_batch(texts)
+        spoken = [place for place, text in enumerate(texts) if text.strip()]
+        for place in set(range(len(texts))).difference(spoken):
+            yield place, Result(texts[place], "", 0.0, 0.0, ())
         longest = self.task.max_source_len
-        kept = [ids[:longest] for ids in encoded]
-        for place, hypotheses in self.task.session(self.model, settings).stream(kept):
-            best = hypotheses[0]
-            yield (
-                place,
-                Result(
-                    source=texts[place],
-                    text=one_line(target.decode(best.ids)),
-                    score=best.score,
-                    log_probability=best.log_probability,
-                    tokens=tuple(target.pieces(best.ids)),
-                    unknown=tuple(source.unknown_words(texts[place])),
-                    cut=len(encoded[place]) - len(kept[place]),
-                ),
-            )
+        for index, hypotheses in session.stream([encoded[place][:longest] for place in spoken]):
+            place = spoken[index]
+            cut = max(len(encoded[place]) - longest, 0) if longest is not None else 0
+            yield place, self._result(texts[place], hypotheses[0], cut)
+
+    def _result(self, text: str, best: Hypothesis, cut: int) -> Result:
+        source, target = self.tokenizers.source, self.tokenizers.target
+        return Result(
+            source=text,
+            text=one_line(target.decode(best.ids)),
+            score=best.score,
+            log_probability=best.log_probability,
+            tokens=tuple(target.pieces(best.ids)),
+            unknown=tuple(source.unknown_words(text)),
+            cut=cut,
+        )
 
     def evaluate(self, pairs: Pairs, **decode: float) -> Evaluation:
         """Translate every distinct source and score it against all of its references."""

@@ -116,7 +116,7 @@ class DataConfig:
 class TrainConfig:
     """How the weights are found (section 5 of the paper)."""
 
-    preset: str | None = setting(None, "the named model shape that training started from")
+    preset: str | None = setting(None, "the shape to start from, by name; None: by the size of the data")
     steps: int | None = setting(None, "updates of the weights")
     seed: int = setting(0, "of the initial weights, the order of the data and dropout")
     optimizer: Literal["adam", "adamw", "muon"] = setting(

@@ -35,19 +35,10 @@ def _translate(
 ) -> None:
     """Answer each group as soon as it is there."""
     for group in groups:
-        for line, result in zip(group, _answers(app, [line.text for line in group], decode)):
+        for line, result in zip(group, app.results([line.text for line in group], **decode)):
             _warn(f"{place} {line.number:,}", line, result)
             print(to_json(dataclasses.asdict(result)) if as_json else result.text)
         sys.stdout.flush()
-
-
-def _answers(app: "App", texts: list[str], decode: dict[str, float]) -> Iterator["Result"]:
-    """A record for each text, in order. A blank one has a blank translation, whatever a model would make of it."""
-    from ..app import Result
-
-    found = iter(app.results([text for text in texts if text.strip()], **decode))
-    for text in texts:
-        yield next(found) if text.strip() else Result(text, "", 0.0, 0.0, ())
 
 
 def _warn(place: str, line: Line, result: "Result") -> None:

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from ..config import Config, DecodeConfig, chosen
-from ..decode.engines.torch_engine import TorchEngine
-from ..decode.engines.torch_engine import _evaluation as evaluation
+from ..decode.engines.torch_engine import TorchEngine, evaluation
 from ..decode.session import Session
 from ..model.masks import padding_mask
 from ..model.transformer import EncoderDecoder
@@ -134,10 +133,7 @@ class Translation:
         answers = self.session(model, decode).answers(self.tokenizers.source.encode_batch(texts))
         return self.tokenizers.target.decode_batch([hypotheses[0].ids for hypotheses in answers])
 
-    def evaluate(
-        self, model: EncoderDecoder, held_out: HeldOut, decode: DecodeConfig, *, sentences: int | None = None
-    ) -> tuple[Scores, list[str]]:
-        """Scores with real decoding, and the translations; of the first `sentences` distinct sources, or all."""
-        sources, truths = held_out.sources[:sentences], held_out.references[:sentences]
-        translations = self.translate(model, sources, decode)
-        return score(translations, truths, self.count(model, held_out.examples)), translations
+    def evaluate(self, model: EncoderDecoder, held_out: HeldOut, decode: DecodeConfig) -> tuple[Scores, list[str]]:
+        """Scores with real decoding, and the translation of each distinct source."""
+        translations = self.translate(model, held_out.sources, decode)
+        return score(translations, held_out.references, self.count(model, held_out.examples)), translations

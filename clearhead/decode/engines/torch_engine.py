@@ -22,7 +22,7 @@ class TorchEngine:
     @contextmanager
     def prefill(self, sources: Sequence[Sequence[int]], steps: int) -> Iterator["TorchDecoding"]:
         """Encode B sources; the model is in evaluation mode inside the `with` block, and afterwards as it was."""
-        with _evaluation(self.model):
+        with evaluation(self.model):
             yield self._encode(_padded(sources, self.pad), steps)
 
     @torch.inference_mode()
@@ -73,7 +73,7 @@ def _padded(sources: Sequence[Sequence[int]], pad: int) -> Tensor:
 
 
 @contextmanager
-def _evaluation(model: nn.Module) -> Iterator[None]:
+def evaluation(model: nn.Module) -> Iterator[None]:
     """Evaluation mode inside; afterwards, whatever happens, every module is in the mode that it was in."""
     modes = {module: module.training for module in model.modules()}
     model.eval()
