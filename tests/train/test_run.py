@@ -1,0 +1,350 @@
+"""From files to a model folder."""
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from clearhead.app import load
+from clearhead.config import Config
+from clearhead.errors import ConfigError, DataError, TrainingError
+from clearhead.text.sources import read_pairs, split_pairs
+from clearhead.train.checkpoint import RunFolder, read_checkpoint
+from clearhead.train.manifest import Manifest
+from clearhead.train.metrics import read_metrics
+from clearhead.train.model_folder import load_model_folder
+from clearhead.train.prepare import Prepared, prepare
+from clearhead.train.run import to_stderr, train
+
+
+def quiet(_message: str) -> None: ...
+
+
+def run(toy, changes: dict[str, Any] | None = None, *, name: str = "run", say: Any = quiet) -> Path:
+    return train(toy.config(changes), toy.folder / name, say=say)
+
+
+def prepared(toy, changes: dict[str, Any] | None = None, say: Any = quiet) -> Prepared:
+    with RunFolder.create(toy.folder / "prepared", replace=True, say=quiet) as folder:
+        return prepare(folder, toy.config(changes), {"model.d_model"}, say)
+
+
+def pairs_file(folder: Path, *lines: str) -> tuple[str]:
+    (folder / "own.tsv").write_text("".join(f"{line}\n" for line in lines))
+    return (str(folder / "own.tsv"),)
+
+
+def records(folder: Path, name: str) -> list[Any]:
+    return [record[name] for record in read_metrics(folder / "metrics.jsonl") if name in record]
+
+
+# --- the whole way
+
+
+def test_files_alone_are_enough(toy, said, monkeypatch) -> None:
+    """Everything else is chosen, said, and written down; only the steps are given, since a thousand would take long."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _process: {0}, raising=False)  # other tests run beside this one
+    files = (str(toy.pairs(200)),)
+    folder = train(Config().override({"data.train": files, "train.steps": 2}), toy.folder / "run", say=said.append)
+    config = json.loads((folder / "config.json").read_bytes())
+    assert (config["train"]["preset"], config["data"]["vocab_size"], config["data"]["batch_tokens"]) == (
+        "nano",
+        1000,
+        1024,
+    )
+    for name in ("train.preset", "data.vocab_size", "data.batch_tokens", "train.warmup", "train.lr", "train.threads"):
+        section, key = name.split(".")
+        assert any(line.startswith(f"{name} = {config[section][key]}: ") for line in said)
+        assert f"- {name} = {config[section][key]}: " in (folder / "README.md").read_text()
+    assert any("parameters; 196 pairs" in line and "2 steps; about" in line for line in said)
+    assert said[-1].startswith("validation: BLEU ")
+    assert Manifest.read(folder).finished == 2
+    assert isinstance(load(folder)("one two"), str)
+
+
+def test_a_toy_language_is_learnt(toy) -> None:
+    changes = {"data.train": (str(toy.pairs(900)),), "train.steps": 350, "data.batch_tokens": 256, "train.lr": 5e-3}
+    changes |= {"train.eval_every": 350, "train.save_every": 350, "train.log_every": 50, "model.dropout": 0.0}
+    folder = run(toy, changes)
+    losses = records(folder, "loss")
+    assert losses[-1] < losses[0] / 2
+    assert records(folder, "valid_exact_match")[-1] > 0.95
+    app = load(folder, device="cpu")
+    assert app(["one two three", "six five"]) == ["three two one", "five six"]
+
+
+def test_equal_seeds_give_equal_folders_and_others_do_not(toy, outcome) -> None:
+    first, same, other = (
+        outcome(run(toy, {"train.seed": seed}, name=name)) for name, seed in (("a", 1), ("b", 1), ("c", 2))
+    )
+    assert first == same
+    assert first["tensors"] != other["tensors"]
+    assert records(toy.folder / "a", "loss") != records(toy.folder / "c", "loss")
+
+
+@pytest.mark.parametrize("best", ["bleu", "loss"])
+def test_the_folder_has_the_weights_that_were_best(toy, best: str) -> None:
+    changes = {"train.eval_every": 1, "train.save_every": 1, "train.keep": 50, "train.best": best, "train.lr": 0.1}
+    folder = run(toy, changes | {"train.schedule": "constant", "train.seed": 3})
+    values = records(folder, f"valid_{best}")
+    chosen = values.index(min(values)) + 1 if best == "loss" else 12 - values[::-1].index(max(values))
+    weights = read_checkpoint(folder / "checkpoints" / f"step-{chosen:08d}").tensors["model"]
+    written = load_model_folder(folder).weights
+    assert weights.keys() == written.keys()
+    assert all(torch.equal(weights[name], written[name]) for name in weights)
+    assert best == "bleu" or chosen < 12  # a rate that is too high: the last weights are not the best
+
+
+def test_an_evaluation_is_a_translation_of_the_held_out_sentences(toy) -> None:
+    valid = toy.pairs(30, name="valid.tsv")
+    folder = run(toy, {"data.valid": (str(valid),), "train.eval_every": 12, "train.steps": 60, "train.best": "loss"})
+    evaluation = load(folder, device="cpu").evaluate(read_pairs([valid]), beam=1)
+    assert records(folder, "valid_bleu")[-1] == evaluation.scores.bleu > 0
+    assert records(folder, "valid_exact_match")[-1] == evaluation.scores.exact_match
+    best = min(records(folder, "valid_loss"))
+    assert best == pytest.approx(math.log(evaluation.scores.perplexity), rel=1e-12)
+
+
+def test_a_test_file_is_scored_once_after_training(toy, said) -> None:
+    test = toy.pairs(25, name="test.tsv")
+    folder = run(toy, {"data.test": (str(test),)}, say=said.append)
+    scores = load(folder, device="cpu").evaluate(read_pairs([test])).scores
+    assert (
+        f"| test | 25 | {scores.bleu:.2f} | {scores.chrf:.2f} | {100 * scores.exact_match:.1f}% |"
+        in (folder / "README.md").read_text()
+    )
+    assert said[-1].startswith(f"test: BLEU {scores.bleu:.2f}  chrF {scores.chrf:.2f}")
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_both_precisions_learn(toy, precision: str) -> None:
+    folder = run(toy, {"train.precision": precision, "train.steps": 60, "train.eval_every": 60, "train.save_every": 60})
+    losses = records(folder, "loss")
+    assert losses[-1] < losses[0] - 0.3
+    assert {tensor.dtype for tensor in load_model_folder(folder).weights.values()} == {torch.float32}
+
+
+def test_progress_and_messages_go_to_stderr(toy, capsys) -> None:
+    run(toy, {"train.steps": 1}, say=to_stderr)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "1 steps; about" in captured.err and "step 1/1  epoch 1  loss" in captured.err
+
+
+def test_the_loss_is_drawn_and_where_it_cannot_be_that_is_said(toy, said, monkeypatch) -> None:
+    from clearhead.train.figures import loss_curve
+
+    monkeypatch.setattr("clearhead.train.run.loss_curve", loss_curve)
+    assert (run(toy, name="drawn") / "loss.png").read_bytes().startswith(b"\x89PNG")
+
+    def missing(*_: Any) -> None:
+        raise ConfigError("matplotlib is missing")
+
+    monkeypatch.setattr("clearhead.train.run.loss_curve", missing)
+    folder = run(toy, say=said.append)
+    assert said[-1] == "no picture of the loss: matplotlib is missing"
+    assert Manifest.read(folder).finished == 12
+
+
+def test_the_process_keeps_its_number_of_threads_to_what_the_run_wrote_down(toy) -> None:
+    run(toy, {"train.steps": 1, "train.threads": 3})
+    assert torch.get_num_threads() == 3
+
+
+# --- what is held out
+
+
+def test_without_a_split_the_newest_weights_are_kept_and_it_is_said(toy, said) -> None:
+    for name, changes in (("loss", {"train.best": "loss"}), ("bleu", {"train.best": "bleu"})):
+        folder = run(toy, changes | {"data.split": 0.0}, name=name, say=said.append)
+        newest = read_checkpoint(folder / "checkpoints" / "step-00000012").tensors["model"]
+        written = load_model_folder(folder).weights
+        assert all(torch.equal(newest[key], written[key]) for key in newest)
+        assert records(folder, "valid_loss") == []
+        assert "None: no pairs were held out." in (folder / "README.md").read_text()
+    assert "nothing held out: no share is asked for" in said
+    assert "so the newest weights are kept, and their quality is not measured" in said
+
+
+def test_of_fewer_than_twenty_sources_none_is_held_out_and_it_is_said(toy, said) -> None:
+    folder = run(toy, {"data.train": (str(toy.pairs(19)),)}, say=said.append)
+    assert "nothing held out: only 19 distinct sources, fewer than 20" in said
+    assert "so the newest weights are kept, and their quality is not measured" in said
+    assert records(folder, "valid_loss") == []
+
+
+def test_an_evaluation_decodes_a_sample_and_not_the_first_of_a_sorted_file(toy) -> None:
+    changes = {"data.train": (str(toy.pairs(250)),), "data.split": 0.5, "train.eval_sentences": 25}
+    valid = prepared(toy, changes).valid
+    _, held_out = split_pairs(read_pairs(changes["data.train"]), 0.5, 0, str)
+    references = dict(zip(held_out.sources, held_out.targets))
+    assert len(valid.sources) == 25 < len(references)
+    assert [references[source] for source in valid.sources] == [texts[0] for texts in valid.references]
+    lengths = [len(source.split()) for source in valid.sources]
+    assert max(lengths) == max(len(source.split()) for source in references)
+    assert lengths == sorted(lengths)  # still in the order of the file
+    assert len(valid.examples) == len(held_out)  # the loss is that of all
+    assert prepared(toy, changes).valid.sources == valid.sources
+    assert prepared(toy, changes | {"train.seed": 1}).valid.sources != valid.sources
+
+
+def test_a_validation_file_is_used_instead_of_a_split(toy) -> None:
+    it = prepared(toy, {"data.valid": (str(toy.pairs(7, name="valid.tsv")),), "data.split": 0.5})
+    assert len(it.examples) == 60 and len(it.valid.sources) == 7
+
+
+# --- data that are few, long, or wrong
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_one_pair_is_enough(toy, steps: int) -> None:
+    folder = run(toy, {"data.train": pairs_file(toy.folder, "one two\ttwo one"), "train.steps": steps})
+    assert records(folder, "tokens")[-1] > 0
+    assert load(folder, device="cpu")("one two") is not None
+
+
+def test_one_pair_is_learnt_by_heart(toy) -> None:
+    changes = {"data.train": pairs_file(toy.folder, "one two\ttwo one"), "train.steps": 60, "train.lr": 1e-2}
+    changes |= {"train.save_every": 60, "train.eval_every": 60, "model.dropout": 0.0}
+    assert load(run(toy, changes), device="cpu")("one two") == "two one"
+
+
+def test_training_may_end_within_its_first_epoch(toy, outcome) -> None:
+    state = outcome(run(toy, {"train.steps": 2}))["state"]["state"]
+    assert (state["epoch"], state["batch"]) == (0, 2)
+
+
+def test_a_batch_that_cannot_hold_the_longest_sentence_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"data\.batch_tokens = 12 cannot be used; expected at least .* = 13"):
+        Config().override({"data.max_len": 12, "data.batch_tokens": 12})
+
+
+def test_a_batch_that_holds_just_one_sentence_is_enough(toy) -> None:
+    folder = run(toy, {"data.max_len": 4, "data.batch_tokens": 5})
+    assert max(records(folder, "tokens")) <= 2 * 5  # of two steps
+
+
+def test_pairs_that_are_too_long_are_counted_and_shown(toy, said) -> None:
+    short, long = "one\tone", "one two three four\tfour three two one"
+    prepared(toy, {"data.train": pairs_file(toy.folder, short, long, short, long), "data.max_len": 3}, said.append)
+    assert "2 pairs are longer than 3 tokens and are not trained on (data.max_len); lines 2, 4" in said
+    said.clear()
+    prepared(toy, {"data.train": pairs_file(toy.folder, short, *[long] * 7), "data.max_len": 3}, said.append)
+    assert any(line.endswith("lines 2, 3, 4, 5, 6, ...") for line in said)
+
+
+def test_where_every_pair_is_too_long_it_is_said_and_nothing_is_left_behind(toy) -> None:
+    changes = {"data.train": pairs_file(toy.folder, "one two three\tthree", "one\tone two three"), "data.max_len": 2}
+    message = r"no pair is left to train on: all 2 are longer than data\.max_len = 2 tokens; expected shorter ones"
+    with pytest.raises(DataError, match=message):
+        run(toy, changes)
+    assert not (toy.folder / "run").exists()
+
+
+def test_a_validation_file_that_is_all_too_long_is_refused(toy) -> None:
+    long = pairs_file(toy.folder, "one two three four\tfour three two one")
+    message = r"all 1 validation pairs are longer than data\.max_len = 3 tokens; expected shorter ones, or a larger"
+    with pytest.raises(DataError, match=message):
+        run(toy, {"data.valid": long, "data.max_len": 3})
+
+
+def test_a_split_that_is_all_too_long_holds_nothing_out_and_it_is_said(toy, said, outcome) -> None:
+    lines = [f"{word}\t{word}" for word in ("one two three four five six seven eight nine ten " * 3).split()]
+    long = [f"{'long ' * 9}{n}\tlong" for n in range(22)]
+    it = prepared(
+        toy, {"data.train": pairs_file(toy.folder, *lines, *long), "data.max_len": 3, "data.split": 0.03}, said.append
+    )
+    assert it.valid is None
+    assert any(
+        line.startswith("nothing held out: all 1 validation pairs are longer than data.max_len = 3") for line in said
+    )
+
+
+@pytest.mark.parametrize("name", ["train", "valid", "test"])
+def test_a_file_that_is_missing_is_noticed_before_training(toy, name: str) -> None:
+    with pytest.raises(DataError, match=r"absent\.tsv does not exist"):
+        run(toy, {f"data.{name}": (str(toy.folder / "absent.tsv"),)})
+    assert not (toy.folder / "run").exists()
+
+
+def test_no_file_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"data\.train names no file; expected a file of pairs, or two line-aligned"):
+        train(Config(), "never")
+
+
+def test_two_files_are_read_as_one_of_two_columns(toy, outcome) -> None:
+    for side, name in enumerate(("a.en", "a.fr")):
+        lines = [line.split("\t")[side] for line in toy.pairs().read_text().splitlines()]
+        (toy.folder / name).write_text("".join(f"{line}\n" for line in lines))
+    two = outcome(run(toy, {"data.train": (str(toy.folder / "a.en"), str(toy.folder / "a.fr"))}, name="two"))
+    assert two["tensors"] == outcome(run(toy))["tensors"]
+
+
+# --- two vocabularies
+
+
+def test_two_vocabularies_share_no_matrix(toy, said) -> None:
+    folder = run(toy, {"data.joint": False}, say=said.append)
+    config = json.loads((folder / "config.json").read_bytes())
+    assert config["model"]["tie"] == "target"
+    assert any(line.startswith("tokenizer: 10 and 10 tokens in") for line in said)
+    assert load(folder, device="cpu")("one") is not None
+
+
+def test_a_shared_matrix_that_is_asked_for_with_two_vocabularies_is_refused(toy) -> None:
+    config = toy.config({"data.joint": False})
+    with pytest.raises(
+        ConfigError, match=r"model\.tie = all contradicts data\.joint = false: .* expected model\.tie = t"
+    ):
+        train(config, toy.folder / "run", given={"data.joint", "model.tie"}, say=quiet)
+
+
+# --- what is not a number
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_rate_that_is_far_too_high_ends_with_a_reason_and_the_last_checkpoint(toy, precision: str) -> None:
+    changes = {"train.lr": 1e38, "train.warmup": 0, "train.save_every": 1, "train.precision": precision}
+    message = r"at step 2: (it arose in (encoder|decoder|embedding)|not finite are the weights).*Nothing was updated"
+    with pytest.raises(TrainingError, match=message):
+        run(toy, changes)
+    assert [path.name for path in (toy.folder / "run" / "checkpoints").iterdir()] == ["step-00000001"]
+    assert read_checkpoint(toy.folder / "run" / "checkpoints" / "step-00000001").step == 1
+
+
+# --- memory
+
+WATCH = """
+import sys
+from clearhead.config import Config
+from clearhead.train.memory import resident_bytes
+from clearhead.train.metrics import Progress
+from clearhead.train.run import train
+
+resident = []
+
+def update(self, *, step, **values):
+    resident.append(resident_bytes())
+
+Progress.update = update
+train(Config.from_toml(__import__("pathlib").Path(sys.argv[1])), sys.argv[2], say=lambda message: None)
+print(*resident)
+"""
+
+
+@pytest.mark.parametrize("steps", [400, pytest.param(20_000, marks=pytest.mark.slow)])
+def test_resident_memory_does_not_grow_after_the_first_epochs(toy, steps: int) -> None:
+    changes = {"data.train": (str(toy.pairs(200)),), "data.batch_tokens": 128, "train.save_every": max(steps // 20, 50)}
+    config = toy.config(changes | {"train.steps": steps, "train.eval_every": 50, "train.log_every": 10})
+    (toy.folder / "config.toml").write_text(config.to_toml())
+    arguments = [sys.executable, "-c", WATCH, str(toy.folder / "config.toml"), str(toy.folder / "run")]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=3000)
+    resident = [int(number) for number in done.stdout.split()]
+    assert len(resident) == steps
+    after_two_evaluations = resident[120]
+    assert max(resident[120:]) < 1.05 * after_two_evaluations
