@@ -1,0 +1,97 @@
+"""The documents say what is so: their commands run, and the files, functions and tests that they name exist."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "clearhead"
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+TINY = (
+    "--train.steps=2 --train.warmup=1 --model.d_model=16 --model.n_heads=2 --model.d_ff=16 --model.n_encoder_layers=1 "
+    "--model.n_decoder_layers=1 --data.vocab_size=300 --threads 1"
+)
+
+
+def blocks(text: str, language: str = "") -> list[str]:
+    """The code blocks of a language; without one, those that name none."""
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    return [code for named, code in found if named == language]
+
+
+def names(path: Path) -> set[str]:
+    """What a file defines at its top, and the settings of its dataclasses."""
+    return {node.name for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if hasattr(node, "name")} | {
+        target.id
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Name)
+    }
+
+
+def test_the_commands_of_the_readme_run_one_after_the_other(tmp_path: Path) -> None:
+    lines = "".join(f"The number is {n}.\tLe nombre est {n}.\n" for n in range(40))
+    (tmp_path / "pairs.tsv").write_text(lines, encoding="utf-8")
+    (tmp_path / "other-pairs.tsv").write_text("I am here.\tJe suis ici.\n", encoding="utf-8")
+    (tmp_path / "book.txt").write_text("The number is 3.\n\nThe end.\n", encoding="utf-8")
+    commands = [line for block in blocks(README) for line in block.splitlines() if "clearhead" in line]
+    assert len(commands) >= 6
+    for command in commands:
+        called = command.replace(".venv/bin/clearhead", f"{sys.executable} -m clearhead")
+        assert called != command, f"a command that the reader cannot call as it stands: {command}"
+        if " train " in command:
+            called += f" {TINY}"
+        done = subprocess.run(called, shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+    assert len((tmp_path / "translated.txt").read_text(encoding="utf-8").splitlines()) == 3
+
+
+def test_the_python_of_the_readme_runs(word_model_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for block in blocks(README, "python"):
+        exec(compile(block.replace("runs/demo", str(word_model_folder)), "README.md", "exec"), {})
+    assert capsys.readouterr().out
+
+
+def test_the_make_targets_and_files_that_the_readme_names_exist() -> None:
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
+    assert set(re.findall(r"^make ([\w-]+)", README, flags=re.MULTILINE)) <= targets
+    for link in re.findall(r"\]\((?!https?:)([^)]+)\)", README):
+        assert (ROOT / link).exists(), link
+
+
+def test_every_file_and_function_and_test_that_the_map_of_the_paper_names_exists() -> None:
+    table = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[3:5] for line in table.splitlines() if line.startswith("|")][2:]
+    assert len(rows) > 15
+    for code, test in rows:
+        defined: set[str] = set()
+        for file in re.findall(r"`([\w/]+\.py)`", code):
+            defined |= names(PACKAGE / file)
+        for name in re.findall(r"`([A-Za-z]\w+)`", code):
+            assert name in defined, f"{name} is not defined in the files of its row: {code}"
+        for file in re.findall(r"`([\w/]+\.py)", test):
+            assert (ROOT / "tests" / file).exists(), file
+        for file, name in re.findall(r"`([\w/]+\.py)::(\w+)`", test):
+            assert name in names(ROOT / "tests" / file), f"{file}::{name}"
+
+
+def test_the_map_of_the_architecture_has_every_file_and_no_other() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"([\w/]+\.py)", blocks(text)[0]))
+    listed = {name.rsplit("/", 1)[-1] for name in listed}
+    whole = ("demo", "cli")  # described as folders
+    files = [path for path in PACKAGE.rglob("*.py") if path.relative_to(PACKAGE).parts[0] not in whole]
+    assert listed == {path.name for path in files if not path.name.startswith("__")}
+
+
+def test_nothing_speaks_of_the_place_where_it_was_made() -> None:
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    for name in tracked:
+        if name.endswith((".py", ".md", ".toml", "Makefile")) and name != "tests/conftest.py":
+            text = (ROOT / name).read_text(encoding="utf-8")
+            assert not re.search(r"\.\./" + r"shared|/wo" + r"rk/", text), name
