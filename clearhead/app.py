@@ -15,10 +15,11 @@ import torch
 
 from .config import Config, DecodeConfig
 from .decode.search import Hypothesis
-from .errors import ModelError
+from .errors import ConfigError, DataError, ModelError
 from .model.transformer import EncoderDecoder, build
 from .tasks.scores import Scores
 from .tasks.translation import Translation
+from .text.lines import shown
 from .text.sources import Pairs
 from .text.tokenizer import Tokenizers
 from .train.memory import keep_freed_memory
@@ -78,6 +79,8 @@ class App:
 
     def results(self, texts: Sequence[str], **decode: float) -> list[Result]:
         """The full records, in the order of the texts."""
+        if isinstance(texts, str):  # it would be taken for a list of letters
+            raise DataError(f"one text was given, {shown(texts)}; expected a list of texts: results([text])")
         found = dict(self.stream(texts, **decode))
         return [found[place] for place in range(len(texts))]
 
@@ -128,6 +131,8 @@ def load(path: str | Path, *, device: str = "auto", threads: int | None = None) 
     """A model folder as an App; a ModelError where it is absent, damaged or not to be understood."""
     keep_freed_memory()
     if threads is not None:
+        if threads < 1:
+            raise ConfigError(f"threads = {threads} cannot be used; expected at least 1")
         torch.set_num_threads(threads)
     folder = load_model_folder(Path(path))
     config = Config.from_dict(folder.config, origin=f"{path}/config.json")

@@ -134,6 +134,7 @@ class Translation:
         return self.tokenizers.target.decode_batch([hypotheses[0].ids for hypotheses in answers])
 
     def evaluate(self, model: EncoderDecoder, held_out: HeldOut, decode: DecodeConfig) -> tuple[Scores, list[str]]:
-        """Scores with real decoding, and the translation of each distinct source."""
+        """Scores with real decoding, and the translation of each distinct source; no loss where all are too long."""
         translations = self.translate(model, held_out.sources, decode)
-        return score(translations, held_out.references, self.count(model, held_out.examples)), translations
+        counts = self.count(model, held_out.examples) if len(held_out.examples) else None
+        return score(translations, held_out.references, counts), translations

@@ -1,0 +1,336 @@
+"""A model in use: from raw text to raw text."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from clearhead.app import App, load, one_line, train
+from clearhead.config import Config, DecodeConfig
+from clearhead.errors import ConfigError, DataError, ModelError, TrainingError
+from clearhead.model.transformer import build
+from clearhead.tasks import scores
+from clearhead.text.sources import Pairs, read_pairs
+from clearhead.text.tokenizer import SPECIALS
+from clearhead.train.checkpoint import RunFolder
+from clearhead.train.manifest import read_verified
+from clearhead.train.model_folder import model_files, save_files
+
+TEXTS = ["I am hungry.", "She sings.", "We are here, and you are late.", "I", "They sleep well."]
+LONGEST = 39  # source tokens of the models here
+BREAKS = ["\n", "\r", "\r\n", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
+
+
+@pytest.fixture(scope="module")
+def app(model_folder: Path) -> App:
+    return load(model_folder, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def word_app(word_model_folder: Path) -> App:
+    return load(word_model_folder, device="cpu")
+
+
+@pytest.fixture
+def copy(model_folder: Path, tmp_path: Path) -> Path:
+    """A model folder that may be written to."""
+    shutil.copytree(model_folder, tmp_path / "model")
+    return tmp_path / "model"
+
+
+def pairs(folder: Path, *lines: str) -> Pairs:
+    (folder / "pairs.tsv").write_text("".join(f"{line}\n" for line in lines))
+    return read_pairs([folder / "pairs.tsv"])
+
+
+# --- texts in, texts out
+
+
+def test_a_text_gives_a_text_and_a_list_gives_a_list(app: App) -> None:
+    text, texts = app("I am hungry."), app(["I am hungry."])
+    assert isinstance(text, str)
+    assert texts == [text]
+    assert app([]) == app.results([]) == []
+
+
+def test_records_come_in_the_order_of_the_texts(app: App) -> None:
+    results = app.results(TEXTS)
+    assert [result.source for result in results] == TEXTS
+    assert [result.text for result in results] == app(TEXTS)
+    assert len({result.text for result in results}) > 1
+
+
+def test_a_translation_does_not_depend_on_what_is_translated_beside_it(model_folder: Path) -> None:
+    app = load(model_folder, device="cpu")
+    app.model.double()  # in float32 two near ties may change places
+    together = app.results(TEXTS)
+    for alone, result in zip((app.results([text])[0] for text in TEXTS), together):
+        assert (alone.text, alone.tokens) == (result.text, result.tokens)
+        assert alone.score == pytest.approx(result.score, rel=1e-12)
+
+
+def test_texts_are_yielded_with_their_places_and_each_once(app: App) -> None:
+    streamed = list(app.stream(["", *TEXTS, " "]))
+    assert sorted(place for place, _ in streamed) == list(range(len(TEXTS) + 2))
+    assert dict(streamed) == dict(enumerate(app.results(["", *TEXTS, " "])))
+
+
+def test_a_score_is_the_log_probability_over_the_length_penalty(app: App) -> None:
+    plain, long = app.results(TEXTS, alpha=0.0, beam=1), app.results(TEXTS, alpha=0.6, beam=1)
+    for one, other in zip(plain, long):
+        assert one.tokens == other.tokens  # one hypothesis: nothing to choose
+        assert one.score == one.log_probability == other.log_probability < 0
+        ended = len(other.tokens) < other_limit(app, other.source)
+        penalty = ((5 + len(other.tokens) + ended) / 6) ** 0.6  # the end token counts, where there is one
+        assert other.score == pytest.approx(other.log_probability / penalty)
+
+
+def other_limit(app: App, text: str) -> int:
+    return min(len(app.tokenizers.source.encode(text)) + app.config.decode.max_extra, app.config.model.max_len)
+
+
+def test_tokens_are_those_of_the_text(word_app: App) -> None:
+    for result in word_app.results(TEXTS):
+        assert "".join(result.tokens).replace("▁", " ").strip() == result.text
+        assert not set(result.tokens) & set(SPECIALS)
+
+
+@pytest.mark.parametrize("text", ["", " ", "\t \n", "\u3000", "\r\n"])
+def test_a_blank_text_has_a_blank_translation(app: App, text: str) -> None:
+    assert app(text) == ""
+    (result,) = app.results([text])
+    assert (result.source, result.tokens, result.score, result.cut, result.unknown) == (text, (), 0.0, 0, ())
+    assert app([TEXTS[0], text, TEXTS[1]]) == [app(TEXTS[0]), "", app(TEXTS[1])]
+
+
+@given(text=st.text(max_size=30))
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_text_gets_one_line(app: App, word_app: App, text: str) -> None:
+    for translator in (app, word_app):
+        (result,) = translator.results([text], beam=1)
+        assert result.source == text
+        assert len(result.text.splitlines()) <= 1 and not set(BREAKS) & set(result.text)
+
+
+@pytest.mark.parametrize("text", ["word " * 500, "x" * 5000, "猫" * 300, "\U0001f9ff" * 40])
+def test_a_text_beyond_the_longest_is_cut_counted_and_answered(app: App, text: str) -> None:
+    n_tokens = len(app.tokenizers.source.encode(text))
+    assert n_tokens > LONGEST
+    (result,) = app.results([text])
+    assert result.cut == n_tokens - LONGEST
+    assert result.tokens
+    short = app.results(["word word"])[0]
+    assert short.cut == 0
+
+
+def test_the_longest_text_is_not_cut_and_what_follows_it_changes_nothing(app: App) -> None:
+    longest = "7" * (LONGEST - 1)  # each digit is a token, and so is the space in front
+    assert len(app.tokenizers.source.encode(longest)) == LONGEST
+    whole, more = app.results([longest, longest + "0"])
+    assert (whole.cut, more.cut) == (0, 1)
+    assert whole.text == more.text
+
+
+def test_unknown_words_are_named_once_and_subwords_know_all(app: App, word_app: App) -> None:
+    text = "I am Zebra and Zebra am hungry."
+    assert word_app.results([text])[0].unknown == ("Zebra", "and")
+    assert word_app.results(["I am hungry."])[0].unknown == ()
+    assert app.results([text])[0].unknown == ()
+
+
+def test_half_a_character_is_refused(app: App) -> None:
+    with pytest.raises(DataError, match=r"holds U\+D83D, half of a surrogate pair"):
+        app(["fine", "not \ud83d fine"])
+
+
+def test_one_text_where_a_list_is_expected_is_refused(app: App) -> None:
+    with pytest.raises(
+        DataError, match=r'one text was given, "I am hungry\."; expected a list of texts: results\(\[te'
+    ):
+        app.results("I am hungry.")
+
+
+@pytest.mark.parametrize("line_break", BREAKS)
+def test_a_line_break_becomes_a_space(line_break: str) -> None:
+    assert one_line(f"a{line_break}b") == "a b"
+    assert one_line(f"a{line_break}") == "a"
+    assert one_line(line_break) == ""
+    assert one_line(f"{line_break}a") == " a"
+
+
+@given(st.text())
+def test_a_text_without_line_breaks_is_left_alone(text: str) -> None:
+    assert one_line(one_line(text)) == one_line(text)
+    assert len(one_line(text).splitlines()) <= 1
+    if not any(line_break in text for line_break in BREAKS):
+        assert one_line(text) == text
+
+
+# --- settings of the search
+
+
+def test_settings_of_a_call_replace_the_models_own(app: App) -> None:
+    assert app.decode_config() == app.config.decode == DecodeConfig(max_extra=4)
+    assert app.decode_config(beam=1, alpha=0) == DecodeConfig(max_extra=4, beam=1, alpha=0.0)
+    limits = [other_limit(app, text) for text in TEXTS]
+    assert all(len(result.tokens) <= limit for result, limit in zip(app.results(TEXTS), limits))
+    assert all(len(result.tokens) <= limit - 3 for result, limit in zip(app.results(TEXTS, max_extra=1), limits))
+
+
+@pytest.mark.parametrize(
+    ("settings_", "message"),
+    [
+        ({"beams": 2}, r"the call names an unknown setting 'decode\.beams'; did you mean 'decode\.beam'\?"),
+        ({"beam": 0}, r"decode\.beam = 0 cannot be used; expected at least 1"),
+        ({"beam": 1.5}, r"the call: decode\.beam = 1\.5 is not a whole number"),
+        ({"alpha": "much"}, r"the call: decode\.alpha = 'much' is not a number"),
+    ],
+)
+def test_wrong_settings_of_a_call_are_refused(app: App, settings_: dict, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        app("I am hungry.", **settings_)
+
+
+# --- loading
+
+
+def test_what_was_saved_is_read_back_to_the_same_logits_bit_for_bit(app: App, copy: Path) -> None:
+    torch.manual_seed(1)
+    model = build(app.config.model).eval()
+    save_files(copy, model_files(weights=model.state_dict()))
+    again = load(copy, device="cpu")
+    source, target = torch.randint(4, 200, (3, 7)), torch.randint(4, 200, (3, 5))
+    with torch.no_grad():
+        assert torch.equal(model(source, target), again.model(source, target))
+        assert not torch.equal(model(source, target), app.model(source, target))
+
+
+def test_a_loaded_model_does_not_drop_and_needs_no_gradient_to_be_used(app: App) -> None:
+    app("I am hungry.")
+    assert not any(module.training for module in app.model.modules())
+    assert all(p.grad is None for p in app.model.parameters())
+
+
+def test_threads_are_set_where_they_are_given(model_folder: Path) -> None:
+    before = torch.get_num_threads()
+    try:
+        load(model_folder, device="cpu", threads=before + 1)
+        assert torch.get_num_threads() == before + 1
+        load(model_folder, device="cpu")
+        assert torch.get_num_threads() == before + 1
+    finally:
+        torch.set_num_threads(before)
+    with pytest.raises(ConfigError, match="threads = 0 cannot be used; expected at least 1"):
+        load(model_folder, threads=0)
+
+
+def test_a_device_that_is_not_there_is_refused(model_folder: Path) -> None:
+    with pytest.raises(
+        ConfigError, match=r"train\.device = 'cuda:99' cannot be used here: .*expected auto, cpu or cuda"
+    ):
+        load(model_folder, device="cuda:99")
+
+
+def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="absent does not exist; expected a model folder, as `clearhead train"):
+        load(tmp_path / "absent")
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json", "manifest.json"])
+def test_a_damaged_or_missing_file_is_named(copy: Path, name: str) -> None:
+    data = (copy / name).read_bytes()
+    (copy / name).write_bytes(data[:-1] + b"?")
+    with pytest.raises(ModelError, match=name):
+        load(copy)
+    (copy / name).unlink()
+    with pytest.raises(ModelError, match=name):
+        load(copy)
+
+
+def test_settings_that_are_unknown_are_named_with_their_file(copy: Path) -> None:
+    config = json.loads((copy / "config.json").read_bytes())
+    config["model"]["n_wheels"] = 4
+    del config["format_version"]
+    save_files(copy, model_files(config=config))
+    with pytest.raises(ConfigError, match=r"config\.json names an unknown setting 'model\.n_wheels'"):
+        load(copy)
+
+
+@pytest.mark.parametrize("topology", ["decoder-only", "encoder-only"])
+def test_a_model_that_does_not_translate_is_refused(copy: Path, topology: str) -> None:
+    values = {"topology": topology, "d_model": 16, "n_heads": 2, "src_vocab_size": 300, "tgt_vocab_size": 300}
+    config = Config.from_dict({"model": values})
+    save_files(copy, model_files(config=config.to_dict()))
+    with pytest.raises(ModelError, match=f"model is a model of topology {topology}; expected encoder-decoder"):
+        load(copy)
+
+
+def test_training_is_at_the_same_door() -> None:
+    with pytest.raises(ConfigError, match=r"data\.train names no file"):
+        train(Config(), "never")
+
+
+# --- evaluation
+
+
+def test_every_distinct_source_is_scored_once_against_all_its_references(app: App, tmp_path: Path) -> None:
+    lines = ["She sings.\tElle chante.", "I am\tJe suis", "She sings.\tElle va chanter.", "She sings.\tElle chante."]
+    evaluation = app.evaluate(pairs(tmp_path, *lines))
+    sources, references = ["She sings.", "I am"], [["Elle chante.", "Elle va chanter."], ["Je suis"]]
+    assert (evaluation.sources, evaluation.references) == (sources, references)
+    assert evaluation.translations == app(sources)
+    expected = scores.score(app(sources), references)
+    assert evaluation.scores.sentences == 2
+    for name in ("bleu", "chrf", "exact_match", "bleu_signature"):
+        assert getattr(evaluation.scores, name) == getattr(expected, name)
+    assert evaluation.scores.perplexity > 1
+
+
+def test_a_translation_that_equals_any_reference_matches(app: App, tmp_path: Path) -> None:
+    translation = app("She sings.")
+    assert translation.strip() and "\t" not in translation
+    evaluation = app.evaluate(pairs(tmp_path, "She sings.\tElle chante.", f"She sings.\t{translation}"))
+    assert evaluation.scores.exact_match == 1.0
+    assert evaluation.scores.chrf == pytest.approx(100)
+
+
+def test_an_evaluation_hears_settings_of_the_search(app: App, tmp_path: Path) -> None:
+    evaluation = app.evaluate(pairs(tmp_path, *(f"{text}\tOui." for text in TEXTS)), beam=1, max_extra=1)
+    assert evaluation.translations == app(TEXTS, beam=1, max_extra=1) != app(TEXTS)
+
+
+def test_where_every_pair_is_too_long_for_the_loss_the_text_is_scored(app: App, tmp_path: Path) -> None:
+    evaluation = app.evaluate(pairs(tmp_path, f"I am\t{'x' * 300}"))
+    assert evaluation.scores.sentences == 1
+    assert evaluation.scores.perplexity is None and "perplexity" not in evaluation.to_dict()
+
+
+def test_an_evaluation_is_written_into_the_folder_which_still_verifies(copy: Path, tmp_path: Path) -> None:
+    app = load(copy, device="cpu")
+    evaluation = app.evaluate(pairs(tmp_path, *(f"I am {n}\tJe suis ¡né! {n}" for n in range(12))))
+    written = app.save_evaluation(evaluation)
+    assert written == copy / "evaluation.json"
+    values = json.loads(written.read_text(encoding="utf-8"))
+    assert values == evaluation.to_dict()
+    assert 0 <= values["exact_match"] <= 1 and values["sentences"] == 12
+    assert {"bleu", "chrf"} < values.keys()
+    assert len(values["examples"]) == 10
+    assert values["examples"][3]["references"] == ["Je suis ¡né! 3"]
+    assert "¡né!" in written.read_text(encoding="utf-8")
+    assert "evaluation.json" in read_verified(copy)
+    again = load(copy, device="cpu")
+    again.save_evaluation(app.evaluate(pairs(tmp_path, "I am\tJe suis")))
+    assert json.loads((copy / "evaluation.json").read_text())["sentences"] == 1
+    assert app(TEXTS) == load(copy, device="cpu")(TEXTS)
+
+
+def test_an_evaluation_is_not_written_while_a_run_holds_the_folder(copy: Path, tmp_path: Path) -> None:
+    app = load(copy, device="cpu")
+    evaluation = app.evaluate(pairs(tmp_path, "I am\tJe suis"))
+    with RunFolder.create(copy, resume=True), pytest.raises(TrainingError, match="is in use by another run"):
+        app.save_evaluation(evaluation)
+    assert not (copy / "evaluation.json").exists()
