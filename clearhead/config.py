@@ -119,8 +119,8 @@ class TrainConfig:
     preset: str | None = setting(None, "the shape to start from, by name; None: by the size of the data")
     steps: int | None = setting(None, "updates of the weights")
     seed: int = setting(0, "of the initial weights, the order of the data and dropout")
-    optimizer: Literal["adam", "adamw", "muon"] = setting(
-        "adam", "section 5.3: adam; muon moves matrices as such and needs fewer tokens"
+    optimizer: Literal["adam", "adamw", "muon"] | None = setting(
+        None, "section 5.3: adam; muon moves matrices as such and needs fewer tokens"
     )
     lr: float | None = setting(
         None, "peak learning rate; None: (d_model * warmup)^-0.5, the peak of the paper's schedule"

@@ -58,7 +58,7 @@ def _training(config: Config) -> str:
     parts = [
         f"{train.steps:,} steps" if train.steps else "",
         f"batches of {tokens:,} tokens" if tokens else "",
-        f"{train.optimizer} to {train.lr:g}" if train.lr else train.optimizer,
+        f"{train.optimizer} to {train.lr:g}" if train.optimizer and train.lr else "",
         f"warm-up {train.warmup:,}, then {train.schedule}" if train.schedule and train.warmup is not None else "",
         f"{train.precision}, seed {train.seed}",
     ]

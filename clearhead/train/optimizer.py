@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..config import TrainConfig
+from ..config import TrainConfig, chosen
 from ..errors import ModelError
 from ..model.linear import Linear
 from .muon import Muon
@@ -25,7 +25,7 @@ def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimiz
     if config.optimizer == "muon":
         precision = torch.bfloat16 if config.precision == "bf16" else torch.float32
         return Muon(groups, _inner_linears(model), precision, **adam)
-    return {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[config.optimizer](groups, **adam)
+    return {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[chosen(config.optimizer)](groups, **adam)
 
 
 def _inner_linears(model: nn.Module) -> list[Linear]:

@@ -4,7 +4,7 @@ and from the machine. Never from a clock: the same data and processor give the s
 
 import os
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -73,8 +73,9 @@ def choose_batch(config: Config, target_tokens: int) -> tuple[Config, list[Choic
 
 
 def choose_schedule(config: Config, batches_an_epoch: int, given: Collection[str]) -> tuple[Config, list[Choice]]:
-    """Steps, warm-up, learning rate, and how often to evaluate and save. A given warm-up that is longer than training
-    is a ConfigError; a preset's is shortened.
+    """Steps, optimiser, warm-up, learning rate, and how often to evaluate and save.
+
+    A given warm-up that is longer than training is a ConfigError; a preset's is shortened.
     """
     train, choices = config.train, []
 
@@ -84,9 +85,10 @@ def choose_schedule(config: Config, batches_an_epoch: int, given: Collection[str
 
     steps, warmup = train.steps, train.warmup
     if steps is None:
-        epochs = 30 if config.model.d_model <= 128 else 20
+        epochs = 20 if config.model.d_model <= 128 else 12
         steps = min(max(epochs * batches_an_epoch, 1000), 100_000)
         choose("steps", steps, f"{steps / batches_an_epoch:,.0f} epochs of {batches_an_epoch:,} batches")
+    optimizer = train.optimizer or choose("optimizer", "muon", "needs about half the tokens that adam does")
     schedule = train.schedule or choose(
         "schedule", "linear", "falls to zero at the last step, which suits a fixed number of steps"
     )
@@ -101,10 +103,9 @@ def choose_schedule(config: Config, batches_an_epoch: int, given: Collection[str
     lr = train.lr or choose("lr", _paper_rate(config.model.d_model, warmup), "the paper's peak for width and warm-up")
     eval_every = train.eval_every or choose("eval_every", max(steps // 20, 1), "some twenty evaluations a run")
     save_every = train.save_every or choose("save_every", eval_every, "at every evaluation")
-    chosen = replace(
-        train, steps=steps, schedule=schedule, warmup=warmup, lr=lr, eval_every=eval_every, save_every=save_every
-    )
-    return replace(config, train=chosen), choices
+    chosen = {"optimizer": optimizer, "steps": steps, "schedule": schedule, "warmup": warmup, "lr": lr}
+    chosen |= {"eval_every": eval_every, "save_every": save_every}
+    return config.override({f"train.{name}": value for name, value in chosen.items()}), choices
 
 
 def _why_warmup(usual: int, steps: int) -> str:

@@ -81,7 +81,7 @@ def test_a_model_folder_shows_its_model_data_and_scores(run: Run, folder: Path, 
     assert (values["finished"], values["evaluation"]) == (15, evaluation.to_dict())
     text = run("info", folder).out
     assert f"folder      {folder}\ntrained     to its last step, 15\ndata        pairs.tsv\n" in text
-    assert "tokenizer   bpe, one vocabulary\ntraining    batches of 1,024 tokens, adam, auto, seed 0\n" in text
+    assert "tokenizer   bpe, one vocabulary\ntraining    batches of 1,024 tokens, auto, seed 0\n" in text
     assert "validation  BLEU 3.50  chrF 7.00  exact match 0.250 (greedy, step 10)\n" in text
     assert "(1 sentences)\n" in text
 

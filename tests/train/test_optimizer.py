@@ -60,7 +60,7 @@ def test_every_weight_has_a_state_of_its_own_after_a_step_and_none_before(kind: 
 
 def test_reading_copies() -> None:
     model = small_model()
-    optimizer = make_optimizer(model, TrainConfig())
+    optimizer = make_optimizer(model, TrainConfig(optimizer="adam"))
     step(model, optimizer, 0)
     tensors = {name: tensor.clone() for name, tensor in optimizer_tensors(optimizer, model).items()}
     load_optimizer(optimizer, model, tensors)
@@ -72,7 +72,7 @@ def test_reading_copies() -> None:
 @pytest.mark.parametrize("missing", ["exp_avg", "exp_avg_sq", "step"])
 def test_a_state_that_lacks_something_is_refused(missing: str) -> None:
     model = small_model()
-    optimizer = make_optimizer(model, TrainConfig())
+    optimizer = make_optimizer(model, TrainConfig(optimizer="adam"))
     step(model, optimizer, 0)
     name, _ = list(model.named_parameters())[2]
     tensors = optimizer_tensors(optimizer, model)
@@ -92,7 +92,7 @@ def test_nothing_decays_but_the_matrices_of_adamw(kind: str) -> None:
 
 
 def test_adam_is_the_formula_of_its_paper() -> None:
-    config = TrainConfig(beta1=0.9, beta2=0.98, eps=1e-9)
+    config = TrainConfig(optimizer="adam", beta1=0.9, beta2=0.98, eps=1e-9)
     layer = nn.Linear(3, 2)
     optimizer = make_optimizer(layer, config)
     weights = layer.weight.detach().double()

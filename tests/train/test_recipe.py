@@ -133,7 +133,7 @@ def test_a_batch_that_is_given_stays() -> None:
 
 # --- steps, warm-up, rate, intervals
 
-OPEN = ["steps", "schedule", "warmup", "lr", "eval_every", "save_every"]
+OPEN = ["steps", "optimizer", "schedule", "warmup", "lr", "eval_every", "save_every"]
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -144,7 +144,7 @@ def test_everything_open_is_chosen_and_the_warm_up_is_at_most_a_third(name: str,
     assert all(getattr(train, it) is not None for it in OPEN)
     assert 1000 <= train.steps <= 100_000
     if 1000 < train.steps < 100_000:
-        assert train.steps == batches * (30 if config.model.d_model <= 128 else 20)
+        assert train.steps == batches * (20 if config.model.d_model <= 128 else 12)
     assert train.warmup == min(PRESETS[name]["train.warmup"], train.steps // 3)
     assert train.lr == pytest.approx((config.model.d_model * max(train.warmup, 400)) ** -0.5, abs=1e-6)
     assert train.steps / 20 - 1 < train.eval_every == train.save_every <= train.steps / 20
@@ -171,6 +171,7 @@ def test_a_presets_warm_up_is_shortened_where_training_is_short(steps: int) -> N
         {"warmup": 300, "steps": 300},
         {"lr": 0.7},
         {"schedule": "paper"},
+        {"optimizer": "adam"},
         {"eval_every": 17},
         {"save_every": 13},
         {"steps": 77},

@@ -68,7 +68,7 @@ def test_files_alone_are_enough(toy, said, monkeypatch) -> None:
 
 
 def test_a_toy_language_is_learnt(toy) -> None:
-    changes = {"data.train": (str(toy.pairs(900)),), "train.steps": 350, "data.batch_tokens": 256, "train.lr": 5e-3}
+    changes = {"data.train": (str(toy.pairs(900)),), "train.steps": 350, "data.batch_tokens": 256, "train.lr": 1e-2}
     changes |= {"train.eval_every": 350, "train.save_every": 350, "train.log_every": 50, "model.dropout": 0.0}
     folder = run(toy, changes)
     losses = records(folder, "loss")
@@ -90,7 +90,7 @@ def test_equal_seeds_give_equal_folders_and_others_do_not(toy, outcome) -> None:
 @pytest.mark.parametrize("best", ["bleu", "loss"])
 def test_the_folder_has_the_weights_that_were_best(toy, best: str) -> None:
     changes = {"train.eval_every": 1, "train.save_every": 1, "train.keep": 50, "train.best": best, "train.lr": 0.1}
-    folder = run(toy, changes | {"train.schedule": "constant", "train.seed": 3})
+    folder = run(toy, changes | {"train.schedule": "constant", "train.seed": 3, "train.optimizer": "adam"})
     values = records(folder, f"valid_{best}")
     chosen = values.index(min(values)) + 1 if best == "loss" else 12 - values[::-1].index(max(values))
     weights = read_checkpoint(folder / "checkpoints" / f"step-{chosen:08d}").tensors["model"]
@@ -337,7 +337,7 @@ print(*resident)
 """
 
 
-@pytest.mark.parametrize("steps", [400, pytest.param(20_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("steps", [400, pytest.param(8_000, marks=pytest.mark.slow)])
 def test_resident_memory_does_not_grow_after_the_first_epochs(toy, steps: int) -> None:
     changes = {"data.train": (str(toy.pairs(200)),), "data.batch_tokens": 128, "train.save_every": max(steps // 20, 50)}
     config = toy.config(changes | {"train.steps": steps, "train.eval_every": 50, "train.log_every": 10})

@@ -23,7 +23,15 @@ from clearhead.train.signals import StopSignals
 from clearhead.train.trainer import Trainer, autocast, seed_step
 
 LENGTHS = np.array([1, 1, 2, 2, 3, 3, 4])
-SETTINGS: dict[str, Any] = {"steps": 8, "warmup": 2, "lr": 0.1, "schedule": "linear", "log_every": 1, "keep": 20}
+SETTINGS: dict[str, Any] = {
+    "steps": 8,
+    "warmup": 2,
+    "lr": 0.1,
+    "schedule": "linear",
+    "optimizer": "adam",
+    "log_every": 1,
+    "keep": 20,
+}
 SETTINGS |= {"eval_every": 2, "save_every": 4, "precision": "fp32", "threads": 1, "device": "cpu"}
 
 
