@@ -246,7 +246,7 @@ hairdresser | coiffeur      coiffeuse
 GROUPS = """
 colored  | clothing vehicle -boat sofa armchair chair lamp door box bag suitcase cup plate notebook umbrella ball
 nation   | vehicle -boat told reading people person
-useful   | tool umbrella knife fork spoon bag car bicycle phone computer book lesson idea exercise
+useful   | tool umbrella knife bag car bicycle phone computer book lesson idea exercise
 peaceful | beach park lake island garden hotel bedroom house apartment
 """
 
@@ -262,7 +262,7 @@ small       | petit                            | before | smaller  | vehicle fur
 old         | vieux/vieille/vieux/vieil        | before | older    | vehicle furniture building hotel school clothing
     device reading tree instrument people adult dog cat horse
 new         | nouveau/nouvelle/nouveaux/nouvel | before | -        | attribute vehicle furniture clothing device
-    instrument reading museum hotel restaurant school house apartment bridge
+    instrument reading museum hotel restaurant school house apartment bridge problem idea question
 beautiful   | beau/belle/beaux/bel             | before |          | building tree flower rose room nature flying
     horse instrument song story photo dress
 pretty      | joli                             | before | prettier | clothing -sock flower rose house garden doll ring

@@ -85,6 +85,7 @@ _NOT_OWNED = [
     "opening",
     "mass",
     "fruit",
+    "vegetable",
     "tree",
     "transport",
     "show",
@@ -120,7 +121,7 @@ NUMBERED = [(noun, plural) for noun in THINGS for plural in numbers(noun)]
 
 def owned(noun: Noun, plural: bool) -> bool:
     """Whether people speak of theirs: my key, my keys, my car, but not my mountain or my pianos."""
-    if plural and noun.family in OWNED_SINGLY:
+    if plural and not noun.kinds.isdisjoint(OWNED_SINGLY):
         return False
     return noun.en == "garden" or not fits(noun, _NOT_OWNED)
 
@@ -135,9 +136,16 @@ def suits(who: Subject, noun: Noun) -> bool:
     return "ladies" not in noun.kinds or who.gender == "f"
 
 
+def shared(who_are_several: bool, noun: Noun, plural: bool) -> bool:
+    """Whether several people would have to share what each has of their own: our skirt, our fork."""
+    return who_are_several and not plural and (noun.family in ("clothing", "dish", "vessel") or noun.en == "ring")
+
+
 def thing(det: Determiner, noun: Noun, plural: bool, *adjectives: Adjective) -> Nominal | None:
     """A noun phrase, or None for what nobody says: my mountain, my pianos."""
     if (det in (MY, HIS, HER, OUR) and not owned(noun, plural)) or (det is HIS and "ladies" in noun.kinds):
+        return None
+    if shared(det is OUR, noun, plural):
         return None
     return noun_phrase(det, noun, plural, *adjectives)
 
@@ -147,7 +155,8 @@ def an_object(
 ) -> Nominal | None:
     """The object of a verb: "a", "the", "this" or the actor's "own"; after "pas", French says de for a and some."""
     if det == "own":
-        return noun_phrase(own(who), noun, plural, *adjectives) if owned(noun, plural) and suits(who, noun) else None
+        has = owned(noun, plural) and suits(who, noun) and not shared(who.plural, noun, plural)
+        return noun_phrase(own(who), noun, plural, *adjectives) if has else None
     if det == "a":
         several = plural or "mass" in noun.kinds
         indefinite = (ANY if negated else SOME) if several else (NOT_A if negated else A)

@@ -57,7 +57,7 @@ _NOT_ONES_OWN = {"buy", "see", "draw", "visit", "watch", "listen to"}
 # Nobody drank their tea last month, or is not looking for a key; the key is another matter.
 _OF_KNOWN_THINGS = {
     *("look for", "forget", "lose", "hide", "wait for", "take", "watch", "cut", "paint", "close", "repair", "clean"),
-    *("wash", "listen to", "visit", "know", "break", "choose", "open"),
+    *("wash", "listen to", "visit", "know", "break", "choose", "open", "sell"),
 }
 _SOON_DONE = {
     *("eat", "drink", "wash", "cut", "open", "close", "clean", "prepare", "listen to", "watch", "choose", "take"),
@@ -86,7 +86,17 @@ def _what(det: str, who: Subject, done: _Done, *, negated: bool = False) -> Nomi
         verb.en == "forget" or (plural and verb.en in ("lose", "hide")) or (negated and verb.en in _OF_KNOWN_THINGS)
     ):
         return None
-    return an_object(det, who, noun, plural, negated=negated)
+    return None if det == "a" and _is_known(done) else an_object(det, who, noun, plural, negated=negated)
+
+
+def _is_known(done: _Done) -> bool:
+    """Whether people do it only to things that they know: not to some bags, or to a radio."""
+    verb, noun, plural = done
+    if verb.en == "listen to":
+        return noun.en == "radio"
+    if verb.en == "open":
+        return plural and noun.en not in ("letter", "gift")
+    return plural and (verb.en in ("close", "clean") or (verb.en == "wash" and "dish" in noun.kinds))
 
 
 def _does(way: Way, who: Subject, done: _Done, det: str, when: Part = NOTHING) -> Part | None:
@@ -105,7 +115,9 @@ def _every_day(mood: str, who: Subject, done: _Done, when: Part, det: str) -> Pa
     """Coffee every morning: du café; never coffee: jamais de café."""
     verb, noun, plural = done
     if det == "own":
-        what = _what("own", who, done) if "food" not in noun.kinds else None
+        what = _what("own", who, done) if "food" not in noun.kinds and "dish" not in noun.kinds else None
+        if verb.en == "read" and (who.person != HE.person or ("written" in noun.kinds and not plural)):
+            what = None  # "we never read our letter" may be of the past, and nobody reads one letter every day
     elif verb.en not in ("eat", "drink", "read"):
         what = None
     else:

@@ -41,10 +41,16 @@ _PLAYED = [
 _PLAYED += [Part(en, f"à {fr}", (en,)) for en, fr in rows(lexicon_verbs.GAMES)]
 
 
+# When people do what they do once a day, if it is worth saying.
+_NATURALLY = {"wake up": "this morning", "get up": "this morning", "go to bed": "yesterday evening"}
+
+
 def _moves(way: Way, who: Subject, verb: Verb, rest: Part = NOTHING) -> Part | None:
     """Sleep, leave, get up; with être the participle agrees, so the gender must show."""
     if verb.reflexive and way.tense == "future" and rest.en:
         return None  # nobody announces when they will get up
+    if way.tense == "past" and rest.en and rest.en != _NATURALLY.get(verb.en, rest.en):
+        return None
     if way.tense == "past" and ((verb.etre and not who.gender) or verb.en == verb.past):
         return None
     return tell(way.mood, clause(who, verb, way, rest), who)
@@ -63,7 +69,7 @@ def _plays(way: Way, who: Subject, game: Part, when: Part = NOTHING) -> Part | N
 
 
 def _and(who: Subject, verb: Verb, other: Subject, second: Verb) -> Part | None:
-    if verb is second or who is other or set(who.content) & set(other.content) or who.call.en:
+    if verb is second or who is other or set(who.content) & set(other.content) or who.call.en or other in PAIRS:
         return None
     return say(join(clause(who, verb, Way("now")), Part("and", "et"), clause(other, second, Way("now"))))
 

@@ -27,6 +27,7 @@ from .people import (
     NAMES,
     OTHERS,
     OURSELVES,
+    PASSERS_BY,
     SHE,
     TALKING,
     YOU,
@@ -46,6 +47,8 @@ def _sensible(verb: Verb, tense: str) -> bool:
 def _helps(way: Way, who: Subject, verb: Verb, other: Subject | Noun, when: Part = NOTHING) -> Part | None:
     whom = somebody(who, other)
     if whom is None or not _sensible(verb, way.tense):
+        return None
+    if verb.en == "love" and other in PASSERS_BY and who not in PASSERS_BY:
         return None
     return tell(way.mood, clause(who, verb, way, join(whom, when)), who)
 

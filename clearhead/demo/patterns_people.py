@@ -38,6 +38,7 @@ from .people import (
     NAMES,
     OTHERS,
     OURSELVES,
+    PASSERS_BY,
     SHE,
     TALKING,
     THIRDS,
@@ -76,6 +77,8 @@ def _is(mood: str, tense: str, who: Subject, adjective: Adjective, degree: Part 
 def _is_more(who: Subject, adjective: Adjective, other: Subject | Noun, equal: bool) -> Part | None:
     whom = somebody(who, other)
     if not adjective.more or _leaves_open(who, adjective) or whom is None:
+        return None
+    if other in PASSERS_BY and who not in PASSERS_BY:
         return None
     return say(join(being(who, compared(adjective, who, equal)), whom), ".", who)
 

@@ -51,10 +51,14 @@ _NEAR += [
 
 _LANDMARKS = nouns("building", "public", "market", "beach", "park", "lake", "river")
 
+_SIDES = {  # of what has no front and no back
+    "apartment": ("near", "far from"),
+    **dict.fromkeys(("beach", "lake", "river"), ("near", "next to", "far from")),
+}
 _AROUND = [
     _at(preposition, noun)
     for noun in _LANDMARKS
-    for preposition in ("near", "next to", "behind", "in front of", "far from")
+    for preposition in _SIDES.get(noun.en, ("near", "next to", "behind", "in front of", "far from"))
 ]
 
 _SMALL = [(noun, plural) for noun, plural in NUMBERED if "small" in noun.kinds]

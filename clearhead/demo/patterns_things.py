@@ -43,6 +43,7 @@ from .pattern import (
     matches,
     owned,
     pattern,
+    shared,
     suits,
     thing,
 )
@@ -80,6 +81,8 @@ def this_is(phrase: Nominal, mood: str = "yes") -> Part:
 
 
 def _this_is(mood: str, each: Described, det: Determiner) -> Part | None:
+    if det in (MY, HIS, HER, OUR) and each.noun.family in ("thought", "task"):
+        return None  # "this is our useful idea"
     det = DES if det is A and each.plural else det
     phrase = thing(det, each.noun, each.plural, each.adjective)
     return say(this_is(phrase, mood)) if phrase else None
@@ -109,6 +112,7 @@ def _got(who: Subject, each: Described, bought: bool) -> Part | None:
     noun, adjective, plural = each
     if (
         not owned(noun, False)
+        or (plural and "home" in noun.kinds)
         or not suits(who, noun)
         or (bought and (adjective.en == "old" or not fits(noun, _BUY.kinds)))
     ):
@@ -147,7 +151,7 @@ def _color(numbered: tuple[Noun, bool], det: Determiner | None, who: Subject) ->
         thing(det, noun, plural)
         if det
         else noun_phrase(own(who), noun, plural)
-        if owned(noun, plural) and suits(who, noun)
+        if owned(noun, plural) and suits(who, noun) and not shared(who.plural, noun, plural)
         else None
     )
     if phrase is None:

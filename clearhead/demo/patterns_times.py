@@ -23,7 +23,7 @@ from .pattern import NUMBERED, Pattern, pattern
 from .patterns_travel import CITIES, FAR_TO, TO
 from .people import ANYONE, KNOWN, YOU
 from .times import IN_MONTH, IN_SEASON, ON_DAY, ON_DAYS
-from .words import ACTIONS, MOVES, VERBS, Noun, Verb, nouns, number, rows
+from .words import ACTIONS, MOVES, VERBS, Noun, Verb, fits, nouns, number, rows
 
 _MOVE = {verb.en: verb for verb in MOVES}
 _ACTION = {verb.en: verb for verb in ACTIONS}
@@ -56,9 +56,13 @@ _PARTS_OF_DAY = [
 ]
 _ON_IN_MONTH = [Part(f"in {en}", f"en {fr}", (en,)) for en, fr, _ in rows(lexicon_verbs.MONTHS)]
 _ON_HOLIDAY = [place for place in TO if {"beach", "park", "theater"} & {*place.content}]
-_WHEN_GOING = [(place, day) for place in TO + FAR_TO for day in ON_DAY] + [
-    (place, month) for place in FAR_TO for month in IN_MONTH
-]
+_SHUT_ON_SUNDAY = {"school", "bank"}
+_WHEN_GOING = [
+    (place, day)
+    for place in TO + FAR_TO
+    for day in ON_DAY
+    if not ("Sunday" in day.content and _SHUT_ON_SUNDAY & {*place.content})
+] + [(place, month) for place in FAR_TO for month in IN_MONTH]
 _WHAT_TIME = Part("what time", "à quelle heure")
 
 
@@ -95,7 +99,8 @@ def _opens(det: Determiner, noun: Noun, verb: Verb, day: Part, time: _Time) -> P
     """Shops open and movies begin at a time, on a day or on every such day."""
     if day.en and day.en.endswith("s") != ("shop" in noun.kinds):
         return None
-    if time[1] not in {"open": range(6, 12), "close": range(4, 13)}.get(verb.en, range(25)):
+    closing = range(9, 13) if noun.en == "restaurant" else range(4, 10)
+    if time[1] not in {"open": range(6, 12), "close": closing}.get(verb.en, range(25)):
         return None
     return say(clause(subject(noun_phrase(det, noun)), verb, Way("habit"), join(day, _at(time[0]))))
 
@@ -135,7 +140,8 @@ def _born(mood: str, who: Subject, when: Part) -> Part | None:
 
 def _costs(numbered: tuple[Noun, bool], det: Determiner, price: int) -> Part | None:
     noun, plural = numbered
-    if "mass" in noun.kinds or (price > 20 and "food" in noun.kinds):
+    cheap = (20, ["food"]), (40, ["tool", "dish", "reading", "box", "basket", "sock", "glove"])
+    if "mass" in noun.kinds or any(price > most and fits(noun, kinds) for most, kinds in cheap):
         return None
     en, fr, _ = number(price)
     euros = Part(f"{en} euros", f"{fr} euros", (en,))

@@ -72,6 +72,7 @@ FAMILIES = [subject(noun_phrase(det, noun, True)) for noun in nouns("several") f
 FAMILIES += [_noun(det, "parent", True) for det in (MY, HIS, HER, OUR)]
 FOLK = [_noun(THE, en) for en in ("man", "woman", "boy", "girl", "king", "queen")]
 CROWDS = [_noun(THE, en, True) for en in ("man", "woman", "boy", "girl", "child")]
+PASSERS_BY = FOLK[:4] + CROWDS  # "the man" is nobody whom friends and relatives know
 BABIES = [_noun(det, "baby") for det in (THE, MY, OUR)]
 COMPANIONSHIP = _companions()
 

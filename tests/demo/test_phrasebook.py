@@ -302,6 +302,22 @@ def test_questions_are_asked_in_one_way() -> None:
         assert not inverted.search(phrase.french.replace("est-il", ""))
 
 
+@pytest.mark.parametrize(
+    "unsaid",
+    [
+        r"^(?:I|We|You|They|\w+ and \w+) (?:never|often|always) read (?:my|our|your|their) ",  # now or in the past?
+        r"(?:get|got|wake|woke) up yesterday|(?:go|went) to bed (?:yesterday[.,?]|this morning)",
+        r" and \w+ and \w+ are \w+ing\.",
+        r"\bour (?:\w+ )?(?:skirt|hat|shirt|coat|ring|fork|spoon)\b",
+        r"(?:behind|in front of) the (?:beach|lake|river|apartment)",
+        r"listen(?:ed|ing)? to a radio|(?:clos|clean)\w+ some ",
+        r"\b(?:Our|My|His|Her) \w+ (?:is|was) \w+ (?:\w+ )?than the (?:man|woman|boy|girl)\.",
+    ],
+)
+def test_what_two_readings_found_odd_is_not_said(unsaid: str) -> None:
+    assert not [phrase.english for phrase in ALL if re.search(unsaid, phrase.english)]
+
+
 # --- numbers and hours -------------------------------------------------------------------------------------
 
 SMALL = [
