@@ -191,6 +191,13 @@ def test_an_evaluation_translates_what_translate_does(net) -> None:
     assert translations == translation.translate(net, ENGLISH, GREEDY)
 
 
+def test_an_evaluation_has_no_loss_where_all_pairs_are_too_long_for_it(net) -> None:
+    translation = task(data__max_len=1)
+    scores, translations = translation.evaluate(net, translation.hold_out(pairs()), GREEDY)
+    assert len(translations) == len(ENGLISH)
+    assert scores.perplexity is None and scores.token_accuracy is None
+
+
 def test_translations_come_in_the_order_of_their_texts(net) -> None:
     translation = task()
     alone = [translation.translate(net, [text], GREEDY)[0] for text in ENGLISH]
