@@ -87,15 +87,12 @@ class App:
     def stream(self, texts: Sequence[str], **decode: float) -> Iterator[tuple[int, Result]]:
         """(place, record) of every text, as soon as it is known. A blank text has a blank translation."""
         session = self.task.session(self.model, self.decode_config(**decode))
-        encoded = self.tokenizers.source.encode_batch(texts)
         spoken = [place for place, text in enumerate(texts) if text.strip()]
         for place in set(range(len(texts))).difference(spoken):
             yield place, Result(texts[place], "", 0.0, 0.0, ())
-        longest = self.task.max_source_len
-        for index, hypotheses in session.stream([encoded[place][:longest] for place in spoken]):
-            place = spoken[index]
-            cut = max(len(encoded[place]) - longest, 0) if longest is not None else 0
-            yield place, self._result(texts[place], hypotheses[0], cut)
+        sources, cut = self.task.sources([texts[place] for place in spoken])
+        for index, hypotheses in session.stream(sources):
+            yield spoken[index], self._result(texts[spoken[index]], hypotheses[0], cut[index])
 
     def _result(self, text: str, best: Hypothesis, cut: int) -> Result:
         source, target = self.tokenizers.source, self.tokenizers.target

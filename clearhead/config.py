@@ -59,8 +59,11 @@ class ModelConfig:
         positive = ("d_model", "n_heads", "d_ff", "max_len")
         for name in positive:
             _require(getattr(self, name) >= 1, f"model.{name}", getattr(self, name), "at least 1")
-        for name in ("n_encoder_layers", "n_decoder_layers", "src_vocab_size", "tgt_vocab_size"):
+        for name in ("src_vocab_size", "tgt_vocab_size"):
             _require(getattr(self, name) >= 0, f"model.{name}", getattr(self, name), "at least 0")
+        for name, without in (("n_encoder_layers", "decoder-only"), ("n_decoder_layers", "encoder-only")):
+            fewest = 0 if self.topology == without else 1
+            _require(getattr(self, name) >= fewest, f"model.{name}", getattr(self, name), f"at least {fewest}")
         _require(0 <= self.dropout < 1, "model.dropout", self.dropout, "at least 0 and below 1")
         _require(self.norm_eps > 0, "model.norm_eps", self.norm_eps, "above 0")
         divisor = "a divisor of model.d_model"

@@ -128,9 +128,15 @@ class Translation:
         """The model ready to decode."""
         return Session(TorchEngine(model, pad=PAD), decode, max_len=self._max_len)
 
+    def sources(self, texts: Sequence[str]) -> tuple[list[list[int]], list[int]]:
+        """Tokens of each text as far as the model has positions for them, and how many were cut off at its end."""
+        encoded, longest = self.tokenizers.source.encode_batch(texts), self.max_source_len
+        kept = [ids[:longest] for ids in encoded]
+        return kept, [len(ids) - len(first) for ids, first in zip(encoded, kept)]
+
     def translate(self, model: EncoderDecoder, texts: Sequence[str], decode: DecodeConfig) -> list[str]:
-        """The best translation of each text, in their order."""
-        answers = self.session(model, decode).answers(self.tokenizers.source.encode_batch(texts))
+        """The best translation of each text, in their order; of a text that is too long, that of its beginning."""
+        answers = self.session(model, decode).answers(self.sources(texts)[0])
         return self.tokenizers.target.decode_batch([hypotheses[0].ids for hypotheses in answers])
 
     def evaluate(self, model: EncoderDecoder, held_out: HeldOut, decode: DecodeConfig) -> tuple[Scores, list[str]]:
