@@ -1,4 +1,4 @@
-"""Settings: presets, TOML and overrides agree, and what cannot be used is refused with its name, value and a way out."""
+"""Settings: presets, TOML and overrides agree, and what cannot be used is refused with its name and a way out."""
 
 import dataclasses
 import re
