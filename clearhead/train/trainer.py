@@ -215,7 +215,7 @@ class Trainer:
         scores = self.evaluate() if self.evaluate else {}
         if scores:
             valid = {f"valid_{name}": value for name, value in scores.items()}
-            log.write({"step": state.step, "epoch": state.epoch, **valid})
+            log.write({"step": state.step, "epoch": state.epoch, **valid, "seconds": round(state.seconds, 2)})
         value = self._value(scores) if scores else None
         state.evaluated = state.step
         if value is None or state.best is None or value >= state.best:  # of equal ones the newest
