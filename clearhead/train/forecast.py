@@ -10,8 +10,8 @@ from ..config import Config, chosen
 _TORCH = 3e8  # bytes that a process occupies before it has a model
 
 
-def forecast(config: Config, model: nn.Module, n_pairs: int, target_tokens: int) -> str:
-    """Parameters, pairs, tokens an epoch and steps, and about how much memory and time they will take."""
+def forecast(config: Config, model: nn.Module, n_pairs: int, target_tokens: int, *, done: int = 0) -> str:
+    """Parameters, pairs, tokens an epoch and steps, and about how much memory and time they take after `done` steps."""
     n_parameters = sum(p.numel() for p in model.parameters())
     batch_tokens, steps = chosen(config.data.batch_tokens), chosen(config.train.steps)
     n_layers = config.model.n_encoder_layers + config.model.n_decoder_layers
@@ -19,10 +19,11 @@ def forecast(config: Config, model: nn.Module, n_pairs: int, target_tokens: int)
     # And torch itself. Measured: within a tenth for short sentences; long ones take up to a quarter more for attention.
     activations = 40 * config.model.d_model * n_layers + 4 * config.model.tgt_vocab_size
     memory = _TORCH + 16 * n_parameters + 4 * batch_tokens * activations
-    seconds = 6 * n_parameters * batch_tokens * steps / _operations_a_second(config)
+    seconds = 6 * n_parameters * batch_tokens * (steps - done) / _operations_a_second(config)
+    left = f", {steps - done:,} of them left" if done else ""
     return (
         f"{n_parameters:,} parameters; {n_pairs:,} pairs, {target_tokens:,} target tokens an epoch; "
-        f"{steps:,} steps; about {memory / 1e9:.1f} GB and {duration(seconds)}"
+        f"{steps:,} steps{left}; about {memory / 1e9:.1f} GB and {duration(seconds)}"
     )
 
 

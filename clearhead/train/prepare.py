@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,9 +22,6 @@ from .manifest import check_format, parse_json_object, read_verified
 from .model_folder import CONFIG, TOKENIZER, model_files
 
 Say = Callable[[str], None]
-
-# Files may lie elsewhere when a run goes on; what they hold may not differ (`Prepared.constants`).
-_PATHS = ("data.train", "data.valid", "data.test")
 
 
 @dataclass(frozen=True)
@@ -52,13 +50,13 @@ def prepare(folder: RunFolder, config: Config, given: Collection[str], say: Say)
     begun = time.monotonic()
     tokenizers = train_tokenizers(pairs.sources, pairs.targets, config.data)
     say(f"tokenizer: {_sizes(tokenizers)} in {time.monotonic() - begun:.1f} s")
-    config = _with_vocabularies(config, tokenizers, given)
+    config, vocabularies = _with_vocabularies(config, tokenizers)
     prepared = _encode(config, tokenizers, pairs, valid, say)
     examples = prepared.examples
     config, batch = recipe.choose_batch(config, examples.target_tokens)
     n_batches = len(examples.batches(chosen(config.data.batch_tokens)).epoch(0))
     config, schedule = recipe.choose_schedule(config, n_batches, given)
-    notes = [str(choice) for choice in (*model, *batch, *schedule, *machine)]
+    notes = [str(choice) for choice in (*model, *vocabularies, *batch, *schedule, *machine)]
     for note in notes:
         say(note)
     card = model_card(config, pairs=len(examples), notes=notes)
@@ -89,7 +87,7 @@ def stored_config(out: Path) -> Config:
 
 def refuse_contradictions(out: Path, stored: Config, asked: Config, given: Collection[str]) -> None:
     """Raise a ConfigError where a given setting is another than the one that the run in `out` was begun with."""
-    for name in sorted(set(given) - set(_PATHS)):
+    for name in sorted(given):
         section, key = name.split(".")
         before, now = getattr(getattr(stored, section), key), getattr(getattr(asked, section), key)
         if before != now and now not in (None, "auto"):
@@ -115,18 +113,14 @@ def _read(config: Config, say: Say) -> tuple[Pairs, Pairs | None]:
     return pairs, valid
 
 
-def _with_vocabularies(config: Config, tokenizers: Tokenizers, given: Collection[str]) -> Config:
+def _with_vocabularies(config: Config, tokenizers: Tokenizers) -> tuple[Config, list[recipe.Choice]]:
     """The shape with the sizes of both vocabularies; two of them cannot share a matrix."""
-    tie = config.model.tie
-    if tie == "all" and not tokenizers.joint:
-        if "model.tie" in given:
-            raise ConfigError(
-                "model.tie = all contradicts data.joint = false: source and target have no vocabulary in common; "
-                "expected model.tie = target or none, or data.joint = true"
-            )
-        tie = "target"
     sizes = {"src": tokenizers.source.vocab_size, "tgt": tokenizers.target.vocab_size}
-    return config.override({"model.tie": tie, **{f"model.{side}_vocab_size": size for side, size in sizes.items()}})
+    values: dict[str, Any] = {f"model.{side}_vocab_size": size for side, size in sizes.items()}
+    if config.model.tie != "all" or tokenizers.joint:
+        return config.override(values), []
+    why = "source and target have no vocabulary in common"
+    return config.override(values | {"model.tie": "target"}), [recipe.Choice("model.tie", "target", why)]
 
 
 def _encode(config: Config, tokenizers: Tokenizers, pairs: Pairs, valid: Pairs | None, say: Say) -> Prepared:

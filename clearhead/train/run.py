@@ -47,7 +47,7 @@ def train(
     """
     if not config.data.train:
         raise ConfigError("data.train names no file; expected a file of pairs, or two line-aligned files")
-    out, given = Path(out), _given(config) if given is None else given
+    out, given = Path(out), (_seemingly_given(config) if given is None else set(given)) - _following(config)
     keep_freed_memory()
     with StopSignals() as stop, RunFolder.create(out, resume=resume, say=say) as folder:
         if folder.finished_step is not None:
@@ -62,19 +62,33 @@ def train(
         if checkpoint is not None:
             trainer.restore(checkpoint)
             say(f"resuming {out} at step {checkpoint.step:,} of {steps:,}")
-        say(forecast(prepared.config, trainer.model, len(prepared.examples), prepared.examples.target_tokens))
-        with MetricsLog(out / METRICS, after=trainer.state.step) as metrics, Progress(steps) as progress:
+        done, examples = trainer.state.step, prepared.examples
+        say(forecast(prepared.config, trainer.model, len(examples), examples.target_tokens, done=done))
+        with MetricsLog(out / METRICS, after=done) as metrics, Progress(steps) as progress:
             trainer.run(folder, metrics, progress, stop)
         _finish(folder, prepared, trainer, say)
     return out
 
 
-def _given(config: Config) -> set[str]:
+def _seemingly_given(config: Config) -> set[str]:
     """The settings that somebody seems to have set; of a shape that is no preset's, all of it."""
     preset = PRESETS.get(config.train.preset or "", {})
     values = {f"{section}.{name}": value for section, part in config.to_dict().items() for name, value in part.items()}
     given = {name for name, it in settings().items() if values[name] not in (it.default, preset.get(name, it.default))}
     return given | set(SHAPE) if not preset and given.intersection(SHAPE) else given
+
+
+def _following(config: Config) -> set[str]:
+    """The settings that follow from others and are nobody's wish, although a file of all settings names them.
+
+    Of files what they hold counts, and not where they lie.
+    """
+    follow = {"data.train", "data.valid", "data.test", "model.src_vocab_size", "model.tgt_vocab_size"}
+    if config.model.tie == "all" and not config.data.joint:
+        follow.add("model.tie")
+    if config.train.warmup == PRESETS.get(config.train.preset or "", {}).get("train.warmup"):
+        follow.add("train.warmup")
+    return follow
 
 
 def _model(config: Config) -> EncoderDecoder:

@@ -37,6 +37,8 @@ def test_the_time_grows_with_the_steps_and_with_the_parameters(monkeypatch) -> N
     long = config().override({"train.steps": 30_000})
     assert forecast(long, model, 1, 1).endswith(f" and {duration(seconds)}")
     assert seconds > 100
+    half = forecast(long, model, 1, 1, done=15_000)
+    assert "; 30,000 steps, 15,000 of them left; about" in half and half.endswith(f" and {duration(seconds / 2)}")
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])

@@ -17,7 +17,7 @@ from clearhead.train.recipe import (
     choose_model,
     choose_schedule,
 )
-from clearhead.train.run import _given
+from clearhead.train.run import _seemingly_given
 
 
 def names(choices: list[Choice]) -> list[str]:
@@ -68,6 +68,20 @@ def test_of_a_preset_that_is_chosen_a_given_setting_is_kept(changes: dict) -> No
     assert str(choices[0]) == f"train.preset = nano: for 100 pairs, but for {name}"
 
 
+def test_a_preset_that_is_only_named_is_refused_since_its_shape_would_not_be_the_models() -> None:
+    message = (
+        r"train\.preset = nano is only a name here: .* \(d_model 512\); expected config\.override\(preset\('nano'\)\)"
+    )
+    with pytest.raises(ConfigError, match=message):
+        choose_model(Config().override({"train.preset": "nano"}), 100, {"train.preset"})
+    with pytest.raises(ConfigError, match=r"unknown preset 'nanoo'; there are .*; did you mean 'nano'\?"):
+        choose_model(Config().override({"train.preset": "nanoo"}), 100, {"train.preset"})
+    base = Config().override({"train.preset": "base"})  # has the shape that is the default
+    assert choose_model(base, 100, {"train.preset"})[0].model == base.model
+    asked = Config().override(preset("nano") | {name: getattr(Config().model, name[6:]) for name in SHAPE})
+    assert choose_model(asked, 100, {"train.preset", *SHAPE})[0].model == asked.model
+
+
 def test_a_whole_shape_that_is_given_is_no_presets() -> None:
     shape = dict(zip(SHAPE, (96, 3, 200, 1, 2)))
     config, choices = choose_model(Config().override(shape), 100, set(shape))
@@ -88,25 +102,25 @@ def test_every_preset_gives_the_whole_shape() -> None:
 # --- what is given, where nobody says so
 
 
-def test_what_differs_from_its_default_is_given() -> None:
-    assert _given(Config()) == set()
+def test_what_differs_from_its_default_is_seemingly_given() -> None:
+    assert _seemingly_given(Config()) == set()
     asked = Config().override({"data.train": ["a"], "train.lr": 0.1, "train.seed": 0, "data.joint": False})
-    assert _given(asked) == {"data.train", "train.lr", "data.joint"}
+    assert _seemingly_given(asked) == {"data.train", "train.lr", "data.joint"}
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_what_a_preset_sets_is_not_given_but_what_differs_from_it_is(name: str) -> None:
-    assert _given(Config().override(preset(name))) == {"train.preset"}
+    assert _seemingly_given(Config().override(preset(name))) == {"train.preset"}
     changed = Config().override(preset(name) | {"train.warmup": 33, "model.d_ff": 96})
-    assert _given(changed) == {"train.preset", "train.warmup", "model.d_ff"}
+    assert _seemingly_given(changed) == {"train.preset", "train.warmup", "model.d_ff"}
 
 
 def test_a_shape_that_is_no_presets_is_given_as_a_whole() -> None:
     asked = Config().override(
         {"model.d_model": 512, "model.n_heads": 8, "model.d_ff": 1024}
     )  # the first two by default
-    assert _given(asked) == set(SHAPE)
-    assert choose_model(asked, 100, _given(asked))[0].model == asked.model
+    assert _seemingly_given(asked) == set(SHAPE)
+    assert choose_model(asked, 100, _seemingly_given(asked))[0].model == asked.model
 
 
 # --- batches
@@ -188,7 +202,7 @@ def test_what_is_given_of_the_schedule_stays(given: dict) -> None:
     assert all(getattr(config.train, name) == getattr(asked.train, name) for name in untouched)
 
 
-def test_checkpoints_follow_the_evaluations_where_only_those_are_given() -> None:
+def test_checkpoints_follow_the_evaluations_where_only_those_are_seemingly_given() -> None:
     config, _ = choose_schedule(Config().override({"train.eval_every": 17}), 50, {"train.eval_every"})
     assert config.train.save_every == 17
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from clearhead.config import Config
+from clearhead.config import Config, preset, settings
 from clearhead.errors import ConfigError, ModelError, TrainingError
 from clearhead.tasks.translation import Translation
 from clearhead.train import recipe
@@ -288,6 +288,30 @@ def test_settings_that_nobody_gives_are_those_of_the_run(toy, outcome, uninterru
     assert outcome(train(bare, run, resume=True, given={"data.train"}, say=quiet)) == uninterrupted
 
 
+@pytest.mark.parametrize("changes", [{}, {"data.joint": False}], ids=str)
+def test_a_file_of_all_settings_begins_and_resumes_a_run_as_its_options_do(
+    toy, outcome, monkeypatch, changes: dict[str, Any]
+) -> None:
+    """As `--print-config` writes it: with the sizes of vocabularies that are not known yet, and a preset's warm-up."""
+    options = {
+        "model.d_ff": 64,
+        "train.steps": 12,
+        "train.save_every": 4,
+        "train.threads": 1,
+        "train.precision": "fp32",
+    }
+    options |= {"data.train": toy.config().data.train, "data.max_len": 12, "data.tokenizer": "word"} | changes
+    config = Config().override(preset("nano") | options)
+    expected = train(config, toy.folder / "expected", given={"train.preset", *options}, say=quiet)
+    (toy.folder / "all.toml").write_text(config.to_toml())
+    asked = Config.from_toml(toy.folder / "all.toml")
+    with monkeypatch.context() as patch, pytest.raises(StoppedError):
+        stop_at(patch, 6, signal.SIGTERM)
+        train(asked, toy.folder / "run", given=set(settings()), say=quiet)
+    again = train(asked, toy.folder / "run", resume=True, given=set(settings()), say=quiet)
+    assert outcome(again) == outcome(expected)
+
+
 def machine(patch: pytest.MonkeyPatch, *, cores: int, precision: str) -> None:
     patch.setattr(recipe, "_precision", lambda _device: (precision, "the test says so"))
     patch.setattr("os.sched_getaffinity", lambda _process: set(range(cores)), raising=False)
@@ -453,7 +477,8 @@ def test_a_folder_that_may_not_be_written_to_is_refused(toy, fail_from, read_onl
     "changes",
     [
         {"train.optimizer": "adamw", "train.weight_decay": 0.1, "train.schedule": "cosine"},
-        {"train.optimizer": "muon"},
+        {"train.optimizer": "adam"},
+        {"train.optimizer": "muon", "train.precision": "bf16"},
         {"train.precision": "bf16"},
         {"data.joint": False, "model.positions": "rotary", "model.tie": "none"},
         {"data.split": 0.0},
