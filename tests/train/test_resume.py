@@ -301,6 +301,7 @@ def test_a_file_of_all_settings_begins_and_resumes_a_run_as_its_options_do(
         "train.precision": "fp32",
     }
     options |= {"data.train": toy.config().data.train, "data.max_len": 12, "data.tokenizer": "word"} | changes
+    options |= {"train.eval_every": 6}
     config = Config().override(preset("nano") | options)
     expected = train(config, toy.folder / "expected", given={"train.preset", *options}, say=quiet)
     (toy.folder / "all.toml").write_text(config.to_toml())
