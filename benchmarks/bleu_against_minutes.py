@@ -10,7 +10,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from clearhead.train.metrics import METRICS, read_metrics
+from clearhead.training.metrics import METRICS, read_metrics
 
 
 def main() -> None:

@@ -17,9 +17,9 @@ from clearhead.config import Config, preset
 from clearhead.model.transformer import build
 from clearhead.tasks.loss import smoothed_cross_entropy
 from clearhead.text.batches import Batches, Ragged
-from clearhead.train.memory import keep_freed_memory
-from clearhead.train.optimizer import make_optimizer
-from clearhead.train.trainer import autocast
+from clearhead.training.memory import keep_freed_memory
+from clearhead.training.optimizer import make_optimizer
+from clearhead.training.trainer import autocast
 
 
 class Contender:

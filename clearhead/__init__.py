@@ -30,6 +30,7 @@ _MODULES = {
     "load": "app",
     "preset": "config",
     "read_pairs": "text.sources",
+    "train": "training.run",
 }
 
 __all__ = [
@@ -60,12 +61,10 @@ if TYPE_CHECKING:
     from .errors import ClearheadError, ConfigError, DataError, ModelError, TrainingError
     from .model.transformer import build
     from .text.sources import read_pairs
-    from .train.run import train
+    from .training.run import train
 
 
 def __getattr__(name: str) -> Any:
-    if name == "train":  # the package of that name, which can be called
-        return import_module(".train", __name__)
     if name in _MODULES:
         return getattr(import_module(f".{_MODULES[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -22,10 +22,10 @@ from .tasks.translation import Translation
 from .text.lines import shown
 from .text.sources import Pairs
 from .text.tokenizer import Tokenizers
-from .train.memory import keep_freed_memory
-from .train.model_folder import load_model_folder, load_weights, save_files
-from .train.recipe import choose_device
-from .train.run import train
+from .training.memory import keep_freed_memory
+from .training.model_folder import load_model_folder, load_weights, save_files
+from .training.recipe import choose_device
+from .training.run import train
 
 __all__ = ["App", "Result", "load", "train"]
 

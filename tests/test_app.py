@@ -16,9 +16,9 @@ from clearhead.model.transformer import build
 from clearhead.tasks import scores
 from clearhead.text.sources import Pairs, read_pairs
 from clearhead.text.tokenizer import SPECIALS
-from clearhead.train.checkpoint import RunFolder
-from clearhead.train.manifest import read_verified
-from clearhead.train.model_folder import model_files, save_files
+from clearhead.training.checkpoint import RunFolder
+from clearhead.training.manifest import read_verified
+from clearhead.training.model_folder import model_files, save_files
 
 TEXTS = ["I am hungry.", "She sings.", "We are here, and you are late.", "I", "They sleep well."]
 LONGEST = 39  # source tokens of the models here

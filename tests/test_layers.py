@@ -5,7 +5,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "clearhead"
 # From the ground up: a file imports only from its own floor and those below it.
-FLOORS = ["errors", "config", "model", "text", "decode", "inspection", "tasks", "train", "app", "demo", "cli"]
+FLOORS = ["errors", "config", "model", "text", "decode", "inspection", "tasks", "training", "app", "demo", "cli"]
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.name not in ("__init__.py", "__main__.py"))
 
 
@@ -42,7 +42,7 @@ def test_the_check_sees_imports_of_every_spelling(tmp_path: Path, monkeypatch: p
     (tmp_path / "text").mkdir()
     path = tmp_path / "text" / "a.py"
     path.write_text(
-        "from ..model.masks import x\nfrom .. import errors\nfrom . import b\nimport clearhead.train.run\n"
+        "from ..model.masks import x\nfrom .. import errors\nfrom . import b\nimport clearhead.training.run\n"
         "def f():\n    from clearhead.app import load\n    import torch, os.path\n"
     )
     assert imported_floors(path) == {"model", "errors", "text", "train", "app"}

@@ -71,9 +71,9 @@ def test_the_help_of_every_verb_imports_nothing_heavy() -> None:
 
 
 def test_train_can_be_called_whatever_was_imported_before() -> None:
-    from clearhead.train import run
+    from clearhead.training import run
 
-    assert run.__name__ == "clearhead.train.run"
+    assert run.__name__ == "clearhead.training.run"
     with pytest.raises(clearhead.ConfigError, match=r"data\.train names no file"):
         clearhead.train(clearhead.Config(), "nowhere")
     from clearhead import train

@@ -14,8 +14,8 @@ def describe_folder(folder: Path) -> tuple[Config, dict[str, Any]]:
 
     Raises ModelError where it is no model folder, or damaged.
     """
-    from ..train.manifest import Manifest, check_format, parse_json_object, read_verified
-    from ..train.model_folder import CONFIG, load_model_folder
+    from ..training.manifest import Manifest, check_format, parse_json_object, read_verified
+    from ..training.model_folder import CONFIG, load_model_folder
 
     if not (folder / CONFIG).exists():
         load_model_folder(folder)  # says what is wrong with the folder
@@ -67,7 +67,7 @@ def _training(config: Config) -> str:
 
 def _best_validation(folder: Path, config: Config) -> dict[str, Any] | None:
     """The scores while training of the weights that were kept."""
-    from ..train.metrics import METRICS, read_metrics
+    from ..training.metrics import METRICS, read_metrics
 
     if not (folder / METRICS).exists():
         return None

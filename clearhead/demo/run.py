@@ -16,7 +16,7 @@ from ..inspection.recorder import record
 from ..model.masks import padding_mask
 from ..text.sources import read_pairs
 from ..text.tokenizer import BOS, EOS, PAD
-from ..train.figures import attention_heatmap
+from ..training.figures import attention_heatmap
 from .phrasebook import Phrase, split
 
 EXPECTED = 0.98  # of the held-out sentences word for word, with these settings and seed

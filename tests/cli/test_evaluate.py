@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import clearhead
-from clearhead.train.lock import FolderLock
+from clearhead.training.lock import FolderLock
 
 from .conftest import Run
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 import clearhead
-from clearhead.train.manifest import mark_finished
-from clearhead.train.metrics import MetricsLog
+from clearhead.training.manifest import mark_finished
+from clearhead.training.metrics import MetricsLog
 
 from .conftest import Run
 

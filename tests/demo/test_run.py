@@ -8,7 +8,7 @@ import pytest
 from clearhead import TrainingError
 from clearhead.demo import run
 from clearhead.demo.run import EXPECTED, run_demo
-from clearhead.train.manifest import read_verified
+from clearhead.training.manifest import read_verified
 
 PNG = b"\x89PNG\r\n"
 

@@ -14,12 +14,12 @@ from clearhead.app import load
 from clearhead.config import Config
 from clearhead.errors import ConfigError, DataError, TrainingError
 from clearhead.text.sources import read_pairs, split_pairs
-from clearhead.train.checkpoint import RunFolder, read_checkpoint
-from clearhead.train.manifest import Manifest
-from clearhead.train.metrics import read_metrics
-from clearhead.train.model_folder import load_model_folder
-from clearhead.train.prepare import Prepared, prepare
-from clearhead.train.run import to_stderr, train
+from clearhead.training.checkpoint import RunFolder, read_checkpoint
+from clearhead.training.manifest import Manifest
+from clearhead.training.metrics import read_metrics
+from clearhead.training.model_folder import load_model_folder
+from clearhead.training.prepare import Prepared, prepare
+from clearhead.training.run import to_stderr, train
 
 
 def quiet(_message: str) -> None: ...
@@ -137,15 +137,15 @@ def test_progress_and_messages_go_to_stderr(toy, capsys) -> None:
 
 
 def test_the_loss_is_drawn_and_where_it_cannot_be_that_is_said(toy, said, monkeypatch) -> None:
-    from clearhead.train.figures import loss_curve
+    from clearhead.training.figures import loss_curve
 
-    monkeypatch.setattr("clearhead.train.run.loss_curve", loss_curve)
+    monkeypatch.setattr("clearhead.training.run.loss_curve", loss_curve)
     assert (run(toy, name="drawn") / "loss.png").read_bytes().startswith(b"\x89PNG")
 
     def missing(*_: Any) -> None:
         raise ConfigError("matplotlib is missing")
 
-    monkeypatch.setattr("clearhead.train.run.loss_curve", missing)
+    monkeypatch.setattr("clearhead.training.run.loss_curve", missing)
     folder = run(toy, say=said.append)
     assert said[-1] == "no picture of the loss: matplotlib is missing"
     assert Manifest.read(folder).finished == 12
@@ -319,9 +319,9 @@ def test_a_rate_that_is_far_too_high_ends_with_a_reason_and_the_last_checkpoint(
 WATCH = """
 import sys
 from clearhead.config import Config
-from clearhead.train.memory import resident_bytes
-from clearhead.train.metrics import Progress
-from clearhead.train.run import train
+from clearhead.training.memory import resident_bytes
+from clearhead.training.metrics import Progress
+from clearhead.training.run import train
 
 resident = []
 

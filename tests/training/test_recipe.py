@@ -8,7 +8,7 @@ import torch
 
 from clearhead.config import PRESETS, Config, TrainConfig, preset
 from clearhead.errors import ConfigError
-from clearhead.train.recipe import (
+from clearhead.training.recipe import (
     SHAPE,
     Choice,
     choose_batch,
@@ -17,7 +17,7 @@ from clearhead.train.recipe import (
     choose_model,
     choose_schedule,
 )
-from clearhead.train.run import _seemingly_given
+from clearhead.training.run import _seemingly_given
 
 
 def names(choices: list[Choice]) -> list[str]:

@@ -5,8 +5,8 @@ import torch
 
 from clearhead.config import Config
 from clearhead.model.transformer import build
-from clearhead.train import forecast as module
-from clearhead.train.forecast import duration, forecast
+from clearhead.training import forecast as module
+from clearhead.training.forecast import duration, forecast
 
 
 def config(**model: int) -> Config:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.train.schedule import Schedule, paper_peak
+from clearhead.training.schedule import Schedule, paper_peak
 
 KINDS = ("paper", "cosine", "linear", "constant")
 

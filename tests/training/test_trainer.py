@@ -14,13 +14,13 @@ from torch import Tensor, nn
 from clearhead.config import TrainConfig
 from clearhead.errors import TrainingError
 from clearhead.text.batches import Batches
-from clearhead.train.checkpoint import RunFolder
-from clearhead.train.metrics import MetricsLog, Progress, read_metrics
-from clearhead.train.model_folder import model_files, weights_from_bytes
-from clearhead.train.optimizer import optimizer_tensors
-from clearhead.train.schedule import Schedule
-from clearhead.train.signals import StopSignals
-from clearhead.train.trainer import Trainer, autocast, seed_step
+from clearhead.training.checkpoint import RunFolder
+from clearhead.training.metrics import MetricsLog, Progress, read_metrics
+from clearhead.training.model_folder import model_files, weights_from_bytes
+from clearhead.training.optimizer import optimizer_tensors
+from clearhead.training.schedule import Schedule
+from clearhead.training.signals import StopSignals
+from clearhead.training.trainer import Trainer, autocast, seed_step
 
 LENGTHS = np.array([1, 1, 2, 2, 3, 3, 4])
 SETTINGS: dict[str, Any] = {

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead.errors import DataError, TrainingError
-from clearhead.train.metrics import MetricsLog, Progress, read_metrics
+from clearhead.training.metrics import MetricsLog, Progress, read_metrics
 
 
 def write(path: Path, steps: range, after: int) -> None:

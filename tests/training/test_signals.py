@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from clearhead.errors import TrainingError
-from clearhead.train.signals import StoppedError, StopSignals
+from clearhead.training.signals import StoppedError, StopSignals
 
 NUMBERS = [signal.SIGINT, signal.SIGTERM]
 

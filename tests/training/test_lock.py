@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from clearhead.errors import TrainingError
-from clearhead.train import lock
-from clearhead.train.lock import FolderLock
+from clearhead.training import lock
+from clearhead.training.lock import FolderLock
 
 HOLDER = """
 import sys, pathlib
-from clearhead.train.lock import FolderLock
+from clearhead.training.lock import FolderLock
 held = FolderLock(pathlib.Path(sys.argv[1]), say=print)
 print("held", flush=True)
 sys.stdin.read()

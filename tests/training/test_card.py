@@ -1,5 +1,5 @@
 from clearhead.config import Config
-from clearhead.train.card import model_card, with_scores
+from clearhead.training.card import model_card, with_scores
 
 SCORES = {"bleu": 41.237, "chrf": 60.0, "exact_match": 0.5, "sentences": 1502}
 SCORES |= {"bleu_signature": "nrefs:1|tok:13a", "chrf_signature": "nrefs:1|nc:6"}

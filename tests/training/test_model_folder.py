@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 from clearhead.errors import ModelError, TrainingError
-from clearhead.train.lock import FolderLock
-from clearhead.train.manifest import MANIFEST, digest
-from clearhead.train.model_folder import (
+from clearhead.training.lock import FolderLock
+from clearhead.training.manifest import MANIFEST, digest
+from clearhead.training.model_folder import (
     load_model_folder,
     load_weights,
     model_files,

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from clearhead.errors import ModelError
-from clearhead.train import manifest
-from clearhead.train.manifest import (
+from clearhead.training import manifest
+from clearhead.training.manifest import (
     MANIFEST,
     Manifest,
     mark_finished,
@@ -49,7 +49,7 @@ def test_files_replaced_by_a_process_that_dies_at_any_call_are_old_or_new_and_ve
 
 WRITER = """
 import sys, pathlib
-from clearhead.train.manifest import replace_files
+from clearhead.training.manifest import replace_files
 folder = pathlib.Path(sys.argv[1])
 for n in range(10**9):
     replace_files(folder, {name: f"{name} {n} ".encode() * 20_000 for name in ("a", "b")})

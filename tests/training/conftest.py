@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from clearhead.config import Config
-from clearhead.train.metrics import read_metrics
+from clearhead.training.metrics import read_metrics
 
 FailFrom = Callable[[int, BaseException], AbstractContextManager[None]]
 
@@ -121,8 +121,8 @@ class Toy:
 @pytest.fixture
 def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Toy]:
     """Runs that leave the process as they found it, and draw no picture, which would take as long as training."""
-    monkeypatch.setattr("clearhead.train.run.keep_freed_memory", lambda: True)
-    monkeypatch.setattr("clearhead.train.run.loss_curve", lambda *_: None)
+    monkeypatch.setattr("clearhead.training.run.keep_freed_memory", lambda: True)
+    monkeypatch.setattr("clearhead.training.run.loss_curve", lambda *_: None)
     threads, generator = torch.get_num_threads(), torch.random.get_rng_state()
     yield Toy(tmp_path)
     torch.set_num_threads(threads)

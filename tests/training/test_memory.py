@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from clearhead.train import memory
-from clearhead.train.memory import keep_freed_memory, resident_bytes
+from clearhead.training import memory
+from clearhead.training.memory import keep_freed_memory, resident_bytes
 
 FAULTS = """
 import resource, sys
-from clearhead.train.memory import keep_freed_memory
+from clearhead.training.memory import keep_freed_memory
 assert sys.argv[1] == "no" or keep_freed_memory()
 def faults(n):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from clearhead.errors import ModelError, TrainingError
-from clearhead.train.checkpoint import Checkpoint, RunFolder, read_checkpoint
-from clearhead.train.manifest import write_folder_with_manifest
-from clearhead.train.model_folder import load_model_folder, model_files
+from clearhead.training.checkpoint import Checkpoint, RunFolder, read_checkpoint
+from clearhead.training.manifest import write_folder_with_manifest
+from clearhead.training.model_folder import load_model_folder, model_files
 
 STATE = {"position": [3, 120], "best": 31.4, "loss": 1 / 3, "worst": float("-inf"), "words": "déjà", "none": None}
 RUN = model_files(config={"model": {}}, tokenizer="{}", weights={"w": torch.ones(2)})

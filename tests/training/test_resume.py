@@ -18,12 +18,12 @@ import torch
 from clearhead.config import Config, preset, settings
 from clearhead.errors import ConfigError, ModelError, TrainingError
 from clearhead.tasks.translation import Translation
-from clearhead.train import recipe
-from clearhead.train.checkpoint import RunFolder, read_checkpoint
-from clearhead.train.metrics import Progress
-from clearhead.train.run import train
-from clearhead.train.signals import StoppedError
-from clearhead.train.trainer import Trainer
+from clearhead.training import recipe
+from clearhead.training.checkpoint import RunFolder, read_checkpoint
+from clearhead.training.metrics import Progress
+from clearhead.training.run import train
+from clearhead.training.signals import StoppedError
+from clearhead.training.trainer import Trainer
 
 STEPS = 12  # of the toy run
 CALLS = 82  # about so many calls with which a toy run renames, syncs or removes
@@ -67,7 +67,7 @@ def uninterrupted(toy, outcome) -> dict[str, Any]:
 def spawn(config: Config, out: Path) -> ForkServerProcess:
     """A training in a process of its own, which need not import torch again."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["clearhead.train.run", "torch._dynamo", "sacrebleu.metrics", *PICTURES])
+    context.set_forkserver_preload(["clearhead.training.run", "torch._dynamo", "sacrebleu.metrics", *PICTURES])
     process = context.Process(target=train, args=(config, out), kwargs={"resume": True})
     process.start()
     return process
@@ -223,7 +223,7 @@ def test_a_signal_while_the_finished_model_is_scored_loses_nothing(toy, outcome,
         signal.raise_signal(signal.SIGTERM)
 
     with monkeypatch.context() as patch, pytest.raises(StoppedError, match="is intact") as stopped:
-        patch.setattr("clearhead.train.run.load_model_folder", interrupt)
+        patch.setattr("clearhead.training.run.load_model_folder", interrupt)
         train(toy.config(), toy.folder / "run", say=quiet)
     assert stopped.value.exit_code == 143
     assert outcome(until_finished(toy.config(), toy.folder / "run")) == uninterrupted
