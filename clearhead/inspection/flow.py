@@ -129,8 +129,7 @@ def _watch_stack(watch: _Watch, where: tuple[str, ...], stack: Encoder | Decoder
     for block in list(stack.blocks)[:1]:
         _watch_block(watch, (*where, "block 0"), cast(EncoderBlock | DecoderBlock, block))
     n_blocks = len(stack.blocks)
-    if n_blocks:
-        watch.output(stack.blocks[-1], where, f"after {n_blocks} such block{'s' if n_blocks > 1 else ''}")
+    watch.output(stack.blocks[-1], where, f"after {n_blocks} such block{'s' if n_blocks > 1 else ''}")
     if not isinstance(stack.norm, nn.Identity):
         watch.output(stack.norm, where, "final norm")
     watch.output(stack, where, "projection: logits" if isinstance(stack, Decoder) else "memory")

@@ -23,11 +23,16 @@ def translating(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """`clearhead translate` as a co-process, which is ended with the block."""
     command = [*PROGRAM, "translate", str(folder), "--threads", "1"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, **pipes) as process:  # type: ignore[call-overload]
+    # A shell starts what it runs in the background with Ctrl-C ignored, and that is inherited.
+    with subprocess.Popen(command, **pipes, preexec_fn=_hear_ctrl_c) as process:  # type: ignore[call-overload]
         try:
             yield process
         finally:
             process.kill()
+
+
+def _hear_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def answer(process: subprocess.Popen[bytes], line: str) -> str:

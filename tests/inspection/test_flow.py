@@ -95,12 +95,6 @@ def test_looking_changes_nothing() -> None:
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
 
 
-def test_a_stack_without_blocks_flows() -> None:
-    steps = dimension_flow(empty(n_encoder_layers=0, n_decoder_layers=1))
-    assert not [step for step in steps if step.where[:2] == ("encoder", "block 0")]
-    assert "after 1 such block" in shapes(steps, "decoder")
-
-
 def test_the_text_has_a_line_for_each_step_below_where_it_is() -> None:
     steps = dimension_flow(empty())
     lines = render_flow(steps).splitlines()

@@ -312,6 +312,7 @@ def test_no_message_advertises_what_is_not_there(tmp_path: Path) -> None:
         (b"\x1f\x8b and so on", "is damaged or cut off: it cannot be unpacked to its end"),
         (b"\xfd7zXZ\0 and so on", "is damaged or cut off: it cannot be unpacked to its end"),
     ],
+    ids=lambda value: value if isinstance(value, str) else "content",  # the same in every process
 )
 def test_a_file_that_is_no_text_is_refused_in_either_form(content: bytes, said: str, tmp_path: Path) -> None:
     bad, good = write(tmp_path, content), write(tmp_path, "a\tb\n", "good")
