@@ -193,6 +193,11 @@ class Config:
         """Nested plain values, as JSON and TOML hold them."""
         return dataclasses.asdict(self)
 
+    def value(self, name: str) -> Any:
+        """The value of a setting by its dotted name."""
+        section, key = name.split(".")
+        return getattr(getattr(self, section), key)
+
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], *, origin: str = "the configuration") -> Self:
         """The inverse of `to_dict`; unknown names and values of a wrong type are a ConfigError that names `origin`."""
@@ -222,8 +227,13 @@ class Config:
         return "\n".join(lines)
 
     def override(self, values: Mapping[str, Any], *, origin: str = "the command line") -> Self:
-        """The same with some settings replaced: {"train.steps": 300}; a string is read as the setting's type."""
+        """The same with some settings replaced: {"train.steps": 300}; a string is read as the setting's type.
+
+        A preset among them, {"train.preset": "nano"}, brings its values, below those that are given beside it.
+        """
         known = settings()
+        if isinstance(name := values.get("train.preset"), str) and name != "none":
+            values = preset(name) | dict(values)
         sections: dict[str, dict[str, Any]] = {}
         for dotted, value in values.items():
             if dotted not in known:

@@ -145,6 +145,18 @@ def test_a_stack_that_the_topology_does_not_have_needs_no_layers() -> None:
     )
 
 
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_that_is_named_brings_its_values_below_those_beside_it(name: str) -> None:
+    beside = {"model.dropout": 0.25, "train.seed": 3}
+    assert Config().override({"train.preset": name}) == Config().override(preset(name))
+    assert Config().override({"train.preset": name} | beside) == Config().override(preset(name)).override(beside)
+    assert Config().override({"train.preset": "none"}) == Config()
+
+
+def test_a_value_is_found_by_its_dotted_name() -> None:
+    assert Config().override({"train.steps": 7}).value("train.steps") == 7
+
+
 def test_an_unknown_preset_is_refused_with_those_that_there_are() -> None:
     with refused("unknown preset 'smal'; there are nano, tiny, small, base, big; did you mean 'small'?"):
         preset("smal")

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from ..config import Config, preset, read_toml
+from ..config import Config, read_toml
 from .parser import Options, given_settings
 
 Layer = dict[str, Any]  # settings by section, as TOML holds them
@@ -16,17 +16,9 @@ def configure(options: Options) -> tuple[Config, set[str]]:
     """
     flags = _sections(given_settings(options))
     file = read_toml(Path(options.config)) if options.config else {}
-    name = _preset_name(flags) or _preset_name(file)
-    base = _sections(preset(name)) if name else {}
     origin = f"{options.config} or the command line" if options.config else "the command line"
-    config = Config.from_dict(_merged(base, file, flags), origin=origin)
+    config = Config.from_dict(_merged(file, flags), origin=origin)
     return config, {f"{section}.{key}" for layer in (file, flags) for section in layer for key in layer[section]}
-
-
-def _preset_name(layer: Layer) -> str | None:
-    train = layer.get("train")
-    name = train.get("preset") if isinstance(train, dict) else None
-    return name if isinstance(name, str) and name != "none" else None  # another type is refused with the other settings
 
 
 def _sections(dotted: dict[str, Any]) -> Layer:

@@ -14,15 +14,12 @@ def describe_folder(folder: Path) -> tuple[Config, dict[str, Any]]:
 
     Raises ModelError where it is no model folder, or damaged.
     """
-    from ..training.manifest import Manifest, check_format, parse_json_object, read_verified
-    from ..training.model_folder import CONFIG, load_model_folder
+    from ..training.manifest import Manifest, parse_json_object, read_verified
+    from ..training.model_folder import CONFIG, load_model_folder, read_config
 
     if not (folder / CONFIG).exists():
         load_model_folder(folder)  # says what is wrong with the folder
-    settings = parse_json_object(folder / CONFIG, read_verified(folder, [CONFIG])[CONFIG])
-    check_format(folder / CONFIG, settings)
-    del settings["format_version"]
-    config = Config.from_dict(settings, origin=str(folder / CONFIG))
+    config = read_config(folder)
     evaluation = None
     if (folder / _EVALUATION).exists():
         evaluation = parse_json_object(folder / _EVALUATION, read_verified(folder, [_EVALUATION])[_EVALUATION])

@@ -14,12 +14,14 @@ import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from ..errors import ModelError
+from ..config import Config
+from ..errors import ConfigError, ModelError
 from .lock import FolderLock
 from .manifest import FORMAT_VERSION, MANIFEST, check_format, parse_json_object, read_verified, replace_files
 from .storage import writing
 
 CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenizer.json", "README.md"
+WORDS = "words.txt"  # those seen in training, where tokens are words
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class ModelFolder:
     """A model as it was read and verified: settings, weights (see `load_weights`), and the tokenizer's file."""
 
     path: Path
-    config: dict[str, Any]
+    config: Config
     weights: dict[str, Tensor]
     tokenizer: Path
 
@@ -73,10 +75,23 @@ def load_model_folder(folder: Path) -> ModelFolder:
     except OSError as error:
         raise ModelError(f"cannot read {folder}: {error.strerror}; expected a model folder") from error
     files = read_verified(folder, (CONFIG, TOKENIZER, WEIGHTS))
-    config = parse_json_object(folder / CONFIG, files[CONFIG])
-    check_format(folder / CONFIG, config)
-    del config["format_version"]
-    return ModelFolder(folder, config, weights_from_bytes(folder / WEIGHTS, files[WEIGHTS]), folder / TOKENIZER)
+    weights = weights_from_bytes(folder / WEIGHTS, files[WEIGHTS])
+    return ModelFolder(folder, _parse_config(folder / CONFIG, files[CONFIG]), weights, folder / TOKENIZER)
+
+
+def read_config(folder: Path) -> Config:
+    """The settings of a model, or of a run that has no weights yet; a ModelError where they cannot be trusted."""
+    return _parse_config(folder / CONFIG, read_verified(folder, (CONFIG, TOKENIZER))[CONFIG])
+
+
+def _parse_config(path: Path, data: bytes) -> Config:
+    values = parse_json_object(path, data)
+    check_format(path, values)
+    del values["format_version"]
+    try:
+        return Config.from_dict(values, origin=str(path))
+    except ConfigError as error:
+        raise ModelError(f"{error}\n  a newer version of Clearhead may have written it: use that one") from error
 
 
 def _expect_model(folder: Path) -> None:

@@ -14,12 +14,11 @@ from ..config import Config, chosen
 from ..errors import ConfigError, DataError
 from ..tasks.translation import Examples, HeldOut, Translation
 from ..text.sources import Pairs, read_pairs, split_pairs
-from ..text.tokenizer import Tokenizers, train_tokenizers
+from ..text.tokenizer import SPECIALS, Tokenizer, Tokenizers, train_tokenizers
 from . import recipe
 from .card import model_card
 from .checkpoint import RunFolder
-from .manifest import check_format, parse_json_object, read_verified
-from .model_folder import CONFIG, TOKENIZER, model_files
+from .model_folder import TOKENIZER, WORDS, model_files, read_config
 
 Say = Callable[[str], None]
 
@@ -61,12 +60,19 @@ def prepare(folder: RunFolder, config: Config, given: Collection[str], say: Say)
         say(note)
     card = model_card(config, pairs=len(examples), notes=notes)
     folder.write_files(model_files(config=config.to_dict(), tokenizer=tokenizers.to_json(), card=card))
+    if tokenizers.source.kind == "word":  # the others know every word, or none
+        folder.write_files({WORDS: _word_list(tokenizers.source).encode()})
     return replace(prepared, config=config, task=Translation(tokenizers, config))
+
+
+def _word_list(tokenizer: Tokenizer) -> str:
+    """The words seen in training, one a line, in the order of the alphabet."""
+    return "\n".join(sorted({word.strip("▁") for word in tokenizer.words()[len(SPECIALS) :]}, key=str.casefold)) + "\n"
 
 
 def prepare_again(out: Path, asked: Config, given: Collection[str], say: Say) -> Prepared:
     """The same from what the run in `out` wrote down when it began; only the files' paths are taken from `asked`."""
-    config = stored_config(out)
+    config = read_config(out)
     refuse_contradictions(out, config, asked, given)
     paths = {"data.train": asked.data.train, "data.valid": asked.data.valid, "data.test": asked.data.test}
     config = config.override({name: files for name, files in paths.items() if files})
@@ -76,20 +82,10 @@ def prepare_again(out: Path, asked: Config, given: Collection[str], say: Say) ->
     return _encode(config, Tokenizers.load(out / TOKENIZER), pairs, valid, say)
 
 
-def stored_config(out: Path) -> Config:
-    """The settings that a run wrote down; a ModelError where they are damaged."""
-    path = out / CONFIG
-    values = parse_json_object(path, read_verified(out, (CONFIG, TOKENIZER))[CONFIG])
-    check_format(path, values)
-    del values["format_version"]
-    return Config.from_dict(values, origin=str(path))
-
-
 def refuse_contradictions(out: Path, stored: Config, asked: Config, given: Collection[str]) -> None:
     """Raise a ConfigError where a given setting is another than the one that the run in `out` was begun with."""
     for name in sorted(given):
-        section, key = name.split(".")
-        before, now = getattr(getattr(stored, section), key), getattr(getattr(asked, section), key)
+        before, now = stored.value(name), asked.value(name)
         if before != now and now not in (None, "auto"):
             raise ConfigError(
                 f"{name} = {now} contradicts {before}, with which {out} was begun; "

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ..config import PRESETS, Config, ModelConfig, preset
+from ..config import PRESETS, Config, preset
 from ..errors import ConfigError
 from .schedule import paper_peak
 
@@ -47,16 +47,12 @@ def choose_machine(config: Config) -> tuple[Config, list[Choice]]:
 
 
 def choose_model(config: Config, n_pairs: int, given: Collection[str]) -> tuple[Config, list[Choice]]:
-    """Preset and vocabulary, by the number of pairs; whatever is in `given` stays as it is.
-
-    A preset of which only the name was given is a ConfigError: its shape would not be the model's.
-    """
+    """Preset and vocabulary, by the number of pairs; whatever is in `given` stays as it is."""
     choices: list[Choice] = []
-    _refuse_a_bare_name(config, given)
     if config.train.preset is None and not set(SHAPE) <= set(given):
         name = "nano" if n_pairs < 20_000 else "small" if n_pairs < 1_000_000 else "base"
-        kept = [it for it in preset(name) if it in given]
-        config = config.override({it: value for it, value in preset(name).items() if it not in kept})
+        kept = {it: config.value(it) for it in preset(name) if it in given}
+        config = config.override(preset(name) | kept)
         but = f", but for {', '.join(kept)}" if kept else ""
         choices.append(Choice("train.preset", name, f"for {n_pairs:,} pairs{but}"))
     if config.data.vocab_size is None and config.data.tokenizer in ("bpe", "unigram"):
@@ -65,19 +61,6 @@ def choose_model(config: Config, n_pairs: int, given: Collection[str]) -> tuple[
         config = config.override({"data.vocab_size": size})
         choices.append(Choice("data.vocab_size", size, f"for {n_pairs:,} pairs"))
     return config, choices
-
-
-def _refuse_a_bare_name(config: Config, given: Collection[str]) -> None:
-    if config.train.preset is None:
-        return
-    values = preset(config.train.preset)
-    shape = {name: getattr(config.model, name.removeprefix("model.")) for name in SHAPE}
-    default = {name: getattr(ModelConfig(), name.removeprefix("model.")) for name in SHAPE}
-    if shape == default and any(values[name] != shape[name] and name not in given for name in SHAPE):
-        raise ConfigError(
-            f"train.preset = {config.train.preset} is only a name here: the model has another shape "
-            f"(d_model {config.model.d_model}); expected config.override(preset({config.train.preset!r}))"
-        )
 
 
 def choose_batch(config: Config, target_tokens: int) -> tuple[Config, list[Choice]]:

@@ -20,8 +20,8 @@ from .figures import loss_curve
 from .forecast import forecast
 from .memory import keep_freed_memory
 from .metrics import METRICS, MetricsLog, Progress, read_metrics
-from .model_folder import CARD, load_model_folder, load_weights, model_files
-from .prepare import Prepared, Say, prepare, prepare_again, refuse_contradictions, stored_config
+from .model_folder import CARD, load_model_folder, load_weights, model_files, read_config
+from .prepare import Prepared, Say, prepare, prepare_again, refuse_contradictions
 from .recipe import SHAPE
 from .signals import StopSignals
 from .trainer import Trainer
@@ -51,7 +51,7 @@ def train(
     keep_freed_memory()
     with StopSignals() as stop, RunFolder.create(out, resume=resume, say=say) as folder:
         if folder.finished_step is not None:
-            refuse_contradictions(out, stored_config(out), config, given)
+            refuse_contradictions(out, read_config(out), config, given)
             say(f"{out} is complete: it was trained to step {folder.finished_step:,}")
             return out
         checkpoint = folder.latest_checkpoint() if resume else None

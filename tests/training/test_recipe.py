@@ -68,20 +68,6 @@ def test_of_a_preset_that_is_chosen_a_given_setting_is_kept(changes: dict) -> No
     assert str(choices[0]) == f"train.preset = nano: for 100 pairs, but for {name}"
 
 
-def test_a_preset_that_is_only_named_is_refused_since_its_shape_would_not_be_the_models() -> None:
-    message = (
-        r"train\.preset = nano is only a name here: .* \(d_model 512\); expected config\.override\(preset\('nano'\)\)"
-    )
-    with pytest.raises(ConfigError, match=message):
-        choose_model(Config().override({"train.preset": "nano"}), 100, {"train.preset"})
-    with pytest.raises(ConfigError, match=r"unknown preset 'nanoo'; there are .*; did you mean 'nano'\?"):
-        choose_model(Config().override({"train.preset": "nanoo"}), 100, {"train.preset"})
-    base = Config().override({"train.preset": "base"})  # has the shape that is the default
-    assert choose_model(base, 100, {"train.preset"})[0].model == base.model
-    asked = Config().override(preset("nano") | {name: getattr(Config().model, name[6:]) for name in SHAPE})
-    assert choose_model(asked, 100, {"train.preset", *SHAPE})[0].model == asked.model
-
-
 def test_a_whole_shape_that_is_given_is_no_presets() -> None:
     shape = dict(zip(SHAPE, (96, 3, 200, 1, 2)))
     config, choices = choose_model(Config().override(shape), 100, set(shape))
