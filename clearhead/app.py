@@ -18,7 +18,7 @@ from .decode.search import Hypothesis
 from .errors import ConfigError, DataError, ModelError
 from .model.transformer import EncoderDecoder, build
 from .tasks.scores import Scores
-from .tasks.translation import Translation
+from .tasks.translation import Translation, one_line
 from .text.lines import shown
 from .text.sources import Pairs
 from .text.tokenizer import Tokenizers
@@ -33,7 +33,8 @@ __all__ = ["App", "Result", "load", "train"]
 @dataclass(frozen=True)
 class Result:
     """One translation. `score` is the log-probability over the length penalty; `unknown` are words of the source that
-    the model has never seen; `cut` counts source tokens beyond the longest that it can read."""
+    the model has never seen; `long` counts source tokens where they are more than any in training, and is 0 elsewhere;
+    `cut` counts those beyond the longest that it can read."""
 
     source: str
     text: str
@@ -41,6 +42,7 @@ class Result:
     log_probability: float
     tokens: tuple[str, ...]
     unknown: tuple[str, ...] = ()
+    long: int = 0
     cut: int = 0
 
 
@@ -92,9 +94,10 @@ class App:
             yield place, Result(texts[place], "", 0.0, 0.0, ())
         sources, cut = self.task.sources([texts[place] for place in spoken])
         for index, hypotheses in session.stream(sources):
-            yield spoken[index], self._result(texts[spoken[index]], hypotheses[0], cut[index])
+            length = len(sources[index]) + cut[index]
+            yield spoken[index], self._result(texts[spoken[index]], hypotheses[0], length, cut[index])
 
-    def _result(self, text: str, best: Hypothesis, cut: int) -> Result:
+    def _result(self, text: str, best: Hypothesis, length: int, cut: int) -> Result:
         source, target = self.tokenizers.source, self.tokenizers.target
         return Result(
             source=text,
@@ -103,6 +106,7 @@ class App:
             log_probability=best.log_probability,
             tokens=tuple(target.pieces(best.ids)),
             unknown=tuple(source.unknown_words(text)),
+            long=length if length > self.config.data.max_len else 0,
             cut=cut,
         )
 
@@ -138,8 +142,3 @@ def load(path: str | Path, *, device: str = "auto", threads: int | None = None) 
         raise ModelError(f"{path} is a model of topology {config.model.topology}; expected encoder-decoder")
     load_weights(model, folder.weights)
     return App(Path(path), config, model.to(config.train.device).eval(), Tokenizers.load(folder.tokenizer))
-
-
-def one_line(text: str) -> str:
-    """The same with every line break, of Unicode's too, as a space: a translation is one line."""
-    return " ".join(text.splitlines())

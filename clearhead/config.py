@@ -44,7 +44,7 @@ class ModelConfig:
     positions: Literal["sinusoidal", "learned", "rotary", "relative", "alibi"] = setting(
         "sinusoidal", "how the model knows the order of its tokens"
     )
-    max_len: int = setting(5000, "longest sequence of sinusoidal and learned positions")
+    max_len: int = setting(5000, "longest sequence that is read")
     norm: Literal["layer", "rms"] = setting("layer", "kind of normalisation")
     norm_eps: float = setting(1e-5, "what is added to the variance inside the root")
     pre_norm: bool = setting(False, "normalise before each sub-layer instead of after (the paper: after)")
@@ -119,14 +119,14 @@ class DataConfig:
 class TrainConfig:
     """How the weights are found (section 5 of the paper)."""
 
-    preset: str | None = setting(None, "the shape to start from, by name; None: by the size of the data")
+    preset: str | None = setting(None, "the shape to start from, by name; left out: by the size of the data")
     steps: int | None = setting(None, "updates of the weights")
     seed: int = setting(0, "of the initial weights, the order of the data and dropout")
     optimizer: Literal["adam", "adamw", "muon"] | None = setting(
         None, "section 5.3: adam; muon moves matrices as such and needs fewer tokens"
     )
     lr: float | None = setting(
-        None, "peak learning rate; None: (d_model * warmup)^-0.5, the peak of the paper's schedule"
+        None, "peak learning rate; left out: (d_model * warmup)^-0.5, the peak of the paper's schedule"
     )
     beta1: float = setting(0.9, "Adam's decay of the mean of the gradient")
     beta2: float = setting(0.98, "Adam's decay of its square")
@@ -135,12 +135,12 @@ class TrainConfig:
     schedule: Literal["paper", "cosine", "linear", "constant"] | None = setting(
         None, "of the learning rate, after the warm-up"
     )
-    warmup: int | None = setting(None, "steps of linear warm-up; None: by preset")
+    warmup: int | None = setting(None, "steps of linear warm-up; left out: by preset")
     label_smoothing: float = setting(0.1, "section 5.4")
     clip: float = setting(1.0, "largest norm of the gradient; 0: none")
     precision: Literal["auto", "fp32", "bf16"] = setting("auto", "auto: bf16 where the processor multiplies in it")
     device: str = setting("auto", "auto, cpu, cuda or cuda:1")
-    threads: int | None = setting(None, "processor threads; None: every core this process may use")
+    threads: int | None = setting(None, "processor threads; left out: every core this process may use")
     eval_every: int | None = setting(None, "steps between evaluations")
     eval_sentences: int = setting(500, "most validation sentences that an evaluation decodes")
     best: Literal["bleu", "loss"] = setting(
@@ -188,10 +188,11 @@ class Config:
     data: DataConfig = field(default_factory=DataConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     decode: DecodeConfig = field(default_factory=DecodeConfig)
+    given: frozenset[str] = field(default=frozenset(), compare=False, repr=False)  # the names that `override` was told
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """Nested plain values, as JSON and TOML hold them."""
-        return dataclasses.asdict(self)
+        return {section: dataclasses.asdict(getattr(self, section)) for section in _SECTIONS}
 
     def value(self, name: str) -> Any:
         """The value of a setting by its dotted name."""
@@ -231,7 +232,7 @@ class Config:
 
         A preset among them, {"train.preset": "nano"}, brings its values, below those that are given beside it.
         """
-        known = settings()
+        known, given = settings(), self.given | set(values)
         if isinstance(name := values.get("train.preset"), str) and name != "none":
             values = preset(name) | dict(values)
         sections: dict[str, dict[str, Any]] = {}
@@ -241,7 +242,7 @@ class Config:
             section, name = dotted.split(".")
             sections.setdefault(section, {})[name] = _read(value, known[dotted].type, f"{origin}: {dotted}")
         changed = {section: replace(getattr(self, section), **new) for section, new in sections.items()}
-        return replace(self, **changed)
+        return replace(self, **changed, given=given)
 
 
 @dataclass(frozen=True)

@@ -337,3 +337,10 @@ def test_an_evaluation_is_not_written_while_a_run_holds_the_folder(copy: Path, t
     with RunFolder.create(copy, resume=True), pytest.raises(TrainingError, match="is in use by another run"):
         app.save_evaluation(evaluation)
     assert not (copy / "evaluation.json").exists()
+
+
+def test_a_text_longer_than_any_in_training_is_counted(app: App) -> None:
+    used = App(app.path, app.config.override({"data.max_len": 3}), app.model, app.tokenizers)
+    short, long = used.results(["I am", "I am " * 9])
+    assert short.long == short.cut == long.cut == 0
+    assert long.long == len(app.tokenizers.source.encode("I am " * 9)) > 3

@@ -44,6 +44,10 @@ def _translate(
 def _warn(place: str, line: Line, result: "Result") -> None:
     if line.damaged:
         say(f"{place} is not UTF-8; what could not be read was taken as U+FFFD")
+    if result.long and not result.cut:
+        say(
+            f"{place} has {result.long:,} tokens, more than any sentence in training: expect a poor answer, or split it"
+        )
     if result.cut:
         say(f"{place} is too long for the model: its last {result.cut:,} tokens are left out; split it")
     if result.unknown:

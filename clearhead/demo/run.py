@@ -1,7 +1,5 @@
 """`clearhead demo`: train a translator on the embedded phrasebook, score it on what it has not seen, look inside."""
 
-import json
-import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -11,12 +9,14 @@ import torch
 
 from ..app import App, Evaluation, load, train
 from ..config import Config, preset
-from ..errors import TrainingError
+from ..errors import ModelError, TrainingError
 from ..inspection.recorder import record
 from ..model.masks import padding_mask
 from ..text.sources import read_pairs
 from ..text.tokenizer import BOS, EOS, PAD
 from ..training.figures import attention_heatmap
+from ..training.model_folder import read_config
+from ..training.signals import StoppedError
 from .phrasebook import Phrase, split
 
 EXPECTED = 0.98  # of the held-out sentences word for word, with these settings and seed
@@ -43,14 +43,14 @@ SETTINGS = preset("nano") | {
 }
 
 
-def run_demo(out: Path) -> int:
-    """Train, score, translate and draw into `out`, which may hold an earlier demo and nothing else. The exit code.
+def run_demo(out: Path) -> None:
+    """Train, score, translate and draw into `out`, where it replaces an earlier demo.
 
     Beside `out` stand the phrases as files, in the form that `clearhead train` reads.
     """
     begun = time.monotonic()
-    _clear(out)
-    data = out.parent / "phrasebook"
+    _refuse_others(out)
+    data = out.with_name(f"{out.name}-phrasebook")
     training, held_out = split()
     _write(data / "train.tsv", training)
     _write(data / "held-out.tsv", held_out)
@@ -59,7 +59,10 @@ def run_demo(out: Path) -> int:
         "each with two words that never stand together in training.\n"
     )
     config = Config().override(SETTINGS | {"data.train": (str(data / "train.tsv"),)})
-    train(config, out)
+    try:
+        train(config, out, replace=True)
+    except StoppedError as error:
+        raise StoppedError("stopped; the same command begins the demo anew", error.exit_code) from error
     app = load(out)
     evaluation = app.evaluate(read_pairs([data / "held-out.tsv"]))
     app.save_evaluation(evaluation)
@@ -68,28 +71,25 @@ def run_demo(out: Path) -> int:
     _draw_attention(app, example, out / "attention.png")
     seconds = time.monotonic() - begun
     _say(f"\n{out} holds the model, evaluation.json, loss.png and attention.png (in {seconds:.0f} seconds).")
-    _say("The words that it knows are in the phrasebook. Go on with a sentence of your own:\n")
+    _say("The words that it knows are in words.txt. Go on with a sentence of your own:\n")
     _say(f'  {_command()} translate {out} "{example}"\n')
     if evaluation.scores.exact_match < EXPECTED:
         raise TrainingError(
             f"exact match is {evaluation.scores.exact_match:.4f}; expected at least {EXPECTED} on every machine: "
             "please report this with the lines above"
         )
-    return 0
 
 
-def _clear(out: Path) -> None:
-    """Remove an earlier demo; anything else is refused."""
-    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+def _refuse_others(out: Path) -> None:
+    """Raise TrainingError where `out` holds something else than an earlier demo, or one that was ended early."""
+    if not out.exists() or not any(it for it in out.iterdir() if not it.name.startswith(".")):
         return
     try:
-        config = json.loads((out / "config.json").read_text(encoding="utf-8"))
-        ours = config["data"]["name"] == SETTINGS["data.name"]
-    except (OSError, ValueError, KeyError, TypeError):
+        ours = read_config(out).data.name == SETTINGS["data.name"]
+    except ModelError:
         ours = False
     if not ours:
         raise TrainingError(f"{out} holds something else than an earlier demo; give another folder with --out")
-    shutil.rmtree(out)
 
 
 def _write(path: Path, phrases: Sequence[Phrase]) -> None:

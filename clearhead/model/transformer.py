@@ -187,13 +187,13 @@ def _embedding(config: ModelConfig, size: str) -> Embedding:
 
 
 def _attention(config: ModelConfig) -> SelfAttention:
-    heads = config.n_heads, config.n_kv_heads
-    return SelfAttention(config.d_model, heads[0], config.dropout, n_kv_heads=heads[1], bias=config.bias)
+    kv = config.n_kv_heads
+    return SelfAttention(config.d_model, config.n_heads, config.dropout, n_kv_heads=kv, bias=config.bias)
 
 
 def _cross_attention(config: ModelConfig) -> CrossAttention:
-    heads = config.n_heads, config.n_kv_heads
-    return CrossAttention(config.d_model, heads[0], config.dropout, n_kv_heads=heads[1], bias=config.bias)
+    kv = config.n_kv_heads
+    return CrossAttention(config.d_model, config.n_heads, config.dropout, n_kv_heads=kv, bias=config.bias)
 
 
 def _feed_forward(config: ModelConfig) -> nn.Module:

@@ -67,20 +67,18 @@ class Translation:
         self.device = torch.device(config.train.device)
 
     @property
-    def max_source_len(self) -> int | None:
-        """The most tokens that a source may have, where positions are a table; EOS takes the last place."""
-        return None if self._max_len is None else self._max_len - 1
+    def max_source_len(self) -> int:
+        """The most tokens that a source may have, so that any line can be answered; EOS takes the last place.
 
-    @property
-    def _max_len(self) -> int | None:
-        model = self.config.model
-        return model.max_len if model.positions in ("sinusoidal", "learned") else None
+        Tables of positions end there; the other schemes know no end, but memory does.
+        """
+        return self.config.model.max_len - 1
 
     def encode(self, pairs: Pairs) -> tuple[Examples, list[Skipped]]:
         """Tokens of every pair, and the pairs that are longer on a side than `data.max_len` or the position table."""
         sources = self.tokenizers.source.encode_batch(pairs.sources)
         targets = self.tokenizers.target.encode_batch(pairs.targets)
-        longest = min(n for n in (self.config.data.max_len, self.max_source_len) if n is not None)
+        longest = min(self.config.data.max_len, self.max_source_len)
         kept, skipped = [], []
         for i, (source, target) in enumerate(zip(sources, targets)):
             if max(len(source), len(target)) <= longest:
@@ -126,10 +124,10 @@ class Translation:
 
     def session(self, model: EncoderDecoder, decode: DecodeConfig) -> Session:
         """The model ready to decode."""
-        return Session(TorchEngine(model, pad=PAD), decode, max_len=self._max_len)
+        return Session(TorchEngine(model, pad=PAD), decode, max_len=self.config.model.max_len)
 
     def sources(self, texts: Sequence[str]) -> tuple[list[list[int]], list[int]]:
-        """Tokens of each text as far as the model has positions for them, and how many were cut off at its end."""
+        """Tokens of each text, `max_source_len` of them at most, and how many were cut off at its end."""
         encoded, longest = self.tokenizers.source.encode_batch(texts), self.max_source_len
         kept = [ids[:longest] for ids in encoded]
         return kept, [len(ids) - len(first) for ids, first in zip(encoded, kept)]
@@ -137,10 +135,15 @@ class Translation:
     def translate(self, model: EncoderDecoder, texts: Sequence[str], decode: DecodeConfig) -> list[str]:
         """The best translation of each text, in their order; of a text that is too long, that of its beginning."""
         answers = self.session(model, decode).answers(self.sources(texts)[0])
-        return self.tokenizers.target.decode_batch([hypotheses[0].ids for hypotheses in answers])
+        return [one_line(text) for text in self.tokenizers.target.decode_batch([found[0].ids for found in answers])]
 
     def evaluate(self, model: EncoderDecoder, held_out: HeldOut, decode: DecodeConfig) -> tuple[Scores, list[str]]:
         """Scores with real decoding, and the translation of each distinct source; no loss where all are too long."""
         translations = self.translate(model, held_out.sources, decode)
         counts = self.count(model, held_out.examples) if len(held_out.examples) else None
         return score(translations, held_out.references, counts), translations
+
+
+def one_line(text: str) -> str:
+    """The same with every line break, of Unicode's too, as a space: a translation is one line."""
+    return " ".join(text.splitlines()) if text.splitlines() != [text] else text

@@ -37,19 +37,25 @@ def train(
     out: str | Path,
     *,
     resume: bool = False,
+    replace: bool = False,
     given: Collection[str] | None = None,
     say: Say = to_stderr,
 ) -> Path:
     """Train a model into the folder `out`, which is returned.
 
-    `given` names the settings that nothing may choose otherwise (`{"model.d_model"}`); without it, those that differ
-    from their default and from the preset's. Raises ConfigError, DataError, TrainingError; StoppedError after a signal.
+    `resume` goes on with the run in `out`; `replace` removes it first. `given` names the settings that nothing may
+    choose otherwise (`{"model.d_model"}`); without it, those that `config` was told, and those that differ from their
+    default and from the preset's. Raises ConfigError, DataError, TrainingError; StoppedError after a signal.
     """
     if not config.data.train:
         raise ConfigError("data.train names no file; expected a file of pairs, or two line-aligned files")
+    if config.model.topology != "encoder-decoder":
+        raise ConfigError(
+            f"model.topology = {config.model.topology} does not learn from pairs; expected encoder-decoder"
+        )
     out, given = Path(out), (_seemingly_given(config) if given is None else set(given)) - _following(config)
     keep_freed_memory()
-    with StopSignals() as stop, RunFolder.create(out, resume=resume, say=say) as folder:
+    with StopSignals() as stop, RunFolder.create(out, resume=resume, replace=replace, say=say) as folder:
         if folder.finished_step is not None:
             refuse_contradictions(out, read_config(out), config, given)
             say(f"{out} is complete: it was trained to step {folder.finished_step:,}")
@@ -75,7 +81,7 @@ def _seemingly_given(config: Config) -> set[str]:
     preset = PRESETS.get(config.train.preset or "", {})
     values = {f"{section}.{name}": value for section, part in config.to_dict().items() for name, value in part.items()}
     given = {name for name, it in settings().items() if values[name] not in (it.default, preset.get(name, it.default))}
-    return given | set(SHAPE) if not preset and given.intersection(SHAPE) else given
+    return {*config.given, *given, *(SHAPE if not preset and given.intersection(SHAPE) else ())}
 
 
 def _following(config: Config) -> set[str]:

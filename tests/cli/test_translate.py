@@ -82,7 +82,7 @@ def test_json_gives_a_record_a_line_with_the_input_as_it_was_understood(pipe: Ru
     plain = pipe(b"\n".join(HOSTILE), "translate", model_folder).out.split("\n")[:-1]
     assert [record["source"] for record in records] == [line.decode(errors="replace") for line in HOSTILE]
     assert [record["text"] for record in records] == plain
-    assert set(records[0]) == {"source", "text", "score", "log_probability", "tokens", "unknown", "cut"}
+    assert set(records[0]) == {"source", "text", "score", "log_probability", "tokens", "unknown", "long", "cut"}
     assert records[0]["score"] < 0 and records[1]["score"] == 0
 
 

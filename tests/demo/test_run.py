@@ -9,6 +9,7 @@ from clearhead import TrainingError
 from clearhead.demo import run
 from clearhead.demo.run import EXPECTED, run_demo
 from clearhead.training.manifest import read_verified
+from clearhead.training.signals import StoppedError
 
 PNG = b"\x89PNG\r\n"
 
@@ -34,7 +35,9 @@ def test_it_leaves_the_model_the_scores_and_two_pictures_and_replaces_its_own_ea
     assert {"bleu", "chrf"} <= evaluation.keys()
     assert (out / "loss.png").read_bytes().startswith(PNG) and (out / "attention.png").read_bytes().startswith(PNG)
     assert "model.safetensors" in read_verified(out)
-    assert len((tmp_path / "runs" / "phrasebook" / "train.tsv").read_text(encoding="utf-8").splitlines()) == 200
+    words = (out / "words.txt").read_text(encoding="utf-8").splitlines()
+    assert words == sorted(set(words), key=str.casefold) and {"are", "is", "."} <= set(words)
+    assert len((tmp_path / "runs" / "demo-phrasebook" / "train.tsv").read_text(encoding="utf-8").splitlines()) == 200
     told = capsys.readouterr()
     assert "exact match 0." in told.out and f"expected: at least {EXPECTED}" in told.out
     assert f"translate {out}" in told.err
@@ -50,8 +53,20 @@ def test_it_never_replaces_what_is_not_its_own(hasty: None, tmp_path: Path) -> N
     assert (tmp_path / "demo" / "thesis.txt").read_text(encoding="utf-8") == "years of work"
 
 
+def test_one_that_was_ended_early_is_begun_anew(hasty: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise StoppedError("stopped by SIGINT: go on with --resume", 130)
+
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo" / ".lock").touch()
+    monkeypatch.setattr(run, "train", stopped)
+    with pytest.raises(StoppedError, match=r"^stopped; the same command begins the demo anew$") as caught:
+        run_demo(tmp_path / "demo")
+    assert caught.value.exit_code == 130
+
+
 @pytest.mark.slow
 def test_the_demo_reaches_the_score_that_it_promises(tmp_path: Path) -> None:
-    assert run_demo(tmp_path / "demo") == 0
+    run_demo(tmp_path / "demo")
     evaluation = json.loads((tmp_path / "demo" / "evaluation.json").read_text(encoding="utf-8"))
     assert evaluation["exact_match"] >= EXPECTED and evaluation["sentences"] >= 2000
