@@ -22,8 +22,9 @@ from .tasks.translation import Translation, one_line
 from .text.lines import shown
 from .text.sources import Pairs
 from .text.tokenizer import Tokenizers
+from .training.manifest import Manifest
 from .training.memory import keep_freed_memory
-from .training.model_folder import load_model_folder, load_weights, save_files
+from .training.model_folder import WEIGHTS, load_model_folder, load_weights, save_files
 from .training.recipe import choose_device
 from .training.run import train
 
@@ -48,18 +49,28 @@ class Result:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Scores and the lines that they were computed from."""
+    """Scores, the lines that they were computed from, and how they came about: on which files, by which search."""
 
     scores: Scores
+    data: list[str]
+    decode: DecodeConfig
+    weights: str | None  # the digest of those that were scored
     sources: list[str]
     translations: list[str]
     references: list[list[str]]
 
     def to_dict(self, examples: int = 10) -> dict[str, Any]:
-        """The scores, and some lines."""
+        """The scores, what makes them reproducible, and some lines."""
         lines = zip(self.sources, self.translations, self.references)
         shown = [{"source": s, "translation": t, "references": r} for s, t, r in lines]
-        return {**self.scores.to_dict(), "examples": shown[:examples]}
+        search = {"beam": self.decode.beam, "alpha": self.decode.alpha, "max_extra": self.decode.max_extra}
+        return {
+            **self.scores.to_dict(),
+            "data": self.data,
+            "decode": search,
+            "weights": self.weights,
+            "examples": shown[:examples],
+        }
 
 
 class App:
@@ -112,9 +123,11 @@ class App:
 
     def evaluate(self, pairs: Pairs, **decode: float) -> Evaluation:
         """Translate every distinct source and score it against all of its references."""
-        held_out = self.task.hold_out(pairs)
-        scores, translations = self.task.evaluate(self.model, held_out, self.decode_config(**decode))
-        return Evaluation(scores, held_out.sources, translations, held_out.references)
+        held_out, search = self.task.hold_out(pairs), self.decode_config(**decode)
+        scores, translations = self.task.evaluate(self.model, held_out, search)
+        files = [str(path) for path in pairs.report.paths]
+        weights = Manifest.read(self.path).files.get(WEIGHTS)
+        return Evaluation(scores, files, search, weights, held_out.sources, translations, held_out.references)
 
     def save_evaluation(self, evaluation: Evaluation) -> Path:
         """Write `evaluation.json` into the model folder."""

@@ -15,7 +15,7 @@ def describe_folder(folder: Path) -> tuple[Config, dict[str, Any]]:
     Raises ModelError where it is no model folder, or damaged.
     """
     from ..training.manifest import Manifest, parse_json_object, read_verified
-    from ..training.model_folder import CONFIG, load_model_folder, read_config
+    from ..training.model_folder import CONFIG, WEIGHTS, load_model_folder, read_config
 
     if not (folder / CONFIG).exists():
         load_model_folder(folder)  # says what is wrong with the folder
@@ -23,6 +23,7 @@ def describe_folder(folder: Path) -> tuple[Config, dict[str, Any]]:
     evaluation = None
     if (folder / _EVALUATION).exists():
         evaluation = parse_json_object(folder / _EVALUATION, read_verified(folder, [_EVALUATION])[_EVALUATION])
+        evaluation["outdated"] = evaluation.get("weights") != Manifest.read(folder).files.get(WEIGHTS)
     return config, {
         "folder": str(folder),
         "finished": Manifest.read(folder).finished,
@@ -46,8 +47,14 @@ def render_folder(config: Config, about: dict[str, Any]) -> str:
     if validation:
         rows.append(("validation", f"{_scores(validation)} (greedy, step {validation['step']:,})"))
     if about["evaluation"]:
-        rows.append(("evaluation", f"{_scores(about['evaluation'])} ({about['evaluation']['sentences']:,} sentences)"))
+        rows.append(("evaluation", _evaluation(about["evaluation"])))
     return "\n".join(f"{name:<12}{text}" for name, text in rows)
+
+
+def _evaluation(values: dict[str, Any]) -> str:
+    search = f"beam {values['decode']['beam']}, alpha {values['decode']['alpha']:g}"
+    outdated = "; of earlier weights: evaluate again" if values["outdated"] else ""
+    return f"{_scores(values)} ({values['sentences']:,} sentences of {', '.join(values['data'])}; {search}{outdated})"
 
 
 def _training(config: Config) -> str:

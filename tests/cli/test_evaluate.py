@@ -61,7 +61,9 @@ def test_two_line_aligned_files_are_pairs(run: Run, folder: Path, pairs: Path, t
     (tmp_path / "a.en").write_text("\n".join(sources), encoding="utf-8")
     (tmp_path / "a.fr").write_text("\n".join(targets), encoding="utf-8")
     aligned = run("evaluate", folder, "--data", tmp_path / "a.en", tmp_path / "a.fr", "--json")
-    assert aligned.out == run("evaluate", folder, "--data", pairs, "--json").out
+    one, other = json.loads(aligned.out), json.loads(run("evaluate", folder, "--data", pairs, "--json").out)
+    assert one.pop("data") == [str(tmp_path / "a.en"), str(tmp_path / "a.fr")] and other.pop("data") == [str(pairs)]
+    assert one == other
 
 
 def test_a_folder_that_cannot_be_written_to_loses_the_file_but_not_the_scores(

@@ -3,10 +3,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
 import clearhead
 from clearhead.training.manifest import mark_finished
 from clearhead.training.metrics import MetricsLog
+from clearhead.training.model_folder import save_files, weights_to_bytes
 
 from .conftest import Run
 
@@ -78,12 +80,14 @@ def test_a_model_folder_shows_its_model_data_and_scores(run: Run, folder: Path, 
     assert values["settings"] == json.loads(json.dumps(app.config.override({"train.device": "auto"}).to_dict()))
     assert values["parameters"]["total"] == sum(p.numel() for p in app.model.parameters())
     assert values["validation"] == {"step": 10, "bleu": 3.5, "chrf": 7.0, "exact_match": 0.25}
-    assert (values["finished"], values["evaluation"]) == (15, evaluation.to_dict())
+    assert (values["finished"], values["evaluation"]) == (15, evaluation.to_dict() | {"outdated": False})
     text = run("info", folder).out
     assert f"folder      {folder}\ntrained     to its last step, 15\ndata        pairs.tsv\n" in text
     assert "tokenizer   bpe, one vocabulary\ntraining    batches of 1,024 tokens, auto, seed 0\n" in text
     assert "validation  BLEU 3.50  chrF 7.00  exact match 0.250 (greedy, step 10)\n" in text
-    assert "(1 sentences)\n" in text
+    assert f"(1 sentences of {tmp_path / 'pairs.tsv'}; beam 4, alpha 0.6)\n" in text
+    save_files(folder, {"model.safetensors": weights_to_bytes({"other": torch.zeros(1)})})
+    assert "beam 4, alpha 0.6; of earlier weights: evaluate again)\n" in run("info", folder).out
 
 
 def test_a_folder_of_a_run_that_has_no_weights_yet_shows_its_model(run: Run, folder: Path) -> None:
