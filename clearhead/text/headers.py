@@ -15,7 +15,7 @@ norsk | fi fin finnish suomi | hu hun hungarian magyar | ro ron rum romanian rom
 हिन्दी | zh zho chi cmn chinese 中文 | ja jpn japanese 日本語 | ko kor korean 한국어 | vi vie vietnamese | id ind
 indonesian | th tha thai ไทย
 """
-_SIDES = "source src input | target tgt trg output translation"
+_SIDES = "source src input original sentence text from | target tgt trg output translation to"
 
 
 def _groups(text: str) -> dict[str, int]:
