@@ -123,7 +123,7 @@ def _corpus_score(metric: "Metric", hypotheses: Sequence[str], references: Refer
     most = max(map(len, references))
     columns = [[texts[n] if n < len(texts) else None for texts in references] for n in range(most)]
     result = metric.corpus_score(hypotheses, cast(Sequence[Sequence[str]], columns))  # its types forget None
-    return CorpusScore(float(result.score), str(metric.get_signature()))
+    return CorpusScore(min(float(result.score), 100.0), str(metric.get_signature()))  # rounding may exceed 100
 
 
 def _check(hypotheses: Sequence[str], references: References) -> None:

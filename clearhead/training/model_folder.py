@@ -159,7 +159,7 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
 
 def to_stderr(message: str) -> None:
     """Say something to the user, beside the results."""
-    print(message, file=sys.stderr)
+    print(message, file=sys.stderr, flush=True)
 
 
 def _identity(tensor: Tensor) -> object:

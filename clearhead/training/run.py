@@ -1,7 +1,6 @@
 """From files to a model folder: prepare, train, score. What `clearhead train` calls."""
 
 import math
-import sys
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any, cast
@@ -20,16 +19,11 @@ from .figures import loss_curve
 from .forecast import forecast
 from .memory import keep_freed_memory
 from .metrics import METRICS, MetricsLog, Progress, read_metrics
-from .model_folder import CARD, load_model_folder, load_weights, model_files, read_config
+from .model_folder import CARD, load_model_folder, load_weights, model_files, read_config, to_stderr
 from .prepare import Prepared, Say, prepare, prepare_again, refuse_contradictions
 from .recipe import SHAPE
 from .signals import StopSignals
 from .trainer import Trainer
-
-
-def to_stderr(message: str) -> None:
-    """Tell the user, beside the results."""
-    print(message, file=sys.stderr, flush=True)
 
 
 def train(

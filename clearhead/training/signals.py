@@ -72,5 +72,5 @@ class StopSignals:
 
     def _raise(self, what: str) -> NoReturn:
         assert self.requested is not None
-        name = signal.Signals(self.requested).name
+        name = "Ctrl-C" if self.requested == signal.SIGINT else signal.Signals(self.requested).name
         raise StoppedError(f"stopped by {name}: {what}; {_GO_ON}", 128 + self.requested)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from clearhead.config import Config
 from clearhead.errors import ModelError, TrainingError
 from clearhead.training.checkpoint import Checkpoint, RunFolder, read_checkpoint
 from clearhead.training.manifest import write_folder_with_manifest
@@ -203,7 +204,7 @@ def test_a_run_with_a_damaged_manifest_can_be_replaced(run: RunFolder) -> None:
     (run.path / "manifest.json").write_text("{")
     with RunFolder.create(run.path, replace=True, say=quiet) as new:
         new.write_files(RUN)
-    assert load_model_folder(run.path).config == {"model": {}}
+    assert load_model_folder(run.path).config == Config()
 
 
 def test_a_replacement_that_is_killed_at_any_call_can_be_repeated(run: RunFolder, crash_points) -> None:
@@ -303,7 +304,7 @@ def test_a_full_disk_loses_no_earlier_checkpoint_and_leaves_no_half_one(
     found = again.latest_checkpoint()
     assert found and found.step in (40, 80)
     assert (found.step == 80) == (again.path / "checkpoints" / "step-00000080").exists()
-    assert load_model_folder(again.path).config == {"model": {}}
+    assert load_model_folder(again.path).config == Config()
     again.close()
 
 

@@ -88,16 +88,23 @@ def test_every_preset_gives_the_whole_shape() -> None:
 # --- what is given, where nobody says so
 
 
-def test_what_differs_from_its_default_is_seemingly_given() -> None:
+def test_what_was_told_or_differs_from_its_default_is_seemingly_given() -> None:
     assert _seemingly_given(Config()) == set()
-    asked = Config().override({"data.train": ["a"], "train.lr": 0.1, "train.seed": 0, "data.joint": False})
-    assert _seemingly_given(asked) == {"data.train", "train.lr", "data.joint"}
+    assert _seemingly_given(Config(train=TrainConfig(lr=0.1, seed=0))) == {"train.lr"}
+    told = {"data.train": ["a"], "train.lr": 0.1, "train.seed": 0, "data.joint": False}
+    assert _seemingly_given(Config().override(told)) == set(told)
+
+
+def test_a_shape_that_is_told_stays_where_it_is_the_default() -> None:
+    asked = Config().override({"model.d_model": 512, "model.n_heads": 8})
+    model = choose_model(asked, 100, _seemingly_given(asked))[0].model
+    assert (model.d_model, model.n_heads, model.d_ff) == (512, 8, PRESETS["nano"]["model.d_ff"])
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_what_a_preset_sets_is_not_given_but_what_differs_from_it_is(name: str) -> None:
-    assert _seemingly_given(Config().override(preset(name))) == {"train.preset"}
-    changed = Config().override(preset(name) | {"train.warmup": 33, "model.d_ff": 96})
+    assert _seemingly_given(Config().override({"train.preset": name})) == {"train.preset"}
+    changed = Config().override({"train.preset": name, "train.warmup": 33, "model.d_ff": 96})
     assert _seemingly_given(changed) == {"train.preset", "train.warmup", "model.d_ff"}
 
 

@@ -147,9 +147,9 @@ def test_a_run_that_a_signal_stops_at_any_step_ends_as_if_it_had_not(
         stop_at(patch, step, number)
         train(toy.config(), toy.folder / "run", say=quiet)
     assert stopped.value.exit_code == (130, 143)[step % 2]
-    assert str(stopped.value) == (
-        f"stopped by {number.name}: at step {step}, a checkpoint is saved; go on with the same command and --resume"
-    )
+    name = "Ctrl-C" if number == signal.SIGINT else "SIGTERM"
+    said_at_once = f"stopped by {name}: at step {step}, a checkpoint is saved; go on with the same command and --resume"
+    assert str(stopped.value) == said_at_once
     said: list[str] = []
     assert outcome(until_finished(toy.config(), toy.folder / "run", said.append)) == uninterrupted
     assert f"resuming {toy.folder / 'run'} at step {step} of {STEPS}" in said

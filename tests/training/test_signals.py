@@ -11,6 +11,10 @@ from clearhead.training.signals import StoppedError, StopSignals
 NUMBERS = [signal.SIGINT, signal.SIGTERM]
 
 
+def spoken(number: int) -> str:
+    return {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}[signal.Signals(number)]
+
+
 @pytest.fixture(autouse=True)
 def handlers_are_put_back() -> Iterator[None]:
     before = [signal.getsignal(number) for number in NUMBERS]
@@ -20,7 +24,7 @@ def handlers_are_put_back() -> Iterator[None]:
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_the_work_where_it_arrives(number: signal.Signals, code: int) -> None:
-    message = f"stopped by {number.name}: what was saved before is intact; go on with the same command and --resume"
+    message = f"stopped by {spoken(number)}: what was saved before is intact; go on with the same command and --resume"
     with pytest.raises(StoppedError, match=message) as stopped, StopSignals():
         signal.raise_signal(number)
         raise AssertionError("it went on")
@@ -30,7 +34,7 @@ def test_a_signal_ends_the_work_where_it_arrives(number: signal.Signals, code: i
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_where_signals_are_held_the_first_is_only_noted_and_answered(number: signal.Signals, capfd) -> None:
-    said, steps = f"{number.name}: at step 1,000, a checkpoint is saved", 0
+    said, steps = f"{spoken(number)}: at step 1,000, a checkpoint is saved", 0
     with pytest.raises(StoppedError, match=said), StopSignals() as stop, stop.held():
         signal.raise_signal(number)
         steps += 1
@@ -43,7 +47,7 @@ def test_where_signals_are_held_the_first_is_only_noted_and_answered(number: sig
 @pytest.mark.parametrize("first", NUMBERS)
 @pytest.mark.parametrize("second", NUMBERS)
 def test_the_second_ends_at_once_whichever_they_are(first: signal.Signals, second: signal.Signals) -> None:
-    said = f"stopped by {second.name}: what was saved before"
+    said = f"stopped by {spoken(second)}: what was saved before"
     with pytest.raises(StoppedError, match=said) as stopped, StopSignals() as stop, stop.held():
         signal.raise_signal(first)
         signal.raise_signal(second)
