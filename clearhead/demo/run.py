@@ -15,7 +15,7 @@ from ..model.masks import padding_mask
 from ..text.sources import read_pairs
 from ..text.tokenizer import BOS, EOS, PAD
 from ..training.figures import attention_heatmap
-from ..training.model_folder import read_config
+from ..training.model_folder import read_config, to_stderr
 from ..training.signals import StoppedError
 from .phrasebook import Phrase, split
 
@@ -54,7 +54,7 @@ def run_demo(out: Path) -> None:
     training, held_out = split()
     _write(data / "train.tsv", training)
     _write(data / "held-out.tsv", held_out)
-    _say(
+    to_stderr(
         f"The phrasebook: {len(training):,} English-French sentences to learn from, {len(held_out):,} held out, "
         "each with two words that never stand together in training.\n"
     )
@@ -70,9 +70,9 @@ def run_demo(out: Path) -> None:
     example = _examples(app, evaluation)
     _draw_attention(app, example, out / "attention.png")
     seconds = time.monotonic() - begun
-    _say(f"\n{out} holds the model, evaluation.json, loss.png and attention.png (in {seconds:.0f} seconds).")
-    _say("The words that it knows are in words.txt. Go on with a sentence of your own:\n")
-    _say(f'  {_command()} translate {out} "{example}"\n')
+    to_stderr(f"\n{out} holds the model, evaluation.json, loss.png and attention.png (in {seconds:.0f} seconds).")
+    to_stderr("The words that it knows are in words.txt. Go on with a sentence of your own:\n")
+    to_stderr(f'  {_command()} translate {out} "{example}"\n')
     if evaluation.scores.exact_match < EXPECTED:
         raise TrainingError(
             f"exact match is {evaluation.scores.exact_match:.4f}; expected at least {EXPECTED} on every machine: "
@@ -138,7 +138,3 @@ def _command() -> str:
     """How this program was called, so that the reader can call it again."""
     called = Path(sys.argv[0])
     return str(called) if called.name == "clearhead" and called.exists() else "clearhead"
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

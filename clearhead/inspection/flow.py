@@ -19,7 +19,7 @@ from torch.utils.hooks import RemovableHandle
 from ..model.attention import Attend, CrossAttention, SelfAttention
 from ..model.blocks import DecoderBlock, EncoderBlock
 from ..model.positions import Learned, Sinusoidal
-from ..model.transformer import Decoder, Encoder, EncoderDecoder
+from ..model.transformer import Decoder, Encoder, EncoderDecoder, evaluation
 from .parts import stacks
 
 Shape = tuple[int, ...]
@@ -48,14 +48,11 @@ def dimension_flow(model: nn.Module, source: Shape = (2, 10), target: Shape = (2
         _watch_stack(watch, (name,), stack)
     device = next(model.parameters()).device
     tokens = [torch.zeros(shape, dtype=torch.long, device=device) for shape in (source, target)]
-    modes = {module: module.training for module in model.modules()}
     try:
-        with torch.no_grad():
-            model.eval()(*_inputs(model, tokens))
+        with evaluation(model), torch.no_grad():
+            model(*_inputs(model, tokens))
     finally:
         watch.close()
-        for module, training in modes.items():
-            module.training = training
     return watch.steps
 
 

@@ -1,5 +1,7 @@
 """Figure 1: the two stacks, what joins them, and `build`, the one place where a configuration chooses the parts."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import cast
 
 import torch
@@ -135,6 +137,18 @@ class EncoderDecoder(nn.Module):
     def encode(self, source: Tensor, *, mask: Tensor | None = None) -> Tensor:
         """(B, S), mask (B, 1, 1, S) -> memory (B, S, D)"""
         return self.encoder(source, mask=mask)
+
+
+@contextmanager
+def evaluation(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode inside; afterwards, whatever happens, every module is in the mode that it was in."""
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
 
 
 def build(config: ModelConfig) -> EncoderDecoder | Encoder | Decoder:

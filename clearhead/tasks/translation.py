@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from ..config import Config, DecodeConfig, chosen
-from ..decode.engines.torch_engine import TorchEngine, evaluation
+from ..decode.engines.torch_engine import TorchEngine
 from ..decode.session import Session
 from ..model.masks import padding_mask
-from ..model.transformer import EncoderDecoder
+from ..model.transformer import EncoderDecoder, evaluation
 from ..text.batches import Batches, IntArray, Ragged
 from ..text.sources import Pairs, Skipped, references
 from ..text.tokenizer import BOS, EOS, PAD, Tokenizers

@@ -5,11 +5,11 @@ from contextlib import contextmanager
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ...model.cache import Cache
 from ...model.masks import padding_mask
-from ...model.transformer import Decoder, EncoderDecoder
+from ...model.transformer import Decoder, EncoderDecoder, evaluation
 from ..search import FloatArray, IntArray
 
 
@@ -70,15 +70,3 @@ def _padded(sources: Sequence[Sequence[int]], pad: int) -> Tensor:
     for row, source in zip(tokens, sources):
         row[: len(source)] = source
     return torch.from_numpy(tokens)
-
-
-@contextmanager
-def evaluation(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode inside; afterwards, whatever happens, every module is in the mode that it was in."""
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, mode in modes.items():
-            module.training = mode
