@@ -15,7 +15,7 @@ import torch
 
 from .config import Config, DecodeConfig
 from .decode.search import Hypothesis
-from .errors import ConfigError, DataError, ModelError
+from .errors import DataError, ModelError
 from .model.transformer import EncoderDecoder, build
 from .tasks.scores import Scores
 from .tasks.translation import Translation, one_line
@@ -55,6 +55,7 @@ class Evaluation:
     data: list[str]
     decode: DecodeConfig
     weights: str | None  # the digest of those that were scored
+    too_long: int  # pairs that perplexity and token accuracy leave out
     sources: list[str]
     translations: list[str]
     references: list[list[str]]
@@ -69,6 +70,7 @@ class Evaluation:
             "data": self.data,
             "decode": search,
             "weights": self.weights,
+            "too_long": self.too_long,
             "examples": shown[:examples],
         }
 
@@ -127,7 +129,8 @@ class App:
         scores, translations = self.task.evaluate(self.model, held_out, search)
         files = [str(path) for path in pairs.report.paths]
         weights = Manifest.read(self.path).files.get(WEIGHTS)
-        return Evaluation(scores, files, search, weights, held_out.sources, translations, held_out.references)
+        lines = (held_out.sources, translations, held_out.references)
+        return Evaluation(scores, files, search, weights, len(held_out.too_long), *lines)
 
     def save_evaluation(self, evaluation: Evaluation) -> Path:
         """Write `evaluation.json` into the model folder."""
@@ -144,12 +147,11 @@ class App:
 def load(path: str | Path, *, device: str = "auto", threads: int | None = None) -> App:
     """A model folder as an App; a ModelError where it is absent, damaged or not to be understood."""
     keep_freed_memory()
-    if threads is not None:
-        if threads < 1:
-            raise ConfigError(f"threads = {threads} cannot be used; expected at least 1")
-        torch.set_num_threads(threads)
     folder = load_model_folder(Path(path))
     config = folder.config.override({"train.device": choose_device(device)})
+    if threads is not None:
+        config = config.override({"train.threads": threads})
+        torch.set_num_threads(threads)
     model = build(config.model)
     if not isinstance(model, EncoderDecoder):
         raise ModelError(f"{path} is a model of topology {config.model.topology}; expected encoder-decoder")

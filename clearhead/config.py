@@ -5,17 +5,14 @@ folder, and reused on resume; everything else is what it says here.
 """
 
 import dataclasses
-import difflib
-import math
-import tomllib
-import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
-from .errors import ConfigError
+from .errors import ConfigError, did_you_mean
+from .values import read_toml, read_value
 
 T = TypeVar("T")
 
@@ -99,6 +96,7 @@ class DataConfig:
     max_len: int = setting(250, "longest pair that is trained on, in tokens a side; longer ones are counted and shown")
     batch_tokens: int | None = setting(None, "most tokens a side in a batch, padding included")
     name: str = setting("", "what the data is called, for the model card")
+    source: str = setting("", "where the data comes from, for the model card")
     licence: str = setting("", "the data's licence, for the model card")
 
     def __post_init__(self) -> None:
@@ -220,12 +218,11 @@ class Config:
 
     def to_toml(self) -> str:
         """The text of a TOML file that `from_toml` reads back to the same settings; None is left out."""
-        lines = []
-        for section, settings in self.to_dict().items():
-            lines.append(f"[{section}]")
-            lines += [f"{name} = {_toml(value)}" for name, value in settings.items() if value is not None]
-            lines.append("")
-        return "\n".join(lines)
+        import tomli_w
+
+        chosen = {section: {name: value for name, value in settings.items() if value is not None}
+                  for section, settings in self.to_dict().items()}  # fmt: skip
+        return tomli_w.dumps(chosen)
 
     def override(self, values: Mapping[str, Any], *, origin: str = "the command line") -> Self:
         """The same with some settings replaced: {"train.steps": 300}; a string is read as the setting's type.
@@ -240,7 +237,7 @@ class Config:
             if dotted not in known:
                 raise ConfigError(f"{origin} names an unknown setting {dotted!r}{did_you_mean(dotted, known)}")
             section, name = dotted.split(".")
-            sections.setdefault(section, {})[name] = _read(value, known[dotted].type, f"{origin}: {dotted}")
+            sections.setdefault(section, {})[name] = read_value(value, known[dotted].type, f"{origin}: {dotted}")
         changed = {section: replace(getattr(self, section), **new) for section, new in sections.items()}
         return replace(self, **changed, given=given)
 
@@ -302,77 +299,12 @@ def preset(name: str) -> dict[str, Any]:
     return PRESETS[name] | {"train.preset": name}
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file; a file that is absent or no TOML is a ConfigError."""
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"cannot read the configuration {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not TOML: {error}") from error
-
-
 def chosen(value: T | None) -> T:
     """A setting that was open (None) until something chose it, which has happened by the time that it is read."""
     assert value is not None, "a choice was left open"
     return value
 
 
-def did_you_mean(word: str, known: typing.Iterable[str]) -> str:
-    """`; did you mean 'x'?` for the nearest known word, or nothing where none is near."""
-    near = difflib.get_close_matches(word, list(known), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
-
-
 def _require(holds: bool, name: str, value: Any, expected: str) -> None:
     if not holds:
         raise ConfigError(f"{name} = {value} cannot be used; expected {expected}")
-
-
-def _read(value: Any, kind: Any, where: str) -> Any:
-    """`value` as `kind`; strings are parsed, since the command line has nothing else."""
-    if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        if value is None or value == "none":
-            return None
-        kind = next(arm for arm in typing.get_args(kind) if arm is not types.NoneType)
-    if typing.get_origin(kind) is Literal:
-        choices = typing.get_args(kind)
-        if value in choices:
-            return value
-        raise ConfigError(f"{where} = {value!r} is not one of {', '.join(choices)}{did_you_mean(str(value), choices)}")
-    if typing.get_origin(kind) is tuple:
-        items = value.split(",") if isinstance(value, str) else value
-        if isinstance(items, list | tuple) and all(isinstance(item, str) for item in items):
-            return tuple(items)
-    elif kind is bool:
-        spoken = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False}
-        if isinstance(value, bool):
-            return value
-        if isinstance(value, str) and value.lower() in spoken:
-            return spoken[value.lower()]
-    elif isinstance(value, kind) and not isinstance(value, bool):
-        return value
-    elif kind is float and type(value) is int:
-        return float(value)
-    elif kind in (int, float) and isinstance(value, str):
-        try:
-            number = float(value)
-        except ValueError:
-            number = math.nan
-        if kind is float and math.isfinite(number):
-            return number
-        if kind is int and number.is_integer():  # 1e5 is a fine way to write 100000
-            return int(number)
-    words = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
-    raise ConfigError(f"{where} = {value!r} is not {words.get(kind, 'a list of texts')}")
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-        return f'"{escaped}"'
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(_toml(item) for item in value) + "]"
-    return repr(value)

@@ -9,6 +9,9 @@ ClearheadError
 A message says what is wrong with its name and value, what was expected, and what to do.
 """
 
+import difflib
+from collections.abc import Iterable
+
 
 class ClearheadError(Exception):
     """The root: catch this to catch all of them. The command line prints the message and exits with 1."""
@@ -28,3 +31,9 @@ class ModelError(ClearheadError):
 
 class TrainingError(ClearheadError):
     """Training cannot start or go on."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?` for the nearest known word, or nothing where none is near."""
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""

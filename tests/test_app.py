@@ -187,7 +187,7 @@ def test_settings_of_a_call_replace_the_models_own(app: App) -> None:
         ({"beams": 2}, r"the call names an unknown setting 'decode\.beams'; did you mean 'decode\.beam'\?"),
         ({"beam": 0}, r"decode\.beam = 0 cannot be used; expected at least 1"),
         ({"beam": 1.5}, r"the call: decode\.beam = 1\.5 is not a whole number"),
-        ({"alpha": "much"}, r"the call: decode\.alpha = 'much' is not a number"),
+        ({"alpha": "much"}, r"the call: decode\.alpha = 'much' is not a finite number"),
     ],
 )
 def test_wrong_settings_of_a_call_are_refused(app: App, settings_: dict, message: str) -> None:

@@ -1,6 +1,7 @@
 """The documents say what is so: their commands run, and the files, functions and tests that they name exist."""
 
 import ast
+import itertools
 import re
 import subprocess
 import sys
@@ -24,14 +25,17 @@ def blocks(text: str, language: str = "") -> list[str]:
 
 
 def names(path: Path) -> set[str]:
-    """What a file defines at its top, and the settings of its dataclasses."""
-    return {node.name for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if hasattr(node, "name")} | {
-        target.id
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Assign | ast.AnnAssign)
-        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
-        if isinstance(target, ast.Name)
-    }
+    """What a file defines at its top: functions, classes with their methods and settings, constants."""
+    found = set()
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    inside = [node.body for node in tree.body if isinstance(node, ast.ClassDef)]
+    for node in itertools.chain(tree.body, *inside):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return found
 
 
 def test_the_commands_of_the_readme_run_one_after_the_other(tmp_path: Path) -> None:
@@ -82,11 +86,16 @@ def test_every_file_and_function_and_test_that_the_map_of_the_paper_names_exists
 
 def test_the_map_of_the_architecture_has_every_file_and_no_other() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    listed = set(re.findall(r"([\w/]+\.py)", blocks(text)[0]))
-    listed = {name.rsplit("/", 1)[-1] for name in listed}
-    whole = ("demo", "cli")  # described as folders
-    files = [path for path in PACKAGE.rglob("*.py") if path.relative_to(PACKAGE).parts[0] not in whole]
-    assert listed == {path.name for path in files if not path.name.startswith("__")}
+    listed, folder = [], ""
+    for line in blocks(text)[0].splitlines()[1:]:
+        indent, words = len(line) - len(line.lstrip()), line.split()
+        if words[0].endswith("/"):
+            folder = words[0]
+        else:
+            names = itertools.takewhile(lambda word: word.endswith(".py"), words)
+            listed += [(folder if indent > 2 else "") + name for name in names]
+    files = [path for path in PACKAGE.rglob("*.py") if not path.name.startswith("__")]
+    assert sorted(listed) == sorted(path.relative_to(PACKAGE).as_posix() for path in files)
 
 
 def test_nothing_speaks_of_the_place_where_it_was_made() -> None:

@@ -14,8 +14,7 @@ from pathlib import Path
 from types import FrameType
 
 from .. import __version__
-from ..config import did_you_mean
-from ..errors import ClearheadError, ConfigError
+from ..errors import ClearheadError, ConfigError, did_you_mean
 from . import demo, evaluate, info, train, translate
 from .output import say
 from .parser import UsageError, parse

@@ -28,7 +28,7 @@ def _run(options: Options) -> None:
     pairs = read_pairs(options.data)
     say(str(pairs.report))
     evaluation = app.evaluate(pairs, **decode)
-    print(to_json(evaluation.to_dict(), indent=2) if options.json else _text(evaluation.to_dict()))
+    print(to_json(evaluation.to_dict()) if options.json else _text(evaluation.to_dict()))
     _save(app, evaluation)
 
 
@@ -54,7 +54,8 @@ def _text(values: dict[str, Any]) -> str:
     if "token_accuracy" in values:
         rows.append(("token accuracy", f"{values['token_accuracy']:.4f}", "given the reference so far"))
     if "perplexity" in values:
-        rows.append(("perplexity", f"{values['perplexity']:.2f}", "a token"))
+        without = f", without the {values['too_long']:,} longest pairs" if values["too_long"] else ""
+        rows.append(("perplexity", f"{values['perplexity']:.2f}", f"a token{without}"))
     lines = [f"{name:<15} {number:>8}  {note}".rstrip() for name, number, note in rows]
     for example in values["examples"][:_EXAMPLES]:
         lines += ["", f"source          {example['source']}", f"translation     {example['translation']}"]

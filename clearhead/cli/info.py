@@ -71,7 +71,7 @@ def _as_json(config: Config, folder: dict[str, Any] | None) -> str:
     parameters = {**count_parameters(empty), "parts": [part.to_dict() for part in parts(empty)]}
     flow = [step.to_dict() for step in dimension_flow(empty)]
     values = {**(folder or {}), "parameters": parameters, "flow": flow, "settings": config.to_dict()}
-    return to_json(values, indent=2)
+    return to_json(values)
 
 
 def _empty_model(config: ModelConfig) -> Any:

@@ -13,12 +13,12 @@ def say(message: str) -> None:
         print(message, file=sys.stderr, flush=True)
 
 
-def to_json(value: Any, *, indent: int | None = None) -> str:
-    """JSON in which a line ends only where we end it, and whose numbers every reader knows: NaN and infinity are null.
+def to_json(value: Any) -> str:
+    """JSON on one line, whose numbers every reader knows: NaN and infinity are null.
 
     Letters stay letters, but U+0085, U+2028 and U+2029 are escaped, which some readers take for the end of a line.
     """
-    text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, indent=indent)
+    text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False)
     return text.translate({code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)})
 
 

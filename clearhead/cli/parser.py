@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
 
-from ..config import PRESETS, Setting, did_you_mean, settings
-from ..errors import ClearheadError
+from ..config import PRESETS, Setting, settings
+from ..errors import ClearheadError, did_you_mean
 
 Options = argparse.Namespace
 

@@ -16,6 +16,7 @@ _SHORT = {
     "data.test": ["--test"],
     "data.split": ["--split"],
 }
+_FOLLOW = ("model.src_vocab_size", "model.tgt_vocab_size")  # from the tokenizer: nothing to wish for
 
 
 def _add_options(parser: Parser) -> None:
@@ -24,7 +25,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("--resume", action="store_true", help="go on with the run in --out after its last checkpoint")
     parser.add_argument("--config", metavar="FILE", help="settings from a TOML file, below those of the command line")
     parser.add_argument("--print-config", action="store_true", help="print the settings as TOML and do nothing else")
-    add_settings(parser, settings(), _SHORT)
+    add_settings(parser, [name for name in settings() if name not in _FOLLOW], _SHORT)
 
 
 def _run(options: Options) -> None:

@@ -10,11 +10,11 @@ import torch
 from ..app import App, Evaluation, load, train
 from ..config import Config, preset
 from ..errors import ModelError, TrainingError
+from ..figures import attention_heatmap
 from ..inspection.recorder import record
 from ..model.masks import padding_mask
 from ..text.sources import read_pairs
 from ..text.tokenizer import BOS, EOS, PAD
-from ..training.figures import attention_heatmap
 from ..training.model_folder import read_config, to_stderr
 from ..training.signals import StoppedError
 from .phrasebook import Phrase, split

@@ -52,9 +52,13 @@ class Batch:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Pairs to score on: as tokens for the loss, and each distinct source once with all its references for the rest."""
+    """Pairs to score on: as tokens for the loss, and each distinct source once with all its references for the rest.
+
+    `too_long` are the pairs that the loss leaves out.
+    """
 
     examples: Examples
+    too_long: list[Skipped]
     sources: list[str]
     references: list[list[str]]
 
@@ -78,20 +82,20 @@ class Translation:
         """Tokens of every pair, and the pairs that are longer on a side than `data.max_len` or the position table."""
         sources = self.tokenizers.source.encode_batch(pairs.sources)
         targets = self.tokenizers.target.encode_batch(pairs.targets)
-        longest = min(self.config.data.max_len, self.max_source_len)
-        kept, skipped = [], []
+        longest, limit = min((self.config.data.max_len, "data.max_len"), (self.max_source_len, "model.max_len"))
+        kept, skipped, reason = [], [], f"longer than {longest} tokens ({limit})"
         for i, (source, target) in enumerate(zip(sources, targets)):
             if max(len(source), len(target)) <= longest:
                 kept.append(i)
             else:
-                skipped.append(Skipped(int(pairs.lines[i]), f"longer than {longest} tokens", pairs.sources[i]))
+                skipped.append(Skipped(int(pairs.lines[i]), reason, pairs.sources[i]))
         source_tokens = Ragged([[*sources[i], EOS] for i in kept])
         return Examples(source_tokens, Ragged([[BOS, *targets[i], EOS] for i in kept])), skipped
 
     def hold_out(self, pairs: Pairs) -> HeldOut:
         """Prepare pairs for scoring. The text of every one is scored; the loss passes over those that are too long."""
-        examples, _ = self.encode(pairs)
-        return HeldOut(examples, *references(pairs))
+        examples, too_long = self.encode(pairs)
+        return HeldOut(examples, too_long, *references(pairs))
 
     def batch(self, examples: Examples, rows: IntArray) -> Batch:
         """The tensors of these examples."""

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -53,10 +53,15 @@ class Report:
 
     def __str__(self) -> str:
         rows = [f"{' + '.join(self.paths)}: {self.form}; {self.used:,} of {self.lines:,} lines used"]
+        return "\n".join([*rows, *self.skipped_rows(), *(f"  {note}" for note in self.notes)])
+
+    def skipped_rows(self) -> list[str]:
+        """What was not used, by reason, with the first few lines of each."""
+        rows = []
         for reason, count in self.skipped.items():
             rows.append(f"  skipped {count:,}: {reason}")
             rows += [f"    line {it.line:,}: {shown(it.text)}" for it in self.examples if it.reason == reason]
-        return "\n".join(rows + [f"  {note}" for note in self.notes])
+        return rows
 
 
 @dataclass(frozen=True)
@@ -99,13 +104,13 @@ def read_pairs(paths: Sequence[str | Path]) -> Pairs:
     return pairs
 
 
-def split_pairs(pairs: Pairs, share: float, seed: int, normalize: Callable[[str], str]) -> tuple[Pairs, Pairs]:
+def split_pairs(pairs: Pairs, share: float, seed: int) -> tuple[Pairs, Pairs]:
     """Hold out `share` of the distinct sources: (the pairs to train on, the pairs held out).
 
-    Sources that differ only in case, white space or punctuation after `normalize` count as one and stay on one side.
+    Sources that differ only in case, white space or punctuation count as one and stay on one side.
     The choice depends on the seed and the set of sources, not on their order. Too few sources: nothing is held out.
     """
-    keys = {source: _key(normalize(source)) for source in dict.fromkeys(pairs.sources)}
+    keys = {source: _key(source) for source in dict.fromkeys(pairs.sources)}
     distinct = set(keys.values())
     if share == 0 or len(distinct) < _FEWEST:
         why = "no share is asked for" if share == 0 else f"only {len(distinct)} distinct sources, fewer than {_FEWEST}"

@@ -8,7 +8,6 @@ The special tokens cannot be forged: no split leaves "<" and a letter in one pie
 ordinary pieces, and no piece that is learnt can be called "</s>".
 """
 
-import contextlib
 import itertools
 import json
 from collections.abc import Iterable, Sequence
@@ -180,17 +179,6 @@ class Tokenizers:
         if self.joint:
             return self.source.to_json()
         return f'{{"source": {self.source.to_json()},\n"target": {self.target.to_json()}}}'
-
-    def save(self, path: Path) -> None:
-        """Write `to_json` to a file, whole or not at all."""
-        part = path.with_name(path.name + ".part")
-        try:
-            part.write_text(self.to_json(), encoding="utf-8")
-            part.replace(path)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                part.unlink()
-            raise ModelError(f"cannot write the tokenizer {path}: {error.strerror}") from error
 
     @classmethod
     def load(cls, path: Path) -> Self:

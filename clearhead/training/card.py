@@ -13,6 +13,7 @@ def model_card(config: Config, *, pairs: int, notes: Sequence[str] = ()) -> str:
     """Markdown; `notes` are the choices that were made for these data. The scores come later: `with_scores`."""
     data, model, train = config.data, config.model, config.train
     files = ", ".join(f"`{Path(name).name}`" for name in data.train)
+    source = ", ".join(filter(None, (data.name, data.source)))
     lines = [
         f"# A translation model{f': {data.name}' if data.name else ''}",
         "",
@@ -24,7 +25,7 @@ def model_card(config: Config, *, pairs: int, notes: Sequence[str] = ()) -> str:
         "",
         "## Data",
         "",
-        f"{pairs:,} sentence pairs from {files}. Source: {data.name or 'not stated (data.name)'}. "
+        f"{pairs:,} sentence pairs from {files}. Source: {source or 'not stated (data.name, data.source)'}. "
         f"Licence: {data.licence or 'not stated (data.licence)'}.",
         "",
         "## Scores",

@@ -17,6 +17,7 @@ from typing import Any, Self
 from torch import Tensor
 
 from ..errors import ModelError, TrainingError
+from ..storage import remove_folder, remove_partials, write_file, writing
 from .lock import FolderLock
 from .manifest import (
     MANIFEST,
@@ -28,8 +29,7 @@ from .manifest import (
     write_folder_with_manifest,
 )
 from .metrics import METRICS
-from .model_folder import CONFIG, model_files, to_stderr, weights_from_bytes, weights_to_bytes
-from .storage import remove_folder, remove_partials, write_file, writing
+from .model_folder import CONFIG, to_stderr, weights_from_bytes, weights_to_bytes
 
 _CHECKPOINTS, _STATE, _SUFFIX = "checkpoints", "state.json", ".safetensors"
 
@@ -47,7 +47,7 @@ class RunFolder:
     """The folder that one training run writes to, held by a lock until `close`, the end of `with`, or of the process.
 
     with RunFolder.create(out, resume=True) as run:
-        run.save_model(config=config, tokenizer=tokenizer)  # before the first step
+        run.begin(model_files(config=config, tokenizer=tokenizer))  # before the first step
         checkpoint = run.latest_checkpoint()
         ...
         run.save_checkpoint(step, {"model": weights, "optimizer": moments}, {"position": position})
@@ -113,21 +113,15 @@ class RunFolder:
         with writing(self.path):
             mark_finished(self.path, step)
 
+    def begin(self, files: Mapping[str, bytes]) -> None:
+        """Write what a run starts with. What an earlier one left goes: its weights belong to another configuration."""
+        self._remove_run()
+        self.write_files(files)
+
     def write_files(self, files: Mapping[str, bytes]) -> None:
         """Replace files of the model folder (`model_files`) and their digests; a TrainingError where that fails."""
         with writing(self.path):
             replace_files(self.path, files)
-
-    def save_model(
-        self,
-        *,
-        config: Mapping[str, Any] | None = None,
-        tokenizer: str | None = None,
-        weights: Mapping[str, Tensor] | None = None,
-        card: str | None = None,
-    ) -> None:
-        """Replace the parts of the model that are given, as `write_files` does."""
-        self.write_files(model_files(config=config, tokenizer=tokenizer, weights=weights, card=card))
 
     def save_checkpoint(self, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]) -> Path:
         """Write checkpoints/step-<step>: all of it, or a TrainingError and nothing; earlier ones are untouched.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self, TypeGuard
 
 from ..errors import ModelError
-from .storage import write_file, write_files, write_folder
+from ..storage import write_file, write_files, write_folder
 
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self, TextIO
 
 from ..errors import DataError
-from .storage import write_file, writing
+from ..storage import write_file, writing
 
 METRICS = "metrics.jsonl"
 _WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}  # JSON has no numbers for these

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from ..config import Config
 from ..errors import ConfigError, ModelError
+from ..storage import writing
 from .lock import FolderLock
 from .manifest import FORMAT_VERSION, MANIFEST, check_format, parse_json_object, read_verified, replace_files
-from .storage import writing
 
 CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenizer.json", "README.md"
 WORDS = "words.txt"  # those seen in training, where tokens are words

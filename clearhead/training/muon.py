@@ -12,17 +12,26 @@ from torch import Tensor
 
 from ..model.linear import Linear
 
+# a x + b x^3 + c x^5, one after the other: of all such four the ones whose end is nearest to 1 for every x from 0.003
+# to 1, which they bring to between 0.8 and 1.2 (Amsel et al. 2025 say how they are found). What is less grows 296-fold.
+_POLYNOMIALS = (
+    (8.3837, -24.7659, 18.3571),
+    (4.0434, -3.0114, 0.5695),
+    (3.5056, -2.6267, 0.5257),
+    (2.4901, -1.8343, 0.4368),
+)
 
-def orthogonalize(matrices: Tensor, steps: int = 5) -> Tensor:
+
+def orthogonalize(matrices: Tensor) -> Tensor:
     """U V^T of each matrix U S V^T, roughly: its singular values are about 1. (N, R, C) -> (N, R, C)
 
-    A Newton-Schulz iteration: odd polynomials of the matrix push its singular values towards 1 by products alone.
+    A Newton-Schulz iteration: odd polynomials of the matrix push its singular values towards 1 by products alone. The
+    usual one takes five times the same polynomial; four chosen for their places do as well.
     """
-    a, b, c = 3.4445, -4.7750, 2.0315  # steep at zero, so that five steps lift small values too
     x = matrices / (matrices.norm(dim=(-2, -1), keepdim=True) + 1e-7)
     tall = x.size(-2) > x.size(-1)
     x = x.mT if tall else x
-    for _ in range(steps):
+    for a, b, c in _POLYNOMIALS:
         square = x @ x.mT
         x = a * x + (b * square + c * square @ square) @ x
     return x.mT if tall else x

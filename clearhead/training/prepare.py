@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import torch
 from ..config import Config, chosen
 from ..errors import ConfigError, DataError
 from ..tasks.translation import Examples, HeldOut, Translation
-from ..text.sources import Pairs, read_pairs, split_pairs
+from ..text.sources import Pairs, Report, Skipped, read_pairs, split_pairs
 from ..text.tokenizer import SPECIALS, Tokenizer, Tokenizers, train_tokenizers
 from . import recipe
 from .card import model_card
@@ -59,9 +59,10 @@ def prepare(folder: RunFolder, config: Config, given: Collection[str], say: Say)
     for note in notes:
         say(note)
     card = model_card(config, pairs=len(examples), notes=notes)
-    folder.write_files(model_files(config=config.to_dict(), tokenizer=tokenizers.to_json(), card=card))
+    files = model_files(config=config.to_dict(), tokenizer=tokenizers.to_json(), card=card)
     if tokenizers.source.kind == "word":  # the others know every word, or none
-        folder.write_files({WORDS: _word_list(tokenizers.source).encode()})
+        files[WORDS] = _word_list(tokenizers.source).encode()
+    folder.begin(files)
     return replace(prepared, config=config, task=Translation(tokenizers, config))
 
 
@@ -101,7 +102,7 @@ def _read(config: Config, say: Say) -> tuple[Pairs, Pairs | None]:
         valid = read_pairs(config.data.valid)
         say(str(valid.report))
         return pairs, valid
-    pairs, valid = split_pairs(pairs, config.data.split, config.train.seed, str)
+    pairs, valid = split_pairs(pairs, config.data.split, config.train.seed)
     say(pairs.report.notes[-1])
     if not len(valid):
         say("so the newest weights are kept, and their quality is not measured")
@@ -122,14 +123,9 @@ def _with_vocabularies(config: Config, tokenizers: Tokenizers) -> tuple[Config, 
 def _encode(config: Config, tokenizers: Tokenizers, pairs: Pairs, valid: Pairs | None, say: Say) -> Prepared:
     task = Translation(tokenizers, config)
     examples, skipped = task.encode(pairs)
-    if skipped:
-        lines = ", ".join(f"{it.line:,}" for it in skipped[:5]) + (", ..." if len(skipped) > 5 else "")
-        say(f"{len(skipped):,} pairs are {skipped[0].reason} and are not trained on (data.max_len); lines {lines}")
+    _say_too_long(skipped, "are not trained on", say)
     if not len(examples):
-        raise DataError(
-            f"no pair is left to train on: all {len(pairs):,} are longer than data.max_len = {config.data.max_len} "
-            "tokens; expected shorter ones, or a larger data.max_len"
-        )
+        raise DataError(f"no pair is left to train on: all {len(pairs):,} are {_too_long(skipped)}")
     return Prepared(config, task, examples, _valid(task, valid, say) if valid else None, _test(task, say))
 
 
@@ -139,24 +135,40 @@ def _test(task: Translation, say: Say) -> HeldOut | None:
         return None
     pairs = read_pairs(task.config.data.test)
     say(str(pairs.report))
-    return task.hold_out(pairs)
+    held_out = task.hold_out(pairs)
+    _say_too_long(held_out.too_long, "are tested on without their loss", say)
+    return held_out
 
 
 def _valid(task: Translation, valid: Pairs, say: Say) -> HeldOut | None:
-    """The held-out pairs with at most `train.eval_sentences` sources: a sample, since files may be sorted by length."""
-    held_out, train = task.hold_out(valid), task.config.train
+    """The held-out pairs of at most `train.eval_sentences` sources: a sample, since files may be sorted by length."""
+    distinct, train = list(dict.fromkeys(valid.sources)), task.config.train
+    if len(distinct) > train.eval_sentences:
+        chosen_ones = np.random.default_rng(train.seed).choice(len(distinct), train.eval_sentences, replace=False)
+        sample = {distinct[i] for i in chosen_ones.tolist()}
+        valid = valid.take((i for i, source in enumerate(valid.sources) if source in sample), "a sample")
+    held_out = task.hold_out(valid)
     if not len(held_out.examples):
-        what = f"all {len(valid):,} validation pairs are longer than data.max_len = {task.config.data.max_len} tokens"
+        what = f"all {len(valid):,} validation pairs are {_too_long(held_out.too_long)}"
         if task.config.data.valid:
-            raise DataError(f"{what}; expected shorter ones, or a larger data.max_len")
+            raise DataError(what)
         say(f"nothing held out: {what}; so the newest weights are kept, and their quality is not measured")
         return None
-    n_sources = len(held_out.sources)
-    if n_sources <= train.eval_sentences:
-        return held_out
-    sample = sorted(np.random.default_rng(train.seed).choice(n_sources, train.eval_sentences, replace=False).tolist())
-    sources, references = held_out.sources, held_out.references
-    return replace(held_out, sources=[sources[i] for i in sample], references=[references[i] for i in sample])
+    _say_too_long(held_out.too_long, "are validated on without their loss", say)
+    return held_out
+
+
+def _say_too_long(skipped: Sequence[Skipped], consequence: str, say: Say) -> None:
+    """Count and show the pairs that have too many tokens, as those that cannot be read are shown."""
+    report = Report(())
+    for it in skipped:
+        report.skip(it.line, f"pairs {it.reason}; they {consequence}", it.text)
+    if skipped:
+        say("\n".join(report.skipped_rows()))
+
+
+def _too_long(skipped: Sequence[Skipped]) -> str:
+    return f"{skipped[0].reason}; expected shorter ones, or a larger limit"
 
 
 def _sizes(tokenizers: Tokenizers) -> str:

@@ -123,7 +123,7 @@ def choose_device(asked: str) -> str:
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(asked)
-        torch.empty(1, device=device)
+        float(torch.zeros(1, device=device))  # there and back
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).splitlines()[0]
         raise ConfigError(
@@ -136,7 +136,8 @@ def _precision(device: torch.device) -> tuple[str, str]:
     if device.type == "cuda":
         fits = torch.cuda.is_bf16_supported()
     elif device.type == "cpu":
-        fits = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+        features = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")  # not public: they may be gone one day
+        fits = any(getattr(torch.cpu, name, bool)() for name in features)
     else:
         fits = False
     return ("bf16", "this processor multiplies in it") if fits else ("fp32", "this processor does not multiply in bf16")

@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from ..config import PRESETS, Config, chosen, settings
 from ..errors import ConfigError
+from ..figures import loss_curve
 from ..model.transformer import EncoderDecoder, build
 from ..tasks.scores import Scores
 from ..text.batches import IntArray
 from .card import model_card, with_scores
 from .checkpoint import RunFolder
-from .figures import loss_curve
 from .forecast import forecast
 from .memory import keep_freed_memory
 from .metrics import METRICS, MetricsLog, Progress, read_metrics

@@ -25,6 +25,8 @@ from .optimizer import load_optimizer, make_optimizer, optimizer_tensors
 from .schedule import Schedule
 from .signals import StopSignals
 
+_ADVICE = "Try a lower --train.lr, a longer --train.warmup, or --train.precision=fp32"
+
 # What the loop needs to know of a task: the loss summed over the examples of a batch, and its number of tokens.
 Loss = Callable[[nn.Module, IntArray], tuple[Tensor, int]]
 
@@ -167,14 +169,24 @@ class Trainer:
     def _non_finite(self, what: str, where: str) -> TrainingError:
         self.optimizer.zero_grad()
         return TrainingError(
-            f"{what} at step {self.state.step}: {where}. Nothing was updated, and the last checkpoint is kept. "
-            "Try a lower --train.lr, a longer --train.warmup, or --train.precision=fp32"
+            f"{what} at step {self.state.step}: {where}. "
+            f"Nothing was updated, and the last checkpoint is kept. {_ADVICE}"
         )
+
+    def _expect_finite_weights(self) -> None:
+        """Before weights are scored or saved: an update may have overflowed, however finite its loss was."""
+        if weights := self._non_finite_weights():
+            raise TrainingError(
+                f"after step {self.state.step} the weights {_shown(weights)} are not finite. "
+                f"They are not saved, and the last checkpoint is kept. {_ADVICE}"
+            )
+
+    def _non_finite_weights(self) -> list[str]:
+        return [name for name, p in self.model.named_parameters() if not p.isfinite().all()]
 
     def _where_forward(self, rows: IntArray) -> str:
         """The weights that are not finite; where all are, the first part of the model whose output is not."""
-        weights = [name for name, p in self.model.named_parameters() if not p.isfinite().all()]
-        if weights:
+        if weights := self._non_finite_weights():
             return f"not finite are the weights {_shown(weights)}"
         found: list[str] = []
 
@@ -212,6 +224,7 @@ class Trainer:
         due = state.step % chosen(self.config.eval_every) == 0 or state.step == self.config.steps
         if not due or state.step in (0, state.evaluated):
             return
+        self._expect_finite_weights()
         scores = self.evaluate() if self.evaluate else {}
         if scores:
             valid = {f"valid_{name}": value for name, value in scores.items()}
@@ -233,6 +246,7 @@ class Trainer:
     def _save(self, folder: RunFolder) -> None:
         if self.state.step == self._saved_step:
             return
+        self._expect_finite_weights()
         values = {name: value for name, value in asdict(self.state).items() if name != "step"}
         values |= self.constants
         tensors = {"model": self.model.state_dict(), "optimizer": optimizer_tensors(self.optimizer, self.model)}

@@ -31,6 +31,7 @@ def pairs(tmp_path: Path) -> Path:
 def test_json_is_what_python_gives_and_what_the_folder_keeps(run: Run, folder: Path, pairs: Path) -> None:
     done = run("evaluate", folder, "--data", pairs, "--json", "--beam", "1")
     assert done.code == 0
+    assert len(done.out.splitlines()) == 1
     values = json.loads(done.out)
     assert values == clearhead.load(folder).evaluate(clearhead.read_pairs([pairs]), beam=1).to_dict()
     assert values == json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))

@@ -73,7 +73,7 @@ def test_pairs_too_long_on_either_side_are_reported_with_line_and_reason_and_the
     sides = zip(translation.tokenizers.source.encode_batch(ENGLISH), translation.tokenizers.target.encode_batch(FRENCH))
     long = [i for i, (source, target) in enumerate(sides) if max(len(source), len(target)) > longest]
     assert [(it.line, it.reason, it.text) for it in skipped] == [
-        (7 + i, f"longer than {longest} tokens", ENGLISH[i]) for i in long
+        (7 + i, f"longer than {longest} tokens (data.max_len)", ENGLISH[i]) for i in long
     ]
     kept, _ = task().encode(pairs(*zip(*[(ENGLISH[i], FRENCH[i]) for i in range(len(ENGLISH)) if i not in long])))
     assert list(examples.sources) == list(kept.sources) and list(examples.targets) == list(kept.targets)
@@ -84,7 +84,7 @@ def test_the_models_length_bounds_what_is_trained_on_whatever_its_positions(posi
     translation = task(model__positions=positions, model__max_len=5)
     assert translation.max_source_len == 4
     examples, skipped = translation.encode(pairs())
-    assert skipped and {it.reason for it in skipped} == {"longer than 4 tokens"}
+    assert skipped and {it.reason for it in skipped} == {"longer than 4 tokens (model.max_len)"}
     net = build(translation.config.model)
     translation.loss(net, examples, np.arange(len(examples)), smoothing=0.1)  # nothing is left that it refuses
     assert len(examples) + len(skipped) == len(ENGLISH)

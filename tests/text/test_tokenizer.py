@@ -380,7 +380,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 def test_saved_and_loaded_is_the_same(kind: str, joint: bool, tmp_path: Path) -> None:
     data = DataConfig(tokenizer=kind, joint=joint, lowercase=True, unicode="NFKC")  # type: ignore[arg-type]
     before = train_tokenizers(ENGLISH, FRENCH, data)
-    before.save(tmp_path / "tokenizer.json")
+    (tmp_path / "tokenizer.json").write_text(before.to_json(), encoding="utf-8")
     after = Tokenizers.load(tmp_path / "tokenizer.json")
     assert before.joint is after.joint is joint
     for one, other in ((before.source, after.source), (before.target, after.target)):
@@ -390,15 +390,13 @@ def test_saved_and_loaded_is_the_same(kind: str, joint: bool, tmp_path: Path) ->
             assert one.decode(one.encode(text)) == other.decode(one.encode(text))
             assert one.unknown_words(text) == other.unknown_words(text)
     assert content(before) == content(after)
-    assert [file.name for file in tmp_path.iterdir()] == ["tokenizer.json"]
-    after.save(tmp_path / "again.json")
-    assert (tmp_path / "again.json").read_bytes() == (tmp_path / "tokenizer.json").read_bytes()
+    assert after.to_json() == before.to_json()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_file_of_a_joint_vocabulary_opens_in_the_library_itself(kind: str, tmp_path: Path) -> None:
     both = train_tokenizers(ENGLISH, FRENCH, DataConfig(tokenizer=kind))  # type: ignore[arg-type]
-    both.save(tmp_path / "tokenizer.json")
+    (tmp_path / "tokenizer.json").write_text(both.to_json(), encoding="utf-8")
     plain = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     for text in ENGLISH + FRENCH:
         assert plain.encode(text).ids == both.source.encode(text)
@@ -423,16 +421,6 @@ def test_the_sides_of_a_file_are_found_by_name_and_not_by_order(tmp_path: Path) 
 def test_an_absent_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"cannot read the tokenizer .*tokenizer.json: No such file"):
         Tokenizers.load(tmp_path / "tokenizer.json")
-
-
-def test_a_place_that_cannot_be_written_is_named_and_nothing_is_left(tmp_path: Path) -> None:
-    both = train_tokenizers(ENGLISH, FRENCH, DataConfig())
-    with pytest.raises(ModelError, match=r"cannot write the tokenizer .*absent.*: No such file"):
-        both.save(tmp_path / "absent" / "tokenizer.json")
-    (tmp_path / "tokenizer.json").mkdir()
-    with pytest.raises(ModelError, match=r"cannot write the tokenizer .*tokenizer.json: Is a directory"):
-        both.save(tmp_path / "tokenizer.json")
-    assert [file.name for file in tmp_path.iterdir()] == ["tokenizer.json"]
 
 
 @pytest.mark.parametrize("damaged", [b"", b"{", b"\xff\xfe", b"[" * 100_000, b"nonsense"])

@@ -12,9 +12,10 @@ def config(**changes: object) -> Config:
 
 
 def test_a_card_names_data_source_licence_model_and_command() -> None:
-    card = model_card(config(**{"data.name": "Tatoeba", "data.licence": "CC BY 2.0"}), pairs=12_345)
+    stated = {"data.name": "Tatoeba", "data.source": "https://tatoeba.org", "data.licence": "CC BY 2.0"}
+    card = model_card(config(**stated), pairs=12_345)
     assert card.startswith("# A translation model: Tatoeba\n")
-    assert "12,345 sentence pairs from `pairs.tsv`. Source: Tatoeba. Licence: CC BY 2.0." in card
+    assert "12,345 sentence pairs from `pairs.tsv`. Source: Tatoeba, https://tatoeba.org. Licence: CC BY 2.0." in card
     assert 'clearhead translate THIS_FOLDER "a sentence"' in card
     assert "6 + 6 layers, d_model 512, 8 heads, d_ff 2048, sinusoidal positions, post-norm" in card
     assert "bpe tokens, vocabulary 4,000. 1,200 steps, seed 7. All settings are in `config.json`." in card
@@ -22,7 +23,7 @@ def test_a_card_names_data_source_licence_model_and_command() -> None:
 
 def test_a_card_says_what_was_not_stated_and_never_where_files_lie() -> None:
     card = model_card(config(), pairs=1)
-    assert "Source: not stated (data.name). Licence: not stated (data.licence)." in card
+    assert "Source: not stated (data.name, data.source). Licence: not stated (data.licence)." in card
     assert "secret" not in card
 
 

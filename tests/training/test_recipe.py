@@ -246,7 +246,7 @@ def test_what_is_given_of_the_machine_stays() -> None:
     assert choose_machine(asked) == (asked, [])
 
 
-@pytest.mark.parametrize("asked", ["cuda:99", "gpu", "", "meta:x"])
+@pytest.mark.parametrize("asked", ["cuda:99", "gpu", "", "meta:x", "meta"])
 def test_a_device_that_cannot_be_used_is_refused(asked: str) -> None:
     message = rf"train\.device = '{asked}' cannot be used here: .+; expected auto, cpu or cuda"
     with pytest.raises(ConfigError, match=message):

@@ -21,6 +21,7 @@ from clearhead.tasks.translation import Translation
 from clearhead.training import recipe
 from clearhead.training.checkpoint import RunFolder, read_checkpoint
 from clearhead.training.metrics import Progress
+from clearhead.training.model_folder import read_config
 from clearhead.training.run import train
 from clearhead.training.signals import StoppedError
 from clearhead.training.trainer import Trainer
@@ -247,6 +248,24 @@ def test_without_a_complete_checkpoint_a_run_starts_afresh_and_says_so(toy, outc
     shutil.rmtree(run / "checkpoints")
     assert outcome(until_finished(toy.config(), run, said.append)) == uninterrupted
     assert said[0] == f"{run} has no complete checkpoint: training starts afresh"
+
+
+def test_what_starts_afresh_leaves_no_weights_of_the_run_before_it_beside_its_own_settings(toy) -> None:
+    run = train(toy.config({"train.seed": 5}), toy.folder / "run", say=quiet)
+    manifest = json.loads((run / "manifest.json").read_bytes())
+    del manifest["finished"]
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    shutil.rmtree(run / "checkpoints")
+
+    def interrupt(message: str) -> None:
+        if "parameters;" in message:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(StoppedError):
+        train(toy.config(), run, resume=True, say=interrupt)
+    assert read_config(run).train.seed == toy.config().train.seed
+    assert not (run / "model.safetensors").exists()
+    assert not (run / "metrics.jsonl").exists()
 
 
 def test_resuming_a_finished_run_changes_nothing(toy, said) -> None:

@@ -289,6 +289,26 @@ def test_what_was_saved_before_a_loss_that_is_not_finite_is_kept(folder) -> None
     assert again.state.step == 8
 
 
+@pytest.mark.parametrize(("changes", "saved"), [({"save_every": 3}, [3]), ({"save_every": 2, "eval_every": 5}, [2, 4])])
+def test_weights_that_an_update_made_infinite_are_neither_scored_nor_saved(folder, changes, saved, monkeypatch) -> None:
+    it = trainer(changes, evaluate=lambda: {"bleu": 1.0})
+    update = it.optimizer.step
+
+    def overflow() -> None:
+        update()
+        if it.state.step == saved[-1] + 1:
+            it.model.slope.weight.data.fill_(math.inf)
+
+    monkeypatch.setattr(it.optimizer, "step", overflow)
+    monkeypatch.setattr(it, "loss", lambda model, rows: (model.shift.square().sum(), 1))  # it does not notice
+    message = rf"after step {saved[-1] + 1} the weights slope\.weight are not finite\. They are not saved, and the last"
+    with pytest.raises(TrainingError, match=message):
+        run(it, folder)
+    assert steps_of(folder) == saved
+    if it.state.evaluated:
+        assert written(folder)["slope.weight"].isfinite().all()
+
+
 # --- evaluations
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ..errors import TrainingError
+from .errors import TrainingError
 
 
 def write_file(path: Path, data: bytes) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from clearhead.errors import ConfigError, DataError, ModelError, TrainingError
-from clearhead.training.figures import attention_heatmap, loss_curve
+from clearhead.figures import attention_heatmap, loss_curve
 
 matplotlib = pytest.importorskip("matplotlib")
 image = pytest.importorskip("matplotlib.image")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from clearhead.errors import TrainingError
-from clearhead.training.storage import remove_folder, remove_partials, write_file, write_files, write_folder, writing
+from clearhead.storage import remove_folder, remove_partials, write_file, write_files, write_folder, writing
 
 
 def test_a_write_that_is_killed_at_any_call_leaves_the_old_content_or_the_new(tmp_path: Path, crash_points) -> None:

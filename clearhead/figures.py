@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import ConfigError, DataError, ModelError
+from .errors import ConfigError, DataError, ModelError
 from .storage import write_file, writing
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def loss_curve(metrics: Sequence[Mapping[str, Any]], path: Path) -> None:
         figure.set_size_inches(7.2, 3.4 + 1.7 * (rows - 1))
         panels = figure.subplots(rows, 1, sharex=True, squeeze=False, height_ratios=[2, 1][:rows])[:, 0]
         for series, label, style in (
-            (train, "training", {"color": _PALE, "linewidth": 1.4}),
+            (train, "training (with dropout and label smoothing)", {"color": _PALE, "linewidth": 1.4}),
             (valid, "validation", {"color": _STRONG, "linewidth": 1.8}),
         ):
             if series[0]:
@@ -158,7 +158,7 @@ def _dots(series: tuple[list[float], list[float]]) -> dict[str, Any]:
 
 
 def _mark_best(panel: "Axes", series: tuple[list[float], list[float]]) -> None:
-    best = max(range(len(series[1])), key=lambda n: series[1][n])
+    best = max(range(len(series[1])), key=lambda n: (series[1][n], n))  # of equal ones the newest, as training chooses
     step, value = series[0][best], series[1][best]
     panel.annotate(
         f"{value:.1f}",

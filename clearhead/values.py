@@ -1,0 +1,62 @@
+"""The values of settings, as TOML files and the command line write them."""
+
+import math
+import tomllib
+import types
+import typing
+from pathlib import Path
+from typing import Any, Literal
+
+from .errors import ConfigError, did_you_mean
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file; a file that is absent or no TOML is a ConfigError."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read the configuration {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not TOML: {error}") from error
+
+
+def read_value(value: Any, kind: Any, where: str) -> Any:
+    """`value` as the type of a setting; strings are parsed, since the command line has nothing else.
+
+    A ConfigError that begins with `where` says what cannot be read so.
+    """
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        if value is None or value == "none":
+            return None
+        kind = next(arm for arm in typing.get_args(kind) if arm is not types.NoneType)
+    if typing.get_origin(kind) is Literal:
+        choices = typing.get_args(kind)
+        if value in choices:
+            return value
+        raise ConfigError(f"{where} = {value!r} is not one of {', '.join(choices)}{did_you_mean(str(value), choices)}")
+    if typing.get_origin(kind) is tuple:
+        items = value.split(",") if isinstance(value, str) else value
+        if isinstance(items, list | tuple) and all(isinstance(item, str) for item in items):
+            return tuple(items)
+    elif kind is bool:
+        spoken = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False}
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, str) and value.lower() in spoken:
+            return spoken[value.lower()]
+    elif kind is float and type(value) in (int, float):
+        if math.isfinite(value):
+            return float(value)
+    elif isinstance(value, kind) and not isinstance(value, bool):
+        return value
+    elif kind in (int, float) and isinstance(value, str):
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if kind is float and math.isfinite(number):
+            return number
+        if kind is int and number.is_integer():  # 1e5 is a fine way to write 100000
+            return int(number)
+    words = {int: "a whole number", float: "a finite number", bool: "true or false", str: "a text"}
+    raise ConfigError(f"{where} = {value!r} is not {words.get(kind, 'a list of texts')}")
