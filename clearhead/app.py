@@ -3,11 +3,12 @@
 app = load("models/en-fr")
 app("I am hungry.")              # a text for a text, a list for a list
 app.results(["I am hungry."])    # with score and tokens
+app.explain("I am hungry.")      # with every step of attention
 """
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, overload
 
@@ -16,12 +17,16 @@ import torch
 from .config import Config, DecodeConfig
 from .decode.search import Hypothesis
 from .errors import DataError, ModelError
-from .model.transformer import EncoderDecoder, build
+from .inspection.alignment import words_of
+from .inspection.explanation import Explanation
+from .inspection.flow import dimension_flow
+from .inspection.recorder import record
+from .model.transformer import EncoderDecoder, build, evaluation
 from .tasks.scores import Scores
 from .tasks.translation import Translation, one_line
 from .text.lines import shown
 from .text.sources import Pairs
-from .text.tokenizer import Tokenizers
+from .text.tokenizer import BOS, EOS, Tokenizers
 from .training.manifest import Manifest
 from .training.memory import keep_freed_memory
 from .training.model_folder import WEIGHTS, load_model_folder, load_weights, save_files
@@ -32,19 +37,34 @@ __all__ = ["App", "Result", "load", "train"]
 
 
 @dataclass(frozen=True)
-class Result:
-    """One translation. `score` is the log-probability over the length penalty; `unknown` are words of the source that
-    the model has never seen; `long` counts source tokens where they are more than any in training, and is 0 elsewhere;
-    `cut` counts those beyond the longest that it can read."""
+class Answer:
+    """One translation. `score` is the log-probability over the length penalty. `logprobs` has one number a token, and
+    one more for the end where the translation came to it by itself; their sum is the log-probability."""
 
-    source: str
     text: str
     score: float
     log_probability: float
     tokens: tuple[str, ...]
+    logprobs: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Result(Answer):
+    """The best translation of a text, and the `alternatives` to it, best first.
+
+    `unknown` are words of the source that the model has never seen; `long` counts source tokens where they are more
+    than any in training, and is 0 elsewhere; `cut` counts those beyond the longest that it can read.
+    """
+
+    source: str
+    alternatives: tuple[Answer, ...] = ()
     unknown: tuple[str, ...] = ()
     long: int = 0
     cut: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"format_version": 1, **asdict(self)}
 
 
 @dataclass(frozen=True)
@@ -83,47 +103,100 @@ class App:
         self.task = Translation(tokenizers, config)
 
     @overload
-    def __call__(self, text: str, **decode: float) -> str: ...
+    def __call__(self, text: str, **decode: Any) -> str: ...
     @overload
-    def __call__(self, text: list[str], **decode: float) -> list[str]: ...
-    def __call__(self, text: str | list[str], **decode: float) -> str | list[str]:
-        """Translate: a text gives a text, a list a list. Settings of `decode` may follow: `beam=1`."""
+    def __call__(self, text: list[str], **decode: Any) -> list[str]: ...
+    def __call__(self, text: str | list[str], **decode: Any) -> str | list[str]:
+        """Translate: a text gives a text, a list a list. A `prefix` and settings of `decode` may follow: `beam=1`."""
         if isinstance(text, str):
             return self.results([text], **decode)[0].text
         return [result.text for result in self.results(text, **decode)]
 
-    def results(self, texts: Sequence[str], **decode: float) -> list[Result]:
-        """The full records, in the order of the texts."""
+    def results(self, texts: Sequence[str], **decode: Any) -> list[Result]:
+        """The full records, in the order of the texts; with a `prefix`, every translation begins so."""
         if isinstance(texts, str):  # it would be taken for a list of letters
             raise DataError(f"one text was given, {shown(texts)}; expected a list of texts: results([text])")
         found = dict(self.stream(texts, **decode))
         return [found[place] for place in range(len(texts))]
 
-    def stream(self, texts: Sequence[str], **decode: float) -> Iterator[tuple[int, Result]]:
+    def stream(self, texts: Sequence[str], *, prefix: str = "", **decode: Any) -> Iterator[tuple[int, Result]]:
         """(place, record) of every text, as soon as it is known. A blank text has a blank translation."""
-        session = self.task.session(self.model, self.decode_config(**decode))
+        search = self.decode_config(**decode)
+        session, begin = self.task.session(self.model, search), self.task.prefix(prefix)
         spoken = [place for place, text in enumerate(texts) if text.strip()]
         for place in set(range(len(texts))).difference(spoken):
-            yield place, Result(texts[place], "", 0.0, 0.0, ())
+            yield place, Result("", 0.0, 0.0, (), (), texts[place])
         sources, cut = self.task.sources([texts[place] for place in spoken])
-        for index, hypotheses in session.stream(sources):
-            length = len(sources[index]) + cut[index]
-            yield spoken[index], self._result(texts[spoken[index]], hypotheses[0], length, cut[index])
+        for index, hypotheses in session.stream(sources, begin):
+            text, length = texts[spoken[index]], len(sources[index]) + cut[index]
+            best, *others = (self._answer(answer) for answer in hypotheses[: search.n_best])
+            yield (
+                spoken[index],
+                Result(
+                    **vars(best),
+                    source=text,
+                    alternatives=tuple(others),
+                    unknown=tuple(self.tokenizers.source.unknown_words(text)),
+                    long=length if length > self.config.data.max_len else 0,
+                    cut=cut[index],
+                ),
+            )
 
-    def _result(self, text: str, best: Hypothesis, length: int, cut: int) -> Result:
+    def _answer(self, answer: Hypothesis) -> Answer:
+        target = self.tokenizers.target
+        text, pieces = one_line(target.decode(answer.ids)), tuple(target.pieces(answer.ids))
+        return Answer(text, answer.score, answer.log_probability, pieces, answer.token_log_probabilities)
+
+    def pieces(self, text: str, *, prefix: str = "", **decode: Any) -> Iterator[str]:
+        """The translation of a text in pieces, each as soon as it is known; together they are the translation.
+
+        That asks for a search that never goes back: the likeliest token each time, or with `sample` one that is drawn.
+        A source that is too long is translated from its beginning, as elsewhere.
+        """
+        session = self.task.session(self.model, self.decode_config(**{"beam": 1} | decode))
+        [source], _ = self.task.sources([text])
+        ids: list[int] = []
+        said = ""
+        for token in session.tokens(source, self.task.prefix(prefix)) if text.strip() else ():
+            ids.append(token)
+            whole = one_line(self.tokenizers.target.decode(ids))
+            if not whole.endswith("\ufffd"):  # half a character, which the next token completes
+                yield whole[len(said) :]
+                said = whole
+        rest = one_line(self.tokenizers.target.decode(ids))[len(said) :]
+        if rest:
+            yield rest
+
+    def explain(self, text: str, **decode: Any) -> Explanation:
+        """Translate one text, and record what attention does when the model reads it with its translation.
+
+        A blank text, and one that is longer than the model can read, is a DataError: nothing of it is shown in part.
+        """
         source, target = self.tokenizers.source, self.tokenizers.target
-        return Result(
-            source=text,
-            text=one_line(target.decode(best.ids)),
+        [ids], [cut] = self.task.sources([text])
+        if not text.strip() or cut:
+            what = f"is too long for the model: {len(ids) + cut:,} tokens" if cut else "is blank"
+            raise DataError(f"the text {what}; expected a sentence of at most {self.task.max_source_len:,} tokens")
+        best = self.task.session(self.model, self.decode_config(**decode)).answers([ids])[0][0]
+        tokens, inputs = ([*ids, EOS], [BOS, *best.ids])
+        device = self.config.train.device
+        with evaluation(self.model), torch.inference_mode(), record(self.model) as trace:
+            self.model(torch.tensor([tokens], device=device), torch.tensor([inputs], device=device))
+        return Explanation(
+            text=text,
+            translation=one_line(target.decode(best.ids)),
             score=best.score,
             log_probability=best.log_probability,
-            tokens=tuple(target.pieces(best.ids)),
-            unknown=tuple(source.unknown_words(text)),
-            long=length if length > self.config.data.max_len else 0,
-            cut=cut,
+            source=tuple(source.pieces(tokens)),
+            inputs=tuple(target.pieces(inputs)),
+            outputs=tuple(target.pieces([*best.ids, EOS])),
+            source_words=tuple(words_of(ids, source.decode)),
+            target_words=tuple(words_of(best.ids, target.decode)),
+            flow=tuple(dimension_flow(self.model, (1, len(tokens)), (1, len(inputs)))),
+            trace=trace,
         )
 
-    def evaluate(self, pairs: Pairs, **decode: float) -> Evaluation:
+    def evaluate(self, pairs: Pairs, **decode: Any) -> Evaluation:
         """Translate every distinct source and score it against all of its references."""
         held_out, search = self.task.hold_out(pairs), self.decode_config(**decode)
         scores, translations = self.task.evaluate(self.model, held_out, search)
@@ -138,7 +211,7 @@ class App:
         save_files(self.path, {"evaluation.json": content.encode()})
         return self.path / "evaluation.json"
 
-    def decode_config(self, **changes: float) -> DecodeConfig:
+    def decode_config(self, **changes: Any) -> DecodeConfig:
         """The model's settings of the search, with some replaced; an unknown one is a ConfigError."""
         values = {f"decode.{name}": value for name, value in changes.items()}
         return self.config.override(values, origin="the call").decode

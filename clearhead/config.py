@@ -168,14 +168,44 @@ class DecodeConfig:
 
     beam: int = setting(4, "hypotheses kept; 1: greedy")
     alpha: float = setting(0.6, "length penalty ((5 + length) / 6)^alpha that a log-probability is divided by")
+    n_best: int = setting(1, "answers given for each text, best first; as many as the beam at most")
+    diverse: bool = setting(False, "each of the n_best answers begins with another token")
     max_extra: int = setting(50, "longest output: the source's length and so many tokens more")
+    max_len: int | None = setting(None, "longest output, in tokens")
+    min_len: int = setting(0, "shortest output, in tokens")
+    max_ratio: float | None = setting(None, "longest output, in tokens for each token of the source")
+    min_ratio: float = setting(0.0, "shortest output, in tokens for each token of the source")
+    no_repeat_ngram: int = setting(0, "no sequence of so many tokens comes twice in an output; 0: it may")
+    repetition_penalty: float = setting(
+        1.0, "what the log-probability of a token that the output has already is multiplied by"
+    )
+    suppress: tuple[str, ...] = setting((), "tokens that are never generated, as `translate --json` writes them")
+    sample: bool = setting(False, "draw tokens by their probability instead of searching for the best")
+    temperature: float = setting(1.0, "of sampling: below 1 likely tokens become likelier, above 1 less so")
+    top_k: int = setting(0, "of sampling: only the so many likeliest tokens are drawn; 0: all")
+    top_p: float = setting(1.0, "of sampling: only the likeliest tokens are drawn whose probabilities reach this sum")
+    min_p: float = setting(0.0, "of sampling: only tokens at least so likely, relative to the likeliest, are drawn")
+    seed: int = setting(0, "of sampling: the same seed and text give the same answer")
     batch_tokens: int = setting(4096, "most tokens decoded together, sources times beams, padding included")
 
     def __post_init__(self) -> None:
         """Refuse what cannot be searched."""
-        for name in ("beam", "max_extra", "batch_tokens"):
+        for name in ("beam", "n_best", "max_extra", "batch_tokens", "repetition_penalty"):
             _require(getattr(self, name) >= 1, f"decode.{name}", getattr(self, name), "at least 1")
-        _require(self.alpha >= 0, "decode.alpha", self.alpha, "at least 0")
+        for name in ("alpha", "min_len", "min_ratio", "no_repeat_ngram", "top_k", "seed"):
+            _require(getattr(self, name) >= 0, f"decode.{name}", getattr(self, name), "at least 0")
+        fits = self.sample or self.n_best <= self.beam
+        _require(fits, "decode.n_best", self.n_best, f"at most decode.beam = {self.beam}, or decode.sample = true")
+        _require(not (self.sample and self.diverse), "decode.diverse", True, "decode.sample = false beside it")
+        _require(self.temperature > 0, "decode.temperature", self.temperature, "above 0")
+        _require(0 < self.top_p <= 1, "decode.top_p", self.top_p, "above 0 and at most 1")
+        _require(0 <= self.min_p <= 1, "decode.min_p", self.min_p, "at least 0 and at most 1")
+        longest = self.max_len is None or self.max_len >= max(self.min_len, 1)
+        _require(longest, "decode.max_len", self.max_len, f"at least 1 and decode.min_len = {self.min_len}")
+        widest = self.max_ratio is None or (self.max_ratio >= self.min_ratio and self.max_ratio > 0)
+        _require(
+            widest, "decode.max_ratio", self.max_ratio, f"above 0 and at least decode.min_ratio = {self.min_ratio}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -344,3 +344,84 @@ def test_a_text_longer_than_any_in_training_is_counted(app: App) -> None:
     short, long = used.results(["I am", "I am " * 9])
     assert short.long == short.cut == long.cut == 0
     assert long.long == len(app.tokenizers.source.encode("I am " * 9)) > 3
+
+
+# --- other ways to decode
+
+
+def test_the_n_best_are_given_with_their_scores_best_first_and_distinct(app: App) -> None:
+    best = app.results(["She sings."], beam=6, n_best=4)[0]
+    answers = [best, *best.alternatives]
+    assert len(answers) == len({answer.tokens for answer in answers}) == 4
+    assert [answer.score for answer in answers] == sorted((answer.score for answer in answers), reverse=True)
+    for answer in answers:
+        assert sum(answer.logprobs) == pytest.approx(answer.log_probability)
+        assert len(answer.logprobs) - len(answer.tokens) in (0, 1)
+    assert app.results(["She sings."], beam=6)[0].alternatives == ()
+
+
+def test_diverse_answers_begin_each_with_another_token(app: App) -> None:
+    best = app.results(["She sings.", "I"], n_best=4, diverse=True)[0]
+    answers = [best, *best.alternatives]
+    assert len({answer.tokens[0] for answer in answers}) == 4
+    assert [answer.score for answer in answers] == sorted((answer.score for answer in answers), reverse=True)
+    prefix = app.tokenizers.target.decode(app.tokenizers.target.encode("Elle"))
+    begun = app.results(["She sings."], n_best=3, diverse=True, prefix="Elle")[0]
+    n = len(app.tokenizers.target.encode("Elle"))
+    answers = [begun, *begun.alternatives]
+    assert all(answer.text.startswith(prefix) for answer in answers) and len({a.tokens[n] for a in answers}) == 3
+
+
+def test_every_translation_begins_with_the_prefix(app: App, word_app: App) -> None:
+    for result in app.results(TEXTS, prefix="Elle ch"):
+        assert result.text.startswith("Elle ch")
+    assert [result.text for result in app.results(TEXTS, prefix=" ")] == app(TEXTS)
+    with pytest.raises(DataError, match='the prefix has words that the model cannot write: "zèbre"; expected words of'):
+        word_app.results(TEXTS, prefix="zèbre")
+
+
+def test_sampling_is_a_function_of_text_and_seed_and_of_no_company(app: App) -> None:
+    draws = app.results(TEXTS, sample=True, seed=3)
+    assert [app.results([text], sample=True, seed=3)[0].text for text in TEXTS] == [draw.text for draw in draws]
+    assert [draw.text for draw in app.results(TEXTS, sample=True, seed=4)] != [draw.text for draw in draws]
+    assert app(TEXTS, sample=True, top_k=1) == app(TEXTS, beam=1)
+    several = app.results(["I"], sample=True, n_best=5)[0]
+    assert len(several.alternatives) == 4
+
+
+def test_pieces_make_up_the_greedy_translation(app: App, word_app: App) -> None:
+    for each in (app, word_app):
+        for text in TEXTS:
+            pieces = list(each.pieces(text))
+            assert "".join(pieces) == each(text, beam=1) and all(pieces)
+    assert list(app.pieces(" ")) == []
+    assert "".join(app.pieces("I", prefix="Elle")) == app("I", beam=1, prefix="Elle")
+    assert "".join(app.pieces("I", sample=True, seed=5)) == app("I", sample=True, seed=5)
+
+
+def test_a_suppressed_token_is_not_generated_and_must_be_one(app: App) -> None:
+    before = app.results(["She sings."])[0]
+    after = app.results(["She sings."], suppress=before.tokens)[0]
+    assert not set(before.tokens) & set(after.tokens)
+    with pytest.raises(DataError, match="'no such token' is no token of the vocabulary; expected one as `translate"):
+        app("I", suppress=("no such token",))
+
+
+@pytest.mark.parametrize(
+    ("settings_", "message"),
+    [
+        ({"n_best": 5}, "decode.n_best = 5 cannot be used; expected at most decode.beam = 4, or decode.sample = true"),
+        ({"temperature": 0}, "decode.temperature = 0.0 cannot be used; expected above 0"),
+        ({"top_p": 0}, "decode.top_p = 0.0 cannot be used; expected above 0 and at most 1"),
+        ({"min_p": 2}, "decode.min_p = 2.0 cannot be used; expected at least 0 and at most 1"),
+        ({"top_k": -1}, "decode.top_k = -1 cannot be used; expected at least 0"),
+        ({"min_len": 5, "max_len": 4}, "decode.max_len = 4 cannot be used; expected at least 1 and decode.min_len = 5"),
+        ({"max_ratio": 0.5, "min_ratio": 1}, "decode.max_ratio = 0.5 cannot be used; expected above 0 and at least"),
+        ({"repetition_penalty": 0.5}, "decode.repetition_penalty = 0.5 cannot be used; expected at least 1"),
+        ({"sample": True, "diverse": True}, "decode.diverse = True cannot be used; expected decode.sample = false"),
+    ],
+)
+def test_ways_to_decode_that_make_no_sense_are_refused(app: App, settings_: dict, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        app("I", **settings_)
+    assert message in str(caught.value)

@@ -68,8 +68,19 @@ def add_settings(
         section = "" if name in short else name.split(".")[0]
         if section not in groups:
             groups[section] = parser.add_argument_group(f"settings [{section}]") if section else parser
+        spellings = list(short.get(name, ()))
+        if spellings and known[name].type is bool:  # a short name alone says yes
+            groups[section].add_argument(
+                *spellings,
+                dest=name,
+                action="store_const",
+                const="true",
+                default=argparse.SUPPRESS,
+                help=_escaped(known[name].help),
+            )
+            spellings = []
         groups[section].add_argument(
-            *short.get(name, ()),
+            *spellings,
             f"--{name}",
             dest=name,
             nargs="+" if typing.get_origin(known[name].type) is tuple else None,
@@ -127,7 +138,7 @@ def _values(setting: Setting) -> str:
     if isinstance(kind, types.UnionType):
         kind = next(arm for arm in typing.get_args(kind) if arm is not types.NoneType)
     if typing.get_origin(kind) is tuple:
-        return "FILE"
+        return "FILE" if setting.name.startswith("data.") else "TOKEN"
     if typing.get_origin(kind) is Literal:
         return "|".join(typing.get_args(kind))
     return {bool: "true|false", int: "N", float: "X"}.get(kind, "NAME")

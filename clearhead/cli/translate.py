@@ -1,10 +1,10 @@
 """`clearhead translate`: texts from the command line, or line by line from standard input; one line out for each."""
 
-import dataclasses
+import itertools
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .lines import Line, line_of, read_groups
 from .output import say, to_json
@@ -18,27 +18,43 @@ if TYPE_CHECKING:
 def _add_options(parser: Parser) -> None:
     add_model_options(parser)
     parser.add_argument("texts", nargs="*", metavar="TEXT", help="what to translate; none, or -: standard input")
-    parser.add_argument("--json", action="store_true", help="print JSON lines with scores and tokens")
+    parser.add_argument("--prefix", metavar="TEXT", default="", help="what every translation begins with")
+    parser.add_argument("--stream", action="store_true", help="print each translation while it grows; greedy, or drawn")
+    parser.add_argument("--json", action="store_true", help="print JSON lines with scores, tokens and alternatives")
 
 
 def _run(options: Options) -> None:
     if "-" in options.texts and len(options.texts) > 1:
         raise UsageError("- stands for standard input, and is one of several texts here; expected it alone")
+    if options.stream and options.json:
+        raise UsageError("--stream and --json exclude each other; expected one of them")
     app, decode = open_model(options)
+    if app.decode_config(**decode).n_best > 1 and not options.json:
+        raise UsageError("several answers for each text need room for their scores; expected --json beside --n-best")
     reading = options.texts in ([], ["-"])
     groups = _standard_input() if reading else [_arguments(options.texts)]
-    _translate(app, groups, decode, "line" if reading else "text", as_json=options.json)
+    decode["prefix"] = options.prefix
+    if options.stream:
+        _stream(app, groups, decode)
+    else:
+        _translate(app, groups, decode, "line" if reading else "text", as_json=options.json)
 
 
-def _translate(
-    app: "App", groups: Iterable[list[Line]], decode: dict[str, float], place: str, *, as_json: bool
-) -> None:
+def _translate(app: "App", groups: Iterable[list[Line]], decode: dict[str, Any], place: str, *, as_json: bool) -> None:
     """Answer each group as soon as it is there."""
     for group in groups:
         for line, result in zip(group, app.results([line.text for line in group], **decode)):
             _warn(f"{place} {line.number:,}", line, result)
-            print(to_json(dataclasses.asdict(result)) if as_json else result.text)
+            print(to_json(result.to_dict()) if as_json else result.text)
         sys.stdout.flush()
+
+
+def _stream(app: "App", groups: Iterable[list[Line]], decode: dict[str, Any]) -> None:
+    """Write each translation in pieces, as they are found."""
+    for line in itertools.chain.from_iterable(groups):
+        for piece in app.pieces(line.text, **decode):
+            print(piece, end="", flush=True)
+        print(flush=True)
 
 
 def _warn(place: str, line: Line, result: "Result") -> None:

@@ -1,6 +1,6 @@
 """What the verbs that use a trained model have in common."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..config import Config, settings
 from .parser import Options, Parser, UsageError, add_settings, given_settings
@@ -11,10 +11,9 @@ if TYPE_CHECKING:
 _SHORT = {
     "train.device": ["--device"],
     "train.threads": ["--threads"],
-    "decode.beam": ["--beam"],
-    "decode.alpha": ["--alpha"],
-    "decode.batch_tokens": ["--batch-tokens"],
 }
+# Settings of the search are needed often: --beam for --decode.beam, --n-best for --decode.n_best.
+_SHORT |= {name: [f"--{name.split('.')[1].replace('_', '-')}"] for name in settings() if name.startswith("decode.")}
 
 
 def add_model_options(parser: Parser) -> None:
@@ -24,7 +23,7 @@ def add_model_options(parser: Parser) -> None:
     add_settings(parser, ["train.device", "train.threads", *search], _SHORT, show_defaults=False)
 
 
-def open_model(options: Options) -> tuple["App", dict[str, float]]:
+def open_model(options: Options) -> tuple["App", dict[str, Any]]:
     """The model, and the settings of the search that were given, as `App.results` takes them."""
     if options.folder is None:
         raise UsageError("no model folder is given; expected one that `clearhead train` made")

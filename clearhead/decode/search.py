@@ -5,56 +5,25 @@ three calls is searched by the same lines. Axes: B live sentences, W beams of ea
 of a sentence, T tokens so far.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import ModelError
-
-IntArray: TypeAlias = NDArray[np.int64]
-FloatArray: TypeAlias = NDArray[np.floating[Any]]
-BoolArray: TypeAlias = NDArray[np.bool_]
+from .engine import Decoding
+from .rules import BoolArray, FloatArray, IntArray, Rules
 
 
-class Decoding(Protocol):
-    """A batch under way in an engine: B sources in order, each with the same number W of beams (1 after `prefill`)."""
+@dataclass(frozen=True)
+class Request:
+    """What is asked of one sentence: at most `limit` tokens, the end token included, and at least `shortest` before it;
+    `forced` are its first tokens, whatever the model thinks of them."""
 
-    def step(self, tokens: IntArray, k: int) -> tuple[FloatArray, IntArray]:
-        """Append a token to every beam; log-probabilities and ids of its k likeliest successors, in any order.
-
-        (B, W) -> (B, W, k), (B, W, k); fewer than k where the vocabulary is smaller
-        """
-
-    def select(self, sources: IntArray, beams: IntArray) -> None:
-        """Keep these sources, in ascending order; beam w of the i-th of them becomes what its beam `beams[i, w]` was.
-
-        (B',), (B', W')
-        """
-
-
-class Engine(Protocol):
-    """A model as search sees it."""
-
-    def prefill(self, sources: Sequence[Sequence[int]], steps: int) -> AbstractContextManager[Decoding]:
-        """Read B sources, whatever their lengths, to be decoded for at most `steps` steps inside the `with` block."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rules:
-    """What a search may generate and how it ranks: `end` finishes a hypothesis, tokens of `never` are not generated."""
-
-    end: int
-    never: tuple[int, ...] = ()
-    beam: int = 4
-    alpha: float = 0.6
-
-    def penalty(self, length: IntArray | int) -> FloatArray:
-        """((5 + |Y|) / 6)^alpha, what a log-probability is divided by; |Y| counts the end token where there is one."""
-        return ((5 + np.asarray(length, np.float64)) / 6) ** self.alpha
+    limit: int
+    shortest: int = 0
+    forced: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,7 +31,7 @@ class Hypothesis:
     """One answer. Log-probabilities are natural ones and count the end token, which `ids` leaves out."""
 
     ids: tuple[int, ...]
-    score: float  # log_probability over the length penalty: what answers are ranked by
+    score: float  # log_probability, less what repetitions cost, over the length penalty: what answers are ranked by
     log_probability: float
     token_log_probabilities: tuple[float, ...]
     finished: bool  # the end token was generated; otherwise the limit came first
@@ -77,42 +46,22 @@ class Step:
     parents: IntArray  # (B, C) the beam that a candidate continues
     tokens: IntArray  # (B, C)
     log_probabilities: FloatArray  # (B, C) of the token
-    totals: FloatArray  # (B, C) of the whole hypothesis; -inf: not allowed
+    totals: FloatArray  # (B, C) what ranks the whole hypothesis, before the length penalty; -inf: not allowed
     ended: BoolArray  # (B, C) became an answer
     kept: IntArray  # (B, W) columns that live on as beams 0 to W - 1; what has neither ended nor is kept is dropped
 
 
-def beam_search(
-    decoding: Decoding, start: IntArray, limits: IntArray, rules: Rules, observe: Callable[[Step], None] | None = None
-) -> list[list[Hypothesis]]:
-    """The answers to every sentence, best first: at least one, at most `rules.beam`. (B,), (B,) -> B lists
+@dataclass(frozen=True)
+class Candidates:
+    """What may follow each beam: (B, W, k) each. `values` is what they are ranked by; -inf is not allowed."""
 
-    `start` holds the token that each sentence's output follows, `limits` the most tokens of it, the end token included.
-    A hypothesis ends when its end token is among the `beam` best candidates of its sentence, so that beam 1 is greedy.
-    A sentence is done when nothing alive can still beat its best answer, when it has `beam` answers and nothing alive
-    leads them (four unlikely ends must not cut off a likely sentence), or at its limit; what is alive then counts,
-    unfinished, only where nothing has ended. Ties go to the earlier beam, then to the lower id. NaN from the engine is
-    a ModelError.
-    """
-    beams, answers = _Beams.of(len(start)), _Answers(len(start), rules)
-    tokens, k = start[:, None], rules.beam + 1 + len(rules.never)  # so many leave `beam` that are allowed and go on
-    while len(beams.sentences):
-        step = _rank(beams, decoding.step(tokens, k), rules)
-        if observe is not None:
-            observe(step)
-        answers.add_ended(step, beams)
-        parents, beams = beams.grown(step, rules.end)
-        done = answers.close(beams, limits[beams.sentences])
-        live = np.flatnonzero(~done)
-        parents, beams, width = parents[live], beams.only(live), tokens.shape[1]
-        if len(live) and (done.any() or not np.array_equal(parents, np.tile(np.arange(width), (len(live), 1)))):
-            decoding.select(live, parents)
-        tokens = beams.tokens[:, :, -1]
-    return answers.best_first()
+    ids: IntArray
+    log_probabilities: FloatArray
+    values: FloatArray
 
 
 @dataclass(frozen=True)
-class _Beams:
+class Beams:
     """The live hypotheses; a total of -inf marks a place that holds none."""
 
     sentences: IntArray  # (B,) places in the batch
@@ -145,30 +94,105 @@ class _Beams:
         return type(self)(self.sentences[rows], self.totals[rows], self.tokens[rows], self.log_probabilities[rows])
 
 
-def _rank(beams: _Beams, successors: tuple[FloatArray, IntArray], rules: Rules) -> Step:
-    """Order the candidates of each sentence, and decide which end and which live on."""
-    log_probabilities, ids = successors
-    number = beams.tokens.shape[2] + 1
+Search: TypeAlias = Generator[Step, None, list[list[Hypothesis]]]
+Choose: TypeAlias = Callable[[Beams, Candidates, Rules], Step]
+
+
+def beam_search(
+    decoding: Decoding,
+    start: IntArray,
+    requests: Sequence[Request],
+    rules: Rules,
+    observe: Callable[[Step], None] | None = None,
+) -> list[list[Hypothesis]]:
+    """The answers to every sentence, best first: at least one, at most `rules.beam`. (B,), B requests -> B lists
+
+    `start` holds the token that each sentence's output follows. A hypothesis ends when its end token is among the
+    `beam` best candidates of its sentence, so that beam 1 is greedy. A sentence is done when nothing alive can still
+    get among its `n_best` answers, when it has `beam` answers and nothing alive leads them (four unlikely ends must not
+    cut off a likely sentence), or at its limit; what is alive then counts, unfinished, as far as answers are missing.
+    Ties go to the earlier beam, then to the lower id. NaN from the engine is a ModelError.
+    """
+    return run(steps(decoding, start, requests, rules, best), observe)
+
+
+def run(search: Search, observe: Callable[[Step], None] | None = None) -> list[list[Hypothesis]]:
+    """Take all `steps` of a search, and show each to `observe`; the answers."""
+    while True:
+        try:
+            step = next(search)
+        except StopIteration as end:
+            answers: list[list[Hypothesis]] = end.value
+            return answers
+        if observe is not None:
+            observe(step)
+
+
+def steps(decoding: Decoding, start: IntArray, requests: Sequence[Request], rules: Rules, choose: Choose) -> Search:
+    """The steps of a search one by one, and in the end its answers; `choose` decides what becomes of the candidates."""
+    beams, answers = Beams.of(len(start)), _Answers(len(start), rules)
+    limits = np.array([request.limit for request in requests], np.int64)
+    shortest = np.array([request.shortest for request in requests], np.int64)
+    tokens, any_forced = start[:, None], max((len(request.forced) for request in requests), default=0)
+    while len(beams.sentences):
+        length = beams.tokens.shape[2]
+        forced = (
+            [requests[place].forced[length : length + 1] for place in beams.sentences] if length < any_forced else []
+        )
+        candidates = _candidates(decoding, beams, tokens, forced, shortest[beams.sentences] > length, rules)
+        step = choose(beams, candidates, rules)
+        yield step
+        answers.add_ended(step, beams)
+        parents, beams = beams.grown(step, rules.end)
+        done = answers.close(beams, limits[beams.sentences])
+        live = np.flatnonzero(~done)
+        parents, beams, width = parents[live], beams.only(live), tokens.shape[1]
+        if len(live) and (done.any() or not np.array_equal(parents, np.tile(np.arange(width), (len(live), 1)))):
+            decoding.select(live, parents)
+        tokens = beams.tokens[:, :, -1]
+    return answers.best_first()
+
+
+def _candidates(
+    decoding: Decoding,
+    beams: Beams,
+    tokens: IntArray,
+    forced: list[tuple[int, ...]],
+    too_short: BoolArray,
+    rules: Rules,
+) -> Candidates:
+    """Let the engine take a step, and apply the rules; where a sentence's next token is `forced`, only it may be."""
+    also = np.array([ids[0] if ids else rules.end for ids in forced], np.int64) if forced else None
+    log_probabilities, ids = decoding.step(tokens, rules.candidates(beams.tokens.shape[2]), also)
     if np.isnan(log_probabilities).any():
         place = beams.sentences[np.isnan(log_probabilities).any((1, 2)).argmax()]
         raise ModelError(
-            f"the probabilities of token {number} of sentence {place} of the batch are not numbers (NaN); "
-            "expected a model of finite weights: take an earlier checkpoint, or train with a lower learning rate"
+            f"the probabilities of token {beams.tokens.shape[2] + 1} of sentence {place} of the batch are not numbers "
+            "(NaN); expected a model of finite weights: take an earlier checkpoint, or train with a lower learning rate"
         )
-    sentences, width, k = ids.shape
-    allowed = (ids[..., None] != np.asarray(rules.never, np.int64)).all(-1)
-    totals = np.where(allowed, beams.totals[:, :, None] + log_probabilities, -np.inf).reshape(sentences, -1)
-    tokens, beam = ids.reshape(sentences, -1), np.broadcast_to(np.arange(width * k) // k, totals.shape)
+    values = rules.rank(log_probabilities, ids, beams.tokens, too_short)
+    if forced:
+        is_forced = np.array([bool(ids) for ids in forced])[:, None, None]
+        last = np.arange(values.shape[2]) == values.shape[2] - 1
+        values = np.where(is_forced, np.where(last, log_probabilities, -np.inf), np.where(last, -np.inf, values))
+    return Candidates(ids, log_probabilities, values)
+
+
+def best(beams: Beams, candidates: Candidates, rules: Rules) -> Step:
+    """Order the candidates of each sentence, and decide which end and which live on."""
+    sentences, width, k = candidates.ids.shape
+    totals = (beams.totals[:, :, None] + candidates.values).reshape(sentences, -1)
+    tokens, beam = candidates.ids.reshape(sentences, -1), np.broadcast_to(np.arange(width * k) // k, totals.shape)
     order = np.lexsort((tokens, beam, -totals))[:, : 2 * rules.beam]  # at most `beam` of them end
     row = np.arange(sentences)[:, None]
     tokens, totals = tokens[row, order], totals[row, order]
     ends = tokens == rules.end
     return Step(
-        number=number,
+        number=beams.tokens.shape[2] + 1,
         sentences=beams.sentences,
         parents=beam[row, order],
         tokens=tokens,
-        log_probabilities=log_probabilities.reshape(sentences, -1)[row, order],
+        log_probabilities=candidates.log_probabilities.reshape(sentences, -1)[row, order],
         totals=totals,
         ended=ends & (totals > -np.inf) & (np.arange(ends.shape[1]) < rules.beam),
         kept=ends.argsort(axis=1, kind="stable")[:, : rules.beam],
@@ -181,24 +205,26 @@ class _Answers:
     def __init__(self, sentences: int, rules: Rules) -> None:
         self.rules = rules
         self.found: list[list[Hypothesis]] = [[] for _ in range(sentences)]
-        self.count, self.best = np.zeros(sentences, np.int64), np.full(sentences, -np.inf)
+        self.count = np.zeros(sentences, np.int64)
+        self.best, self.worst = (np.full(sentences, -np.inf) for _ in range(2))  # of the n_best; -inf while some lack
 
-    def add_ended(self, step: Step, beams: _Beams) -> None:
+    def add_ended(self, step: Step, beams: Beams) -> None:
         """Take the candidates that ended; `beams` are what they continue."""
         for row, column in np.argwhere(step.ended):
             parent = step.parents[row, column]
             parts = [*beams.log_probabilities[row, parent].tolist(), float(step.log_probabilities[row, column])]
             self._add(beams.sentences[row], beams.tokens[row, parent], parts, step.totals[row, column], finished=True)
 
-    def close(self, beams: _Beams, limits: IntArray) -> BoolArray:
-        """Which sentences are done; those of them without an answer take what is alive. (B,) -> (B,)"""
-        count, best, length = self.count[beams.sentences], self.best[beams.sentences], beams.tokens.shape[2]
+    def close(self, beams: Beams, limits: IntArray) -> BoolArray:
+        """Which sentences are done; those of them that lack answers take what is alive. (B,) -> (B,)"""
+        here, length = beams.sentences, beams.tokens.shape[2]
+        count, best, worst = self.count[here], self.best[here], self.worst[here]
         leader = beams.totals.max(1)
         full = (count >= self.rules.beam) & (leader / self.rules.penalty(length) <= best)
         # A log-probability only falls and the penalty only grows: nothing alive can ever score above the bound.
         bound = leader / self.rules.penalty(limits)
-        done = full | (bound <= best) | (length >= limits)
-        alive = (beams.totals > -np.inf) & (done & (count == 0))[:, None]
+        done = full | (bound <= worst) | (length >= limits)
+        alive = (beams.totals > -np.inf) & (done & (count < self.rules.n_best))[:, None]
         for row, beam in np.argwhere(alive):
             parts = beams.log_probabilities[row, beam].tolist()
             self._add(beams.sentences[row], beams.tokens[row, beam], parts, beams.totals[row, beam], finished=False)
@@ -213,6 +239,9 @@ class _Answers:
 
     def _add(self, sentence: int, ids: IntArray, parts: list[float], total: float, *, finished: bool) -> None:
         score = float(total / self.rules.penalty(len(parts)))
-        self.found[sentence].append(Hypothesis(tuple(ids.tolist()), score, float(total), tuple(parts), finished))
+        found = self.found[sentence]
+        found.append(Hypothesis(tuple(ids.tolist()), score, sum(parts), tuple(parts), finished))
         self.count[sentence] += 1
         self.best[sentence] = max(self.best[sentence], score)
+        if len(found) >= self.rules.n_best:
+            self.worst[sentence] = sorted((answer.score for answer in found), reverse=True)[self.rules.n_best - 1]

@@ -5,16 +5,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-
 from ..app import App, Evaluation, load, train
 from ..config import Config, preset
 from ..errors import ModelError, TrainingError
 from ..figures import attention_heatmap
-from ..inspection.recorder import record
-from ..model.masks import padding_mask
 from ..text.sources import read_pairs
-from ..text.tokenizer import BOS, EOS, PAD
 from ..training.model_folder import read_config, to_stderr
 from ..training.signals import StoppedError
 from .phrasebook import Phrase, split
@@ -116,22 +111,10 @@ def _examples(app: App, evaluation: Evaluation) -> str:
 
 def _draw_attention(app: App, text: str, path: Path) -> None:
     """Where each French word looked, in the last decoder layer, while the answer was read back to the model."""
-    source = [*app.tokenizers.source.encode(text), EOS]
-    target = app.tokenizers.target.encode(app(text))
-    tokens = torch.tensor([source], device=app.config.train.device)
-    inputs = torch.tensor([[BOS, *target]], device=app.config.train.device)
-    with torch.inference_mode(), record(app.model) as trace:
-        app.model(tokens, inputs, source_mask=padding_mask(tokens, PAD))
-    last = app.config.model.n_decoder_layers - 1
-    weights = trace[f"decoder.{last}.cross"].weights[0]
-    rows = app.tokenizers.target.pieces([*target, EOS])  # what each position was about to say
-    attention_heatmap(
-        weights.numpy(force=True),
-        app.tokenizers.source.pieces(source),
-        rows,
-        path,
-        f"Attention to the source, layer {last}",
-    )
+    explanation, last = app.explain(text), app.config.model.n_decoder_layers - 1
+    rows, columns = explanation.axes("decoder.cross")
+    weights = explanation.weights("decoder.cross", last).numpy(force=True)
+    attention_heatmap(weights, columns, rows, path, f"Attention to the source, layer {last}")
 
 
 def _command() -> str:

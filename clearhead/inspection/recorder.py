@@ -12,10 +12,19 @@ from ..model.attention import Attend, scaled_dot_product_attention
 
 @dataclass(frozen=True)
 class Attention:
-    """One call of attention: its weights before dropout (B, H, T, S), and how far the output recomputed from them lies
-    from the output that the model used."""
+    """One call of attention: what it was given, what it gave, and its weights before dropout, recomputed beside it.
 
-    weights: Tensor
+    Keys and values are repeated to the heads of the queries where several share one. Mask and bias broadcast to the
+    weights; `largest_difference` is how far the output recomputed from the weights lies from the output itself.
+    """
+
+    q: Tensor  # (B, H, T, K)
+    k: Tensor  # (B, H, S, K)
+    v: Tensor  # (B, H, S, K)
+    mask: Tensor | None
+    bias: Tensor | None
+    output: Tensor  # (B, H, T, K)
+    weights: Tensor  # (B, H, T, S)
     largest_difference: float
 
 
@@ -55,11 +64,13 @@ def record(model: nn.Module) -> Iterator[Trace]:
 def _hook(trace: Trace, place: str) -> Any:
     def hook(attend: Attend, inputs: tuple[Tensor, ...], options: dict[str, Tensor | None], output: Tensor) -> None:
         q, k, v = (x.detach() for x in inputs)
-        groups = q.size(1) // k.size(1)
+        groups, output = q.size(1) // k.size(1), output.detach()
         k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
-        again, weights = scaled_dot_product_attention(q, k, v, mask=options.get("mask"), bias=options.get("bias"))
-        difference = float((again - output.detach()).abs().max()) if output.numel() else 0.0
-        trace.calls.setdefault(place, []).append(Attention(weights, difference))
+        mask, bias = options.get("mask"), options.get("bias")
+        bias = None if bias is None else bias.detach()
+        again, weights = scaled_dot_product_attention(q, k, v, mask=mask, bias=bias)
+        difference = float((again - output).abs().max()) if output.numel() else 0.0
+        trace.calls.setdefault(place, []).append(Attention(q, k, v, mask, bias, output, weights, difference))
 
     return hook
 

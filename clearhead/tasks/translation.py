@@ -9,9 +9,11 @@ from torch import Tensor
 from ..config import Config, DecodeConfig, chosen
 from ..decode.engines.torch_engine import TorchEngine
 from ..decode.session import Session
+from ..errors import DataError
 from ..model.masks import padding_mask
 from ..model.transformer import EncoderDecoder, evaluation
 from ..text.batches import Batches, IntArray, Ragged
+from ..text.lines import shown
 from ..text.sources import Pairs, Skipped, references
 from ..text.tokenizer import BOS, EOS, PAD, Tokenizers
 from .loss import smoothed_cross_entropy
@@ -127,14 +129,24 @@ class Translation:
         return counts
 
     def session(self, model: EncoderDecoder, decode: DecodeConfig) -> Session:
-        """The model ready to decode."""
-        return Session(TorchEngine(model, pad=PAD), decode, max_len=self.config.model.max_len)
+        """The model ready to decode. A token to suppress that is not in the vocabulary is a DataError."""
+        suppress = [self.tokenizers.target.token(piece) for piece in decode.suppress]
+        return Session(TorchEngine(model, pad=PAD), decode, max_len=self.config.model.max_len, suppress=suppress)
 
     def sources(self, texts: Sequence[str]) -> tuple[list[list[int]], list[int]]:
         """Tokens of each text, `max_source_len` of them at most, and how many were cut off at its end."""
         encoded, longest = self.tokenizers.source.encode_batch(texts), self.max_source_len
         kept = [ids[:longest] for ids in encoded]
         return kept, [len(ids) - len(first) for ids, first in zip(encoded, kept)]
+
+    def prefix(self, text: str) -> list[int]:
+        """The tokens with which a translation is to begin; words that the vocabulary lacks are a DataError."""
+        if unknown := self.tokenizers.target.unknown_words(text):
+            words = ", ".join(map(shown, unknown))
+            raise DataError(
+                f"the prefix has words that the model cannot write: {words}; expected words of its training"
+            )
+        return self.tokenizers.target.encode(text) if text.strip() else []
 
     def translate(self, model: EncoderDecoder, texts: Sequence[str], decode: DecodeConfig) -> list[str]:
         """The best translation of each text, in their order; of a text that is too long, that of its beginning."""

@@ -119,6 +119,12 @@ class Tokenizer:
         """The whole vocabulary in the order of the ids, each token as `pieces` shows it."""
         return list(self._readable)
 
+    def token(self, piece: str) -> int:
+        """The id of a token by what `pieces` shows; a piece that is no token is a DataError."""
+        if piece not in self._readable:
+            raise DataError(f"{piece!r} is no token of the vocabulary; expected one as `translate --json` writes them")
+        return self._readable.index(piece)
+
     def unknown_words(self, text: str) -> list[str]:
         """The words (or characters) of `text` that are not in the vocabulary, each once; never any for subwords."""
         if self.kind in ("bpe", "unigram"):
@@ -182,7 +188,7 @@ class Tokenizers:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read what `save` wrote; a file that is absent, damaged or another program's is a ModelError."""
+        """Read what `to_json` gave; a file that is absent, damaged or another program's is a ModelError."""
         try:
             text = path.read_text(encoding="utf-8")
             content = json.loads(text)

@@ -64,7 +64,8 @@ def test_an_unknown_verb_is_answered_with_the_nearest(run: Run) -> None:
     done = run("translte", "x")
     assert (done.code, done.out) == (2, "")
     assert done.err == (
-        "error: unknown verb 'translte'; there are demo, train, evaluate, translate, info; did you mean 'translate'?\n"
+        "error: unknown verb 'translte'; there are demo, train, evaluate, translate, explain, info, env; "
+        "did you mean 'translate'?\n"
         "  see: clearhead --help\n"
     )
 
@@ -84,8 +85,8 @@ def test_an_unknown_option_is_answered_with_the_nearest(run: Run, word: str) -> 
     [
         ("--lr", "'--train.lr'"),
         ("--save-every", "'--train.save_every'"),
-        ("--model.seed", "'--train.seed'"),
-        ("--max_len", "'--model.max_len' or '--data.max_len'"),
+        ("--model.seed", "'--train.seed' or '--decode.seed'"),
+        ("--max_len", "'--model.max_len' or '--data.max_len' or '--decode.max_len'"),
         ("--preest", "'--preset'"),
     ],
 )

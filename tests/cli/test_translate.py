@@ -82,7 +82,8 @@ def test_json_gives_a_record_a_line_with_the_input_as_it_was_understood(pipe: Ru
     plain = pipe(b"\n".join(HOSTILE), "translate", model_folder).out.split("\n")[:-1]
     assert [record["source"] for record in records] == [line.decode(errors="replace") for line in HOSTILE]
     assert [record["text"] for record in records] == plain
-    assert set(records[0]) == {"source", "text", "score", "log_probability", "tokens", "unknown", "long", "cut"}
+    keys = {"format_version", "source", "text", "score", "log_probability", "tokens", "logprobs", "alternatives"}
+    assert set(records[0]) == keys | {"unknown", "long", "cut"}
     assert records[0]["score"] < 0 and records[1]["score"] == 0
 
 
@@ -159,3 +160,32 @@ def test_a_person_at_a_terminal_is_told_what_to_do(
         done = run("translate", model_folder)
     assert (done.code, done.err) == (0, "type a sentence a line; end with Ctrl-D\n")
     assert done.out == clearhead.load(model_folder)("I am hungry.") + "\n"
+
+
+def test_several_answers_are_json(run: Run, model_folder: Path) -> None:
+    done = run("translate", model_folder, "She sings.", "--n-best", "3", "--json")
+    values = json.loads(done.out)
+    assert values["format_version"] == 1 and len(values["alternatives"]) == 2
+    assert {"text", "score", "tokens", "logprobs"} <= values["alternatives"][0].keys() <= values.keys()
+    done = run("translate", model_folder, "She sings.", "--n-best", "3")
+    assert (done.code, done.out) == (2, "") and "expected --json beside --n-best" in done.err
+
+
+def test_pieces_are_written_one_line_a_text(run: Run, model_folder: Path) -> None:
+    texts = ["She sings.", "I", " "]
+    streamed = run("translate", model_folder, *texts, "--stream")
+    assert (streamed.code, streamed.out) == (0, run("translate", model_folder, *texts, "--beam", "1").out)
+    done = run("translate", model_folder, "I", "--stream", "--json")
+    assert done.code == 2 and "--stream and --json exclude each other" in done.err
+    done = run("translate", model_folder, "I", "--stream", "--beam", "4")
+    assert done.code == 1 and "expected beam 1" in done.err
+
+
+def test_a_flag_alone_says_yes_and_the_setting_takes_a_value(run: Run, model_folder: Path) -> None:
+    drawn = run("translate", model_folder, "She sings.", "--sample", "--seed", "7").out
+    assert drawn == run("translate", model_folder, "She sings.", "--decode.sample=true", "--decode.seed=7").out
+    assert drawn != run("translate", model_folder, "She sings.", "--decode.sample=false").out
+
+
+def test_every_translation_begins_with_the_prefix(run: Run, model_folder: Path) -> None:
+    assert run("translate", model_folder, "She sings.", "--prefix", "Elle").out.startswith("Elle")

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clearhead.decode.search import Hypothesis, Rules, Step, beam_search
+from clearhead.decode.rules import Rules
+from clearhead.decode.sampling import Draws, Sampling, sample
+from clearhead.decode.search import Hypothesis, Request, Step, beam_search
 from clearhead.errors import ModelError
 
 END = 2
@@ -35,7 +37,7 @@ class Toy:
         self.seeds, self.prefixes, self.steps_left = [source[0] for source in sources], [[[]] for _ in sources], steps
         yield self
 
-    def step(self, tokens: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    def step(self, tokens: np.ndarray, k: int, also: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         assert self.steps_left > 0 and tokens.shape == (len(self.seeds), len(self.prefixes[0]))
         self.steps_left -= 1
         self.rows_stepped.append(tokens.size)
@@ -46,6 +48,8 @@ class Toy:
         log_probabilities = np.array(all_)
         ids = np.argsort(-log_probabilities, axis=2, kind="stable")[:, :, :k]
         ids = np.random.default_rng(k).permuted(ids, axis=2)  # the order of candidates is nobody's business
+        if also is not None:
+            ids = np.concatenate((ids, np.broadcast_to(also[:, None, None], (*tokens.shape, 1))), 2)
         return np.take_along_axis(log_probabilities, ids, 2), ids
 
     def select(self, sources: np.ndarray, beams: np.ndarray) -> None:
@@ -59,10 +63,11 @@ class Toy:
 
 
 def search(
-    toy: Toy, seeds: Sequence[int], limits: Sequence[int], rules: Rules, observe: Any = None
+    toy: Toy, seeds: Sequence[int], limits: Sequence[int], rules: Rules, observe: Any = None, **request: Any
 ) -> list[list[Hypothesis]]:
     with toy.prefill([[seed] for seed in seeds], max(limits)) as decoding:
-        return beam_search(decoding, np.ones(len(seeds), np.int64), np.array(limits), rules, observe)
+        requests = [Request(limit, **request) for limit in limits]
+        return beam_search(decoding, np.ones(len(seeds), np.int64), requests, rules, observe)
 
 
 def score(seed: int, ids: Sequence[int], vocab: int, alpha: float) -> float:
@@ -279,3 +284,139 @@ def test_probabilities_that_are_not_numbers_are_said_with_their_place() -> None:
         ModelError, match=r"token 2 of sentence 1 of the batch are not numbers \(NaN\); expected a model of finite"
     ):
         search(Toy(7, broken), [7, 8], [4, 4], Rules(end=END, beam=2))
+
+
+# --- what may be generated
+
+
+@given(seeds, st.integers(1, 4), st.integers(0, 6))
+@settings(max_examples=40, deadline=None)
+def test_no_answer_is_shorter_than_asked_for(seed, beam, shortest) -> None:
+    rules = Rules(end=END, never=(0, 1), beam=beam)
+    for answer in search(Toy(), [seed], [8], rules, shortest=shortest)[0]:
+        assert len(answer.ids) >= shortest
+
+
+@given(seeds, st.integers(1, 4), st.lists(st.integers(3, 6), max_size=4))
+@settings(max_examples=40, deadline=None)
+def test_every_answer_begins_with_what_is_forced_and_counts_it_as_the_model_does(seed, beam, forced) -> None:
+    rules = Rules(end=END, never=(0, 1), beam=beam)
+    for answer in search(Toy(), [seed], [8], rules, forced=tuple(forced))[0]:
+        assert list(answer.ids[: len(forced)]) == forced
+        tokens = [*answer.ids, END] if answer.finished else list(answer.ids)
+        expected = [distribution(seed, tokens[:t], 7)[token] for t, token in enumerate(tokens)]
+        np.testing.assert_allclose(answer.token_log_probabilities, expected, rtol=1e-12)
+
+
+def test_sentences_with_and_without_a_forced_beginning_share_a_batch() -> None:
+    rules, toy = Rules(end=END, never=(0, 1), beam=3), Toy()
+    requests = [Request(7), Request(7, forced=(5, 5, 3)), Request(4, forced=(6,))]
+    with toy.prefill([[1], [2], [3]], 7) as decoding:
+        together = beam_search(decoding, np.ones(3, np.int64), requests, rules)
+    for seed, request, answers in zip((1, 2, 3), requests, together):
+        assert search(Toy(), [seed], [request.limit], rules, forced=request.forced)[0] == answers
+
+
+@given(seeds, st.integers(1, 4), st.integers(1, 3))
+@settings(max_examples=40, deadline=None)
+def test_no_n_gram_comes_twice(seed, beam, n) -> None:
+    rules = Rules(end=END, never=(0, 1), beam=beam, no_repeat_ngram=n)
+    for answer in search(Toy(), [seed], [12], rules, shortest=9)[0]:
+        grams = [answer.ids[i : i + n] for i in range(len(answer.ids) - n + 1)]
+        assert len(grams) == len(set(grams))
+
+
+def test_what_repeats_is_ranked_lower_but_its_probability_is_told_as_it_is() -> None:
+    def favourite(_seed: int, prefix: Sequence[int], _vocab: int) -> np.ndarray:
+        return np.log([0.01, 0.01, 0.03, 0.5, 0.45])
+
+    free, _ = (search(Toy(5, favourite), [0], [4], Rules(end=END, beam=1))[0][0].ids, None)
+    assert free == (3, 3, 3, 3)
+    answer = search(Toy(5, favourite), [0], [4], Rules(end=END, never=(0, 1), beam=1, repetition_penalty=2.0))[0][0]
+    # 3, then 4 since 2 log 0.5 < log 0.45; then both have been: 2 log 0.5 is the larger, and above log 0.03
+    assert answer.ids == (3, 4, 3, 3)
+    np.testing.assert_allclose(answer.token_log_probabilities, np.log([0.5, 0.45, 0.5, 0.5]))
+    assert math.isclose(answer.log_probability, math.log(0.5**3 * 0.45))
+    assert math.isclose(answer.score, (math.log(0.5 * 0.45) + 4 * math.log(0.5)) / 1.5**0.6)
+
+
+@given(seeds, st.integers(1, 4), st.integers(1, 7))
+@settings(max_examples=60, deadline=None)
+def test_the_n_best_are_distinct_sorted_and_those_of_a_search_that_never_stops_early(seed, n_best, limit) -> None:
+    beam, vocab = 4**limit if limit < 4 else 16, 4
+    answers = search(Toy(vocab), [seed], [limit], Rules(end=END, beam=beam, n_best=min(n_best, beam), alpha=0.6))[0]
+    assert [answer.score for answer in answers] == sorted((answer.score for answer in answers), reverse=True)
+    assert len({answer.ids for answer in answers}) == len(answers) >= min(n_best, beam)
+    if limit < 4:  # the beam holds everything: the n best of all finished sequences
+        words = [token for token in range(vocab) if token != END]
+        all_ = [ids for length in range(limit) for ids in itertools.product(words, repeat=length)]
+        expected = sorted((score(seed, ids, vocab, 0.6) for ids in all_), reverse=True)[:n_best]
+        found = [answer.score for answer in answers if answer.finished][: len(expected)]
+        np.testing.assert_allclose(found, expected[: len(found)], rtol=1e-12)
+
+
+# --- sampling
+
+
+def draw(
+    toy: Toy, seeds_: Sequence[int], limit: int, sampling: Sampling, n: int, start: int = 0
+) -> list[list[Hypothesis]]:
+    rules = Rules(end=END, never=(0, 1), beam=n, pool=toy.vocab)
+    generators = [np.random.default_rng([start, seed]) for seed in seeds_]
+    with toy.prefill([[seed] for seed in seeds_], limit) as decoding:
+        requests = [Request(limit)] * len(seeds_)
+        return sample(decoding, np.ones(len(seeds_), np.int64), requests, rules, Draws(sampling, generators))
+
+
+def test_tokens_are_drawn_as_often_as_the_model_says() -> None:
+    n, p = 20_000, np.exp(distribution(3, (), 7))
+    p[[0, 1]] = 0.0
+    p /= p.sum()
+    answers = draw(Toy(), [3], 1, Sampling(), n)[0]
+    drawn = [answer.ids[0] if answer.ids else END for answer in answers]
+    counts = np.bincount(drawn, minlength=7)
+    assert not counts[:2].any()
+    chi_squared = ((counts[2:] - n * p[2:]) ** 2 / (n * p[2:])).sum()
+    assert chi_squared < 18.5  # 4 degrees of freedom: 99.9% of all draws
+
+
+def test_batch_mates_change_no_draw_and_another_seed_does() -> None:
+    together = draw(Toy(), [1, 2, 3], 9, Sampling(temperature=1.3), 4)
+    for seed, answers in zip((1, 2, 3), together):
+        assert draw(Toy(), [seed], 9, Sampling(temperature=1.3), 4)[0] == answers
+    assert draw(Toy(), [1], 9, Sampling(temperature=1.3), 4, start=1)[0] != together[0]
+
+
+def test_draws_tell_the_models_own_probabilities() -> None:
+    for answer in draw(Toy(), [5], 9, Sampling(temperature=2.0, top_p=0.9), 5)[0]:
+        tokens = [*answer.ids, END] if answer.finished else list(answer.ids)
+        expected = [distribution(5, tokens[:t], 7)[token] for t, token in enumerate(tokens)]
+        np.testing.assert_allclose(answer.token_log_probabilities, expected, rtol=1e-12)
+
+
+@given(seeds)
+def test_of_one_token_the_draw_is_greedy(seed) -> None:
+    greedy = search(Toy(), [seed], [9], Rules(end=END, never=(0, 1), beam=1))[0]
+    assert draw(Toy(), [seed], 9, Sampling(top_k=1), 1)[0] == greedy
+    assert draw(Toy(), [seed], 9, Sampling(min_p=1.0), 1)[0] == greedy
+    assert draw(Toy(), [seed], 9, Sampling(top_p=1e-9), 1)[0] == greedy
+
+
+def test_each_filter_keeps_what_it_says() -> None:
+    p = np.array([[0.1, 0.4, 0.2, 0.3], [0.0, 0.0, 0.0, 0.0]])
+    with np.errstate(divide="ignore"):
+        log_p = np.log(p)
+
+    def kept(**options: Any) -> list[float]:
+        rows = Sampling(**options).probabilities(log_p)
+        assert not rows[1].any()  # nothing is allowed there
+        return rows[0].tolist()
+
+    assert kept() == pytest.approx([0.1, 0.4, 0.2, 0.3])
+    assert kept(top_k=2) == pytest.approx([0, 4 / 7, 0, 3 / 7])
+    assert kept(top_p=0.7) == pytest.approx([0, 4 / 7, 0, 3 / 7])
+    assert kept(top_p=0.71) == pytest.approx([0, 4 / 9, 2 / 9, 3 / 9])
+    assert kept(min_p=0.6) == pytest.approx([0, 4 / 7, 0, 3 / 7])
+    squares = np.array([0.01, 0.16, 0.04, 0.09])
+    assert kept(temperature=0.5) == pytest.approx((squares / squares.sum()).tolist())
+    assert kept(top_k=3, top_p=0.45) == pytest.approx([0, 4 / 7, 0, 3 / 7])  # of what top-k left, 4/9 is not enough

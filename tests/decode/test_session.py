@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clearhead.config import DecodeConfig
-from clearhead.decode.search import Engine
+from clearhead.decode.engine import Engine
 from clearhead.decode.session import SHORTEST, Session
 from clearhead.errors import DataError
 from clearhead.text.tokenizer import BOS, EOS, PAD, UNK
@@ -36,7 +36,7 @@ class Echo:
         finally:
             self.open = False
 
-    def step(self, tokens: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    def step(self, tokens: np.ndarray, k: int, also: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         assert self.length < self.steps
         if self.length == 0:
             self.first_tokens |= set(tokens.ravel().tolist())
@@ -142,10 +142,53 @@ def test_a_source_beyond_the_positions_of_the_model_is_said_before_anything_is_d
 
 def test_the_engine_is_released_after_an_error() -> None:
     class Broken(Echo):
-        def step(self, tokens: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        def step(self, tokens: np.ndarray, k: int, also: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
             raise MemoryError
 
     engine: Engine = Broken()
     with pytest.raises(MemoryError):
         Session(engine, config()).answers([[4]])
     assert isinstance(engine, Broken) and not engine.open
+
+
+@pytest.mark.parametrize(
+    ("settings_", "lengths"),
+    [
+        ({"max_len": 4}, [5, 5]),  # the end, which never comes here, would have had the last place
+        ({"max_ratio": 1.5}, [4, 9]),
+        ({"max_ratio": 1.5, "max_len": 5}, [4, 6]),
+        ({"max_ratio": 100.0}, [5, 9]),  # at most max_extra = 3 longer than the source
+    ],
+)
+def test_a_limit_of_the_length_holds_for_each_source(settings_, lengths) -> None:
+    session = Session(Echo(endless=True), DecodeConfig(beam=2, max_extra=3, **settings_))
+    assert [len(answers[0].ids) for answers in session.answers([[4, 5], [6] * 6])] == lengths
+
+
+@pytest.mark.parametrize(("settings_", "shortest"), [({"min_len": 4}, [4, 6]), ({"min_ratio": 1.5}, [3, 9])])
+def test_no_answer_is_shorter_than_asked_for(settings_, shortest) -> None:
+    session = Session(Echo(), DecodeConfig(beam=2, **settings_))
+    found = [len(answers[0].ids) for answers in session.answers([[4, 5], [6] * 6])]
+    assert all(length >= least for length, least in zip(found, shortest))
+
+
+def test_tokens_come_one_by_one_and_are_those_of_greedy_search() -> None:
+    engine = Echo()
+    tokens = Session(engine, DecodeConfig(beam=1)).tokens([7, 8, 9])
+    assert next(tokens) == 7 and engine.length == 1
+    assert list(tokens) == [8, 9] and not engine.open
+
+
+def test_a_wide_beam_has_no_tokens_to_give_before_its_end() -> None:
+    with pytest.raises(DataError, match="a search of 4 hypotheses knows its tokens only in the end; expected beam 1"):
+        next(Session(Echo(), DecodeConfig(beam=4)).tokens([4]))
+
+
+def test_a_prefix_beyond_the_positions_of_the_model_is_refused() -> None:
+    with pytest.raises(DataError, match="the prefix has 8 tokens; expected at most 7"):
+        list(Session(Echo(), config(), max_len=8).stream([[4]], [5] * 8))
+
+
+def test_suppressed_tokens_are_never_generated() -> None:
+    answers = Session(Echo(), config(), suppress=[5]).answers([[4, 5, 6]])[0]
+    assert all(5 not in answer.ids for answer in answers)

@@ -10,7 +10,7 @@ from torch import Tensor
 from ...model.cache import Cache
 from ...model.masks import padding_mask
 from ...model.transformer import Decoder, EncoderDecoder, evaluation
-from ..search import FloatArray, IntArray
+from ..rules import FloatArray, IntArray
 
 
 class TorchEngine:
@@ -41,12 +41,18 @@ class TorchDecoding:
         self.decoder, self.memory_mask, self.cache, self.width = decoder, memory_mask, cache, 1
 
     @torch.inference_mode()
-    def step(self, tokens: IntArray, k: int) -> tuple[FloatArray, IntArray]:
-        """(B, W) -> log-probabilities (B, W, k) and ids (B, W, k), best first, in one hand-over to the host."""
+    def step(self, tokens: IntArray, k: int, also: IntArray | None = None) -> tuple[FloatArray, IntArray]:
+        """(B, W) -> log-probabilities (B, W, k) and ids (B, W, k), best first, in one hand-over to the host.
+
+        With `also` (B,) each beam of a sentence has that successor besides, in the last column.
+        """
         rows = torch.from_numpy(tokens.reshape(-1, 1)).to(self.memory_mask.device)
         logits = self.decoder(rows, memory_mask=self.memory_mask, cache=self.cache)[:, -1]
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         best, ids = logits.topk(min(k, logits.size(1)))
+        if also is not None:
+            wanted = torch.from_numpy(also.repeat(tokens.shape[1])).to(ids.device)[:, None]
+            best, ids = torch.cat((best, logits.gather(1, wanted)), 1), torch.cat((ids, wanted), 1)
         log_probabilities = best - logits.logsumexp(1, keepdim=True)
         both = torch.stack((log_probabilities, ids.to(best.dtype)))  # exact: an id is far below 2^24
         log_probabilities, ids = both.view(2, *tokens.shape, -1).numpy(force=True)

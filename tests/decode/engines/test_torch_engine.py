@@ -7,7 +7,8 @@ import torch
 
 from clearhead.config import ModelConfig
 from clearhead.decode.engines.torch_engine import TorchEngine
-from clearhead.decode.search import Hypothesis, Rules, beam_search
+from clearhead.decode.rules import Rules
+from clearhead.decode.search import Hypothesis, Request, beam_search
 from clearhead.model.masks import padding_mask
 from clearhead.model.transformer import EncoderDecoder, build
 
@@ -48,9 +49,9 @@ def full_forward(model: EncoderDecoder, source: Sequence[int], target: Sequence[
 
 
 def decode(model: EncoderDecoder, sources: Sequence[Sequence[int]], rules: Rules = RULES) -> list[list[Hypothesis]]:
-    limits = np.array([len(source) + 10 for source in sources])
-    with TorchEngine(model, pad=PAD).prefill(sources, int(limits.max())) as decoding:
-        return beam_search(decoding, np.full(len(sources), BOS), limits, rules)
+    requests = [Request(len(source) + 10) for source in sources]
+    with TorchEngine(model, pad=PAD).prefill(sources, max(request.limit for request in requests)) as decoding:
+        return beam_search(decoding, np.full(len(sources), BOS), requests, rules)
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "relative", "alibi"])
@@ -129,3 +130,13 @@ def test_a_model_that_is_training_decodes_without_dropout() -> None:
     net = model()
     expected = decode(net.eval(), SOURCES)
     assert decode(net.train(), SOURCES) == expected
+
+
+def test_one_more_successor_can_be_asked_for_and_stands_in_the_last_column() -> None:
+    net, engine_sources = model(), [[4, 5, EOS], [6, EOS]]
+    with TorchEngine(net, pad=PAD).prefill(engine_sources, 3) as decoding:
+        log_probabilities, ids = decoding.step(np.full((2, 1), BOS), 2, np.array([7, 3]))
+    assert ids.shape == (2, 1, 3) and ids[:, 0, 2].tolist() == [7, 3]
+    for row, source in enumerate(engine_sources):
+        expected = full_forward(net, source, [BOS])[ids[row, 0]].numpy()
+        np.testing.assert_allclose(log_probabilities[row, 0], expected, atol=1e-5)

@@ -1,0 +1,108 @@
+"""Equation 1 step by step, for one head of one recorded attention: each step with its shape and its values."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from ..errors import ModelError
+from ..model.attention import masked_softmax
+from .recorder import Attention
+
+_CORNER = 3  # rows and columns of a step that are shown
+_WIDTH = 80  # columns of a terminal
+
+
+@dataclass(frozen=True)
+class EquationStep:
+    """One step: what it is called, its formula, its shape over all heads, and its values in the head that is shown."""
+
+    name: str
+    formula: str
+    shape: tuple[int, ...]  # (B, H, T, S), or (B, H, T, K)
+    values: Tensor  # (T, S), or (T, K)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        values = self.values.tolist()
+        return {"name": self.name, "formula": self.formula, "shape": list(self.shape), "values": values}
+
+
+def equation_steps(attention: Attention, head: int, row: int = 0) -> list[EquationStep]:
+    """softmax(Q K^T / sqrt(d_k) + bias) V of one head of row `row` of the batch, from Q, K and V to the output.
+
+    The last step is computed here, from the steps before it, and lies within rounding of what the model used. A head
+    that is not there is a ModelError.
+    """
+    n_heads, d_head = attention.q.size(1), attention.q.size(3)
+    if not 0 <= head < n_heads:
+        raise ModelError(f"head {head} is not there; expected 0 to {n_heads - 1}")
+    q, k, v = (x[row, head] for x in (attention.q, attention.k, attention.v))
+    steps: list[EquationStep] = []
+
+    def step(name: str, formula: str, values: Tensor) -> Tensor:
+        steps.append(EquationStep(name, formula, (*attention.q.shape[:2], *values.shape), values))
+        return values
+
+    step("queries", "Q", q)
+    step("keys", "K", k)
+    step("values", "V", v)
+    scores = step("scores", "Q K^T", q @ k.mT)
+    scores = step("scaled", f"divided by sqrt({d_head}) = {math.sqrt(d_head):.2f}", scores / math.sqrt(d_head))
+    whole = attention.weights.shape
+    if attention.bias is not None:
+        scores = step("biased", "plus the positions' bias", scores + attention.bias.expand(whole)[row, head])
+    mask = None
+    if attention.mask is not None:
+        mask = attention.mask.expand(whole)[row, head]
+        step("masked", "-inf where attending is barred", scores.masked_fill(~mask, -math.inf))
+    weights = step("weights", "softmax: each row sums to 1", masked_softmax(scores, mask))
+    step("output", "weights times V", weights @ v)
+    return steps
+
+
+def render_steps(steps: Sequence[EquationStep]) -> str:
+    """The steps below each other: name, formula, shape, and the first rows and columns of the values."""
+    blocks = []
+    for step in steps:
+        lines = [f"{step.name:<9} {step.formula:<34} {step.shape}"]
+        sums = step.values.sum(-1) if step.name == "weights" else None
+        more = " ..." if step.values.size(1) > _CORNER else ""
+        for number, values in enumerate(step.values[:_CORNER].tolist()):
+            shown = " ".join(f"{_number(value):>9}" for value in values[:_CORNER])
+            lines.append(f"  {shown}{more}" + (f"   row sum {sums[number]:.4f}" if sums is not None else ""))
+        if len(step.values) > _CORNER:
+            lines.append("  ...")
+        blocks.append("\n".join(lines))
+    return "\n".join(blocks)
+
+
+def render_matrix(matrix: Tensor, rows: Sequence[str], columns: Sequence[str]) -> str:
+    """A matrix (T, S) as a table with a token for each row and column, in as many tables as 80 columns need.
+
+    ModelError: the tokens are not as many as the rows and columns.
+    """
+    if tuple(matrix.shape) != (len(rows), len(columns)):
+        sizes = f"{len(rows)} rows and {len(columns)} columns"
+        raise ModelError(f"a matrix of shape {tuple(matrix.shape)} was given names of {sizes}; expected one for each")
+    label = min(14, max(map(len, rows), default=0))
+    cell = min(10, max(4, *map(len, columns)))
+    at_once = max(1, (_WIDTH - label) // (cell + 1))
+    tables = []
+    for start in range(0, len(columns), at_once):
+        part = slice(start, start + at_once)
+        lines = [" " * label + "".join(f" {_cut(name, cell):>{cell}}" for name in columns[part])]
+        for name, values in zip(rows, matrix[:, part].tolist()):
+            lines.append(f"{_cut(name, label):<{label}}" + "".join(f" {_number(value, 2):>{cell}}" for value in values))
+        tables.append("\n".join(lines))
+    return "\n\n".join(tables)
+
+
+def _number(value: float, digits: int = 4) -> str:
+    return f"{value:.{digits}f}" if math.isfinite(value) else f"{value}"
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"

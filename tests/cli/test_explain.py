@@ -1,0 +1,89 @@
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from clearhead import load
+
+from .conftest import Run
+
+TEXT = "She sings."
+
+
+def test_a_sentence_is_shown_with_dimensions_equation_and_weights(run: Run, model_folder: Path) -> None:
+    done = run("explain", model_folder, TEXT, "--device", "cpu")
+    assert (done.code, done.err) == (0, "")
+    translation = load(model_folder, device="cpu")(TEXT)
+    assert done.out.startswith(f"source       {TEXT}\ntranslation  {translation}\n")
+    assert "attention decoder.cross, layer 0, head 0:\nhow each output token" in done.out
+    for name in ("queries", "keys", "values", "scores", "scaled", "weights", "output"):
+        assert re.search(rf"^{name} +.*\(1, 2, \d+, \d+\)$", done.out, flags=re.MULTILINE), name
+    assert "masked" not in done.out  # one sentence has no padding
+    assert "dimensions\nencoder\n" in done.out
+    assert max(map(len, done.out.splitlines())) <= 80
+
+
+def test_another_attention_can_be_chosen(run: Run, model_folder: Path) -> None:
+    out = run("explain", model_folder, TEXT, "--attention", "decoder.self", "--head", 1).out
+    assert "attention decoder.self, layer 0, head 1:\nhow each token of the output so far" in out
+    assert "masked    -inf where attending is barred" in out
+
+
+def test_json_holds_all_of_it(run: Run, model_folder: Path) -> None:
+    done = run("explain", model_folder, TEXT, "--json", "--attention", "encoder.self")
+    assert len(done.out.splitlines()) == 1
+    values = json.loads(done.out)
+    result = load(model_folder, device="cpu").results([TEXT])[0]
+    assert (values["source"], values["text"], values["score"]) == (TEXT, result.text, pytest.approx(result.score))
+    assert values["tokens"]["outputs"] == [*result.tokens, "</s>"]
+    steps = {step["name"]: step for step in values["attention"]["steps"]}
+    length = len(values["tokens"]["source"])
+    assert steps["weights"]["shape"] == [1, 2, length, length]
+    assert all(sum(row) == pytest.approx(1) for row in steps["weights"]["values"])
+    assert values["attention"]["largest_difference"] < 1e-5
+    assert values["flow"][0]["where"] == ["encoder"]
+
+
+def test_the_alignment_alone_is_pairs_of_words(run: Run, model_folder: Path) -> None:
+    out = run("explain", model_folder, TEXT, "--alignment").out
+    pairs = [tuple(map(int, pair.split("-"))) for pair in out.split()]
+    words = len(load(model_folder, device="cpu")(TEXT).split())
+    assert [target for _, target in pairs] == list(range(words))
+    assert all(0 <= source < len(TEXT.split()) for source, _ in pairs)
+
+
+def test_all_heads_of_a_layer_are_drawn(run: Run, model_folder: Path, tmp_path: Path) -> None:
+    done = run("explain", model_folder, TEXT, "--png", tmp_path / "new" / "attention.png")
+    assert (done.code, done.out, done.err) == (0, "", f"written to {tmp_path / 'new' / 'attention.png'}\n")
+    assert (tmp_path / "new" / "attention.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_looking_changes_no_bit_of_the_answer(model_folder: Path) -> None:
+    app = load(model_folder, device="cpu")
+    before = app.results([TEXT])
+    explanation = app.explain(TEXT)
+    assert app.results([TEXT]) == before
+    assert (explanation.translation, explanation.score) == (before[0].text, before[0].score)
+    assert not any(part._forward_hooks for part in app.model.modules()) and not app.model.training
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ([], 2, 'a model folder and a sentence are needed: clearhead explain DIR "a sentence"'),
+        (["{folder}"], 2, "a model folder and a sentence are needed"),
+        (["{folder}", " "], 1, "the text is blank; expected a sentence of at most 39 tokens"),
+        (["{folder}", "hungry " * 50], 1, "the text is too long for the model: "),
+        (["{folder}", TEXT, "--layer", "1"], 2, "layer 1 of decoder.cross is not there; expected 0 to 0"),
+        (["{folder}", TEXT, "--layer", "-1"], 2, "layer -1 of decoder.cross is not there"),
+        (["{folder}", TEXT, "--head", "2"], 1, "head 2 is not there; expected 0 to 1"),
+        (["{folder}", TEXT, "--head", "x"], 2, "argument --head: invalid int value: 'x'"),
+        (["{folder}", TEXT, "--attention", "cross"], 2, "argument --attention: invalid choice: 'cross'"),
+        (["{folder}", TEXT, "--json", "--alignment"], 2, "--png, --alignment and --json exclude each other"),
+    ],
+)
+def test_what_cannot_be_explained_is_said(run: Run, model_folder: Path, arguments, code, message) -> None:
+    done = run("explain", *(str(argument).replace("{folder}", str(model_folder)) for argument in arguments))
+    assert (done.code, done.out) == (code, "")
+    assert message in done.err and "Traceback" not in done.err

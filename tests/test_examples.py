@@ -1,0 +1,67 @@
+"""The examples run, and what they print is what the equations say."""
+
+import math
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+import torch
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def printed(name: str, capsys: pytest.CaptureFixture[str]) -> str:
+    runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+    return capsys.readouterr().out
+
+
+def corner(text: str, title: str) -> torch.Tensor:
+    """The 3 x 3 numbers below a title."""
+    lines = text[text.index(title) :].splitlines()[2:5]
+    return torch.tensor([[float(number) for number in line.split()] for line in lines])
+
+
+def test_the_steps_of_attention_are_those_of_the_equation(capsys) -> None:
+    text = printed("attention_steps", capsys)
+    torch.manual_seed(42)
+    q, k, v = (torch.randn(2, 1, 4, 8) for _ in range(3))
+    scores = torch.einsum("bhtk,bhsk->bhts", q, k)
+    future = torch.ones(4, 4).triu(1).bool()
+    barred = (scores / math.sqrt(8)).masked_fill(future, -math.inf)
+    weights = barred.exp() / barred.exp().sum(-1, keepdim=True)
+    expected = {"1. Q K^T": scores, "2. divided by": scores / math.sqrt(8), "3. masked": barred}
+    expected |= {"4. softmax": weights, "5. times V": weights @ v}
+    for title, values in expected.items():
+        torch.testing.assert_close(corner(text, title), values[0, 0, :3, :3], atol=6e-5, rtol=0)
+    assert "sqrt(8) = 2.83" in text and "the first row sums to 1.0000" in text
+    assert re.findall(r"shape (\(.*?\))", text) == ["(2, 1, 4, 4)"] * 4 + ["(2, 1, 4, 8)"]
+    assert float(re.search(r"differs by at most (.+)\.$", text.strip())[1]) < 1e-6
+
+
+def test_the_cat_on_the_mat_is_a_table_of_six_words_and_says_how_to_read_it(capsys) -> None:
+    text = printed("cat_on_the_mat", capsys)
+    table = text.split("\n\n")[1].splitlines()
+    words = ["The", "cat", "sat", "on", "the", "mat"]
+    assert table[0].split() == words and [line.split()[0] for line in table[1:]] == words
+    rows = [[float(number) for number in line.split()[1:]] for line in table[1:]]
+    assert all(len(row) == 6 and sum(row) == pytest.approx(1, abs=0.03) for row in rows)
+    most = max(range(6), key=lambda n: rows[1][n])
+    assert f"'cat' looks most at {words[most]!r} (word {most}), with {rows[1][most]:.0%} of its attention" in text
+
+
+def test_the_causal_mask_says_who_sees_whom(capsys) -> None:
+    text = printed("causal_mask", capsys)
+    for query in range(4):
+        seen = list(range(query + 1))
+        assert f"token {query} sees {', '.join(map(str, seen))}\n" in text
+        row = re.search(rf"^query {query} +([01 ]+)$", text, flags=re.MULTILINE)[1].split()
+        assert row == ["1" if key in seen else "0" for key in range(4)]
+
+
+def test_the_shapes_of_multi_head_attention(capsys) -> None:
+    text = printed("multi_head_shapes", capsys)
+    shapes = re.findall(r"(\(\d.*\))$", text, flags=re.MULTILINE)
+    whole, split = "(2, 10, 512)", "(2, 8, 10, 64)"
+    assert shapes == [whole, whole, split, "(2, 8, 10, 10)", split, whole, whole]
+    assert float(re.search(r"differs by at most (.+)\.$", text.strip())[1]) < 1e-5
