@@ -5,7 +5,7 @@ PYTHON ?= python3
 PIP_ARGS ?=
 BIN := $(VENV)/bin
 
-.PHONY: setup setup-dev demo test test-slow lint clean
+.PHONY: setup setup-dev demo test test-slow lint docs clean
 
 setup: $(VENV)/.installed
 setup-dev: $(VENV)/.installed-dev
@@ -34,6 +34,9 @@ lint: setup-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict clearhead
+
+docs: setup
+	$(BIN)/python -m clearhead.cli.reference > docs/command-line.md
 
 clean:
 	rm -rf $(VENV) runs

@@ -15,6 +15,7 @@ from typing import Any, overload
 import torch
 
 from .config import Config, DecodeConfig
+from .decode.rules import Rules
 from .decode.search import Hypothesis
 from .errors import DataError, ModelError
 from .inspection.alignment import words_of
@@ -22,7 +23,7 @@ from .inspection.explanation import Explanation
 from .inspection.flow import dimension_flow
 from .inspection.recorder import record
 from .model.transformer import EncoderDecoder, build, evaluation
-from .tasks.scores import Scores
+from .tasks.scores import Scores, sentence_chrf
 from .tasks.translation import Translation, one_line
 from .text.lines import shown
 from .text.sources import Pairs
@@ -68,6 +69,18 @@ class Result(Answer):
 
 
 @dataclass(frozen=True)
+class Scored(Answer):
+    """A translation that the model did not make but judged: `text` of `line` of a file, beside its `source`."""
+
+    line: int
+    source: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"format_version": 1, **asdict(self)}
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """Scores, the lines that they were computed from, and how they came about: on which files, by which search."""
 
@@ -80,10 +93,44 @@ class Evaluation:
     translations: list[str]
     references: list[list[str]]
 
+    def lines(self, most: int = 10) -> dict[str, list[dict[str, Any]]]:
+        """The `best`, `worst` and most `typical` sentences, at most so many of each, by their own chrF."""
+        scored = sentence_chrf(self.translations, self.references)
+        order = sorted(range(len(scored)), key=lambda i: -scored[i])
+        middle = scored[order[len(order) // 2]]
+        picked = {
+            "best": order[:most],
+            "worst": order[::-1][:most],
+            "typical": sorted(order, key=lambda i: abs(scored[i] - middle))[:most],
+        }
+        return {name: [{**self._line(i), "chrf": scored[i]} for i in places] for name, places in picked.items()}
+
+    def report(self) -> str:
+        """A page of text: the scores with their signatures, and the best, the worst and the most typical lines."""
+        scores = self.scores
+        rows = [
+            f"{scores.sentences:,} sentences of {' + '.join(self.data)}",
+            f"BLEU {scores.bleu:.2f}  {scores.bleu_signature}",
+            f"chrF {scores.chrf:.2f}  {scores.chrf_signature}",
+            f"exact match {scores.exact_match:.4f}",
+        ]
+        for name, lines in self.lines().items():
+            rows += ["", f"The most {name}" if name == "typical" else f"The {name}"]
+            for line in lines:
+                rows += ["", f"chrF {line['chrf']:6.2f}  {line['source']}", f"       model  {line['translation']}"]
+                rows += [f"   reference  {reference}" for reference in line["references"]]
+        return "\n".join(rows) + "\n"
+
+    def _line(self, place: int) -> dict[str, Any]:
+        return {
+            "source": self.sources[place],
+            "translation": self.translations[place],
+            "references": self.references[place],
+        }
+
     def to_dict(self, examples: int = 10) -> dict[str, Any]:
         """The scores, what makes them reproducible, and some lines."""
-        lines = zip(self.sources, self.translations, self.references)
-        shown = [{"source": s, "translation": t, "references": r} for s, t, r in lines]
+        shown = [self._line(place) for place in range(min(examples, len(self.sources)))]
         search = {"beam": self.decode.beam, "alpha": self.decode.alpha, "max_extra": self.decode.max_extra}
         return {
             **self.scores.to_dict(),
@@ -91,7 +138,7 @@ class Evaluation:
             "decode": search,
             "weights": self.weights,
             "too_long": self.too_long,
-            "examples": shown[:examples],
+            "examples": shown,
         }
 
 
@@ -204,6 +251,27 @@ class App:
         weights = Manifest.read(self.path).files.get(WEIGHTS)
         lines = (held_out.sources, translations, held_out.references)
         return Evaluation(scores, files, search, weights, len(held_out.too_long), *lines)
+
+    def score(self, pairs: Pairs, **decode: Any) -> list[Scored]:
+        """How likely the model finds each target as a translation of its source, in the order of the pairs.
+
+        Pairs with more tokens than the model was trained on are left out, and counted in the report of `pairs`.
+        """
+        examples, too_long = self.task.encode(pairs)
+        for it in too_long:
+            pairs.report.skip(it.line, it.reason, it.text)
+        left_out = {it.line for it in too_long}
+        kept = [i for i, line in enumerate(pairs.lines) if line not in left_out]
+        search, target = self.decode_config(**decode), self.tokenizers.target
+        penalty = Rules(end=EOS, alpha=search.alpha).penalty
+        scored = []
+        for place, logprobs in enumerate(self.task.log_probabilities(self.model, examples)):
+            total, pieces = sum(logprobs), tuple(target.pieces(examples.targets[place][1:-1]))
+            answer = Answer(
+                pairs.targets[kept[place]], total / float(penalty(len(logprobs))), total, pieces, tuple(logprobs)
+            )
+            scored.append(Scored(**vars(answer), line=pairs.lines[kept[place]], source=pairs.sources[kept[place]]))
+        return scored
 
     def save_evaluation(self, evaluation: Evaluation) -> Path:
         """Write `evaluation.json` into the model folder."""

@@ -3,11 +3,14 @@
 import ast
 import itertools
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from clearhead.cli.reference import reference
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "clearhead"
@@ -53,6 +56,33 @@ def test_the_commands_of_the_readme_run_one_after_the_other(tmp_path: Path) -> N
         done = subprocess.run(called, shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, f"{command}\n{done.stderr}"
     assert len((tmp_path / "translated.txt").read_text(encoding="utf-8").splitlines()) == 3
+
+
+@pytest.mark.parametrize("page", ["decoding", "scoring", "training"])
+def test_the_commands_and_the_python_of_a_page_run(
+    page: str, model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    for name in ("en-fr", "other"):
+        shutil.copytree(model_folder, tmp_path / "models" / name)
+    lines = "".join(f"The number is {n}.\tLe nombre est {n}.\n" for n in range(40))
+    (tmp_path / "pairs.tsv").write_text(lines, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    commands = [line for block in blocks(text) for line in block.splitlines()]
+    assert commands and all(command.startswith("clearhead ") for command in commands)
+    for command in commands:
+        called = command.replace("clearhead ", f"{sys.executable} -m clearhead ", 1)
+        if " train " in command:
+            called = called.replace("models/en-fr", "models/mine") + f" {TINY}"
+        done = subprocess.run(called, shell=True, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0 and (done.stdout or " train " in command), f"{command}\n{done.stderr}"
+    for block in blocks(text, "python"):
+        exec(compile(block, page, "exec"), {})
+
+
+def test_the_reference_of_the_command_line_is_that_of_the_parsers() -> None:
+    written = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    assert written == reference(), "make docs writes it anew"
 
 
 def test_the_python_of_the_readme_runs(word_model_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

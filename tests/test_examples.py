@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from clearhead.errors import DataError
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
@@ -65,3 +67,19 @@ def test_the_shapes_of_multi_head_attention(capsys) -> None:
     whole, split = "(2, 10, 512)", "(2, 8, 10, 64)"
     assert shapes == [whole, whole, split, "(2, 8, 10, 10)", split, whole, whole]
     assert float(re.search(r"differs by at most (.+)\.$", text.strip())[1]) < 1e-5
+
+
+def test_a_translator_of_letters_trains_and_answers(tmp_path: Path, capsys) -> None:
+    example = runpy.run_path(str(EXAMPLES / "english_french_characters.py"))
+    pairs = example["load"](200)
+    assert len(pairs) == 200 and all(max(map(len, pair)) <= 28 for pair in pairs)
+    numbers = example["vocabulary"](pairs)
+    assert sorted(numbers.values()) == list(range(3, 3 + len(numbers)))
+    net = example["model"](numbers)
+    history = example["train"](net, pairs, numbers, epochs=6)
+    assert len(history) == 6 * 4 and sum(history[-4:]) < 0.8 * sum(history[:4])
+    example["figure"](history, tmp_path / "loss.png")
+    assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
+    assert isinstance(example["predict"](net, pairs[0][0], numbers), str)
+    with pytest.raises(DataError, match=r"'ß' is not among the \d+ letters of training"):
+        example["predict"](net, "ß", numbers)

@@ -15,12 +15,12 @@ from types import FrameType
 
 from .. import __version__
 from ..errors import ClearheadError, ConfigError, did_you_mean
-from . import demo, env, evaluate, explain, info, train, translate
+from . import demo, env, evaluate, explain, info, score, train, translate
 from .output import say
 from .parser import UsageError, parse
 
-_ALL = (demo.VERB, train.VERB, evaluate.VERB, translate.VERB, explain.VERB, info.VERB, env.VERB)
-_VERBS = {verb.name: verb for verb in _ALL}
+VERBS = (demo.VERB, train.VERB, evaluate.VERB, translate.VERB, score.VERB, explain.VERB, info.VERB, env.VERB)
+_VERBS = {verb.name: verb for verb in VERBS}
 
 _NAMES: dict[int, str] = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 

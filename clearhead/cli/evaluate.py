@@ -1,35 +1,87 @@
-"""`clearhead evaluate`: the scores of a model on pairs that it has not seen."""
+"""`clearhead evaluate`: the scores of a model, or of several beside each other, on pairs that they have not seen."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import TrainingError
+from ..storage import write_file, writing
 from .output import say, to_json
 from .parser import Options, Parser, UsageError, Verb
-from .using import add_model_options, open_model
+from .using import add_search_options, open_models
 
 if TYPE_CHECKING:
     from ..app import App, Evaluation
+    from ..tasks.significance import Compared, Comparison
 
 _EXAMPLES = 5  # lines shown to people
 
 
 def _add_options(parser: Parser) -> None:
-    add_model_options(parser)
+    parser.add_argument(
+        "folders", nargs="*", metavar="DIR", help="a model folder, or several to compare with the first"
+    )
     parser.add_argument("--data", nargs="+", metavar="FILE", help="a TSV of pairs, or two line-aligned files; needed")
+    parser.add_argument("--report", metavar="FILE", help="write a page of text with the best, worst and typical lines")
     parser.add_argument("--json", action="store_true", help="print the scores as JSON")
+    add_search_options(parser)
 
 
 def _run(options: Options) -> None:
     if not options.data:
         raise UsageError("no --data FILE is given; expected a TSV (source <TAB> target) or two line-aligned files")
-    app, decode = open_model(options)
+    if not options.folders:
+        raise UsageError("no model folder is given; expected one that `clearhead train` made")
+    if options.report and len(options.folders) > 1:
+        raise UsageError("--report is about one model; expected one folder")
+    apps, decode = open_models(options.folders, options)
     from ..text.sources import read_pairs
 
     pairs = read_pairs(options.data)
     say(str(pairs.report))
-    evaluation = app.evaluate(pairs, **decode)
-    print(to_json(evaluation.to_dict()) if options.json else _text(evaluation.to_dict()))
-    _save(app, evaluation)
+    evaluations = [app.evaluate(pairs, **decode) for app in apps]
+    if len(apps) == 1:
+        values = evaluations[0].to_dict()
+        print(to_json(values) if options.json else _text(values))
+    else:
+        _compare(options.folders, evaluations, as_json=options.json)
+    for app, evaluation in zip(apps, evaluations):
+        _save(app, evaluation)
+    if options.report:
+        with writing(Path(options.report).parent):
+            write_file(Path(options.report), evaluations[0].report().encode())
+        say(f"written to {options.report}")
+
+
+def _compare(folders: list[str], evaluations: list["Evaluation"], *, as_json: bool) -> None:
+    """Print the scores of several models, and which differences are more than chance."""
+    from ..tasks.significance import paired_bootstrap
+
+    systems = [(folder, evaluation.translations) for folder, evaluation in zip(folders, evaluations)]
+    comparison = paired_bootstrap(systems, evaluations[0].references)
+    if as_json:
+        models = [{"model": folder, **it.to_dict()} for folder, it in zip(folders, evaluations)]
+        print(to_json({"format_version": 1, "models": models, "significance": comparison.to_dict()}))
+    else:
+        print(_table(comparison))
+
+
+def _table(comparison: "Comparison") -> str:
+    width = max(12, *(len(it.system) for it in comparison.bleu))
+    heading = f"{'':<{width}}  " + "  ".join(f"{name:>6} {'95%':>15} {'p':>6}" for name in ("BLEU", "chrF"))
+    rows = [
+        f"{bleu.system:<{width}}  {_columns(bleu)}  {_columns(chrf)}".rstrip()
+        for bleu, chrf in zip(comparison.bleu, comparison.chrf)
+    ]
+    note = (
+        "p: how likely a difference to the first model, at least so large, is by chance (paired bootstrap).\n"
+        f"BLEU {comparison.bleu_signature}\nchrF {comparison.chrf_signature}"
+    )
+    return "\n".join([heading, *rows, note])
+
+
+def _columns(it: "Compared") -> str:
+    p = "" if it.p_value is None else f"{it.p_value:.4f}"
+    return f"{it.score:6.2f} {f'{it.mean:.2f} ± {it.interval:.2f}':>15} {p:>6}"
 
 
 def _save(app: "App", evaluation: "Evaluation") -> None:
@@ -65,10 +117,11 @@ def _text(values: dict[str, Any]) -> str:
 
 VERB = Verb(
     name="evaluate",
-    summary="score a model on pairs that it has not seen, and write evaluation.json into its folder",
-    usage="DIR --data FILE [FILE] [options]",
+    summary="score models on pairs that they have not seen, and write evaluation.json into their folders",
+    usage="DIR [DIR ...] --data FILE [FILE] [options]",
     examples=(
         "clearhead evaluate models/en-fr --data test.tsv",
+        "clearhead evaluate models/old models/new --data test.tsv",
         "clearhead evaluate models/en-fr --data test.en test.fr --json --beam 1",
     ),
     add_options=_add_options,

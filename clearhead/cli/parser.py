@@ -38,7 +38,7 @@ class Verb:
 
 def parse(verb: Verb, arguments: Sequence[str]) -> Options:
     """The options of a verb; a UsageError for what is unknown or incomplete. `--help` prints and exits."""
-    parser = _parser(verb)
+    parser = parser_of(verb)
     options, rest = parser.parse_known_intermixed_args(arguments)
     dashed = [word for word in rest if word.startswith("-")]
     if dashed:
@@ -95,7 +95,8 @@ def given_settings(options: Options) -> dict[str, Any]:
     return {name: value for name, value in vars(options).items() if "." in name}
 
 
-def _parser(verb: Verb) -> Parser:
+def parser_of(verb: Verb) -> Parser:
+    """What understands the options of a verb, and prints its help."""
     parser = Parser(
         prog=f"clearhead {verb.name}",
         usage=f"clearhead {verb.name} {verb.usage}",

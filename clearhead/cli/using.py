@@ -19,6 +19,11 @@ _SHORT |= {name: [f"--{name.split('.')[1].replace('_', '-')}"] for name in setti
 def add_model_options(parser: Parser) -> None:
     """The folder of the model, where it runs, and how it searches."""
     parser.add_argument("folder", nargs="?", metavar="DIR", help="a model folder")
+    add_search_options(parser)
+
+
+def add_search_options(parser: Parser) -> None:
+    """Where a model runs, and how it searches."""
     search = [name for name in settings() if name.startswith("decode.")]
     add_settings(parser, ["train.device", "train.threads", *search], _SHORT, show_defaults=False)
 
@@ -27,10 +32,16 @@ def open_model(options: Options) -> tuple["App", dict[str, Any]]:
     """The model, and the settings of the search that were given, as `App.results` takes them."""
     if options.folder is None:
         raise UsageError("no model folder is given; expected one that `clearhead train` made")
+    (app,), decode = open_models([options.folder], options)
+    return app, decode
+
+
+def open_models(folders: list[str], options: Options) -> tuple[list["App"], dict[str, Any]]:
+    """The same of several models, on the same device and with the same search."""
     given = given_settings(options)
     config = Config().override(given)  # refuses wrong values before anything is loaded
     decode = {name.split(".")[1] for name in given if name.startswith("decode.")}
     from ..app import load
 
-    app = load(options.folder, device=config.train.device, threads=config.train.threads)
-    return app, {name: getattr(config.decode, name) for name in sorted(decode)}
+    apps = [load(folder, device=config.train.device, threads=config.train.threads) for folder in folders]
+    return apps, {name: getattr(config.decode, name) for name in sorted(decode)}

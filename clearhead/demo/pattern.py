@@ -1,7 +1,7 @@
 """What a sentence pattern is, and the phrases about things that many patterns share."""
 
 import random
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, NamedTuple, TypeVar
@@ -129,6 +129,35 @@ def owned(noun: Noun, plural: bool) -> bool:
 def matches(noun: Noun, adjective: Adjective) -> bool:
     """Whether the adjective can be said of the noun."""
     return fits(noun, adjective.kinds)
+
+
+# Nothing is both of these at once, and nobody says of the pretty house that it is beautiful.
+_EXCLUSIVE = [
+    {"red", "white", "black", "blue", "green", "yellow", "gray", "brown"},
+    {"French", "English", "Italian", "German"},
+    {"big", "small", "tall"},
+    {"old", "new", "young", "modern"},
+    {"beautiful", "pretty"},
+    {"good", "bad", "interesting", "boring"},
+    {"heavy", "light"},
+    {"empty", "full"},
+    {"clean", "dirty"},
+    {"wet", "dry"},
+    {"open", "closed"},
+    {"hot", "cold"},
+    {"difficult", "easy"},
+    {"funny", "sad", "happy", "serious"},
+    {"active", "athletic", "lazy", "tired"},
+    {"calm", "worried", "dangerous"},
+    {"intelligent", "curious"},
+    {"kind", "generous", "polite", "honest"},
+    {"shy", "discreet"},
+]
+
+
+def contradicts(adjective: Adjective, said: Collection[str]) -> bool:
+    """Whether an adjective says again, or denies, what was already said."""
+    return adjective.en in said or any(adjective.en in group and not group.isdisjoint(said) for group in _EXCLUSIVE)
 
 
 def suits(who: Subject, noun: Noun) -> bool:

@@ -1,6 +1,7 @@
 """Sentences about doing something to something: Paul is eating an apple; did you buy the bread, Anna?"""
 
 from functools import partial
+from typing import Any
 
 from . import french
 from .grammar import (
@@ -27,6 +28,7 @@ from .grammar import (
 )
 from .pattern import (
     ATTRIBUTED,
+    DESCRIBED,
     NUMBERED,
     OWNED_SINGLY,
     PREDICATED,
@@ -217,6 +219,21 @@ def _like_this(who: Subject, verb: Verb, tense: str, each: Described) -> Part | 
     return say(clause(who, verb, Way(tense), what or NOTHING), ".", who)
 
 
+def _does_to_such(way: Way, who: Subject, done: tuple[Verb, Described], det: str, when: Part = NOTHING) -> Part | None:
+    """Paul is eating a green apple; did you wash the red dress, Anna?"""
+    verb, (noun, adjective, plural) = done
+    if _what(det, who, (verb, noun, plural)) is None:
+        return None
+    if verb.en in _SOON_DONE and when.en.endswith(("week", "month")):
+        return None
+    if way == Way("past") and verb.en == verb.past and not when.en:
+        return None
+    what = an_object(det, who, noun, plural, adjective, negated=way.mood == "no")
+    tense = "habit" if way.tense == "now" and "state" in verb.kinds else way.tense
+    said = clause(who, verb, Way(tense, way.mood), join(what or NOTHING, when))
+    return tell(way.mood, said, who)
+
+
 def _so_many(who: Subject, verb: Verb, amount: int, noun: Noun, when: Part) -> Part | None:
     most = (
         6 if verb.en in ("eat", "draw") or noun.family in ("pet", "thing") else 20 if noun.family == "pastry" else 100
@@ -230,6 +247,31 @@ def _doing(name: str, size: int, way: Way, *slots: list[Subject] | list[_Done] |
     return pattern(name, size, partial(_does, way), *slots)
 
 
+def _done_to_such(*without: str) -> list[tuple[Verb, Described]]:
+    """What is done to things of some kind; nobody buys a wet umbrella, but somebody may look for it."""
+    found = [
+        (verb, each)
+        for verb, noun, plural in _DONE
+        if not {*without} & {*verb.kinds}
+        for each in _DESCRIBED_BY_NOUN.get((noun.en, plural), ())
+        if "passing" not in each.adjective.kinds or verb.en in _OF_KNOWN_THINGS
+    ]
+    return evened(evened(found, lambda done: done[1].adjective), lambda done: done[0])
+
+
+def _doing_to_such(name: str, size: int, way: Way, *slots: Any) -> Pattern:
+    who, done, *when = slots
+    return pattern(name, size, partial(_does_to_such, way), who, done, _SUCH, *when)
+
+
+_DESCRIBED_BY_NOUN: dict[tuple[str, bool], list[Described]] = {}
+for _each in DESCRIBED:
+    if _each.adjective.place != "be":
+        _DESCRIBED_BY_NOUN.setdefault((_each.noun.en, _each.plural), []).append(_each)
+_SUCH = ["a", "a", "the", "the", "this", "own"]
+_LONG = _done_to_such("event")
+_SHORT = _done_to_such("lasting")
+_WISHED = _done_to_such("event", "state")
 _ANY = ["a", "a", "a", "the", "this", "own"]
 _OVER = _done("lasting")
 _WILLED = _done("event", "state")
@@ -341,6 +383,14 @@ PATTERNS: list[Pattern] = [
     pattern(
         "Anna bought a red dress", 780, _like_this, ANYONE, _verbs("buy see find choose draw"), ["past"], ATTRIBUTED
     ),
+    _doing_to_such("Paul is eating a green apple", 900, Way("now"), TALKING, _LONG),
+    _doing_to_such("Paul is not eating a green apple", 350, Way("now", "no"), TALKING, _LONG),
+    _doing_to_such("is Paul eating a green apple?", 400, Way("now", "ask"), KNOWN, _LONG),
+    _doing_to_such("Paul ate a green apple yesterday", 600, Way("past"), ANYONE, _SHORT, [NOTHING, *PAST]),
+    _doing_to_such("Paul did not eat a green apple", 350, Way("past", "no"), ANYONE, _SHORT),
+    _doing_to_such("did Paul eat a green apple?", 350, Way("past", "ask"), KNOWN, _SHORT),
+    _doing_to_such("Paul wants to eat a green apple", 350, Way("want"), ANYONE, _WISHED),
+    _doing_to_such("Paul is going to eat a green apple", 350, Way("future"), ANYONE, _WISHED),
     pattern(
         "Paul bought twenty-one apples yesterday",
         780,

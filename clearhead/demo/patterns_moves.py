@@ -15,7 +15,7 @@ from .grammar import (
     say,
     tell,
 )
-from .pattern import Pattern, pattern
+from .pattern import Pattern, contradicts, pattern
 from .people import (
     ANYONE,
     BABIES,
@@ -77,6 +77,8 @@ def _and(who: Subject, verb: Verb, other: Subject, second: Verb) -> Part | None:
 def _because(who: Subject, reasoned: tuple[Verb, Adjective], past: bool) -> Part | None:
     """Anna is crying because she is sad: parce qu'elle est triste."""
     verb, adjective = reasoned
+    if contradicts(adjective, who.content):
+        return None
     if not (who.gender or adjective.epicene) or (verb.etre and past and not who.gender):
         return None
     they = _pronoun(who)

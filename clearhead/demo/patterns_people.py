@@ -22,12 +22,13 @@ from .grammar import (
     say,
     tell,
 )
-from .pattern import NUMBERED, Pattern, an_object, owned, pattern, suits
+from .pattern import NUMBERED, Pattern, an_object, contradicts, owned, pattern, suits
 from .patterns_things import compared, this_is
 from .people import (
     ANYONE,
     BABIES,
     COMPANIONSHIP,
+    DESCRIBED_FOLK,
     FAMILIES,
     GROWN,
     HE,
@@ -69,14 +70,14 @@ def _being_a(who: Subject, phrase: Part) -> Part:
 def _is(mood: str, tense: str, who: Subject, adjective: Adjective, degree: Part = NOTHING) -> Part | None:
     if _leaves_open(who, adjective) or (degree is VERY and not adjective.more):
         return None
-    if adjective.en == "old" and who not in GROWN:
+    if (adjective.en == "old" and who not in GROWN) or contradicts(adjective, who.content):
         return None
     return tell(mood, being(who, described(adjective, who, degree), mood, tense), who)
 
 
 def _is_more(who: Subject, adjective: Adjective, other: Subject | Noun, equal: bool) -> Part | None:
     whom = somebody(who, other)
-    if not adjective.more or _leaves_open(who, adjective) or whom is None:
+    if not adjective.more or _leaves_open(who, adjective) or whom is None or contradicts(adjective, who.content):
         return None
     if other in PASSERS_BY and who not in PASSERS_BY:
         return None
@@ -143,7 +144,9 @@ def _sensible_age(who: Subject) -> range:
 
 
 def _is_old(who: Subject, age: int) -> Part | None:
-    return say(_years(who, age), ".", who) if age in _sensible_age(who) else None
+    if who in DESCRIBED_FOLK or age not in _sensible_age(who):
+        return None
+    return say(_years(who, age), ".", who)
 
 
 def _how_old(who: Subject, kin: Noun) -> Part:
@@ -175,14 +178,14 @@ def _has_several(who: Subject, amount: int, noun: Noun) -> Part | None:
 
 
 def _thinks(who: Subject, other: Subject, adjective: Adjective) -> Part | None:
-    if who.call.en or set(who.content) & set(other.content):
+    if who.call.en or set(who.content) & set(other.content) or contradicts(adjective, other.content):
         return None
     said = being(other, described(adjective, other))
     return say(clause(who, VERBS["think"], Way("habit"), join(Part("that", "que"), said)))
 
 
 def _knows_if(who: Subject, other: Subject, adjective: Adjective) -> Part | None:
-    if {*who.content, *who.call.content} & {*other.content}:
+    if {*who.content, *who.call.content} & {*other.content} or contradicts(adjective, other.content):
         return None
     mood = "ask" if who.call.en else "no"
     said = join(Part("if", "si"), being(other, described(adjective, other)))

@@ -4,9 +4,12 @@ from functools import partial
 
 from . import lexicon
 from .grammar import (
+    HER,
+    MY,
     NO,
     SOME,
     THE,
+    THIS,
     A,
     Part,
     Subject,
@@ -20,9 +23,9 @@ from .grammar import (
     subject,
     tell,
 )
-from .pattern import ATTRIBUTED, NUMBERED, Described, Pattern, an_object, pattern, suits
+from .pattern import ATTRIBUTED, NUMBERED, Described, Pattern, an_object, owned, pattern, suits
 from .people import YOU
-from .words import MOVES, NOUNS, Noun, Verb, nouns, rows
+from .words import MOVES, NOUNS, Noun, Verb, fits, nouns, rows
 
 _Numbered = tuple[Noun, bool]
 
@@ -83,6 +86,21 @@ def _is_there(mood: str, tense: str, numbered: _Numbered, det: str, who: Subject
     return tell(mood, being(subject(phrase), place, mood, tense), who if det == "own" else None)
 
 
+def _such_is_there(mood: str, tense: str, each: Described, det: str, place: Part) -> Part | None:
+    """The black cat is under the table, the red car is in front of the house."""
+    noun, adjective, plural = each
+    indoors = place in _NEAR
+    fitting = (
+        ("small", "pet", "bird", "mouse", "duck", "hen") if indoors else ("vehicle", "pet", "horse", "cow", "goat")
+    )
+    if not fits(noun, fitting) or not _fits_in(noun, place) or (plural and "vehicle" in noun.kinds):
+        return None
+    phrase = noun_phrase({"the": THE, "this": THIS, "my": MY, "her": HER}[det], noun, plural, adjective)
+    if det in ("my", "her") and not owned(noun, plural):
+        return None
+    return tell(mood, being(subject(phrase), place, mood, tense))
+
+
 def _fits_in(noun: Noun, place: Part) -> bool:
     """No dog in the drawer, no table on the table."""
     crowded = {"drawer", "suitcase", "bag", "wardrobe"} & {*place.content} and "animal" in noun.kinds
@@ -138,6 +156,7 @@ def _animal_does(noun: Noun, det: str, verb: Verb, place: Part) -> Part | None:
     return say(clause(subject(noun_phrase(THE if det == "the" else A, noun)), verb, Way("now"), place))
 
 
+_SUCH = (ATTRIBUTED, ["the", "the", "this", "my", "her"], _NEAR * 2 + _AROUND)
 _BEASTS = nouns("pet", "bird", "mouse", "duck", "hen", "goat")
 
 
@@ -196,6 +215,10 @@ PATTERNS: list[Pattern] = [
         YOU[:1],
         _AROUND,
     ),
+    pattern("the black cat is under the table", 700, partial(_such_is_there, "yes", "now"), *_SUCH),
+    pattern("the black cat is not under the table", 250, partial(_such_is_there, "no", "now"), *_SUCH),
+    pattern("is the black cat under the table?", 250, partial(_such_is_there, "ask", "now"), *_SUCH),
+    pattern("the black cat was under the table", 250, partial(_such_is_there, "yes", "was"), *_SUCH),
     pattern("where is the key?", 150, _where_is, _SMALL + _ROAMING + _LYING, ["the"], YOU[:1]),
     pattern("where is your key, Paul?", 390, _where_is, _SMALL + _ROAMING + _LYING, ["own"], YOU),
     pattern(

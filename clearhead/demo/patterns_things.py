@@ -39,6 +39,7 @@ from .pattern import (
     Described,
     Pattern,
     an_object,
+    contradicts,
     evened,
     matches,
     owned,
@@ -71,6 +72,13 @@ def _is(mood: str, tense: str, each: Described, det: Determiner, degree: Part) -
         return None
     quality = described(each.adjective, phrase, degree)
     return tell(mood, being(subject(phrase), quality, mood, tense))
+
+
+def _old_one_is(mood: str, tense: str, twice: tuple[Described, Adjective], det: Determiner) -> Part | None:
+    """The old house is big: an adjective beside the noun and another after the verb."""
+    (noun, adjective, plural), quality = twice
+    phrase = thing(det, noun, plural, adjective)
+    return tell(mood, being(subject(phrase), described(quality, phrase), mood, tense)) if phrase else None
 
 
 def this_is(phrase: Nominal, mood: str = "yes") -> Part:
@@ -189,6 +197,16 @@ _TWICE_DESCRIBED = [
     if matches(each.noun, ADJECTIVES[en]) and owned(each.noun, False)
 ]
 _ASKED = [THE, THIS, HIS, HER, OUR]
+_TWICE = [
+    (each, quality)
+    for each in DESCRIBED
+    if each.adjective.place != "be" and "passing" not in each.adjective.kinds and each.noun.family != "told"
+    for quality in ADJECTIVES.values()
+    if matches(each.noun, quality)
+    and "attribute" not in quality.kinds
+    and not contradicts(quality, [each.adjective.en])
+]
+_TWICE = evened(evened(_TWICE, lambda twice: twice[1]), lambda twice: twice[0].adjective)
 
 PATTERNS: list[Pattern] = [
     pattern(
@@ -202,6 +220,10 @@ PATTERNS: list[Pattern] = [
     pattern("the soup is not hot", 860, partial(_is, "no", "now"), PREDICATED, _DETERMINERS, [NOTHING]),
     pattern("is the soup hot?", 860, partial(_is, "ask", "now"), PREDICATED, _ASKED, [NOTHING]),
     pattern("the soup was hot", 650, partial(_is, "yes", "was"), PREDICATED, _DETERMINERS, [NOTHING, VERY]),
+    pattern("the old house is big", 900, partial(_old_one_is, "yes", "now"), _TWICE, _DETERMINERS),
+    pattern("the old house is not big", 350, partial(_old_one_is, "no", "now"), _TWICE, _DETERMINERS),
+    pattern("is the old house big?", 350, partial(_old_one_is, "ask", "now"), _TWICE, _DETERMINERS),
+    pattern("the old house was big", 350, partial(_old_one_is, "yes", "was"), _TWICE, _DETERMINERS),
     pattern("this is a new car", 1150, partial(_this_is, "yes"), _LASTING, [A, A, MY, HIS, HER, OUR]),
     pattern("this is not a new car", 580, partial(_this_is, "no"), _LASTING, [A, A, MY, HIS, HER, OUR]),
     pattern("what a beautiful house!", 320, _what_a, _LASTING),

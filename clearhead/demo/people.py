@@ -10,6 +10,7 @@ from .grammar import (
     NOUS,
     OUR,
     THE,
+    THIS,
     TU,
     VOUS,
     Determiner,
@@ -21,7 +22,7 @@ from .grammar import (
     own,
     subject,
 )
-from .words import COMPANIONS, FIRST_NAMES, NOUNS, Noun, nouns, rows
+from .words import ADJECTIVES, COMPANIONS, FIRST_NAMES, NOUNS, Noun, nouns, rows
 
 MYSELF = Subject("I", "je", (), "", False, JE)
 OURSELVES = Subject("we", "nous", (), "", True, NOUS)
@@ -60,6 +61,19 @@ def _companions() -> list[Subject]:
     return found
 
 
+def _described_folk() -> list[Subject]:
+    """The old man, these intelligent girls."""
+    kinds = {"man": {"person", "adult"}, "woman": {"person", "adult"}, "boy": {"person"}, "girl": {"person"}}
+    return [
+        subject(noun_phrase(det, NOUNS[en], plural, adjective))
+        for adjective in ADJECTIVES.values()
+        for en, fitting in kinds.items()
+        if adjective.place != "be" and not fitting.isdisjoint(adjective.kinds)
+        for det in (THE, THIS)
+        for plural in (False, True)
+    ]
+
+
 PAIRS = [
     _both(a, NAMES[(5 * i + step) % 16])
     for i, a in enumerate(NAMES)
@@ -73,12 +87,14 @@ FAMILIES += [_noun(det, "parent", True) for det in (MY, HIS, HER, OUR)]
 FOLK = [_noun(THE, en) for en in ("man", "woman", "boy", "girl", "king", "queen")]
 CROWDS = [_noun(THE, en, True) for en in ("man", "woman", "boy", "girl", "child")]
 PASSERS_BY = FOLK[:4] + CROWDS  # "the man" is nobody whom friends and relatives know
+DESCRIBED_FOLK = _described_folk()
 BABIES = [_noun(det, "baby") for det in (THE, MY, OUR)]
 COMPANIONSHIP = _companions()
 
 # Whole casts, with the short ones repeated so that they are heard as often as the long ones.
 _PLURAL_YOU = [you for you in YOU if you.fr == "vous"]
 THIRDS = NAMES * 2 + [HE, SHE] * 8 + KIN + FAMILIES + FOLK * 2 + CROWDS * 2 + COMPANIONSHIP[::5] + PAIRS
+THIRDS += DESCRIBED_FOLK[::5]
 MANY = FAMILIES * 2 + CROWDS * 3 + PAIRS + _PLURAL_YOU * 2
 KNOWN = THIRDS + YOU * 2 + _PLURAL_YOU * 2  # whose gender shows
 ANYONE = KNOWN + [MYSELF, OURSELVES] * 30

@@ -15,6 +15,7 @@ from itertools import combinations
 
 from . import (
     patterns_actions,
+    patterns_animals,
     patterns_moves,
     patterns_others,
     patterns_people,
@@ -27,6 +28,7 @@ from . import (
 PATTERNS = [
     *patterns_things.PATTERNS,
     *patterns_people.PATTERNS,
+    *patterns_animals.PATTERNS,
     *patterns_actions.PATTERNS,
     *patterns_others.PATTERNS,
     *patterns_moves.PATTERNS,

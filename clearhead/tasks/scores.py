@@ -108,7 +108,7 @@ def chrf(hypotheses: Sequence[str], references: References) -> CorpusScore:
 
 def exact_match(hypotheses: Sequence[str], references: References) -> float:
     """Share of hypotheses that equal one of their references, but for Unicode form (NFC) and kinds of white space."""
-    _check(hypotheses, references)
+    check(hypotheses, references)
     hits = sum(_folded(text) in map(_folded, texts) for text, texts in zip(hypotheses, references))
     return hits / len(hypotheses)
 
@@ -117,16 +117,30 @@ def _folded(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
-def _corpus_score(metric: "Metric", hypotheses: Sequence[str], references: References) -> CorpusScore:
-    _check(hypotheses, references)
-    # sacrebleu wants every sentence's first reference, then every sentence's second, and None where there is none.
+def sentence_chrf(hypotheses: Sequence[str], references: References) -> list[float]:
+    """chrF2 of each sentence, 0 to 100: to find the best and the worst of them."""
+    from sacrebleu.metrics.chrf import CHRF
+
+    check(hypotheses, references)
+    metric = CHRF()
+    return [float(metric.sentence_score(text, list(texts)).score) for text, texts in zip(hypotheses, references)]
+
+
+def columns(references: References) -> Sequence[Sequence[str]]:
+    """As sacrebleu wants them: every sentence's first reference, then every sentence's second; None: there is none."""
     most = max(map(len, references))
-    columns = [[texts[n] if n < len(texts) else None for texts in references] for n in range(most)]
-    result = metric.corpus_score(hypotheses, cast(Sequence[Sequence[str]], columns))  # its types forget None
+    by_number = [[texts[n] if n < len(texts) else None for texts in references] for n in range(most)]
+    return cast(Sequence[Sequence[str]], by_number)  # its types forget None
+
+
+def _corpus_score(metric: "Metric", hypotheses: Sequence[str], references: References) -> CorpusScore:
+    check(hypotheses, references)
+    result = metric.corpus_score(hypotheses, columns(references))
     return CorpusScore(min(float(result.score), 100.0), str(metric.get_signature()))  # rounding may exceed 100
 
 
-def _check(hypotheses: Sequence[str], references: References) -> None:
+def check(hypotheses: Sequence[str], references: References) -> None:
+    """Raise a DataError unless there is a hypothesis for each sentence, and a reference at least."""
     if not hypotheses:
         raise DataError("there is nothing to score: no hypotheses; expected at least one")
     if len(hypotheses) != len(references):

@@ -128,6 +128,19 @@ class Translation:
                 counts += TokenCounts(batch.n_tokens, right, float(smoothed_cross_entropy(logits, outputs, pad=PAD)))
         return counts
 
+    def log_probabilities(self, model: EncoderDecoder, examples: Examples) -> list[list[float]]:
+        """Of each example the log-probability of every target token, the end included, given those before it."""
+        found: list[list[float]] = [[] for _ in range(len(examples))]
+        with evaluation(model), torch.inference_mode():
+            for rows in examples.batches(chosen(self.config.data.batch_tokens)).epoch(0):
+                batch = self.batch(examples, rows)
+                logits = model(batch.source, batch.inputs, source_mask=batch.source_mask)
+                log_p = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
+                taken = log_p.gather(-1, batch.outputs[..., None])[..., 0].tolist()
+                for row, values in zip(rows.tolist(), taken):
+                    found[row] = values[: int(examples.targets.lengths[row]) - 1]
+        return found
+
     def session(self, model: EncoderDecoder, decode: DecodeConfig) -> Session:
         """The model ready to decode. A token to suppress that is not in the vocabulary is a DataError."""
         suppress = [self.tokenizers.target.token(piece) for piece in decode.suppress]

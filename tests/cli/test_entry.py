@@ -64,7 +64,7 @@ def test_an_unknown_verb_is_answered_with_the_nearest(run: Run) -> None:
     done = run("translte", "x")
     assert (done.code, done.out) == (2, "")
     assert done.err == (
-        "error: unknown verb 'translte'; there are demo, train, evaluate, translate, explain, info, env; "
+        "error: unknown verb 'translte'; there are demo, train, evaluate, translate, score, explain, info, env; "
         "did you mean 'translate'?\n"
         "  see: clearhead --help\n"
     )

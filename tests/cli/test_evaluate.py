@@ -99,3 +99,28 @@ def test_data_that_cannot_be_used_is_a_failure(run: Run, folder: Path, tmp_path:
     done = run("evaluate", folder, "--data", tmp_path / "bad.tsv")
     assert (done.code, done.out) == (1, "")
     assert "has no line with two columns" in done.err
+
+
+def test_several_models_are_compared_with_the_first(
+    run: Run, folder: Path, word_model_folder: Path, pairs: Path, tmp_path: Path
+) -> None:
+    other = Path(shutil.copytree(word_model_folder, tmp_path / "other"))
+    done = run("evaluate", folder, other, "--data", pairs, "--beam", "1")
+    rows = done.out.splitlines()
+    assert done.code == 0 and rows[0].split() == ["BLEU", "95%", "p", "chrF", "95%", "p"]
+    assert [row.split()[0] for row in rows[1:3]] == [str(folder), str(other)]
+    assert "paired bootstrap" in rows[3]
+    values = json.loads(run("evaluate", folder, other, "--data", pairs, "--beam", "1", "--json").out)
+    assert [model["model"] for model in values["models"]] == [str(folder), str(other)]
+    assert [it["score"] for it in values["significance"]["bleu"]] == [model["bleu"] for model in values["models"]]
+
+
+def test_a_report_has_the_best_the_worst_and_the_most_typical_lines(
+    run: Run, folder: Path, pairs: Path, tmp_path: Path
+) -> None:
+    done = run("evaluate", folder, "--data", pairs, "--report", tmp_path / "report.txt")
+    assert done.code == 0 and f"written to {tmp_path / 'report.txt'}" in done.err
+    text = (tmp_path / "report.txt").read_text(encoding="utf-8")
+    assert all(f"\nThe {title}\n" in text for title in ("best", "worst", "most typical"))
+    done = run("evaluate", folder, folder, "--data", pairs, "--report", tmp_path / "x.txt")
+    assert done.code == 2 and "--report is about one model; expected one folder" in done.err
