@@ -18,6 +18,7 @@ from .grammar import (
     Subject,
     Way,
     clause,
+    count,
     join,
     subject,
     tell,
@@ -73,6 +74,8 @@ _SUCH = [Creature(*each) for each in ATTRIBUTED if "animal" in each.noun.kinds]
 _CREATURES = _PLAIN * max(1, len(_SUCH) // (2 * len(_PLAIN))) + _SUCH
 _PETS = [each for each in _CREATURES if "pet" in each.noun.kinds]
 _DETERMINERS = [THE, THE, THE, THIS, MY, HIS, HER, OUR, A]
+_SEVERAL = [each for each in _CREATURES if each.plural]
+_NUMBERS = [count(n) for n in (2, 3, 4, 5, 6, 10)]
 
 
 def _creature(each: Creature, det: Determiner) -> Subject | None:
@@ -132,6 +135,7 @@ PATTERNS: list[Pattern] = [
         _MOVING,
         [NOTHING, *PAST[:3]],
     ),
+    pattern("three black cats are sleeping", 350, partial(_moves, Way("now")), _SEVERAL, _NUMBERS, _MOVING),
     pattern("did the cat sleep?", 200, partial(_moves, Way("past", "ask")), _PETS, _DETERMINERS[:-1], _MOVING),
     pattern("the dog wants to play", 250, partial(_moves, Way("want")), _PETS, _DETERMINERS, _MOVING),
     pattern("the dog can swim", 250, partial(_moves, Way("can")), _CREATURES, _DETERMINERS, _MOVING[3:8]),
@@ -145,6 +149,7 @@ PATTERNS: list[Pattern] = [
         [NOTHING, *FUTURE[:2]],
     ),
     pattern("the cat is drinking the milk", 1100, partial(_acts, Way("now")), *_ACTED),
+    pattern("two dogs are drinking water", 250, partial(_acts, Way("now")), _SEVERAL, _NUMBERS, *_ACTED[2:]),
     pattern("the cat is not drinking the milk", 350, partial(_acts, Way("now", "no")), *_ACTED),
     pattern("is the cat drinking the milk?", 400, partial(_acts, Way("now", "ask")), *_ACTED),
     pattern("the cat drank the milk", 600, partial(_acts, Way("past")), *_ACTED),

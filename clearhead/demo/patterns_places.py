@@ -5,12 +5,15 @@ from functools import partial
 from . import lexicon
 from .grammar import (
     HER,
+    HIS,
     MY,
     NO,
+    OUR,
     SOME,
     THE,
     THIS,
     A,
+    Determiner,
     Part,
     Subject,
     Way,
@@ -23,7 +26,7 @@ from .grammar import (
     subject,
     tell,
 )
-from .pattern import ATTRIBUTED, NUMBERED, Described, Pattern, an_object, owned, pattern, suits
+from .pattern import ATTRIBUTED, NUMBERED, Described, Pattern, an_object, owned, pattern, suits, thing
 from .people import YOU
 from .words import MOVES, NOUNS, Noun, Verb, fits, nouns, rows
 
@@ -114,6 +117,18 @@ def _where_is(numbered: _Numbered, det: str, who: Subject) -> Part | None:
         return None
     question = Part("where are", "où sont") if plural else Part("where is", "où est")
     return say(join(question, phrase), "?", who if det == "own" else None)
+
+
+def _where_is_such(each: Described, det: Determiner | None, who: Subject) -> Part | None:
+    """Where is my black umbrella? Without a determiner it is that of the one who is called."""
+    noun, adjective, plural = each
+    if not fits(noun, ("small", "vehicle", "pet")) or (det is None and not suits(who, noun)):
+        return None
+    phrase = thing(det, noun, plural, adjective) if det else an_object("own", who, noun, plural, adjective)
+    if phrase is None:
+        return None
+    question = Part("where are", "où sont") if plural else Part("where is", "où est")
+    return say(join(question, phrase), "?", None if det else who)
 
 
 def _there_is(mood: str, numbered: _Numbered, amount: int, place: Part) -> Part | None:
@@ -221,6 +236,8 @@ PATTERNS: list[Pattern] = [
     pattern("the black cat was under the table", 250, partial(_such_is_there, "yes", "was"), *_SUCH),
     pattern("where is the key?", 150, _where_is, _SMALL + _ROAMING + _LYING, ["the"], YOU[:1]),
     pattern("where is your key, Paul?", 390, _where_is, _SMALL + _ROAMING + _LYING, ["own"], YOU),
+    pattern("where is my black umbrella?", 450, _where_is_such, ATTRIBUTED, [THE, MY, MY, HIS, HER, OUR], YOU[:1]),
+    pattern("where is your black umbrella, Paul?", 250, _where_is_such, ATTRIBUTED, [None], YOU),
     pattern(
         "there are three books on the desk",
         880,
