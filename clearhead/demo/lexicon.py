@@ -329,13 +329,13 @@ jealous     | jaloux/jalouse                   | be     |          | people
 serious     | sérieux                          | after  |          | people person
 shy         | timide                           | after  | shyer    | people person cat
 lazy        | paresseux                        | after  | lazier   | people person cat
-active      | actif                            | after  |          | people person dog
+active      | actif                            | after  |          | people
 athletic    | sportif                          | after  |          | people person
-calm        | calme                            | after  | calmer   | people infant person dog horse
+calm        | calme                            | after  | calmer   | people infant dog horse
 rich        | riche                            | after  | richer   | people adult
 generous    | généreux                         | after  |          | people person
 polite      | poli                             | after  |          | people person
-discreet    | discret/discrète                 | after  |          | people person
+discreet    | discret/discrète                 | after  |          | people
 honest      | honnête                          | after  |          | people person
 curious     | curieux                          | after  |          | people person cat
 ready       | prêt                             | be     | -        | people passing
