@@ -134,6 +134,7 @@ class TrainConfig:
         None, "of the learning rate, after the warm-up"
     )
     warmup: int | None = setting(None, "steps of linear warm-up; left out: by preset")
+    accumulate: int = setting(1, "batches whose gradients make one step")
     label_smoothing: float = setting(0.1, "section 5.4")
     clip: float = setting(1.0, "largest norm of the gradient; 0: none")
     precision: Literal["auto", "fp32", "bf16"] = setting("auto", "auto: bf16 where the processor multiplies in it")
@@ -141,24 +142,36 @@ class TrainConfig:
     threads: int | None = setting(None, "processor threads; left out: every core this process may use")
     eval_every: int | None = setting(None, "steps between evaluations")
     eval_sentences: int = setting(500, "most validation sentences that an evaluation decodes")
-    best: Literal["bleu", "loss"] = setting(
+    best: Literal["bleu", "chrf", "exact_match", "token_accuracy", "loss"] = setting(
         "bleu", "what the weights that translate are chosen by, on the validation split"
     )
+    patience: int = setting(0, "evaluations without a better score after which training ends early; 0: it does not")
+    average: int = setting(0, "newest checkpoints whose mean is tried as the weights that translate; 0: none")
+    ema: float = setting(0.0, "decay of the moving average of the weights that is scored and kept instead; 0: none")
     save_every: int | None = setting(None, "steps between checkpoints")
     keep: int = setting(2, "newest checkpoints that are kept")
     log_every: int = setting(20, "steps between lines of the metrics")
+    tensorboard: bool = setting(False, "write what TensorBoard shows to the folder's tensorboard/ (needs that package)")
 
     def __post_init__(self) -> None:
         """Refuse what cannot be trained."""
-        for name in ("steps", "eval_every", "save_every", "keep", "log_every", "eval_sentences", "threads"):
+        counts = ("steps", "eval_every", "save_every", "keep", "log_every", "eval_sentences", "threads", "accumulate")
+        if self.preset is not None:
+            preset(self.preset)  # refuses a name that there is not
+        for name in counts:
             value = getattr(self, name)
             _require(value is None or value >= 1, f"train.{name}", value, "at least 1")
         _require(self.warmup is None or self.warmup >= 0, "train.warmup", self.warmup, "at least 0")
         _require(self.lr is None or self.lr > 0, "train.lr", self.lr, "above 0")
         _require(self.eps > 0, "train.eps", self.eps, "above 0")
-        for name in ("beta1", "beta2", "label_smoothing"):
+        for name in ("beta1", "beta2", "label_smoothing", "ema"):
             _require(0 <= getattr(self, name) < 1, f"train.{name}", getattr(self, name), "at least 0 and below 1")
-        for name in ("clip", "weight_decay", "seed"):
+        one_mean = not (self.ema and self.average)
+        _require(one_mean, "train.average", self.average, "0 beside train.ema, which is an average already")
+        _require(self.seed < 2**63, "train.seed", self.seed, "below 2^63")
+        decays = not self.weight_decay or self.optimizer in (None, "adamw")
+        _require(decays, "train.weight_decay", self.weight_decay, f"0 with {self.optimizer}, or optimizer = 'adamw'")
+        for name in ("clip", "weight_decay", "seed", "average", "patience"):
             _require(getattr(self, name) >= 0, f"train.{name}", getattr(self, name), "at least 0")
 
 
@@ -247,12 +260,22 @@ class Config:
         return cls.from_dict(read_toml(path), origin=str(path))
 
     def to_toml(self) -> str:
-        """The text of a TOML file that `from_toml` reads back to the same settings; None is left out."""
+        """The text of a TOML file that `from_toml` reads back to the same settings; None is left out.
+
+        What a preset brings is a comment, so that a reader of the file takes it for the preset's and nobody's wish.
+        """
         import tomli_w
 
-        chosen = {section: {name: value for name, value in settings.items() if value is not None}
-                  for section, settings in self.to_dict().items()}  # fmt: skip
-        return tomli_w.dumps(chosen)
+        of_preset = PRESETS.get(self.train.preset or "", {})
+        tables = []
+        for section, values in self.to_dict().items():
+            rows = [f"[{section}]"]
+            for name, value in values.items():
+                if value is not None:
+                    brought = of_preset.get(f"{section}.{name}") == value
+                    rows.append(f"{'# ' * brought}{tomli_w.dumps({name: value}).rstrip()}")
+            tables.append("\n".join(rows) + "\n")
+        return "\n".join(tables)
 
     def override(self, values: Mapping[str, Any], *, origin: str = "the command line") -> Self:
         """The same with some settings replaced: {"train.steps": 300}; a string is read as the setting's type.

@@ -5,9 +5,11 @@ import tomllib
 import types
 import typing
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from .errors import ConfigError, did_you_mean
+
+T = TypeVar("T", int, float)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -49,14 +51,24 @@ def read_value(value: Any, kind: Any, where: str) -> Any:
             return float(value)
     elif isinstance(value, kind) and not isinstance(value, bool):
         return value
-    elif kind in (int, float) and isinstance(value, str):
-        try:
-            number = float(value)
-        except ValueError:
-            number = math.nan
-        if kind is float and math.isfinite(number):
+    elif kind in (int, float) and type(value) in (str, float):
+        if kind is int and (whole := _whole(value)) is not None:
+            return whole
+        if kind is float and (number := _parsed(value, float)) is not None and math.isfinite(number):
             return number
-        if kind is int and number.is_integer():  # 1e5 is a fine way to write 100000
-            return int(number)
     words = {int: "a whole number", float: "a finite number", bool: "true or false", str: "a text"}
     raise ConfigError(f"{where} = {value!r} is not {words.get(kind, 'a list of texts')}")
+
+
+def _whole(value: str | float) -> int | None:
+    """A whole number however it is written: 300, or 1e5, which is a fine way to write 100000."""
+    exact = _parsed(value, int) if isinstance(value, str) else None
+    number = _parsed(value, float) if exact is None else None
+    return int(number) if number is not None and number.is_integer() else exact
+
+
+def _parsed(value: str | float, kind: type[T]) -> T | None:
+    try:
+        return kind(value)
+    except ValueError:
+        return None

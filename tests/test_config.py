@@ -71,6 +71,8 @@ def test_toml_and_dicts_are_read_back_to_the_same_settings(tmp_path_factory: pyt
     [
         ("train.steps", "300", 300),
         ("train.steps", "1e5", 100_000),
+        ("train.steps", 1e5, 100_000),
+        ("train.seed", "20260101123456789", 20260101123456789),
         ("train.steps", "none", None),
         ("train.lr", "2e-3", 0.002),
         ("train.lr", "1", 1.0),
@@ -92,6 +94,8 @@ def test_a_text_of_the_command_line_is_read_as_its_settings_type(name: str, text
     [
         ("train.stpes", 3, "the command line names an unknown setting 'train.stpes'; did you mean 'train.steps'?"),
         ("quux", 3, "the command line names an unknown setting 'quux'"),
+        ("train.seed", "1e30", "train.seed = 1000000000000000019884624838656 cannot be used; expected below 2^63"),
+        ("train.steps", "inf", "the command line: train.steps = 'inf' is not a whole number"),
         ("train.steps", "many", "the command line: train.steps = 'many' is not a whole number"),
         ("train.steps", "3.5", "the command line: train.steps = '3.5' is not a whole number"),
         ("train.steps", True, "the command line: train.steps = True is not a whole number"),

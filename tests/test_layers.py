@@ -51,6 +51,24 @@ def test_the_check_sees_imports_of_every_spelling(tmp_path: Path, monkeypatch: p
     assert imported_floors(path) == {"model", "errors", "text", "training", "app"}
 
 
+def imported_files(path: Path) -> set[Path]:
+    """The files of its own folder that a file imports when it is imported itself."""
+    found = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom) and node.level == 1:
+            names = [node.module.split(".")[0]] if node.module else [alias.name for alias in node.names]
+            found |= {path.parent / f"{name}.py" for name in names}
+    return {it for it in found if it.exists()}
+
+
+def test_no_two_files_of_a_folder_import_each_other_however_long_the_way_round() -> None:
+    above = {path: imported_files(path) for path in FILES}
+    while free := [path for path, needs in above.items() if not needs & above.keys()]:
+        for path in free:
+            del above[path]
+    assert not above
+
+
 def test_only_what_needs_torch_imports_it_at_the_top() -> None:
     light = [
         path

@@ -31,6 +31,7 @@ from .manifest import (
 from .metrics import METRICS
 from .model_folder import CONFIG, to_stderr, weights_from_bytes, weights_to_bytes
 
+PICTURES = ("loss.png", "attention.png")  # no file of the model, so that no digest is kept of them
 _CHECKPOINTS, _STATE, _SUFFIX = "checkpoints", "state.json", ".safetensors"
 
 
@@ -65,7 +66,9 @@ class RunFolder:
     def create(
         cls, path: Path, *, resume: bool = False, replace: bool = False, say: Callable[[str], None] = to_stderr
     ) -> Self:
-        """Take hold of a new or empty folder; with `resume` of one that a run left, with `replace` after emptying that.
+        """Take hold of a new or empty folder; with `resume` or `replace` of one that a run left, too.
+
+        What is to be replaced stays until `begin`: until then there is nothing better.
 
         `say` gets what the user should know. TrainingError: the folder is in use by another run; it is occupied and
         neither is asked for; it holds something else than a run; it cannot be written to.
@@ -78,9 +81,7 @@ class RunFolder:
         run = cls(path, lock, resume=resume, say=say)
         run._made = made
         try:
-            if replace:
-                run._remove_run()
-            else:
+            if not replace:
                 run._look_around()
             with writing(path):
                 remove_partials(path)
@@ -148,14 +149,8 @@ class RunFolder:
 
         TrainingError where there is none although the run was complete: starting afresh would overwrite its model.
         """
-        for step in self._steps():
-            try:
-                checkpoint = read_checkpoint(self._folder(step))
-            except ModelError as error:
-                self._say(f"a damaged checkpoint is passed over: {error}")
-            else:
-                self._sound.add(step)
-                return checkpoint
+        if checkpoint := next(self.checkpoints(), None):
+            return checkpoint
         if (done := self.finished_step) is not None:
             raise TrainingError(
                 f"{self.path} holds a model that was complete at step {done} and no checkpoint to go on from; "
@@ -164,6 +159,17 @@ class RunFolder:
         if self._resume:
             self._say(f"{self.path} has no complete checkpoint: training starts afresh")
         return None
+
+    def checkpoints(self) -> Iterator[Checkpoint]:
+        """The checkpoints that verify, newest first; damaged ones are passed over, and said."""
+        for step in self._steps():
+            try:
+                checkpoint = read_checkpoint(self._folder(step))
+            except ModelError as error:
+                self._say(f"a damaged checkpoint is passed over: {error}")
+            else:
+                self._sound.add(step)
+                yield checkpoint
 
     def prune(self, keep: int) -> None:
         """Delete what is older than the newest `keep` checkpoints that verify; with fewer of them, nothing."""
@@ -194,7 +200,7 @@ class RunFolder:
         with writing(self.path):
             for step in self._steps():
                 remove_folder(self._folder(step))
-            for name in (*names, METRICS):
+            for name in (*names, METRICS, *PICTURES):
                 if Path(name).name == name:  # a manifest from elsewhere names no file outside
                     (self.path / name).unlink(missing_ok=True)
             write_file(self.path / MANIFEST, Manifest().to_bytes())

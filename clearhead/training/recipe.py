@@ -55,6 +55,8 @@ def choose_model(config: Config, n_pairs: int, given: Collection[str]) -> tuple[
         config = config.override(preset(name) | kept)
         but = f", but for {', '.join(kept)}" if kept else ""
         choices.append(Choice("train.preset", name, f"for {n_pairs:,} pairs{but}"))
+    elif config.train.preset is not None:  # a Config that was made without `override` has only its name
+        config = config.override({it: v for it, v in preset(config.train.preset).items() if it not in given})
     if config.data.vocab_size is None and config.data.tokenizer in ("bpe", "unigram"):
         sizes = ((2_000, 1000), (20_000, 2000), (500_000, 4000), (5_000_000, 16_000))
         size = next((size for below, size in sizes if n_pairs < below), 32_000)
@@ -88,7 +90,10 @@ def choose_schedule(config: Config, batches_an_epoch: int, given: Collection[str
         epochs = 20 if config.model.d_model <= 128 else 12
         steps = min(max(epochs * batches_an_epoch, 1000), 100_000)
         choose("steps", steps, f"{steps / batches_an_epoch:,.0f} epochs of {batches_an_epoch:,} batches")
-    optimizer = train.optimizer or choose("optimizer", "muon", "needs about half the tokens that adam does")
+    optimizer = train.optimizer
+    if optimizer is None and train.weight_decay:
+        optimizer = choose("optimizer", "adamw", "the one whose matrices decay")
+    optimizer = optimizer or choose("optimizer", "muon", "needs about half the tokens that adam does")
     schedule = train.schedule or choose(
         "schedule", "linear", "falls to zero at the last step, which suits a fixed number of steps"
     )

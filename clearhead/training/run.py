@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Collection
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,7 +24,10 @@ from .model_folder import CARD, load_model_folder, load_weights, model_files, re
 from .prepare import Prepared, Say, prepare, prepare_again, refuse_contradictions
 from .recipe import SHAPE
 from .signals import StopSignals
-from .trainer import Trainer
+from .tensorboard import TensorBoard
+from .trainer import Observer, Trainer
+
+_GREEDY = {"decode.beam": 1, "decode.n_best": 1, "decode.diverse": False, "decode.sample": False}
 
 
 def train(
@@ -34,12 +38,20 @@ def train(
     replace: bool = False,
     given: Collection[str] | None = None,
     say: Say = to_stderr,
+    on_step: Observer | None = None,
+    on_eval: Observer | None = None,
 ) -> Path:
     """Train a model into the folder `out`, which is returned.
 
     `resume` goes on with the run in `out`; `replace` removes it first. `given` names the settings that nothing may
     choose otherwise (`{"model.d_model"}`); without it, those that `config` was told, and those that differ from their
-    default and from the preset's. Raises ConfigError, DataError, TrainingError; StoppedError after a signal.
+    default and from the preset's.
+
+    `on_step` is called after every update with {"step", "epoch", "loss", "lr", "grad_norm", "tokens", "seconds"}, and
+    `on_eval` after every evaluation with {"step", "epoch", "seconds"} and its scores, "bleu" and "loss" among them.
+    What they raise ends training, which can go on from its last checkpoint.
+
+    Raises ConfigError, DataError, TrainingError; StoppedError after a signal.
     """
     if not config.data.train:
         raise ConfigError("data.train names no file; expected a file of pairs, or two line-aligned files")
@@ -50,22 +62,30 @@ def train(
     out, given = Path(out), (_seemingly_given(config) if given is None else set(given)) - _following(config)
     keep_freed_memory()
     with StopSignals() as stop, RunFolder.create(out, resume=resume, replace=replace, say=say) as folder:
-        if folder.finished_step is not None:
+        if resume and folder.finished_step is not None:
             refuse_contradictions(out, read_config(out), config, given)
             say(f"{out} is complete: it was trained to step {folder.finished_step:,}")
             return out
         checkpoint = folder.latest_checkpoint() if resume else None
         again = checkpoint is not None
         prepared = prepare_again(out, config, given, say) if again else prepare(folder, config, given, say)
-        trainer = _trainer(prepared, _model(prepared.config))
+        trainer = _trainer(prepared, model := _model(prepared.config))
+        prepared.task.session(model, prepared.config.decode)  # refuses now what no search can do
         steps = chosen(prepared.config.train.steps)
         if checkpoint is not None:
             trainer.restore(checkpoint)
             say(f"resuming {out} at step {checkpoint.step:,} of {steps:,}")
         done, examples = trainer.state.step, prepared.examples
         say(forecast(prepared.config, trainer.model, len(examples), examples.target_tokens, done=done))
-        with MetricsLog(out / METRICS, after=done) as metrics, Progress(steps) as progress:
-            trainer.run(folder, metrics, progress, stop)
+        with ExitStack() as opened:
+            if prepared.config.train.tensorboard:
+                board = opened.enter_context(TensorBoard(out, after=done))
+                trainer.on_step.append(board.on_step)
+                trainer.on_eval.append(board.on_eval)
+            trainer.on_step += [on_step] if on_step else []
+            trainer.on_eval += [on_eval] if on_eval else []
+            metrics = opened.enter_context(MetricsLog(out / METRICS, after=done))
+            trainer.run(folder, metrics, opened.enter_context(Progress(steps)), stop)
         _finish(folder, prepared, trainer, say)
     return out
 
@@ -84,11 +104,7 @@ def _following(config: Config) -> set[str]:
     Of files what they hold counts, and not where they lie.
     """
     follow = {"data.train", "data.valid", "data.test", "model.src_vocab_size", "model.tgt_vocab_size"}
-    if config.model.tie == "all" and not config.data.joint:
-        follow.add("model.tie")
-    if config.train.warmup == PRESETS.get(config.train.preset or "", {}).get("train.warmup"):
-        follow.add("train.warmup")
-    return follow
+    return follow | {"model.tie"} if config.model.tie == "all" and not config.data.joint else follow
 
 
 def _model(config: Config) -> EncoderDecoder:
@@ -98,10 +114,10 @@ def _model(config: Config) -> EncoderDecoder:
 
 def _trainer(prepared: Prepared, model: EncoderDecoder) -> Trainer:
     config, task, examples, valid = prepared.config.train, prepared.task, prepared.examples, prepared.valid
-    greedy = prepared.config.override({"decode.beam": 1}).decode
+    greedy = prepared.config.override(_GREEDY).decode
 
-    def loss(model: nn.Module, rows: IntArray) -> tuple[Tensor, int]:
-        return task.loss(cast(EncoderDecoder, model), examples, rows, smoothing=config.label_smoothing)
+    def loss(model: nn.Module, rows: IntArray) -> Tensor:
+        return task.loss(cast(EncoderDecoder, model), examples, rows, smoothing=config.label_smoothing)[0]
 
     def evaluate() -> dict[str, float]:
         assert valid is not None
@@ -121,7 +137,7 @@ def _finish(folder: RunFolder, prepared: Prepared, trainer: Trainer, say: Say) -
             continue
         found[name] = values = task.evaluate(model, held_out, config.decode)[0].to_dict()
         say(f"{name}: BLEU {values['bleu']:.2f}  chrF {values['chrf']:.2f}  exact match {values['exact_match']:.3f}  "
-            f"({values['sentences']:,} sentences, step {trainer.state.best_step:,})")  # fmt: skip
+            f"({values['sentences']:,} sentences, {trainer.best_weights})")  # fmt: skip
     written = folder.path / CARD
     card = written.read_text("utf-8") if written.exists() else model_card(config, pairs=len(prepared.examples))
     folder.write_files(model_files(card=with_scores(card, found)))

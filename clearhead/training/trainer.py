@@ -4,11 +4,13 @@ A run that was killed and resumed continues bitwise as if it had not been: the r
 (seed, n) alone, the order of the data from (seed, epoch), and a checkpoint holds everything else.
 """
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,17 +20,20 @@ from torch import Tensor, nn
 from ..config import TrainConfig, chosen
 from ..errors import TrainingError
 from ..text.batches import Batches, IntArray
+from .averaging import MovingAverage, mean_weights
 from .checkpoint import Checkpoint, RunFolder
 from .metrics import MetricsLog, Progress
 from .model_folder import load_weights, model_files
+from .non_finite import bad_weights, shown, where_backward, where_forward
 from .optimizer import load_optimizer, make_optimizer, optimizer_tensors
 from .schedule import Schedule
 from .signals import StopSignals
 
 _ADVICE = "Try a lower --train.lr, a longer --train.warmup, or --train.precision=fp32"
 
-# What the loop needs to know of a task: the loss summed over the examples of a batch, and its number of tokens.
-Loss = Callable[[nn.Module, IntArray], tuple[Tensor, int]]
+# What the loop needs to know of a task: the loss summed over the examples of a batch.
+Loss = Callable[[nn.Module, IntArray], Tensor]
+Observer = Callable[[dict[str, Any]], object]
 
 
 @dataclass
@@ -41,6 +46,7 @@ class State:
     evaluated: int = 0  # the last step that was evaluated
     best: float | None = None
     best_step: int = 0
+    averaged: int = 0  # checkpoints whose mean is better than the weights of any step
     seconds: float = 0.0
     loss_sum: float = 0.0  # since the last line of the metrics
     n_tokens: int = 0
@@ -69,6 +75,9 @@ class Trainer:
             chosen(config.schedule), chosen(config.lr), chosen(config.warmup), chosen(config.steps)
         )
         self.optimizer = make_optimizer(model, config)
+        self.average = MovingAverage(model, config.ema) if config.ema else None
+        self.on_step: list[Observer] = []  # each is called with a record of every update
+        self.on_eval: list[Observer] = []  # and of every evaluation
         self.state = State()
         self.constants = dict(constants or {})
         self.device = next(model.parameters()).device
@@ -84,11 +93,13 @@ class Trainer:
                 self._evaluate_if_due(folder, log, progress)
                 state.seconds = time.monotonic() - started
                 stopping = stop.requested is not None
-                if stopping or state.step == steps or state.step % chosen(self.config.save_every) == 0:
+                ended = state.step >= steps or self._patience_is_over(progress)
+                if stopping or ended or state.step % chosen(self.config.save_every) == 0:
                     self._save(folder)
                 if stopping:
                     stop.raise_stopped(state.step)
-                if state.step >= steps:
+                if ended:
+                    self._try_mean(folder, progress)
                     return state
                 self._next_step(log, progress)
 
@@ -103,6 +114,8 @@ class Trainer:
                 )
         load_weights(self.model, checkpoint.tensors["model"])
         load_optimizer(self.optimizer, self.model, checkpoint.tensors["optimizer"])
+        if self.average:
+            self.average.load(checkpoint.tensors["average"])
         self.state = State(step=checkpoint.step, **values)
         self._saved_step, self._epoch = checkpoint.step, []
 
@@ -110,16 +123,19 @@ class Trainer:
 
     def _next_step(self, log: MetricsLog, progress: Progress) -> None:
         state, begun = self.state, time.monotonic()
-        epoch, rows = state.epoch, self._next_rows()
+        epoch, micro_batches = state.epoch, [self._next_rows() for _ in range(self.config.accumulate)]
         state.step += 1
         lr = self.schedule(state.step)
-        loss_sum, n_tokens, norm = self._update(rows, lr)
+        loss_sum, n_tokens, norm = self._update(micro_batches, lr)
         state.loss_sum += loss_sum
         state.n_tokens += n_tokens
         seconds = time.monotonic() - begun
         state.seconds += seconds
         speed = n_tokens / max(seconds, 1e-9)
         progress.update(step=state.step, epoch=epoch, loss=loss_sum / n_tokens, tokens_per_second=speed)
+        for observe in self.on_step:
+            observe({"step": state.step, "epoch": epoch, "loss": loss_sum / n_tokens, "lr": lr, "grad_norm": norm,
+                     "tokens": n_tokens, "seconds": state.seconds})  # fmt: skip
         if state.step % self.config.log_every == 0 or state.step == self.config.steps:
             loss = state.loss_sum / state.n_tokens
             log.write({"step": state.step, "epoch": epoch, "loss": loss, "lr": lr, "grad_norm": norm,
@@ -137,34 +153,41 @@ class Trainer:
             state.epoch, state.batch, self._epoch = state.epoch + 1, 0, []
         return rows
 
-    def _update(self, rows: IntArray, lr: float) -> tuple[float, int, float]:
-        """One update of the weights: the loss summed over the batch, its tokens, and the norm of the mean gradient."""
+    def _update(self, micro_batches: list[IntArray], lr: float) -> tuple[float, int, float]:
+        """One update of the weights: the loss summed over the batch, its tokens, and the norm of the mean gradient.
+
+        The gradients of the micro-batches add up to that of one large batch: each is weighed by its tokens.
+        """
         self.model.train()
-        total, n_tokens = self._forward(rows)
-        loss_sum = float(total.detach())
-        if not math.isfinite(loss_sum):
-            raise self._non_finite(f"the loss is {loss_sum}", self._where_forward(rows))
-        (total / n_tokens).backward()
+        n_tokens = sum(int(self.batches.target_lengths[rows].sum()) for rows in micro_batches)
+        loss_sum = 0.0
+        for place, rows in enumerate(micro_batches):
+            total = self._forward(rows, place)
+            loss_sum += float(total.detach())
+            if not math.isfinite(loss_sum):
+                where = where_forward(self.model, partial(self._forward, rows, place))
+                raise self._non_finite(f"the loss is {loss_sum}", where)
+            (total / n_tokens).backward()
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
         total_norm = nn.utils.get_total_norm(gradients)
         norm = float(total_norm)
         if not math.isfinite(norm):
             loss = loss_sum / n_tokens
-            raise self._non_finite(f"the loss is {loss:.3f} but its gradient {norm}", self._where_backward())
+            raise self._non_finite(f"the loss is {loss:.3f} but its gradient {norm}", where_backward(self.model))
         if self.config.clip:
             nn.utils.clip_grads_with_norm_(self.model.parameters(), self.config.clip, total_norm)
         for group in self.optimizer.param_groups:
             group["lr"] = lr
         self.optimizer.step()
         self.optimizer.zero_grad()
+        if self.average:
+            self.average.update(self.state.step)
         return loss_sum, n_tokens, norm
 
-    def _forward(self, rows: IntArray) -> tuple[Tensor, int]:
-        seed_step(self.config.seed, self.state.step)
+    def _forward(self, rows: IntArray, micro_batch: int) -> Tensor:
+        seed_step(self.config.seed, self.state.step, micro_batch=micro_batch)
         with autocast(self.device, self.config.precision):
             return self.loss(self.model, rows)
-
-    # --- what is not a number -----------------------------------------------------------------------------------------
 
     def _non_finite(self, what: str, where: str) -> TrainingError:
         self.optimizer.zero_grad()
@@ -175,43 +198,11 @@ class Trainer:
 
     def _expect_finite_weights(self) -> None:
         """Before weights are scored or saved: an update may have overflowed, however finite its loss was."""
-        if weights := self._non_finite_weights():
+        if weights := bad_weights(self.model):
             raise TrainingError(
-                f"after step {self.state.step} the weights {_shown(weights)} are not finite. "
+                f"after step {self.state.step} the weights {shown(weights)} are not finite. "
                 f"They are not saved, and the last checkpoint is kept. {_ADVICE}"
             )
-
-    def _non_finite_weights(self) -> list[str]:
-        return [name for name, p in self.model.named_parameters() if not p.isfinite().all()]
-
-    def _where_forward(self, rows: IntArray) -> str:
-        """The weights that are not finite; where all are, the first part of the model whose output is not."""
-        if weights := self._non_finite_weights():
-            return f"not finite are the weights {_shown(weights)}"
-        found: list[str] = []
-
-        def look(name: str) -> Callable[[nn.Module, Any, Any], None]:
-            def hook(_module: nn.Module, _inputs: Any, output: Any) -> None:
-                if isinstance(output, Tensor) and not output.isfinite().all():
-                    found.append(name)
-
-            return hook
-
-        handles = [part.register_forward_hook(look(name)) for name, part in self.model.named_modules() if name]
-        try:
-            with torch.no_grad():
-                self._forward(rows)
-        finally:
-            for handle in handles:
-                handle.remove()
-        return f"it arose in {found[0]}" if found else "every part's output is finite, so it arose in the loss itself"
-
-    def _where_backward(self) -> str:
-        gradients = {name: p.grad for name, p in self.model.named_parameters() if p.grad is not None}
-        bad = [name for name, gradient in gradients.items() if not gradient.isfinite().all()]
-        if not bad:
-            return "each is finite, but the norm of all is too large for a number"
-        return f"it arose on the way back; not finite are the gradients of {_shown(bad)}"
 
     # --- evaluations and checkpoints ----------------------------------------------------------------------------------
 
@@ -225,7 +216,11 @@ class Trainer:
         if not due or state.step in (0, state.evaluated):
             return
         self._expect_finite_weights()
-        scores = self.evaluate() if self.evaluate else {}
+        with self.average.applied() if self.average else nullcontext():
+            self._evaluate(folder, log, progress)
+
+    def _evaluate(self, folder: RunFolder, log: MetricsLog, progress: Progress) -> None:
+        state, scores = self.state, self.evaluate() if self.evaluate else {}
         if scores:
             valid = {f"valid_{name}": value for name, value in scores.items()}
             log.write({"step": state.step, "epoch": state.epoch, **valid, "seconds": round(state.seconds, 2)})
@@ -237,6 +232,38 @@ class Trainer:
         if scores:
             said = "  ".join(f"{name} {value:.4g}" for name, value in scores.items())
             progress.message(f"step {state.step:,}: {said}{'  (best)' if state.best_step == state.step else ''}")
+            for observe in self.on_eval:
+                observe({"step": state.step, "epoch": state.epoch, **scores, "seconds": state.seconds})
+
+    def _patience_is_over(self, progress: Progress) -> bool:
+        """Whether so many evaluations as `patience` have passed without one that is better."""
+        state, patience = self.state, self.config.patience
+        if not patience or state.best is None or state.evaluated != state.step:
+            return False
+        if state.step - state.best_step < patience * chosen(self.config.eval_every):
+            return False
+        progress.message(f"no better {self.config.best} since step {state.best_step:,}: training ends here")
+        return True
+
+    def _try_mean(self, folder: RunFolder, progress: Progress) -> None:
+        """Keep the mean of the newest checkpoints where it is the best that is known; the model has it afterwards."""
+        if not self.config.average:
+            return
+        each = [it.tensors["model"] for it in itertools.islice(folder.checkpoints(), self.config.average)]
+        load_weights(self.model, mean_weights(each))
+        state, scores = self.state, self.evaluate() if self.evaluate else {}
+        value = self._value(scores) if scores else None
+        if value is None or state.best is None or value >= state.best:
+            state.best, state.averaged = value, len(each)
+            folder.write_files(model_files(weights=self.model.state_dict()))
+        said = "  ".join(f"{name} {value:.4g}" for name, value in scores.items())
+        progress.message(f"mean of {len(each)} checkpoints: {said}{'  (best)' if state.averaged else ''}")
+
+    @property
+    def best_weights(self) -> str:
+        """Which weights were kept, in words."""
+        state = self.state
+        return f"mean of {state.averaged} checkpoints" if state.averaged else f"step {state.best_step:,}"
 
     def _value(self, scores: Mapping[str, float]) -> float:
         """What the best weights are chosen by, the higher the better; what is no number is the worst."""
@@ -250,8 +277,10 @@ class Trainer:
         values = {name: value for name, value in asdict(self.state).items() if name != "step"}
         values |= self.constants
         tensors = {"model": self.model.state_dict(), "optimizer": optimizer_tensors(self.optimizer, self.model)}
+        if self.average:
+            tensors["average"] = self.average.weights
         folder.save_checkpoint(self.state.step, tensors, values)
-        folder.prune(self.config.keep)
+        folder.prune(max(self.config.keep, self.config.average))
         self._saved_step = self.state.step
 
 
@@ -265,7 +294,3 @@ def autocast(device: torch.device, precision: str) -> Iterator[None]:
     """Products in bfloat16 where that is the precision; sums, norms and the loss stay in float32."""
     with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
         yield
-
-
-def _shown(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -62,7 +62,8 @@ def test_print_config_prints_the_settings_as_toml_and_does_not_train(run: Run, c
     done = run("train", "a.tsv", "--preset", "nano", "--train.steps=3", "--print-config")
     assert (done.code, done.err, calls) == (0, "", [])
     values = tomllib.loads(done.out)
-    assert (values["train"]["steps"], values["model"]["d_model"], values["data"]["train"]) == (3, 128, ["a.tsv"])
+    assert (values["train"]["steps"], values["train"]["preset"], values["data"]["train"]) == (3, "nano", ["a.tsv"])
+    assert "\n# d_model = 128\n" in done.out  # the preset brings it
 
 
 def test_print_config_warns_of_a_shape_that_nobody_chose(run: Run, calls: list[dict[str, Any]]) -> None:

@@ -174,6 +174,8 @@ def test_a_run_is_replaced_where_that_is_asked_and_other_files_stay(run: RunFold
     run.finish(40)
     run.close()
     with RunFolder.create(run.path, replace=True, say=quiet) as new:
+        assert new.latest_checkpoint().step == 40  # until another begins, it is the best that there is
+        new.begin({})
         visible = sorted(path.name for path in new.path.rglob("*") if path.name != ".lock")
         assert visible == ["checkpoints", "manifest.json", "my notes.txt"]
         assert new.latest_checkpoint() is None and new.finished_step is None
@@ -203,14 +205,19 @@ def test_a_run_with_a_damaged_manifest_can_be_replaced(run: RunFolder) -> None:
     run.close()
     (run.path / "manifest.json").write_text("{")
     with RunFolder.create(run.path, replace=True, say=quiet) as new:
-        new.write_files(RUN)
+        new.begin(RUN)
     assert load_model_folder(run.path).config == Config()
 
 
 def test_a_replacement_that_is_killed_at_any_call_can_be_repeated(run: RunFolder, crash_points) -> None:
     run.save_checkpoint(40, tensors(40), STATE)
     run.close()
-    crashes = list(crash_points(lambda: RunFolder.create(run.path, replace=True, say=quiet).close()))
+
+    def replace() -> None:
+        with RunFolder.create(run.path, replace=True, say=quiet) as new:
+            new.begin({})
+
+    crashes = list(crash_points(replace))
     assert len(crashes) > 5
     assert sorted(path.name for path in run.path.iterdir()) == ["checkpoints", "manifest.json"]
 

@@ -116,6 +116,33 @@ def test_a_shape_that_is_no_presets_is_given_as_a_whole() -> None:
     assert choose_model(asked, 100, _seemingly_given(asked))[0].model == asked.model
 
 
+def test_a_preset_that_a_config_only_names_brings_its_shape() -> None:
+    bare = Config(train=TrainConfig(preset="nano"))
+    model = choose_model(bare, 1_000_000, _seemingly_given(bare))[0].model
+    assert {f"model.{name}": value for name, value in vars(model).items()}.items() >= {
+        (name, value) for name, value in PRESETS["nano"].items() if name.startswith("model.")
+    }
+    wider = Config(train=TrainConfig(preset="nano")).override({"model.d_model": 512})
+    assert choose_model(wider, 10, _seemingly_given(wider))[0].model.d_model == 512
+
+
+def test_an_unknown_preset_is_refused_wherever_it_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"unknown preset 'nanu'; there are nano, .*; did you mean 'nano'"):
+        TrainConfig(preset="nanu")
+
+
+def test_weights_that_are_to_decay_get_the_optimiser_that_does_it() -> None:
+    config, choices = choose_schedule(Config().override({"train.weight_decay": 0.1}), 100, {"train.weight_decay"})
+    assert config.train.optimizer == "adamw"
+    assert "train.optimizer = adamw: the one whose matrices decay" in [str(choice) for choice in choices]
+
+
+def test_a_given_warm_up_is_left_as_it_is_also_where_the_preset_has_the_same() -> None:
+    asked = Config().override({"train.preset": "nano", "train.warmup": 600, "train.steps": 1000})
+    assert choose_schedule(asked, 100, {"train.warmup", "train.steps"})[0].train.warmup == 600
+    assert choose_schedule(asked, 100, {"train.steps"})[0].train.warmup == 333
+
+
 # --- batches
 
 

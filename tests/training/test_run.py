@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -362,3 +363,28 @@ def test_resident_memory_does_not_grow_after_the_first_epochs(toy, steps: int) -
     assert len(resident) == steps
     after_two_evaluations = resident[220]
     assert max(resident[220:]) < 1.05 * after_two_evaluations
+
+
+@pytest.mark.parametrize(
+    "settings", [{"decode.n_best": 3}, {"decode.diverse": True, "decode.n_best": 2}, {"decode.sample": True}], ids=str
+)
+def test_evaluations_are_greedy_whatever_the_search_of_the_model_is(toy, settings: dict[str, Any]) -> None:
+    records: list[dict[str, Any]] = []
+    train(toy.config({"train.steps": 5, **settings}), toy.folder / "run", say=quiet, on_eval=records.append)
+    plain: list[dict[str, Any]] = []
+    train(toy.config({"train.steps": 5}), toy.folder / "plain", say=quiet, on_eval=plain.append)
+    assert [{**it, "seconds": 0} for it in records] == [{**it, "seconds": 0} for it in plain] != []
+
+
+def test_a_search_that_cannot_be_is_refused_before_the_first_step(toy) -> None:
+    steps: list[dict[str, Any]] = []
+    with pytest.raises(DataError, match="'qqq' is no token of the vocabulary"):
+        train(toy.config({"decode.suppress": ("qqq",)}), toy.folder / "run", say=quiet, on_step=steps.append)
+    assert not steps
+
+
+def test_the_mean_of_checkpoints_is_named_where_its_scores_are(toy) -> None:
+    said: list[str] = []
+    run = train(toy.config({"train.average": 2, "train.best": "loss"}), toy.folder / "run", say=said.append)
+    assert load(run).config.train.average == 2
+    assert any(re.search(r"^validation: .*, (mean of 2 checkpoints|step \d+)\)$", line) for line in said)

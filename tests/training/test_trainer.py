@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from clearhead.config import TrainConfig
 from clearhead.errors import TrainingError
 from clearhead.text.batches import Batches
-from clearhead.training.checkpoint import RunFolder
+from clearhead.training.checkpoint import RunFolder, read_checkpoint
 from clearhead.training.metrics import MetricsLog, Progress, read_metrics
 from clearhead.training.model_folder import model_files, weights_from_bytes
 from clearhead.training.optimizer import optimizer_tensors
@@ -54,11 +54,11 @@ X = torch.linspace(-1, 1, 2 * len(LENGTHS)).view(-1, 2)
 Y = X @ torch.tensor([[2.0], [1.0]]) + 3
 
 
-def squares(model: nn.Module, rows: np.ndarray) -> tuple[Tensor, int]:
+def squares(model: nn.Module, rows: np.ndarray) -> Tensor:
     """Squared errors, each counted as often as the example is long."""
     lengths = torch.from_numpy(LENGTHS[rows])
     errors = (model(X[rows]) - Y[rows]).float().square().squeeze(1)
-    return (errors * lengths).sum(), int(lengths.sum())
+    return (errors * lengths).sum()
 
 
 def trainer(
@@ -97,7 +97,7 @@ def steps_of(folder: RunFolder) -> list[int]:
 def test_each_epoch_sees_every_example_once_in_the_order_of_its_own(folder) -> None:
     seen: list[list[int]] = []
 
-    def watched(model: nn.Module, rows: np.ndarray) -> tuple[Tensor, int]:
+    def watched(model: nn.Module, rows: np.ndarray) -> Tensor:
         seen.append(rows.tolist())
         return squares(model, rows)
 
@@ -117,10 +117,10 @@ def test_the_logged_loss_is_the_mean_over_the_tokens_since_the_last_line(folder)
     order = [rows for epoch in range(3) for rows in Batches(LENGTHS, LENGTHS, 6).epoch(epoch)]
     assert [record["step"] for record in records] == [3, 6, 8]  # the last step has a line in any case
     for record, batches in zip(records, (order[0:3], order[3:6], order[6:8])):
-        sums = [squares(Line(), rows) for rows in batches]
-        tokens = sum(n for _, n in sums)
+        sums = [float(squares(Line(), rows).detach()) for rows in batches]
+        tokens = sum(int(LENGTHS[rows].sum()) for rows in batches)
         assert record["tokens"] == tokens
-        assert record["loss"] == pytest.approx(sum(float(loss.detach()) for loss, _ in sums) / tokens, rel=1e-6)
+        assert record["loss"] == pytest.approx(sum(sums) / tokens, rel=1e-6)
 
 
 def test_every_step_has_the_rate_of_the_schedule(folder) -> None:
@@ -133,8 +133,7 @@ def test_the_first_update_is_adams_with_the_mean_gradient(folder) -> None:
     it = trainer({"steps": 1, "warmup": 0, "schedule": "constant", "clip": 0.0, "eps": 1e-3})
     rows = Batches(LENGTHS, LENGTHS, 6).epoch(0)[0]
     model = Line()
-    total, n_tokens = squares(model, rows)
-    (total / n_tokens).backward()
+    (squares(model, rows) / int(LENGTHS[rows].sum())).backward()
     (record, *_) = run(it, folder)
     gradients = [p.grad for p in model.parameters()]
     for before, after, gradient in zip(model.parameters(), it.model.parameters(), gradients):
@@ -186,7 +185,7 @@ def test_the_loss_falls_to_nothing_where_it_can(folder) -> None:
 def test_products_are_in_the_precision_that_is_asked_for_and_weights_in_float32(folder, precision: str) -> None:
     kinds = set()
 
-    def watched(model: nn.Module, rows: np.ndarray) -> tuple[Tensor, int]:
+    def watched(model: nn.Module, rows: np.ndarray) -> Tensor:
         kinds.add(model.slope(X[rows]).dtype)
         return squares(model, rows)
 
@@ -196,6 +195,61 @@ def test_products_are_in_the_precision_that_is_asked_for_and_weights_in_float32(
     assert {p.dtype for p in it.model.parameters()} == {torch.float32}
     with autocast(torch.device("cpu"), "fp32"):
         assert not torch.is_autocast_enabled("cpu")
+
+
+@pytest.mark.parametrize("accumulate", [2, 3])
+def test_accumulated_batches_make_the_step_of_one_large_batch(folder, tmp_path: Path, accumulate: int) -> None:
+    it = trainer({"steps": 1, "accumulate": accumulate, "eps": 1e-3})
+    parts = [rows for epoch in range(3) for rows in Batches(LENGTHS, LENGTHS, 6).epoch(epoch)][:accumulate]
+    assert len({int(LENGTHS[rows].sum()) for rows in parts}) > 1  # so that a mean of means would be another one
+    model = Line()
+    (sum(squares(model, rows) for rows in parts) / sum(int(LENGTHS[rows].sum()) for rows in parts)).backward()
+    record = run(it, folder)[0]
+    assert record["tokens"] == sum(int(LENGTHS[rows].sum()) for rows in parts)
+    assert record["grad_norm"] == pytest.approx(
+        math.sqrt(sum(float(p.grad.square().sum()) for p in model.parameters()))
+    )
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    for gradient, first in zip(
+        (p.grad for p in model.parameters()), (it.optimizer.state[p] for p in it.model.parameters())
+    ):
+        torch.testing.assert_close(first["exp_avg"], 0.1 * gradient)
+
+
+def test_each_micro_batch_has_random_numbers_of_its_own(folder) -> None:
+    drawn: list[float] = []
+
+    def watched(model: nn.Module, rows: np.ndarray) -> Tensor:
+        drawn.append(float(torch.rand(())))
+        return squares(model, rows)
+
+    run(trainer({"steps": 4, "accumulate": 3}, loss=watched), folder)
+    assert len(drawn) == len(set(drawn)) == 12
+
+
+def test_observers_see_every_update_and_every_evaluation(folder) -> None:
+    steps: list[dict[str, Any]] = []
+    evaluations: list[dict[str, Any]] = []
+    it = trainer({"log_every": 1}, evaluate=lambda: {"bleu": 1.0, "loss": 0.5})
+    it.on_step.append(steps.append)
+    it.on_eval.append(evaluations.append)
+    records = [record for record in run(it, folder) if "loss" in record]
+    assert [{**record, "seconds": None} for record in steps] == [{**record, "seconds": None} for record in records]
+    assert [(record["step"], record["bleu"], record["loss"]) for record in evaluations] == [
+        (step, 1.0, 0.5) for step in (2, 4, 6, 8)
+    ]
+
+
+def test_what_an_observer_raises_ends_training_before_the_next_step(folder) -> None:
+    def refuse(record: dict[str, Any]) -> None:
+        if record["step"] == 5:
+            raise ZeroDivisionError
+
+    it = trainer()
+    it.on_step.append(refuse)
+    with pytest.raises(ZeroDivisionError):
+        run(it, folder)
+    assert it.state.step == 5 and steps_of(folder) == [4]
 
 
 # --- what is not a number
@@ -250,9 +304,8 @@ def test_the_part_is_named_in_which_a_number_became_too_large(folder) -> None:
 
 
 def test_a_loss_that_is_not_finite_although_every_part_is_is_called_so(folder) -> None:
-    def worst(model: nn.Module, rows: np.ndarray) -> tuple[Tensor, int]:
-        loss, n_tokens = squares(model, rows)
-        return loss / 0, n_tokens
+    def worst(model: nn.Module, rows: np.ndarray) -> Tensor:
+        return squares(model, rows) / 0
 
     raises(
         trainer(loss=worst), folder, "the loss is inf at step 1: every part's output is finite, so it arose in the loss"
@@ -260,23 +313,22 @@ def test_a_loss_that_is_not_finite_although_every_part_is_is_called_so(folder) -
 
 
 def test_a_gradient_that_is_not_finite_is_named_by_its_weights(folder) -> None:
-    def steep(model: nn.Module, rows: np.ndarray) -> tuple[Tensor, int]:
-        return model.shift.square().sqrt().sum() + model(X[rows]).sum(), 1  # the slope of sqrt at 0 is infinite
+    def steep(model: nn.Module, rows: np.ndarray) -> Tensor:
+        return model.shift.square().sqrt().sum() + model(X[rows]).sum()  # the slope of sqrt at 0 is infinite
 
     raises(trainer(loss=steep), folder, r"but its gradient nan at step 1: .* not finite are the gradients of shift\.")
 
 
 def test_a_norm_that_is_too_large_although_each_gradient_is_finite_is_called_so(folder) -> None:
-    def large(model: nn.Module, rows: np.ndarray) -> tuple[Tensor, int]:
-        return (model.slope.weight * 3e38).sum(), 1
+    def large(model: nn.Module, rows: np.ndarray) -> Tensor:
+        return (model.slope.weight * 3e38).sum()
 
     raises(trainer(loss=large), folder, "its gradient inf at step 1: each is finite, but the norm of all is too large")
 
 
 def test_what_was_saved_before_a_loss_that_is_not_finite_is_kept(folder) -> None:
-    def breaks(model: nn.Module, rows: np.ndarray) -> tuple[Tensor, int]:
-        loss, n_tokens = squares(model, rows)
-        return loss * (math.nan if it.state.step == 7 else 1), n_tokens
+    def breaks(model: nn.Module, rows: np.ndarray) -> Tensor:
+        return squares(model, rows) * (math.nan if it.state.step == 7 else 1)
 
     it = trainer({"save_every": 3}, loss=breaks)
     with pytest.raises(TrainingError, match="the loss is nan at step 7"):
@@ -300,7 +352,7 @@ def test_weights_that_an_update_made_infinite_are_neither_scored_nor_saved(folde
             it.model.slope.weight.data.fill_(math.inf)
 
     monkeypatch.setattr(it.optimizer, "step", overflow)
-    monkeypatch.setattr(it, "loss", lambda model, rows: (model.shift.square().sum(), 1))  # it does not notice
+    monkeypatch.setattr(it, "loss", lambda model, rows: model.shift.square().sum())  # it does not notice
     message = rf"after step {saved[-1] + 1} the weights slope\.weight are not finite\. They are not saved, and the last"
     with pytest.raises(TrainingError, match=message):
         run(it, folder)
@@ -362,6 +414,68 @@ def test_the_last_step_is_evaluated_once(folder, eval_every: int, expected: list
     assert steps == expected
 
 
+@pytest.mark.parametrize(
+    ("patience", "scores", "last"),
+    [(1, [1.0, 2.0, 1.5, 3.0], 6), (2, [1.0, 0.5, 0.7, 3.0], 6), (2, [3.0, 1.0, 3.0, 1.0], 8), (3, [9.0, 1, 1, 1], 8)],
+)
+def test_training_ends_where_patience_does(folder, patience: int, scores: list[float], last: int) -> None:
+    given = iter(scores)
+    it = trainer({"patience": patience, "save_every": 3}, evaluate=lambda: {"bleu": next(given)})
+    run(it, folder)
+    assert it.state.step == last
+    assert steps_of(folder)[-1] == last
+    again = trainer({"patience": patience, "save_every": 3}, evaluate=lambda: pytest.fail("it was evaluated"))
+    again.restore(folder.latest_checkpoint())
+    run(again, folder)  # what ended so stays so
+    assert again.state.step == last
+
+
+@pytest.mark.parametrize("best", ["chrf", "exact_match", "token_accuracy"])
+def test_the_best_weights_are_chosen_by_the_metric_that_is_asked_for(folder, best: str) -> None:
+    values = iter([1.0, 3.0, 2.0, 2.0])
+    it = trainer({"best": best}, evaluate=lambda: {"bleu": -it.state.step, best: next(values)})
+    run(it, folder)
+    assert it.state.best_step == 4 and it.best_weights == "step 4"
+
+
+# --- means of weights
+
+
+@pytest.mark.parametrize(("scores", "is_kept"), [([1.0, 2.0, 2.5], True), ([1.0, 3.0, 2.5], False)])
+def test_the_mean_of_the_newest_checkpoints_is_kept_where_it_is_better(folder, scores, is_kept: bool) -> None:
+    given = iter(scores)
+    it = trainer({"average": 3, "save_every": 2, "eval_every": 4, "keep": 1}, evaluate=lambda: {"bleu": next(given)})
+    run(it, folder)
+    assert steps_of(folder) == [4, 6, 8]  # as many are kept as the mean is over
+    each = [read_checkpoint(folder.path / "checkpoints" / f"step-{step:08d}").tensors["model"] for step in (4, 6, 8)]
+    mean = sum(weights["slope.weight"].double() for weights in each).div(3).float()
+    assert torch.equal(written(folder)["slope.weight"], mean if is_kept else each[2]["slope.weight"])
+    assert it.best_weights == ("mean of 3 checkpoints" if is_kept else "step 8")
+
+
+def test_the_mean_is_over_as_many_checkpoints_as_there_are(folder) -> None:
+    it = trainer({"average": 9, "save_every": 4})
+    run(it, folder)
+    assert it.best_weights == "mean of 2 checkpoints"
+
+
+def test_the_moving_average_is_scored_and_kept_and_training_goes_on_from_the_weights_themselves(folder) -> None:
+    plain = trainer()
+    run(plain, folder)
+    scored: list[Tensor] = []
+
+    def evaluate() -> dict[str, float]:
+        scored.append(it.model.slope.weight.detach().clone())
+        return {"bleu": float(len(scored))}
+
+    with RunFolder.create(folder.path.parent / "other") as other:
+        it = trainer({"ema": 0.5}, evaluate=evaluate)
+        run(it, other)
+        assert torch.equal(it.model.slope.weight, plain.model.slope.weight)
+        assert torch.equal(written(other)["slope.weight"], scored[-1])
+        assert not torch.equal(scored[-1], it.model.slope.weight)
+
+
 # --- checkpoints
 
 
@@ -377,10 +491,12 @@ def test_the_newest_checkpoints_are_kept(folder) -> None:
 
 
 @pytest.mark.parametrize("step", range(1, 8))
-def test_from_any_checkpoint_a_run_goes_on_bit_for_bit(folder, tmp_path: Path, step: int) -> None:
-    expected = trainer({"save_every": 1}, model=Line(dropout=0.5))
+@pytest.mark.parametrize("changes", [{}, {"ema": 0.9}, {"accumulate": 2}])
+def test_from_any_checkpoint_a_run_goes_on_bit_for_bit(folder, tmp_path: Path, step: int, changes: dict) -> None:
+    changes = {"save_every": 1, **changes}
+    expected = trainer(changes, model=Line(dropout=0.5))
     records = run(expected, folder)
-    again = trainer({"save_every": 1}, model=Line(dropout=0.5))
+    again = trainer(changes, model=Line(dropout=0.5))
     path = folder.path / "checkpoints" / f"step-{step:08d}"
     with RunFolder.create(tmp_path / "again") as other:
         other.write_files(model_files(config={}))
@@ -391,6 +507,8 @@ def test_from_any_checkpoint_a_run_goes_on_bit_for_bit(folder, tmp_path: Path, s
         assert again.state.step == step
         found = run(again, other)
     assert all(torch.equal(a, b) for a, b in zip(expected.model.parameters(), again.model.parameters()))
+    assert written(other).keys() == written(folder).keys()
+    assert all(torch.equal(tensor, written(folder)[name]) for name, tensor in written(other).items())
     for record in (*records, *found):
         record.pop("seconds", None)
     assert found == records
