@@ -20,10 +20,10 @@ _MODULES = {
     "DataConfig": "config",
     "DataError": "errors",
     "DecodeConfig": "config",
-    "Evaluation": "app",
+    "Evaluation": "evaluation",
     "ModelConfig": "config",
     "ModelError": "errors",
-    "Result": "app",
+    "Result": "answers",
     "TrainConfig": "config",
     "TrainingError": "errors",
     "build": "model.transformer",
@@ -56,9 +56,11 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from .app import App, Evaluation, Result, load
+    from .answers import Result
+    from .app import App, load
     from .config import Config, DataConfig, DecodeConfig, ModelConfig, TrainConfig, preset
     from .errors import ClearheadError, ConfigError, DataError, ModelError, TrainingError
+    from .evaluation import Evaluation
     from .model.transformer import build
     from .text.sources import read_pairs
     from .training.run import train

@@ -16,7 +16,16 @@ from .errors import TrainingError
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Replace a file by `data` in one step; an OSError leaves the earlier content."""
+    """Replace a file by `data` in one step; an OSError leaves the earlier content.
+
+    A link stays, and what it leads to is replaced. What is no regular file (a device, a pipe) cannot be replaced: it
+    gets the data.
+    """
+    if path.exists() and not path.is_file():
+        with path.open("wb") as file:
+            file.write(data)
+        return
+    path = Path(os.path.realpath(path))
     partial = _partial(path)
     with _discarding_on_error(partial):
         _write_synced(partial, data)
@@ -66,8 +75,13 @@ def remove_partials(folder: Path) -> None:
 
 
 @contextmanager
-def writing(folder: Path) -> Iterator[None]:
-    """Turn an OSError while something in `folder` is written into a TrainingError that says what to do."""
+def writing(
+    folder: Path, *, again: str = "give the command again, a training with --resume", instead: str = "give another one"
+) -> Iterator[None]:
+    """Turn an OSError while something in `folder` is written into a TrainingError that says what to do.
+
+    That is, once there is room on the disk, `again`; and where the folder is not to be written to, `instead`.
+    """
     try:
         yield
     except OSError as error:
@@ -75,10 +89,9 @@ def writing(folder: Path) -> Iterator[None]:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
             free = shutil.disk_usage(there).free / 2**20
-            again = "make room and give the command again, a training with --resume"
-            advice = f"{free:,.0f} MiB are free: {again}; what was saved before is intact"
+            advice = f"{free:,.0f} MiB are free: make room and {again}; what was saved before is intact"
         else:
-            advice = "expected a folder that this user may write to: change its rights or give another one"
+            advice = f"expected a folder that this user may write to: change its rights or {instead}"
         raise TrainingError(f"cannot write to {folder}: {reason}; {advice}") from error
 
 

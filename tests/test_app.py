@@ -2,7 +2,9 @@
 
 import json
 import shutil
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -16,8 +18,9 @@ from clearhead.model.transformer import build
 from clearhead.tasks import scores
 from clearhead.text.sources import Pairs, read_pairs
 from clearhead.text.tokenizer import SPECIALS
+from clearhead.training import model_folder
 from clearhead.training.checkpoint import RunFolder
-from clearhead.training.manifest import read_verified
+from clearhead.training.manifest import digest, read_verified
 from clearhead.training.model_folder import model_files, save_files
 
 TEXTS = ["I am hungry.", "She sings.", "We are here, and you are late.", "I", "They sleep well."]
@@ -331,6 +334,51 @@ def test_an_evaluation_is_written_into_the_folder_which_still_verifies(copy: Pat
     assert app(TEXTS) == load(copy, device="cpu")(TEXTS)
 
 
+def test_an_evaluation_records_the_search_as_it_was_and_the_weights_as_they_were(copy: Path, tmp_path: Path) -> None:
+    app = load(copy, device="cpu")
+    before = digest((copy / "model.safetensors").read_bytes())
+    torch.manual_seed(1)
+    save_files(copy, model_files(weights=build(app.config.model).state_dict()))
+    token = app.tokenizers.target.words()[9]
+    evaluation = app.evaluate(pairs(tmp_path, "I am\tJe suis"), sample=True, temperature=2, suppress=(token,))
+    values = evaluation.to_dict()
+    assert values["weights"] == before != digest((copy / "model.safetensors").read_bytes())
+    search = app.decode_config(sample=True, temperature=2, suppress=(token,))
+    assert values["decode"] == json.loads(json.dumps(asdict(search)))
+
+
+def test_a_folder_that_is_gone_is_no_matter_of_scoring_but_of_keeping_the_scores(copy: Path, tmp_path: Path) -> None:
+    app = load(copy, device="cpu")
+    copy.rename(tmp_path / "elsewhere")
+    evaluation = app.evaluate(pairs(tmp_path, "I am\tJe suis"))
+    assert evaluation.scores.sentences == 1
+    with pytest.raises(TrainingError, match=r"model is not there any more: it was moved or removed since it was load"):
+        app.save_evaluation(evaluation)
+    assert not copy.exists()
+
+
+def test_files_that_a_run_replaces_meanwhile_do_not_mix(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tokenizer is the one that was verified beside the weights, whatever its file holds by now."""
+    real = model_folder.read_verified
+
+    def read_and_restart(*arguments: Any) -> dict[str, bytes]:
+        files = real(*arguments)
+        (copy / "tokenizer.json").write_bytes(b"of another run")
+        return files
+
+    expected = load(copy, device="cpu")(TEXTS)
+    monkeypatch.setattr(model_folder, "read_verified", read_and_restart)
+    assert load(copy, device="cpu")(TEXTS) == expected
+
+
+def test_what_a_text_has_that_cannot_be_read_is_known_before_it_is_translated(app: App, word_app: App) -> None:
+    long = App(app.path, app.config.override({"data.max_len": 3}), app.model, app.tokenizers)
+    for each in (app, word_app, long):
+        for text in (*TEXTS, "", " ", "Zebra and Zebra", "I am " * 9, "x" * 500):
+            reading, (result,) = each.reading(text), each.results([text])
+            assert (reading.unknown, reading.long, reading.cut) == (result.unknown, result.long, result.cut)
+
+
 def test_an_evaluation_is_not_written_while_a_run_holds_the_folder(copy: Path, tmp_path: Path) -> None:
     app = load(copy, device="cpu")
     evaluation = app.evaluate(pairs(tmp_path, "I am\tJe suis"))
@@ -425,3 +473,40 @@ def test_ways_to_decode_that_make_no_sense_are_refused(app: App, settings_: dict
     with pytest.raises(ConfigError) as caught:
         app("I", **settings_)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings_", "message"),
+    [
+        (
+            {"temperature": 1.0},
+            "decode.temperature = 1.0 would change nothing here; expected decode.sample = true beside",
+        ),
+        (
+            {"seed": 0, "sample": False},
+            "decode.seed = 0 would change nothing here; expected decode.sample = true beside",
+        ),
+        ({"top_k": 0}, "decode.top_k = 0 would change nothing here"),
+        (
+            {"sample": True, "beam": 4},
+            "decode.beam = 4 would change nothing here; expected decode.sample = false beside it",
+        ),
+        (
+            {"diverse": True},
+            "decode.diverse = True would change nothing here; expected decode.n_best = 2 or more beside it",
+        ),
+    ],
+)
+def test_settings_of_a_call_that_the_others_make_idle_are_refused(app: App, settings_: dict, message: str) -> None:
+    for call in (app, app.explain, lambda text, **named: list(app.pieces(text, **named))):
+        with pytest.raises(ConfigError) as caught:
+            call("I", **settings_)
+        assert message in str(caught.value)
+
+
+def test_settings_that_are_stored_may_be_idle(app: App) -> None:
+    idle = {"decode.seed": 7, "decode.top_p": 0.5, "decode.diverse": True}
+    searching = App(app.path, app.config.override(idle), app.model, app.tokenizers)
+    assert searching(TEXTS) == app(TEXTS)
+    drawing = App(app.path, app.config.override({"decode.sample": True}), app.model, app.tokenizers)
+    assert drawing("I", seed=5) == app("I", sample=True, seed=5) == "".join(drawing.pieces("I", seed=5))

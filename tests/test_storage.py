@@ -1,5 +1,6 @@
 """Files are whole or not there."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -18,6 +19,42 @@ def test_a_write_that_is_killed_at_any_call_leaves_the_old_content_or_the_new(tm
         path.write_bytes(b"old")
     assert seen == {b"old", b"new"}
     assert path.read_bytes() == b"new"
+
+
+def test_a_link_stays_a_link_and_what_it_leads_to_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    target, link, dangling = tmp_path / "far" / "file", tmp_path / "link", tmp_path / "dangling"
+    target.write_bytes(b"old")
+    link.symlink_to(target)
+    dangling.symlink_to(tmp_path / "far" / "new")
+    write_file(link, b"1")
+    write_file(dangling, b"2")
+    assert link.is_symlink() and dangling.is_symlink()
+    assert (target.read_bytes(), (tmp_path / "far" / "new").read_bytes()) == (b"1", b"2")
+
+
+def test_a_link_that_leads_to_itself_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    write_file(tmp_path / "loop", b"data")
+    assert (tmp_path / "loop").read_bytes() == b"data"
+
+
+def test_what_is_no_regular_file_gets_the_data_and_stays_what_it_is(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_file(pipe, b"data")
+    assert os.read(reader, 9) == b"data" and pipe.is_fifo()
+    os.close(reader)
+    (tmp_path / "null").symlink_to(os.devnull)
+    write_file(tmp_path / "null", b"data")
+    assert (tmp_path / "null").is_symlink() and not Path(os.devnull).is_file()
+
+
+def test_what_to_do_is_for_the_caller_to_say(tmp_path: Path, disk_full, read_only) -> None:
+    for error, advice in ((disk_full, "make room and drink tea; what was"), (read_only, "change its rights or leave")):
+        with pytest.raises(TrainingError, match=advice), writing(tmp_path, again="drink tea", instead="leave"):
+            raise error
 
 
 def test_a_folder_that_is_killed_at_any_call_is_whole_or_not_there(tmp_path: Path, crash_points) -> None:

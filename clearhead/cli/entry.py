@@ -15,8 +15,8 @@ from types import FrameType
 
 from .. import __version__
 from ..errors import ClearheadError, ConfigError, did_you_mean
+from ..messages import say
 from . import demo, env, evaluate, explain, info, score, train, translate
-from .output import say
 from .parser import UsageError, parse
 
 VERBS = (demo.VERB, train.VERB, evaluate.VERB, translate.VERB, score.VERB, explain.VERB, info.VERB, env.VERB)

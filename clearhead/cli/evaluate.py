@@ -1,19 +1,22 @@
 """`clearhead evaluate`: the scores of a model, or of several beside each other, on pairs that they have not seen."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import TrainingError
+from ..messages import say
 from ..storage import write_file, writing
-from .output import say, to_json
-from .parser import Options, Parser, UsageError, Verb
-from .using import add_search_options, open_models
+from .output import to_json
+from .parser import Options, Parser, UsageError, Verb, new_file
+from .using import NO_FOLDER, add_search_options, open_models
 
 if TYPE_CHECKING:
     from ..app import App, Evaluation
     from ..tasks.significance import Compared, Comparison
 
 _EXAMPLES = 5  # lines shown to people
+_AGAIN = "give the command again"
 
 
 def _add_options(parser: Parser) -> None:
@@ -21,7 +24,9 @@ def _add_options(parser: Parser) -> None:
         "folders", nargs="*", metavar="DIR", help="a model folder, or several to compare with the first"
     )
     parser.add_argument("--data", nargs="+", metavar="FILE", help="a TSV of pairs, or two line-aligned files; needed")
-    parser.add_argument("--report", metavar="FILE", help="write a page of text with the best, worst and typical lines")
+    parser.add_argument(
+        "--report", type=new_file, metavar="FILE", help="write a page of text with the best, worst and typical lines"
+    )
     parser.add_argument("--json", action="store_true", help="print the scores as JSON")
     add_search_options(parser)
 
@@ -30,14 +35,17 @@ def _run(options: Options) -> None:
     if not options.data:
         raise UsageError("no --data FILE is given; expected a TSV (source <TAB> target) or two line-aligned files")
     if not options.folders:
-        raise UsageError("no model folder is given; expected one that `clearhead train` made")
+        raise UsageError(f"{NO_FOLDER}: clearhead evaluate DIR --data FILE")
     if options.report and len(options.folders) > 1:
         raise UsageError("--report is about one model; expected one folder")
-    apps, decode = open_models(options.folders, options)
     from ..text.sources import read_pairs
+    from ..training.model_folder import read_config
 
+    for folder in options.folders:
+        read_config(Path(folder))  # says what is wrong with it before anything that takes time
     pairs = read_pairs(options.data)
     say(str(pairs.report))
+    apps, decode = open_models(options.folders, options)
     evaluations = [app.evaluate(pairs, **decode) for app in apps]
     if len(apps) == 1:
         values = evaluations[0].to_dict()
@@ -47,8 +55,10 @@ def _run(options: Options) -> None:
     for app, evaluation in zip(apps, evaluations):
         _save(app, evaluation)
     if options.report:
-        with writing(Path(options.report).parent):
-            write_file(Path(options.report), evaluations[0].report().encode())
+        sys.stdout.flush()  # the page may go there, too
+        with writing(options.report.parent, again=_AGAIN):
+            options.report.parent.mkdir(parents=True, exist_ok=True)
+            write_file(options.report, evaluations[0].report().encode())
         say(f"written to {options.report}")
 
 

@@ -1,23 +1,27 @@
 """`clearhead explain`: one sentence on its way through the model, and Equation 1 step by step with its own numbers."""
 
-from pathlib import Path
-
-from .output import say, to_json
-from .parser import Options, Parser, UsageError, Verb
+from ..inspection.places import PLACES
+from ..messages import say
+from .output import to_json
+from .parser import Options, Parser, UsageError, Verb, new_file
 from .using import add_model_options, open_model
 
-_PLACES = ("encoder.self", "decoder.self", "decoder.cross")
+_CROSS = "decoder.cross"
 
 
 def _add_options(parser: Parser) -> None:
     add_model_options(parser)
     parser.add_argument("text", nargs="?", metavar="TEXT", help="the sentence to explain")
-    parser.add_argument("--attention", choices=_PLACES, default="decoder.cross", help="which attention is shown")
-    parser.add_argument("--layer", type=int, default=0, metavar="N", help="of that attention, from 0 (default: 0)")
-    parser.add_argument("--head", type=int, default=0, metavar="N", help="of that layer, from 0 (default: 0)")
-    parser.add_argument("--png", metavar="FILE", help="draw the weights of all heads of the layer, and print nothing")
+    parser.add_argument("--attention", choices=PLACES, help=f"which attention is shown (default: {_CROSS})")
+    parser.add_argument("--layer", type=int, metavar="N", help="of that attention, from 0 (default: 0)")
+    parser.add_argument("--head", type=int, metavar="N", help="of that layer, from 0 (default: 0)")
     parser.add_argument(
-        "--alignment", action="store_true", help="print pairs i-j alone: source word i, word j of the translation"
+        "--png", type=new_file, metavar="FILE", help="draw the weights of all heads of the layer, and print nothing"
+    )
+    parser.add_argument(
+        "--alignment",
+        action="store_true",
+        help="print pairs i-j alone: source word i, word j of the translation; by the last layer but one, or --layer N",
     )
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
 
@@ -27,21 +31,28 @@ def _run(options: Options) -> None:
         raise UsageError('a model folder and a sentence are needed: clearhead explain DIR "a sentence"')
     if sum(map(bool, (options.png, options.alignment, options.json))) > 1:
         raise UsageError("--png, --alignment and --json exclude each other; expected one of them")
+    if options.alignment and (options.attention is not None or options.head is not None):
+        raise UsageError(
+            f"--alignment is the mean of all heads of {_CROSS}; expected no --attention or --head beside it"
+        )
+    if options.png and options.head is not None:
+        raise UsageError("--png draws all heads of a layer; expected no --head beside it")
     app, decode = open_model(options)
     explanation = app.explain(options.text, **decode)
+    place, layer, head = options.attention or _CROSS, options.layer or 0, options.head or 0
     if options.png:
         from ..figures import attention_heatmap
 
-        rows, columns = explanation.axes(options.attention)
-        weights = explanation.weights(options.attention, options.layer).numpy(force=True)
-        title = f"{options.attention}, layer {options.layer}"
-        attention_heatmap(weights, columns, rows, Path(options.png), title)
+        rows, columns = explanation.axes(place)
+        weights = explanation.weights(place, layer).numpy(force=True)
+        attention_heatmap(weights, columns, rows, options.png, f"{place}, layer {layer}")
         say(f"written to {options.png}")
     elif options.alignment:
-        print(" ".join(f"{source}-{target}" for source, target in explanation.alignment()))
+        print(" ".join(f"{source}-{target}" for source, target in explanation.alignment(options.layer)))
     else:
-        shown = (options.attention, options.layer, options.head)
-        print(to_json(explanation.to_dict(*shown)) if options.json else explanation.render(*shown))
+        print(
+            to_json(explanation.to_dict(place, layer, head)) if options.json else explanation.render(place, layer, head)
+        )
 
 
 VERB = Verb(

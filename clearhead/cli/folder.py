@@ -52,7 +52,9 @@ def render_folder(config: Config, about: dict[str, Any]) -> str:
 
 
 def _evaluation(values: dict[str, Any]) -> str:
-    search = f"beam {values['decode']['beam']}, alpha {values['decode']['alpha']:g}"
+    search, decode = f"beam {values['decode']['beam']}, alpha {values['decode']['alpha']:g}", values["decode"]
+    if decode.get("sample"):
+        search = f"sampled at temperature {decode['temperature']:g}, seed {decode['seed']}"
     outdated = "; of earlier weights: evaluate again" if values["outdated"] else ""
     return f"{_scores(values)} ({values['sentences']:,} sentences of {', '.join(values['data'])}; {search}{outdated})"
 

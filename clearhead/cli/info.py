@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Any
 
 from ..config import Config, ModelConfig, settings
+from ..messages import say
 from .configure import configure
 from .folder import describe_folder, render_folder
-from .output import say, to_json
+from .output import to_json
 from .parser import Options, Parser, UsageError, Verb, add_settings, given_settings
 
 _SOURCE, _TARGET = "model.src_vocab_size", "model.tgt_vocab_size"

@@ -1,16 +1,8 @@
-"""Results on stdout, everything else on stderr."""
+"""Results as JSON; what is said beside them is the business of `messages`."""
 
-import contextlib
 import json
 import math
-import sys
 from typing import Any
-
-
-def say(message: str) -> None:
-    """Tell the user something beside the results; that nobody can hear it is no reason to stop."""
-    with contextlib.suppress(OSError):
-        print(message, file=sys.stderr, flush=True)
 
 
 def to_json(value: Any) -> str:

@@ -1,10 +1,13 @@
 """What a command line may say: argparse, every setting as a dotted option, and errors that teach."""
 
 import argparse
+import contextlib
+import os
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from ..config import PRESETS, Setting, settings
@@ -108,6 +111,24 @@ def parser_of(verb: Verb) -> Parser:
     verb.add_options(parser)
     parser.add_argument("--debug", action="store_true", help="show where in the code an error arose")
     return parser
+
+
+def new_file(name: str) -> Path:
+    """What an option takes that names a file to be written: it is looked at before any work is done.
+
+    It is a wrong use where there is a folder, or no folder that could hold the file, or where stdout goes already.
+    """
+    path = Path(name)
+    if path.is_dir() or not path.name:
+        raise argparse.ArgumentTypeError(f"{name} is a folder; expected a file to write")
+    above = next(folder for folder in path.absolute().parents if folder.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        what = "is a folder that this user may not write to" if above.is_dir() else "is no folder"
+        raise argparse.ArgumentTypeError(f"{name} cannot be written: {above} {what}; expected another place")
+    with contextlib.suppress(OSError):  # it is not there yet, or stdout is closed
+        if path.is_file() and os.path.samestat(path.stat(), os.fstat(1)):
+            raise argparse.ArgumentTypeError(f"{name} is the file that stdout goes to; expected another one")
+    return path
 
 
 def _nearest(option: str, known: Sequence[str]) -> str:

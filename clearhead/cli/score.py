@@ -1,12 +1,13 @@
 """`clearhead score`: how likely a model finds translations that others made."""
 
-from .output import say, to_json
+from ..messages import say
+from .output import to_json
 from .parser import Options, Parser, UsageError, Verb
 from .using import add_model_options, open_model
 
 
 def _add_options(parser: Parser) -> None:
-    add_model_options(parser)
+    add_model_options(parser, ["decode.alpha"])
     parser.add_argument("files", nargs="*", metavar="FILE", help="a TSV of pairs, or two line-aligned files")
     parser.add_argument("--json", action="store_true", help="print JSON lines with the tokens and their probabilities")
 
@@ -14,12 +15,12 @@ def _add_options(parser: Parser) -> None:
 def _run(options: Options) -> None:
     if not options.files:
         raise UsageError("no file of pairs is given; expected a TSV (source <TAB> target) or two line-aligned files")
-    app, decode = open_model(options)
     from ..text.sources import read_pairs
 
     pairs = read_pairs(options.files)
-    scored = app.score(pairs, **decode)
-    say(str(pairs.report))
+    app, decode = open_model(options)
+    scored, report = app.score(pairs, **decode)
+    say(str(report))
     for each in scored:
         values = f"{each.line}\t{each.log_probability:.6f}\t{each.score:.6f}"
         print(to_json(each.to_dict()) if options.json else values)

@@ -3,9 +3,8 @@
 import shlex
 
 from ..config import Config, settings
-from ..errors import TrainingError
+from ..messages import say
 from .configure import configure
-from .output import say
 from .parser import Options, Parser, UsageError, Verb, add_settings
 
 _SHORT = {
@@ -34,6 +33,11 @@ def _run(options: Options) -> None:
             raise UsageError("the training files are named twice; leave --data.train out, or the files before it")
         vars(options)["data.train"] = options.files
     config, given = configure(options)
+    if "data.split" in vars(options) and config.data.valid:
+        raise UsageError(
+            f"--split holds out a part of the training data, and --valid names {' + '.join(config.data.valid)} for the "
+            "same purpose; expected one of the two"
+        )
     if options.print_config:
         print(config.to_toml(), end="")
         _warn_of_frozen_shape(config, given)
@@ -47,10 +51,7 @@ def _run(options: Options) -> None:
         raise UsageError("no --out DIR is given; expected the folder that the model goes to")
     from ..app import train
 
-    try:
-        train(config, options.out, resume=options.resume, given=given)
-    except BrokenPipeError as error:  # of stderr: no result has a reader who could have had enough
-        raise TrainingError("training is stopped, since nobody reads its messages; go on with --resume") from error
+    train(config, options.out, resume=options.resume, given=given)
     say(f'translate with: clearhead translate {shlex.quote(options.out)} "a sentence"')
 
 

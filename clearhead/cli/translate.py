@@ -6,13 +6,16 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from ..errors import DataError
+from ..messages import say
 from .lines import Line, line_of, read_groups
-from .output import say, to_json
+from .output import to_json
 from .parser import Options, Parser, UsageError, Verb
 from .using import add_model_options, open_model
 
 if TYPE_CHECKING:
-    from ..app import App, Result
+    from ..answers import Reading, Result
+    from ..app import App
 
 
 def _add_options(parser: Parser) -> None:
@@ -29,13 +32,15 @@ def _run(options: Options) -> None:
     if options.stream and options.json:
         raise UsageError("--stream and --json exclude each other; expected one of them")
     app, decode = open_model(options)
-    if app.decode_config(**decode).n_best > 1 and not options.json:
+    search = app.decode_config(**decode)
+    if search.n_best > 1 and not options.json:
         raise UsageError("several answers for each text need room for their scores; expected --json beside --n-best")
     reading = options.texts in ([], ["-"])
+    _check_suppressed(app, search.suppress, texts_may_be_among_them=not options.texts)
     groups = _standard_input() if reading else [_arguments(options.texts)]
     decode["prefix"] = options.prefix
     if options.stream:
-        _stream(app, groups, decode)
+        _stream(app, groups, decode, "line" if reading else "text")
     else:
         _translate(app, groups, decode, "line" if reading else "text", as_json=options.json)
 
@@ -44,20 +49,34 @@ def _translate(app: "App", groups: Iterable[list[Line]], decode: dict[str, Any],
     """Answer each group as soon as it is there."""
     for group in groups:
         for line, result in zip(group, app.results([line.text for line in group], **decode)):
-            _warn(f"{place} {line.number:,}", line, result)
+            _warn(place, line, result)
             print(to_json(result.to_dict()) if as_json else result.text)
         sys.stdout.flush()
 
 
-def _stream(app: "App", groups: Iterable[list[Line]], decode: dict[str, Any]) -> None:
+def _check_suppressed(app: "App", pieces: Iterable[str], *, texts_may_be_among_them: bool) -> None:
+    """Refuse what is no token before standard input is waited for."""
+    for piece in pieces:
+        try:
+            app.tokenizers.target.token(piece)
+        except DataError as error:
+            if not texts_may_be_among_them:
+                raise
+            raise UsageError(f"{error}\n  a text that is to be translated stands before --suppress") from error
+
+
+def _stream(app: "App", groups: Iterable[list[Line]], decode: dict[str, Any], place: str) -> None:
     """Write each translation in pieces, as they are found."""
     for line in itertools.chain.from_iterable(groups):
+        _warn(place, line, app.reading(line.text))
         for piece in app.pieces(line.text, **decode):
             print(piece, end="", flush=True)
         print(flush=True)
 
 
-def _warn(place: str, line: Line, result: "Result") -> None:
+def _warn(kind: str, line: Line, result: "Reading | Result") -> None:
+    """Say what of a line or text could not be read as it should; blank ones have nothing to be said."""
+    place = f"{kind} {line.number:,}"
     if line.damaged:
         say(f"{place} is not UTF-8; what could not be read was taken as U+FFFD")
     if result.long and not result.cut:

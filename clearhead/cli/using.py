@@ -1,5 +1,6 @@
 """What the verbs that use a trained model have in common."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..config import Config, settings
@@ -16,22 +17,26 @@ _SHORT = {
 _SHORT |= {name: [f"--{name.split('.')[1].replace('_', '-')}"] for name in settings() if name.startswith("decode.")}
 
 
-def add_model_options(parser: Parser) -> None:
-    """The folder of the model, where it runs, and how it searches."""
+NO_FOLDER = "no model folder is given; expected one that `clearhead train` made, before options that take several words"
+
+
+def add_model_options(parser: Parser, search: Sequence[str] | None = None) -> None:
+    """The folder of the model, where it runs, and how it searches, by all settings or by those of `search`."""
     parser.add_argument("folder", nargs="?", metavar="DIR", help="a model folder")
-    add_search_options(parser)
+    add_search_options(parser, search)
 
 
-def add_search_options(parser: Parser) -> None:
+def add_search_options(parser: Parser, search: Sequence[str] | None = None) -> None:
     """Where a model runs, and how it searches."""
-    search = [name for name in settings() if name.startswith("decode.")]
+    if search is None:
+        search = [name for name in settings() if name.startswith("decode.")]
     add_settings(parser, ["train.device", "train.threads", *search], _SHORT, show_defaults=False)
 
 
 def open_model(options: Options) -> tuple["App", dict[str, Any]]:
     """The model, and the settings of the search that were given, as `App.results` takes them."""
     if options.folder is None:
-        raise UsageError("no model folder is given; expected one that `clearhead train` made")
+        raise UsageError(NO_FOLDER)
     (app,), decode = open_models([options.folder], options)
     return app, decode
 

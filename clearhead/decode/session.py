@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..config import DecodeConfig
-from ..errors import DataError
+from ..errors import ConfigError, DataError
 from ..text.tokenizer import BOS, EOS, PAD, UNK
 from .engine import Engine
 from .rules import Rules
@@ -64,15 +64,20 @@ class Session:
             self._check(f"sequence {place + 1}", source)
         for places in self._batches([len(source) for source in sources]):
             batch = [sources[place] for place in places]
-            yield from zip(places, self._diverse(batch, prefix) if self.diverse else self._decode(batch, prefix))
+            found = self._diverse(batch, prefix) if self.diverse else self._decode(batch, [prefix] * len(batch))
+            yield from zip(places, found)
 
     def tokens(self, source: Sequence[int], prefix: Sequence[int] = ()) -> Iterator[int]:
         """The tokens of the one answer to a source, each as soon as it is chosen: greedily, or drawn.
 
-        A beam of several is a DataError: which of them wins is known only in the end.
+        A beam of several is a ConfigError: which of them wins is known only in the end.
         """
         if self.width != 1:
-            raise DataError(f"a search of {self.width} hypotheses knows its tokens only in the end; expected beam 1")
+            wide = "n_best" if self.config.sample else "beam"
+            raise ConfigError(
+                f"decode.{wide} = {self.width} cannot be used here: which answer is the best is known only in the end; "
+                f"expected decode.{wide} = 1"
+            )
         self._check("the prefix", prefix)
         self._check("sequence 1", source)
         request = self._request(source, prefix)
@@ -83,10 +88,9 @@ class Session:
                     return
                 yield int(step.tokens[0, step.kept[0, 0]])
 
-    def _decode(self, sources: Sequence[Sequence[int]], *prefixes: Sequence[int]) -> list[list[Hypothesis]]:
-        """The hypotheses for a batch; one prefix for all of it, or one for each source."""
-        each = prefixes if len(prefixes) == len(sources) else prefixes * len(sources)
-        requests = [self._request(source, prefix) for source, prefix in zip(sources, each)]
+    def _decode(self, sources: Sequence[Sequence[int]], prefixes: Sequence[Sequence[int]]) -> list[list[Hypothesis]]:
+        """The hypotheses for a batch, with a prefix for each source."""
+        requests = [self._request(source, prefix) for source, prefix in zip(sources, prefixes)]
         start, longest = np.full(len(sources), BOS, np.int64), max(request.limit for request in requests)
         with self.engine.prefill([[*source, EOS] for source in sources], longest) as decoding:
             if self.config.sample:
@@ -106,7 +110,7 @@ class Session:
         fits = (first.tokens != EOS) & (first.totals > -np.inf)
         begun = [(place, first.tokens[place][fits[place]][:n].tolist()) for place in range(len(sources))]
         expanded = [(place, [*prefix, token]) for place, tokens in begun for token in tokens]
-        found = self._decode([sources[place] for place, _ in expanded], *(forced for _, forced in expanded))
+        found = self._decode([sources[place] for place, _ in expanded], [forced for _, forced in expanded])
         answers: list[list[Hypothesis]] = [[] for _ in sources]
         for (place, _), hypotheses in zip(expanded, found):
             answers[place].append(hypotheses[0])

@@ -1,19 +1,27 @@
 """`clearhead demo`: train a translator on the embedded phrasebook, score it on what it has not seen, look inside."""
 
+import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..app import App, Evaluation, load, train
+from ..app import App, load, train
 from ..config import Config, preset
-from ..errors import ModelError, TrainingError
+from ..errors import ConfigError, ModelError, TrainingError
+from ..evaluation import Evaluation
 from ..figures import attention_heatmap
+from ..messages import say
+from ..storage import write_file, writing
 from ..text.sources import read_pairs
-from ..training.model_folder import read_config, to_stderr
+from ..training.checkpoint import RunFolder
+from ..training.manifest import MANIFEST
+from ..training.model_folder import read_config
 from ..training.signals import StoppedError
 from .phrasebook import Phrase, split
 
+PHRASES = "phrasebook"  # the folder of the phrases, in that of the model
+PICTURES = ("loss.png", "attention.png")
 EXPECTED = 0.98  # of the held-out sentences word for word, with these settings and seed
 
 # No label smoothing: a phrase of the book has one right translation, and no doubt about it is to be learnt.
@@ -41,15 +49,14 @@ SETTINGS = preset("nano") | {
 def run_demo(out: Path) -> None:
     """Train, score, translate and draw into `out`, where it replaces an earlier demo.
 
-    Beside `out` stand the phrases as files, in the form that `clearhead train` reads.
+    The phrases are in its folder `phrasebook`, in the form that `clearhead train` reads.
     """
     begun = time.monotonic()
     _refuse_others(out)
-    data = out.with_name(f"{out.name}-phrasebook")
+    data = out / PHRASES
     training, held_out = split()
-    _write(data / "train.tsv", training)
-    _write(data / "held-out.tsv", held_out)
-    to_stderr(
+    _write_phrases(out, {"train.tsv": training, "held-out.tsv": held_out})
+    say(
         f"The phrasebook: {len(training):,} English-French sentences to learn from, {len(held_out):,} held out, "
         "each with two words that never stand together in training.\n"
     )
@@ -63,11 +70,12 @@ def run_demo(out: Path) -> None:
     app.save_evaluation(evaluation)
     _report(evaluation)
     example = _examples(app, evaluation)
-    _draw_attention(app, example, out / "attention.png")
+    _draw_attention(app, example, out / PICTURES[1])
     seconds = time.monotonic() - begun
-    to_stderr(f"\n{out} holds the model, evaluation.json, loss.png and attention.png (in {seconds:.0f} seconds).")
-    to_stderr("The words that it knows are in words.txt. Go on with a sentence of your own:\n")
-    to_stderr(f'  {_command()} translate {out} "{example}"\n')
+    pictures = "".join(f", {name}" for name in PICTURES if (out / name).exists())
+    say(f"\n{out} holds the model, evaluation.json{pictures} (in {seconds:.0f} seconds).")
+    say("The words that it knows are in words.txt. Go on with a sentence of your own:\n")
+    say(f'  {shlex.quote(_command())} translate {shlex.quote(str(out))} "{example}"\n')
     if evaluation.scores.exact_match < EXPECTED:
         raise TrainingError(
             f"exact match is {evaluation.scores.exact_match:.4f}; expected at least {EXPECTED} on every machine: "
@@ -77,7 +85,10 @@ def run_demo(out: Path) -> None:
 
 def _refuse_others(out: Path) -> None:
     """Raise TrainingError where `out` holds something else than an earlier demo, or one that was ended early."""
-    if not out.exists() or not any(it for it in out.iterdir() if not it.name.startswith(".")):
+    if not out.is_dir():  # a file is refused by whoever makes the folder
+        return
+    names = {it.name for it in out.iterdir() if not it.name.startswith(".")}
+    if not names or names in ({MANIFEST}, {MANIFEST, PHRASES}):  # nothing, or a demo that had not begun to train
         return
     try:
         ours = read_config(out).data.name == SETTINGS["data.name"]
@@ -87,9 +98,16 @@ def _refuse_others(out: Path) -> None:
         raise TrainingError(f"{out} holds something else than an earlier demo; give another folder with --out")
 
 
-def _write(path: Path, phrases: Sequence[Phrase]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{p.english}\t{p.french}\n" for p in phrases), encoding="utf-8")
+def _write_phrases(out: Path, files: Mapping[str, Sequence[Phrase]]) -> None:
+    """Write the phrases into the folder `out`, which this makes or takes over, and in which nobody may be at work."""
+    with RunFolder.create(out, replace=True) as folder, writing(out):
+        folder.begin({})
+        for picture in PICTURES:
+            (out / picture).unlink(missing_ok=True)
+        (out / PHRASES).mkdir(exist_ok=True)
+        for name, phrases in files.items():
+            lines = "".join(f"{phrase.english}\t{phrase.french}\n" for phrase in phrases)
+            write_file(out / PHRASES / name, lines.encode())
 
 
 def _report(evaluation: Evaluation) -> None:
@@ -110,11 +128,17 @@ def _examples(app: App, evaluation: Evaluation) -> str:
 
 
 def _draw_attention(app: App, text: str, path: Path) -> None:
-    """Where each French word looked, in the last decoder layer, while the answer was read back to the model."""
+    """Where each French word looked, in the last decoder layer, while the answer was read back to the model.
+
+    Without matplotlib there is no picture, as there is none of the loss, and that is no reason to fail.
+    """
     explanation, last = app.explain(text), app.config.model.n_decoder_layers - 1
     rows, columns = explanation.axes("decoder.cross")
     weights = explanation.weights("decoder.cross", last).numpy(force=True)
-    attention_heatmap(weights, columns, rows, path, f"Attention to the source, layer {last}")
+    try:
+        attention_heatmap(weights, columns, rows, path, f"Attention to the source, layer {last}")
+    except ConfigError as error:
+        say(f"no picture of the attention: {error}")
 
 
 def _command() -> str:

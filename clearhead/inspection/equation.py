@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ..errors import ModelError
+from ..errors import ConfigError, ModelError
 from ..model.attention import masked_softmax
 from .recorder import Attention
 
@@ -34,11 +34,11 @@ def equation_steps(attention: Attention, head: int, row: int = 0) -> list[Equati
     """softmax(Q K^T / sqrt(d_k) + bias) V of one head of row `row` of the batch, from Q, K and V to the output.
 
     The last step is computed here, from the steps before it, and lies within rounding of what the model used. A head
-    that is not there is a ModelError.
+    that is not there is a ConfigError.
     """
     n_heads, d_head = attention.q.size(1), attention.q.size(3)
     if not 0 <= head < n_heads:
-        raise ModelError(f"head {head} is not there; expected 0 to {n_heads - 1}")
+        raise ConfigError(f"head {head} is not there; expected 0 to {n_heads - 1}")
     q, k, v = (x[row, head] for x in (attention.q, attention.k, attention.v))
     steps: list[EquationStep] = []
 

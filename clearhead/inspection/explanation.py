@@ -6,18 +6,12 @@ from typing import Any
 
 from torch import Tensor
 
-from ..errors import ConfigError
+from ..errors import ConfigError, did_you_mean
 from .alignment import align
 from .equation import equation_steps, render_matrix, render_steps
 from .flow import Step, render_flow
+from .places import PLACES
 from .recorder import Trace
-
-_SAYS = {
-    "encoder.self": "how each source token looks at the others",
-    "decoder.self": "how each token of the output so far looks at those before it",
-    "decoder.cross": "how each output token, while it is chosen, looks at the source",
-}
-PLACES = tuple(_SAYS)
 
 
 @dataclass(frozen=True)
@@ -25,7 +19,8 @@ class Explanation:
     """A text, its translation, and the record of one pass through the model with both.
 
     `source` are the tokens that the encoder reads, `inputs` those that the decoder reads, and `outputs` what it says
-    after each of them. `source_words` and `target_words` tell of each token, the end aside, which word it belongs to.
+    after each of them; its last is the end token, unless the answer reached its longest before it came to an end.
+    `source_words` and `target_words` tell of each token, the end aside, which word it belongs to.
     """
 
     text: str
@@ -43,12 +38,13 @@ class Explanation:
     def weights(self, place: str, layer: int) -> Tensor:
         """The attention weights of every head of a layer, (H, T, S); `place` is one of `PLACES`.
 
-        A ConfigError says which layers there are.
+        A ConfigError says which places and layers there are.
         """
         return self.trace[self._name(place, layer)].weights[0]
 
     def axes(self, place: str) -> tuple[Sequence[str], Sequence[str]]:
         """The tokens of the rows, which attend, and of the columns, which are attended, of a place's weights."""
+        _check(place)
         return {
             "encoder.self": (self.source, self.source),
             "decoder.self": (self.inputs, self.inputs),
@@ -88,7 +84,7 @@ class Explanation:
         """The same for people, in 80 columns."""
         attention = self.trace[self._name(place, layer)]
         steps = equation_steps(attention, head)
-        title = f"attention {place}, layer {layer}, head {head}:\n{_SAYS[place]}"
+        title = f"attention {place}, layer {layer}, head {head}:\n{PLACES[place]}"
         exact = f"The model's own output differs from these steps by at most {attention.largest_difference:.1e}."
         table = render_matrix(attention.weights[0, head], *self.axes(place))
         return "\n\n".join(
@@ -103,8 +99,16 @@ class Explanation:
         )
 
     def _name(self, place: str, layer: int) -> str:
+        _check(place)
         stack, kind = place.split(".")
         n_layers = sum(name.startswith(f"{stack}.") and name.endswith(f".{kind}") for name in self.trace.calls)
         if not 0 <= layer < n_layers:
             raise ConfigError(f"layer {layer} of {place} is not there; expected 0 to {n_layers - 1}")
         return f"{stack}.{layer}.{kind}"
+
+
+def _check(place: str) -> None:
+    if place not in PLACES:
+        raise ConfigError(
+            f"{place!r} is no place of attention; there are {', '.join(PLACES)}{did_you_mean(place, PLACES)}"
+        )

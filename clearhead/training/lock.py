@@ -18,14 +18,20 @@ _BUSY = (errno.EAGAIN, errno.EACCES, errno.EDEADLK)  # what flock, and msvcrt on
 class FolderLock:
     """Held from the making of the object to `release`, or the end of the process."""
 
-    def __init__(self, folder: Path, *, say: Callable[[str], None]) -> None:
-        """Take the lock; a folder that another run holds is a TrainingError. An OSError of the folder passes through.
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        say: Callable[[str], None],
+        advice: str = "wait for it, stop it, or give another folder with --out",
+    ) -> None:
+        """Take the lock; a folder that another run holds is a TrainingError, which ends with the `advice`.
 
-        Where the file system has no locks, `say` is told so and the run goes on.
+        An OSError of the folder passes through. Where the file system has no locks, `say` is told so, and that is all.
         """
         self._path = folder / _NAME
         self._file = self._path.open("a+b", buffering=0)
-        while not self._acquire(folder, say):
+        while not self._acquire(folder, say, advice):
             self._file = self._path.open("a+b", buffering=0)
         with suppress(OSError):  # only a courtesy to whoever is refused
             self._file.truncate(0)
@@ -39,7 +45,7 @@ class FolderLock:
         finally:
             self._file.close()
 
-    def _acquire(self, folder: Path, say: Callable[[str], None]) -> bool:
+    def _acquire(self, folder: Path, say: Callable[[str], None], advice: str) -> bool:
         """Whether the lock is ours; False where its holder removed the file after we had opened it."""
         try:
             _lock(self._file)
@@ -47,7 +53,6 @@ class FolderLock:
             if error.errno in _BUSY:
                 holder = self._holder()
                 self._file.close()
-                advice = "wait for it, stop it, or give another folder with --out"
                 raise TrainingError(f"{folder} is in use by another run ({holder}); {advice}") from error
             say(f"{folder} cannot be locked ({error.strerror}): see to it that no other run writes there")
         try:

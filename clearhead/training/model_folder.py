@@ -4,8 +4,8 @@ config.json  model.safetensors  tokenizer.json  README.md  manifest.json
 """
 
 import json
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,12 @@ import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
+from .. import messages
 from ..config import Config
 from ..errors import ConfigError, ModelError
 from ..storage import writing
 from .lock import FolderLock
-from .manifest import FORMAT_VERSION, MANIFEST, check_format, parse_json_object, read_verified, replace_files
+from .manifest import FORMAT_VERSION, MANIFEST, check_format, digest, parse_json_object, read_verified, replace_files
 
 CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenizer.json", "README.md"
 WORDS = "words.txt"  # those seen in training, where tokens are words
@@ -26,12 +27,14 @@ WORDS = "words.txt"  # those seen in training, where tokens are words
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """A model as it was read and verified: settings, weights (see `load_weights`), and the tokenizer's file."""
+    """A model as it was read and verified: settings, weights (see `load_weights`) with the digest of their file, and
+    the text of the tokenizer's file. A run may write other files meanwhile: these belong together."""
 
     path: Path
     config: Config
     weights: dict[str, Tensor]
-    tokenizer: Path
+    weights_digest: str
+    tokenizer: str
 
 
 def model_files(
@@ -59,9 +62,9 @@ def save_files(folder: Path, files: Mapping[str, bytes], *, say: Callable[[str],
 
     TrainingError: a run holds the folder, or it cannot be written to; then nothing is changed.
     """
-    with writing(folder):
+    with writing(folder, again="try again", instead="work on a copy"):
         folder.mkdir(parents=True, exist_ok=True)
-        lock = FolderLock(folder, say=say or to_stderr)
+        lock = FolderLock(folder, say=say or messages.say, advice="wait for it, or stop it")
         try:
             replace_files(folder, files)
         finally:
@@ -70,18 +73,34 @@ def save_files(folder: Path, files: Mapping[str, bytes], *, say: Callable[[str],
 
 def load_model_folder(folder: Path) -> ModelFolder:
     """Read a model and verify it; a ModelError says what is missing, damaged or unknown, and what to do."""
-    try:
-        _expect_model(folder)
-    except OSError as error:
-        raise ModelError(f"cannot read {folder}: {error.strerror}; expected a model folder") from error
+    with _reading(folder):
+        _expect_folder(folder)
+        _expect_weights(folder)
     files = read_verified(folder, (CONFIG, TOKENIZER, WEIGHTS))
     weights = weights_from_bytes(folder / WEIGHTS, files[WEIGHTS])
-    return ModelFolder(folder, _parse_config(folder / CONFIG, files[CONFIG]), weights, folder / TOKENIZER)
+    config = _parse_config(folder / CONFIG, files[CONFIG])
+    return ModelFolder(
+        folder, config, weights, digest(files[WEIGHTS]), _parse_text(folder / TOKENIZER, files[TOKENIZER])
+    )
 
 
 def read_config(folder: Path) -> Config:
     """The settings of a model, or of a run that has no weights yet; a ModelError where they cannot be trusted."""
+    with _reading(folder):
+        _expect_folder(folder)
     return _parse_config(folder / CONFIG, read_verified(folder, (CONFIG, TOKENIZER))[CONFIG])
+
+
+def read_tokenizer(folder: Path) -> str:
+    """The text of the tokenizer's file; a ModelError where it cannot be trusted."""
+    return _parse_text(folder / TOKENIZER, read_verified(folder, (TOKENIZER,))[TOKENIZER])
+
+
+def _parse_text(path: Path, data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{path} is not UTF-8: {error}; expected the file that training wrote") from error
 
 
 def _parse_config(path: Path, data: bytes) -> Config:
@@ -94,8 +113,16 @@ def _parse_config(path: Path, data: bytes) -> Config:
         raise ModelError(f"{error}\n  a newer version of Clearhead may have written it: use that one") from error
 
 
-def _expect_model(folder: Path) -> None:
-    """Say what a folder is that is no model folder, or not yet one."""
+@contextmanager
+def _reading(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ModelError(f"cannot read {folder}: {error.strerror}; expected a model folder") from error
+
+
+def _expect_folder(folder: Path) -> None:
+    """Say what it is that is no model folder."""
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "does not exist"
         raise ModelError(
@@ -103,6 +130,10 @@ def _expect_model(folder: Path) -> None:
         )
     if not (folder / CONFIG).exists() and not (folder / MANIFEST).exists():
         raise ModelError(f"{folder} is no model folder: it has neither {CONFIG} nor {MANIFEST}")
+
+
+def _expect_weights(folder: Path) -> None:
+    """Say what a folder is that is not yet a model."""
     if (folder / CONFIG).exists() and not (folder / WEIGHTS).exists():
         raise ModelError(
             f"{folder} has no weights yet ({WEIGHTS} is missing): training writes them at its first evaluation; "
@@ -155,11 +186,6 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
             f"the weights do not fit the model in {len(problems)} places; do they belong to its {CONFIG}?\n  {shown}"
         )
     model.load_state_dict(filled)
-
-
-def to_stderr(message: str) -> None:
-    """Say something to the user, beside the results."""
-    print(message, file=sys.stderr, flush=True)
 
 
 def _identity(tensor: Tensor) -> object:

@@ -18,7 +18,7 @@ from ..text.tokenizer import SPECIALS, Tokenizer, Tokenizers, train_tokenizers
 from . import recipe
 from .card import model_card
 from .checkpoint import RunFolder
-from .model_folder import TOKENIZER, WORDS, model_files, read_config
+from .model_folder import TOKENIZER, WORDS, model_files, read_config, read_tokenizer
 
 Say = Callable[[str], None]
 
@@ -80,7 +80,7 @@ def prepare_again(out: Path, asked: Config, given: Collection[str], say: Say) ->
     recipe.choose_device(chosen(config.train.device))  # it may be gone
     torch.set_num_threads(chosen(config.train.threads))
     pairs, valid = _read(config, say)
-    return _encode(config, Tokenizers.load(out / TOKENIZER), pairs, valid, say)
+    return _encode(config, Tokenizers.from_json(read_tokenizer(out), origin=str(out / TOKENIZER)), pairs, valid, say)
 
 
 def refuse_contradictions(out: Path, stored: Config, asked: Config, given: Collection[str]) -> None:

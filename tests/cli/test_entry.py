@@ -227,13 +227,6 @@ def test_a_reader_that_has_enough_ends_it_quietly(
         assert (done.code, done.out, done.err) == (0, "", "")
 
 
-def test_training_whose_messages_nobody_reads_has_failed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    fail_with(monkeypatch, BrokenPipeError())
-    done = run("train", "a.tsv", "--out", "x")
-    assert done.code == 1
-    assert "training is stopped, since nobody reads its messages; go on with --resume" in done.err
-
-
 def test_a_full_disk_behind_stdout_is_a_failure(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     with Path("/dev/full").open("w") as full, monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", full)

@@ -1,7 +1,10 @@
+import dataclasses
 import errno
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +39,7 @@ def test_json_is_what_python_gives_and_what_the_folder_keeps(run: Run, folder: P
     assert values == clearhead.load(folder).evaluate(clearhead.read_pairs([pairs]), beam=1).to_dict()
     assert values == json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))
     assert values["sentences"] == 2 and len(values["examples"][0]["references"]) == 2
+    assert set(values["decode"]) == {field.name for field in dataclasses.fields(clearhead.DecodeConfig)}
     clearhead.load(folder)  # its manifest is still true
 
 
@@ -77,7 +81,8 @@ def test_a_folder_that_cannot_be_written_to_loses_the_file_but_not_the_scores(
     done = run("evaluate", folder, "--data", pairs, "--json")
     assert (done.code, json.loads(done.out)["sentences"]) == (0, 2)
     assert "the scores are not kept in the model folder: cannot write to" in done.err
-    assert "Read-only file system" in done.err
+    assert "Read-only file system; expected a folder that this user may write to" in done.err
+    assert done.err.endswith(": change its rights or work on a copy\n")
 
 
 def test_a_folder_in_use_loses_the_file_but_not_the_scores(run: Run, folder: Path, pairs: Path) -> None:
@@ -86,6 +91,7 @@ def test_a_folder_in_use_loses_the_file_but_not_the_scores(run: Run, folder: Pat
     lock.release()
     assert (done.code, json.loads(done.out)["sentences"]) == (0, 2)
     assert f"the scores are not kept in the model folder: {folder} is in use by another run" in done.err
+    assert done.err.endswith("; wait for it, or stop it\n")
 
 
 def test_evaluating_without_data_is_a_wrong_use(run: Run, folder: Path) -> None:
@@ -124,3 +130,69 @@ def test_a_report_has_the_best_the_worst_and_the_most_typical_lines(
     assert all(f"\nThe {title}\n" in text for title in ("best", "worst", "most typical"))
     done = run("evaluate", folder, folder, "--data", pairs, "--report", tmp_path / "x.txt")
     assert done.code == 2 and "--report is about one model; expected one folder" in done.err
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (".", ". is a folder; expected a file to write"),
+        ("..", ".. is a folder; expected a file to write"),
+        ("{tmp}", "is a folder; expected a file to write"),
+        ("{tmp}/pairs.tsv/report.txt", "pairs.tsv is no folder; expected another place"),
+    ],
+)
+def test_where_a_report_cannot_be_written_is_said_before_any_work(
+    run: Run, tmp_path: Path, pairs: Path, name: str, message: str
+) -> None:
+    done = run("evaluate", "no model", "--data", pairs, "--report", name.replace("{tmp}", str(tmp_path)))
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("error: argument --report: ") and message in done.err
+
+
+def test_a_report_in_a_folder_that_may_not_be_written_to_is_refused_before_any_work(
+    run: Run, tmp_path: Path, pairs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    done = run("evaluate", "no model", "--data", pairs, "--report", tmp_path / "new" / "report.txt")
+    assert done.code == 2 and f"{tmp_path} is a folder that this user may not write to" in done.err
+
+
+def test_a_report_to_the_file_of_the_scores_is_refused(folder: Path, pairs: Path, tmp_path: Path) -> None:
+    called = [sys.executable, "-m", "clearhead", "evaluate", folder, "--data", pairs, "--report", tmp_path / "out"]
+    with (tmp_path / "out").open("wb") as out:
+        done = subprocess.run(called, stdout=out, stderr=subprocess.PIPE)
+    assert done.returncode == 2 and b"is the file that stdout goes to; expected another one" in done.stderr
+
+
+def test_a_report_may_go_to_a_new_folder_and_to_stdout(run: Run, folder: Path, pairs: Path, tmp_path: Path) -> None:
+    assert run("evaluate", folder, "--data", pairs, "--report", tmp_path / "new" / "report.txt").code == 0
+    report = (tmp_path / "new" / "report.txt").read_text(encoding="utf-8")
+    called = [sys.executable, "-m", "clearhead", "evaluate", folder, "--data", pairs, "--report", "/dev/stdout"]
+    done = subprocess.run(called, capture_output=True, check=True, text=True)
+    assert done.stdout.endswith(report) and done.stdout.startswith("sentences")
+
+
+def test_data_that_cannot_be_read_is_said_before_a_model_is_loaded(
+    run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clearhead.app.load", None)
+    for verb in (["evaluate", folder, "--data"], ["score", folder]):
+        done = run(*verb, tmp_path / "absent.tsv")
+        assert done.code == 1 and f"{tmp_path / 'absent.tsv'} does not exist" in done.err
+
+
+def test_a_model_that_is_not_there_is_said_as_everywhere(run: Run, pairs: Path, tmp_path: Path) -> None:
+    done = run("evaluate", tmp_path / "absent", "--data", pairs)
+    assert done.code == 1 and "absent does not exist; expected a model folder, as `clearhead train" in done.err
+
+
+def test_a_model_that_an_option_swallowed_is_missed_with_the_reason(run: Run, folder: Path, pairs: Path) -> None:
+    done = run("evaluate", "--data", pairs, folder)
+    assert done.code == 2
+    assert "before options that take several words: clearhead evaluate DIR --data FILE" in done.err
+
+
+def test_info_tells_of_a_search_that_was_sampling(run: Run, folder: Path, pairs: Path) -> None:
+    run("evaluate", folder, "--data", pairs, "--sample", "--temperature", "2", "--seed", "3")
+    assert "sampled at temperature 2, seed 3)" in run("info", folder).out
+    assert json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))["decode"]["sample"] is True

@@ -3,8 +3,10 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
-from clearhead import load
+from clearhead import ConfigError, load
+from clearhead.text.tokenizer import EOS
 
 from .conftest import Run
 
@@ -36,13 +38,50 @@ def test_json_holds_all_of_it(run: Run, model_folder: Path) -> None:
     values = json.loads(done.out)
     result = load(model_folder, device="cpu").results([TEXT])[0]
     assert (values["source"], values["text"], values["score"]) == (TEXT, result.text, pytest.approx(result.score))
-    assert values["tokens"]["outputs"] == [*result.tokens, "</s>"]
+    assert values["tokens"]["outputs"] == list(result.tokens)
     steps = {step["name"]: step for step in values["attention"]["steps"]}
     length = len(values["tokens"]["source"])
     assert steps["weights"]["shape"] == [1, 2, length, length]
     assert all(sum(row) == pytest.approx(1) for row in steps["weights"]["values"])
     assert values["attention"]["largest_difference"] < 1e-5
     assert values["flow"][0]["where"] == ["encoder"]
+
+
+@pytest.mark.parametrize(("more_likely", "end"), [(1000.0, ["</s>"]), (-1000.0, [])])
+def test_the_end_is_shown_only_of_an_answer_that_came_to_it(
+    model_folder: Path, more_likely: float, end: list[str]
+) -> None:
+    app = load(model_folder, device="cpu")
+    likelier = torch.zeros(app.config.model.tgt_vocab_size)
+    likelier[EOS] = more_likely
+    app.model.decoder.projection.register_forward_hook(lambda _part, _inputs, logits: logits + likelier)
+    result, explanation = app.results([TEXT], min_len=2)[0], app.explain(TEXT, min_len=2)
+    assert len(result.logprobs) == len(result.tokens) + len(end) > 1
+    assert explanation.outputs == (*result.tokens, *end)
+    assert explanation.inputs == ("<s>", *explanation.outputs[:-1])
+    assert explanation.weights("decoder.cross", 0).shape[1:] == (len(explanation.outputs), len(explanation.source))
+    assert [target for _, target in explanation.alignment()] == list(range(len(explanation.translation.split())))
+
+
+def test_the_longest_source_is_explained_as_it_is_translated(model_folder: Path) -> None:
+    app = load(model_folder, device="cpu")
+    longest = "7" * 38  # with the space in front 39 tokens, and the end has the last position
+    result = app.results([longest], max_extra=50)[0]
+    assert len(result.tokens) == app.config.model.max_len, "it uses every position, and does not end"
+    assert app.explain(longest, max_extra=50).outputs == result.tokens
+
+
+def test_the_alignment_can_be_that_of_a_layer(run: Run, model_folder: Path) -> None:
+    shown = run("explain", model_folder, TEXT, "--alignment", "--layer", "0").out
+    assert shown == run("explain", model_folder, TEXT, "--alignment").out  # there is one
+
+
+def test_a_place_that_is_not_there_is_refused_with_those_that_are(model_folder: Path) -> None:
+    explanation = load(model_folder, device="cpu").explain(TEXT)
+    message = "'cross' is no place of attention; there are encoder.self, decoder.self, decoder.cross"
+    for ask in (explanation.axes, lambda place: explanation.weights(place, 0)):
+        with pytest.raises(ConfigError, match=message):
+            ask("cross")
 
 
 def test_the_alignment_alone_is_pairs_of_words(run: Run, model_folder: Path) -> None:
@@ -77,10 +116,20 @@ def test_looking_changes_no_bit_of_the_answer(model_folder: Path) -> None:
         (["{folder}", "hungry " * 50], 1, "the text is too long for the model: "),
         (["{folder}", TEXT, "--layer", "1"], 2, "layer 1 of decoder.cross is not there; expected 0 to 0"),
         (["{folder}", TEXT, "--layer", "-1"], 2, "layer -1 of decoder.cross is not there"),
-        (["{folder}", TEXT, "--head", "2"], 1, "head 2 is not there; expected 0 to 1"),
+        (["{folder}", TEXT, "--head", "2"], 2, "head 2 is not there; expected 0 to 1"),
         (["{folder}", TEXT, "--head", "x"], 2, "argument --head: invalid int value: 'x'"),
         (["{folder}", TEXT, "--attention", "cross"], 2, "argument --attention: invalid choice: 'cross'"),
         (["{folder}", TEXT, "--json", "--alignment"], 2, "--png, --alignment and --json exclude each other"),
+        (["{folder}", TEXT, "--alignment", "--head", "0"], 2, "--alignment is the mean of all heads of decoder.cross"),
+        (["{folder}", TEXT, "--alignment", "--attention", "encoder.self"], 2, "expected no --attention or --head"),
+        (["{folder}", TEXT, "--alignment", "--layer", "7"], 2, "layer 7 of decoder.cross is not there"),
+        (
+            ["{folder}", TEXT, "--png", "x.png", "--head", "1"],
+            2,
+            "--png draws all heads of a layer; expected no --head",
+        ),
+        (["{folder}", TEXT, "--png", "."], 2, "argument --png: . is a folder; expected a file to write"),
+        (["{folder}", TEXT, "--temperature", "2"], 2, "decode.temperature = 2.0 would change nothing here"),
     ],
 )
 def test_what_cannot_be_explained_is_said(run: Run, model_folder: Path, arguments, code, message) -> None:

@@ -33,12 +33,25 @@ def test_the_spelling_of_the_contract_trains(run: Run, calls: list[dict[str, Any
 
 
 def test_short_spellings_are_settings(run: Run, calls: list[dict[str, Any]]) -> None:
-    arguments = "train a.en a.fr --out D --device cpu --threads 2 --valid v.tsv --test t.en t.fr --split 0.1"
+    arguments = "train a.en a.fr --out D --device cpu --threads 2 --test t.en t.fr --split 0.1"
     assert run(*arguments.split()).code == 0
     data, train = calls[0]["config"].data, calls[0]["config"].train
-    assert (data.train, data.valid, data.test) == (("a.en", "a.fr"), ("v.tsv",), ("t.en", "t.fr"))
+    assert (data.train, data.test) == (("a.en", "a.fr"), ("t.en", "t.fr"))
     assert (train.device, train.threads, data.split) == ("cpu", 2, 0.1)
     assert not calls[0]["resume"]
+    assert run("train", "a.tsv", "--out", "D", "--valid", "v.tsv").code == 0
+    assert calls[1]["config"].data.valid == ("v.tsv",)
+
+
+def test_a_share_to_hold_out_beside_a_file_to_validate_on_is_a_wrong_use(
+    run: Run, calls: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    done = run("train", "a.tsv", "--out", "D", "--valid", "v.tsv", "--split", "0.1")
+    assert (done.code, calls) == (2, [])
+    assert "--split holds out a part of the training data, and --valid names v.tsv for the same purpose" in done.err
+    written = tmp_path / "all.toml"  # names every setting, the share too
+    written.write_text(run("train", "a.tsv", "--print-config").out, encoding="utf-8")
+    assert run("train", "--config", written, "--out", "D", "--valid", "v.tsv").code == 0
 
 
 def test_files_may_stand_between_options(run: Run, calls: list[dict[str, Any]]) -> None:

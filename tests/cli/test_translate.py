@@ -178,7 +178,44 @@ def test_pieces_are_written_one_line_a_text(run: Run, model_folder: Path) -> Non
     done = run("translate", model_folder, "I", "--stream", "--json")
     assert done.code == 2 and "--stream and --json exclude each other" in done.err
     done = run("translate", model_folder, "I", "--stream", "--beam", "4")
-    assert done.code == 1 and "expected beam 1" in done.err
+    assert done.code == 2 and "expected decode.beam = 1" in done.err
+
+
+def test_what_could_not_be_read_is_said_of_streamed_lines_too(
+    pipe: Run, run: Run, model_folder: Path, word_model_folder: Path
+) -> None:
+    lines = b"I am a zebra.\n\ncaf\xe9\n" + b"I " * 100 + b"\n"
+    for folder in (model_folder, word_model_folder):
+        streamed = pipe(lines, "translate", folder, "--stream")
+        whole = pipe(lines, "translate", folder, "--beam", "1")
+        assert streamed == whole
+        assert "line 3 is not UTF-8" in streamed.err and "line 4 is too long for the model: its last" in streamed.err
+    assert 'line 1 has words that the model has not seen in training: "a", "zebra"' in streamed.err
+    assert run("translate", word_model_folder, "zebra", "--stream").err.startswith("text 1 has words")
+
+
+def test_settings_of_sampling_without_it_and_of_the_beam_beside_it_are_refused(run: Run, model_folder: Path) -> None:
+    for option, value in (("--temperature", 2), ("--top-k", 5), ("--top-p", 0.5), ("--min-p", 0.1), ("--seed", 7)):
+        done = run("translate", model_folder, "I", option, value)
+        assert (done.code, done.out) == (2, "")
+        assert "would change nothing here; expected decode.sample = true beside it, or no decode." in done.err
+        assert run("translate", model_folder, "I", option, value, "--sample").code == 0
+    done = run("translate", model_folder, "I", "--sample", "--beam", "4")
+    assert done.code == 2 and "decode.beam = 4 would change nothing here; expected decode.sample = false" in done.err
+
+
+def test_a_text_that_an_option_swallows_is_missed_before_standard_input_is_read(
+    run: Run, model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clearhead.cli.translate.read_groups", None)
+    done = run("translate", model_folder, "--suppress", "e", "I am hungry.")
+    assert (done.code, done.out) == (2, "")
+    assert "'I am hungry.' is no token" in done.err
+    assert "a text that is to be translated stands before --suppress" in done.err
+    done = run("translate", model_folder, "I", "--suppress", "no token")
+    assert done.code == 1 and "stands before" not in done.err
+    done = run("translate", "--suppress", "e", model_folder, "I am hungry.")
+    assert done.code == 2 and "before options that take several words" in done.err
 
 
 def test_a_flag_alone_says_yes_and_the_setting_takes_a_value(run: Run, model_folder: Path) -> None:

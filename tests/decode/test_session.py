@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from clearhead.config import DecodeConfig
 from clearhead.decode.engine import Engine
 from clearhead.decode.session import SHORTEST, Session
-from clearhead.errors import DataError
+from clearhead.errors import ConfigError, DataError
 from clearhead.text.tokenizer import BOS, EOS, PAD, UNK
 
 WORDS = st.integers(4, 20)
@@ -180,8 +180,10 @@ def test_tokens_come_one_by_one_and_are_those_of_greedy_search() -> None:
 
 
 def test_a_wide_beam_has_no_tokens_to_give_before_its_end() -> None:
-    with pytest.raises(DataError, match="a search of 4 hypotheses knows its tokens only in the end; expected beam 1"):
-        next(Session(Echo(), DecodeConfig(beam=4)).tokens([4]))
+    for settings_, name in (({"beam": 4}, "beam"), ({"sample": True, "n_best": 4}, "n_best")):
+        message = f"decode.{name} = 4 cannot be used here: which answer is the best .*; expected decode.{name} = 1"
+        with pytest.raises(ConfigError, match=message):
+            next(Session(Echo(), DecodeConfig(**settings_)).tokens([4]))
 
 
 def test_a_prefix_beyond_the_positions_of_the_model_is_refused() -> None:

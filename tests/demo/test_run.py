@@ -1,6 +1,7 @@
 """`clearhead demo`: what it leaves behind, what it refuses, and (slow) the score that it promises."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from clearhead import TrainingError, load
 from clearhead.demo import run
 from clearhead.demo.run import EXPECTED, run_demo
+from clearhead.training.checkpoint import RunFolder
 from clearhead.training.manifest import read_verified
 from clearhead.training.signals import StoppedError
 
@@ -37,7 +39,8 @@ def test_it_leaves_the_model_the_scores_and_two_pictures_and_replaces_its_own_ea
     assert "model.safetensors" in read_verified(out)
     words = (out / "words.txt").read_text(encoding="utf-8").splitlines()
     assert words == sorted(set(words), key=str.casefold) and {"are", "is", "."} <= set(words)
-    assert len((tmp_path / "runs" / "demo-phrasebook" / "train.tsv").read_text(encoding="utf-8").splitlines()) == 200
+    assert len((out / "phrasebook" / "train.tsv").read_text(encoding="utf-8").splitlines()) == 200
+    assert list((tmp_path / "runs").iterdir()) == [out]
     told = capsys.readouterr()
     assert "exact match 0." in told.out and f"expected: at least {EXPECTED}" in told.out
     assert f"translate {out}" in told.err
@@ -53,11 +56,69 @@ def test_it_never_replaces_what_is_not_its_own(hasty: None, tmp_path: Path) -> N
     assert (tmp_path / "demo" / "thesis.txt").read_text(encoding="utf-8") == "years of work"
 
 
-def test_one_that_was_ended_early_is_begun_anew(hasty: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_touches_nothing_beside_its_folder(hasty: None, tmp_path: Path) -> None:
+    mine = tmp_path / "x-phrasebook" / "train.tsv"
+    mine.parent.mkdir()
+    mine.write_text("years of work", encoding="utf-8")
+    with pytest.raises(TrainingError, match="exact match"):
+        run_demo(tmp_path / "x")
+    assert mine.read_text(encoding="utf-8") == "years of work"
+    (tmp_path / "file").touch()
+    with pytest.raises(TrainingError, match="file is a file; expected a folder: give another one with --out"):
+        run_demo(tmp_path / "file")
+
+
+def test_a_second_one_at_the_same_time_leaves_the_first_its_phrases(hasty: None, tmp_path: Path) -> None:
+    with RunFolder.create(tmp_path / "demo") as first:
+        first.begin({})
+        (tmp_path / "demo" / "phrasebook").mkdir()
+        (tmp_path / "demo" / "phrasebook" / "train.tsv").write_text("being read", encoding="utf-8")
+        with pytest.raises(TrainingError, match="is in use by another run"):
+            run_demo(tmp_path / "demo")
+        assert (tmp_path / "demo" / "phrasebook" / "train.tsv").read_text(encoding="utf-8") == "being read"
+
+
+def test_it_may_be_made_in_the_folder_that_one_is_in(
+    hasty: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = tmp_path / "my models"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    with pytest.raises(TrainingError, match="exact match"):
+        run_demo(Path())
+    assert {"model.safetensors", "phrasebook", "evaluation.json"} <= {path.name for path in here.iterdir()}
+    monkeypatch.chdir(tmp_path)
+    capsys.readouterr()
+    with pytest.raises(TrainingError, match="exact match"):
+        run_demo(Path("my models"))
+    assert "translate 'my models' \"" in capsys.readouterr().err
+
+
+def test_without_matplotlib_there_are_no_pictures_and_all_the_rest(
+    hasty: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.style", None)
+    (tmp_path / "demo").mkdir()
+    with pytest.raises(TrainingError, match="exact match"):
+        run_demo(tmp_path / "demo")
+    told = capsys.readouterr().err
+    assert "no picture of the attention: cannot draw" in told and "pip install 'clearhead[plot]'" in told
+    assert "holds the model, evaluation.json (in" in told and "Go on with a sentence of your own" in told
+
+
+@pytest.mark.parametrize("early", ["before its phrases", "before training"])
+def test_one_that_was_ended_early_is_begun_anew(
+    hasty: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, early: str
+) -> None:
     def stopped(*_: object, **__: object) -> None:
         raise StoppedError("stopped by SIGINT: go on with --resume", 130)
 
-    (tmp_path / "demo").mkdir()
+    with RunFolder.create(tmp_path / "demo") as left:
+        if early == "before training":
+            left.begin({})
+            (tmp_path / "demo" / "phrasebook").mkdir()
+    (tmp_path / "demo").mkdir(exist_ok=True)
     (tmp_path / "demo" / ".lock").touch()
     monkeypatch.setattr(run, "train", stopped)
     with pytest.raises(StoppedError, match=r"^stopped; the same command begins the demo anew$") as caught:

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from clearhead.errors import ModelError
+from clearhead.errors import ConfigError, ModelError
 from clearhead.inspection.equation import equation_steps, render_matrix, render_steps
 from clearhead.inspection.recorder import record
 from clearhead.model.attention import SelfAttention
@@ -47,7 +47,7 @@ def test_a_bias_is_a_step_and_without_a_mask_there_is_none() -> None:
 
 @pytest.mark.parametrize("head", [-1, 2])
 def test_a_head_that_is_not_there_is_refused(head: int) -> None:
-    with pytest.raises(ModelError, match=f"head {head} is not there; expected 0 to 1"):
+    with pytest.raises(ConfigError, match=f"head {head} is not there; expected 0 to 1"):
         equation_steps(recorded(), head)
 
 

@@ -39,6 +39,15 @@ def test_a_folder_in_use_by_another_process_is_refused_until_that_is_killed(tmp_
     FolderLock(tmp_path, say=quiet).release()
 
 
+def test_what_to_do_is_for_the_caller_to_say(tmp_path: Path) -> None:
+    held = FolderLock(tmp_path, say=quiet)
+    with pytest.raises(TrainingError, match=r"\); wait for it, stop it, or give another folder with --out$"):
+        FolderLock(tmp_path, say=quiet)
+    with pytest.raises(TrainingError, match=r"\); drink tea$"):
+        FolderLock(tmp_path, say=quiet, advice="drink tea")
+    held.release()
+
+
 def test_a_second_lock_in_one_process_is_refused_too(tmp_path: Path) -> None:
     held = FolderLock(tmp_path, say=quiet)
     with pytest.raises(TrainingError, match=f"process {os.getpid()} "):

@@ -18,6 +18,8 @@ from clearhead.training.model_folder import (
     load_model_folder,
     load_weights,
     model_files,
+    read_config,
+    read_tokenizer,
     save_files,
     weights_from_bytes,
     weights_to_bytes,
@@ -54,7 +56,8 @@ def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
     save_files(tmp_path / "model", files)
     loaded = load_model_folder(tmp_path / "model")
     assert loaded.config == CONFIG
-    assert loaded.tokenizer.read_text(encoding="utf-8") == '{"vocab": "é"}'
+    assert loaded.tokenizer == read_tokenizer(tmp_path / "model") == '{"vocab": "é"}'
+    assert loaded.weights_digest == digest((tmp_path / "model" / "model.safetensors").read_bytes())
     load_weights(other, loaded.weights)
     for name, tensor in model.state_dict().items():
         assert torch.equal(other.state_dict()[name], tensor)
@@ -124,11 +127,25 @@ def test_a_full_disk_while_saving_leaves_the_model_as_it_was(folder: Path, fail_
 
 def test_a_folder_that_a_run_holds_is_not_written_by_another(folder: Path) -> None:
     held = FolderLock(folder, say=print)
-    with pytest.raises(TrainingError, match="in use by another run"):
+    with pytest.raises(TrainingError, match=r"in use by another run \(.*\); wait for it, or stop it$"):
         save_files(folder, {"evaluation.json": b"{}"})
     held.release()
     save_files(folder, {"evaluation.json": b"{}"})
     assert "evaluation.json" in json.loads((folder / MANIFEST).read_bytes())["files"]
+
+
+def test_a_tokenizer_that_is_no_utf_8_is_named(folder: Path) -> None:
+    save_files(folder, {"tokenizer.json": b"\xff"})
+    with pytest.raises(ModelError, match=r"tokenizer\.json is not UTF-8: .*; expected the file that training wrote"):
+        load_model_folder(folder)
+
+
+def test_the_settings_alone_are_read_of_what_is_a_model_folder(tmp_path: Path, folder: Path) -> None:
+    assert read_config(folder) == CONFIG
+    for absent in (tmp_path / "nowhere", folder / "config.json", tmp_path / "empty"):
+        (tmp_path / "empty").mkdir(exist_ok=True)
+        with pytest.raises(ModelError, match=r"nowhere does not exist|json is a file|empty is no model folder"):
+            read_config(absent)
 
 
 def test_an_absent_folder_is_said_with_the_command_that_makes_one(tmp_path: Path) -> None:
