@@ -17,6 +17,9 @@ from .values import read_toml, read_value
 T = TypeVar("T")
 
 
+SEPARATORS = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|"}  # what a shell makes hard to write, by name
+
+
 def setting(default: T, help: str) -> T:
     """A dataclass field with the sentence that `--help` and the documents print for it."""
     return field(default=default, metadata={"help": help})
@@ -81,11 +84,20 @@ class ModelConfig:
 class DataConfig:
     """Which files are read, how their text becomes tokens, and how tokens become batches."""
 
-    train: tuple[str, ...] = setting((), "the training file, or two line-aligned files")
+    train: tuple[str, ...] = setting(
+        (), "the training file or folder of files, or two that are line-aligned; - for standard input"
+    )
     valid: tuple[str, ...] = setting(
         (), "files to choose the best checkpoint on; otherwise a split of the training data"
     )
     test: tuple[str, ...] = setting((), "files to score once, after training")
+    source_column: str = setting("", "its name, its JSON key, or its number from 1; left out: found by looking")
+    target_column: str = setting("", "likewise of the target")
+    separator: str = setting(
+        "", "between columns: one character, or tab, comma, semicolon, pipe; left out: found by looking"
+    )
+    reverse: bool = setting(False, "exchange source and target: learn the other direction from the same file")
+    store: str = setting("", "folder where tokens are kept for later runs on the same data; left out: for this run only")
     split: float = setting(0.02, "share of the distinct sources held out where `valid` names no file")
     tokenizer: Literal["bpe", "unigram", "word", "character"] = setting("bpe", "how text is cut into tokens")
     vocab_size: int | None = setting(None, "most tokens of a vocabulary, special ones included")
@@ -101,6 +113,9 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be read."""
+        fits = self.separator in ("", *SEPARATORS) or (len(self.separator) == 1 and self.separator not in '"\r\n')
+        names = ", ".join(SEPARATORS)
+        _require(fits, "data.separator", repr(self.separator), f"one character other than a quote, or {names}")
         _require(0 <= self.split < 1, "data.split", self.split, "at least 0 and below 1")
         if self.vocab_size is not None:
             _require(

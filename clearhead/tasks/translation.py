@@ -80,11 +80,16 @@ class Translation:
         """
         return self.config.model.max_len - 1
 
+    @property
+    def longest(self) -> tuple[int, str]:
+        """The most tokens a side of what is trained on, and the setting that says so."""
+        return min((self.config.data.max_len, "data.max_len"), (self.max_source_len, "model.max_len"))
+
     def encode(self, pairs: Pairs) -> tuple[Examples, list[Skipped]]:
         """Tokens of every pair, and the pairs that are longer on a side than `data.max_len` or the position table."""
         sources = self.tokenizers.source.encode_batch(pairs.sources)
         targets = self.tokenizers.target.encode_batch(pairs.targets)
-        longest, limit = min((self.config.data.max_len, "data.max_len"), (self.max_source_len, "model.max_len"))
+        longest, limit = self.longest
         kept, skipped, reason = [], [], f"longer than {longest} tokens ({limit})"
         for i, (source, target) in enumerate(zip(sources, targets)):
             if max(len(source), len(target)) <= longest:

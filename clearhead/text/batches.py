@@ -3,8 +3,10 @@
 The order is a function of (seed, epoch) alone, so training goes on from any batch without having seen those before.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +18,19 @@ class Ragged:
     """Sequences of different lengths in one flat array: sequence i is `tokens[starts[i] : starts[i + 1]]`."""
 
     def __init__(self, sequences: Sequence[Sequence[int]]) -> None:
-        self.lengths: IntArray = np.fromiter(map(len, sequences), np.int64, len(sequences))
-        self.starts: IntArray = np.concatenate([[0], np.cumsum(self.lengths)])
-        self.tokens: NDArray[np.int32] = np.empty(int(self.starts[-1]), np.int32)
-        for start, sequence in zip(self.starts[:-1].tolist(), sequences):
-            self.tokens[start : start + len(sequence)] = sequence
+        lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
+        self._hold(np.fromiter(itertools.chain.from_iterable(sequences), np.int32, int(lengths.sum())), lengths)
+
+    @classmethod
+    def of(cls, tokens: NDArray[np.integer[Any]], lengths: IntArray) -> Self:
+        """Sequences that lie in one array already, which may be a file mapped into memory."""
+        ragged = cls.__new__(cls)
+        ragged._hold(tokens, lengths)
+        return ragged
+
+    def _hold(self, tokens: NDArray[np.integer[Any]], lengths: IntArray) -> None:
+        self.tokens, self.lengths = tokens, lengths
+        self.starts: IntArray = np.concatenate([[0], np.cumsum(lengths)])
 
     def __len__(self) -> int:
         return len(self.lengths)

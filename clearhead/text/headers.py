@@ -1,7 +1,13 @@
-"""Whether the first line of a table is a header: only where it is recognisable as one."""
+"""Which columns of a table, or keys of JSON, hold source and target: by their names, or as somebody asks for them."""
 
 import re
 from collections.abc import Sequence
+
+from ..config import DataConfig
+from ..errors import DataError, did_you_mean
+from .lines import shown
+
+_SHOWN = 20  # names in a message
 
 # A language's code and names; one word a language is enough where its own name and the English one are the same.
 _LANGUAGES = """
@@ -22,25 +28,73 @@ def _groups(text: str) -> dict[str, int]:
     return {word: number for number, group in enumerate(text.split("|")) for word in group.split()}
 
 
-_TABLES = (_groups(_LANGUAGES), _groups(_SIDES))
+_LANGUAGE_TABLE = _groups(_LANGUAGES)
+_TABLES = (_LANGUAGE_TABLE, _groups(_SIDES))
 
 
-def header_of(line: bytes, columns: Sequence[int]) -> str | None:
-    """The header's cells for a message, or None: a header names two languages, or the source and the target.
+def named_pair(names: Sequence[str]) -> tuple[int, int] | None:
+    """Where source and target stand among names of columns; None unless just two of these are recognisable.
 
-    One and the same language twice ("English", "Anglais") is a line of a dictionary and no header.
+    They are two languages, in their order, or "source" and "target", whatever their order. One and the same language
+    twice ("English", "Anglais") is a line of a dictionary and names nothing.
     """
-    cells = [cell.strip() for cell in line.decode("utf-8", "replace").split("\t")]
-    if len(cells) <= max(columns):
-        return None
-    first, second = (cells[i] for i in columns)
     for table in _TABLES:
-        found = {table.get(_plain(first)), table.get(_plain(second))}
-        if None not in found and len(found) == 2:
-            return f"({first}, {second})"
+        groups = [table.get(_plain(name.strip())) for name in names]
+        known = [place for place, group in enumerate(groups) if group is not None]
+        if len(known) == 3:  # Indonesian among three is no language: it numbers the rows
+            known = [place for place in known if names[place].strip().casefold() != "id"]
+        if len(known) == 2 and groups[known[0]] != groups[known[1]]:
+            first, second = known if table is _LANGUAGE_TABLE else sorted(known, key=lambda place: groups[place] or 0)
+            return first, second
     return None
 
 
-def _plain(cell: str) -> str:
+def asked_columns(name: str, names: Sequence[str], data: DataConfig, what: str = "column") -> tuple[int, int] | None:
+    """Where the columns stand that `data` asks for, by name or by number from 1; None where it asks for none.
+
+    A DataError where there is no such column, or where one of more than two is left open; it begins with `name`.
+    """
+    asked = [data.source_column, data.target_column]
+    if not any(asked):
+        return None
+    found = [_place(name, names, it, what) if it else None for it in asked]
+    if len(names) == 2:
+        found = [
+            1 - other if place is None and other is not None else place for place, other in zip(found, found[::-1])
+        ]
+    source, target = found
+    if source is None or target is None:
+        missing, given = ("source", data.target_column) if source is None else ("target", data.source_column)
+        raise DataError(
+            f"{name}: of its {len(names)} {what}s, {given!r} is asked for and no other; expected --{missing}-column too"
+            f"\n  {what}s: {listed(names)}"
+        )
+    if source == target:
+        raise DataError(
+            f"{name}: source and target are both {what} {data.source_column!r}; expected two different ones"
+            f"\n  {what}s: {listed(names)}"
+        )
+    return source, target
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names for a message."""
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return ", ".join(shown(name, 40)[1:-1] for name in names[:_SHOWN]) + more
+
+
+def _place(name: str, names: Sequence[str], asked: str, what: str) -> int:
+    plain = [it.strip() for it in names]
+    if asked in plain:
+        return plain.index(asked)
+    if asked.isascii() and asked.isdigit() and 1 <= int(asked) <= len(names):
+        return int(asked) - 1
+    raise DataError(
+        f"{name} has no {what} {asked!r}{did_you_mean(asked, plain)}\n  {what}s: {listed(names)}\n"
+        f"  expected one of these names, or a number from 1 to {len(names)}"
+    )
+
+
+def _plain(name: str) -> str:
     """Case and region do not matter: en_GB, en-US, EN."""
-    return re.sub(r"[-_][a-z]{2}$", "", cell.casefold())
+    return re.sub(r"[-_][a-z]{2}$", "", name.casefold())

@@ -9,29 +9,26 @@ from pathlib import Path
 from typing import IO, cast
 
 from ..errors import DataError
+from .files import Input
 
 _BLOCK = 1 << 16  # bytes that tell text from other things
 _ARCHIVES = {b"PK\x03\x04": "a zip archive", b"BZh": "bzip2", b"(\xb5/\xfd": "zstandard", b"7z\xbc\xaf": "a 7z archive"}
 
 
-def read_lines(path: Path) -> Iterator[bytes]:
+def read_lines(source: Input | Path) -> Iterator[bytes]:
     """The lines without their ends and without a byte order mark; a DataError where the file is no text to be read."""
+    source = source if isinstance(source, Input) else Input(source)
+    name = source.name
     try:
-        with path.open("rb") as raw, io.BufferedReader(cast(io.RawIOBase, _unpacked(raw)), _BLOCK) as file:
-            _refuse_what_is_no_text(path, file.peek(_BLOCK))
+        with source.open() as raw, io.BufferedReader(cast(io.RawIOBase, _unpacked(raw)), _BLOCK) as file:
+            _refuse_what_is_no_text(name, file.peek(_BLOCK))
             for number, line in enumerate(file):
                 text = line.removesuffix(b"\n").removesuffix(b"\r")
                 yield text if number else text.removeprefix(b"\xef\xbb\xbf")
-    except FileNotFoundError as error:
-        raise DataError(f"{path} does not exist; expected a file of text") from error
-    except IsADirectoryError as error:
-        raise DataError(f"{path} is a folder; expected a file of text") from error
     except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError) as error:
         raise DataError(
-            f"{path} is damaged or cut off: it cannot be unpacked to its end ({error}); expected whole gzip or xz data"
+            f"{name} is damaged or cut off: it cannot be unpacked to its end ({error}); expected whole gzip or xz data"
         ) from error
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def decode(line: bytes) -> str | None:
@@ -53,6 +50,15 @@ def shown(text: str, width: int = 80) -> str:
     return '"' + "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in clipped) + '"'
 
 
+def fault(source: str, target: str) -> str | None:
+    """Why a pair cannot be used, or None."""
+    if not source.strip():
+        return "empty source" if target.strip() else "blank line"
+    if not target.strip():
+        return "empty target"
+    return "NUL character" if "\0" in source or "\0" in target else None
+
+
 def _unpacked(raw: io.BufferedReader) -> IO[bytes] | io.BufferedIOBase:
     magic = raw.peek(6)
     if magic.startswith(b"\x1f\x8b"):
@@ -60,17 +66,17 @@ def _unpacked(raw: io.BufferedReader) -> IO[bytes] | io.BufferedIOBase:
     return lzma.LZMAFile(raw) if magic.startswith(b"\xfd7zXZ\0") else raw
 
 
-def _refuse_what_is_no_text(path: Path, block: bytes) -> None:
+def _refuse_what_is_no_text(name: str, block: bytes) -> None:
     if not block:
-        raise DataError(f"{path} is empty; expected lines of text")
-    for magic, name in _ARCHIVES.items():
+        raise DataError(f"{name} is empty; expected lines of text")
+    for magic, kind in _ARCHIVES.items():
         if block.startswith(magic):
-            raise DataError(f"{path} is {name}; expected text, plain or packed by gzip or xz; unpack it first")
+            raise DataError(f"{name} is {kind}; expected text, plain or packed by gzip or xz; unpack it first")
     if block.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise DataError(f"{path} is UTF-16; expected UTF-8; to convert: iconv -f UTF-16 -t UTF-8")
+        raise DataError(f"{name} is UTF-16; expected UTF-8; to convert: iconv -f UTF-16 -t UTF-8")
     if block.count(0) * 100 > len(block):
         raise DataError(
-            f"{path} is no text ({block.count(0):,} of its first {len(block):,} bytes are NUL); expected UTF-8"
+            f"{name} is no text ({block.count(0):,} of its first {len(block):,} bytes are NUL); expected UTF-8"
         )
     if b"\n" not in block and b"\r" in block.rstrip(b"\r"):
-        raise DataError(f"the lines of {path} end at CR alone; expected LF; to convert: tr '\\r' '\\n'")
+        raise DataError(f"the lines of {name} end at CR alone; expected LF; to convert: tr '\\r' '\\n'")

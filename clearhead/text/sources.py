@@ -1,67 +1,29 @@
-"""Sentence pairs from files: one TSV, or two line-aligned files; plain, gzip or xz, told by their first bytes.
+"""Sentence pairs from whatever holds them: a table, JSON lines, two line-aligned files, folders of such.
 
-A line ends at LF (or CR LF) and at nothing else. What cannot be used is counted and shown with its line number and the
-reason; nothing is cut, shifted or dropped in silence. Later forms of data join here, each as one function to `Pairs`.
+The form is found by looking at the content. What cannot be used is counted and shown with its line number and the
+reason; nothing is cut, shifted or dropped in silence.
 """
 
-import hashlib
 import itertools
-import re
-import unicodedata
 from array import array
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
+from ..config import DataConfig
 from ..errors import DataError
-from .headers import header_of
-from .lines import decode, read_lines, shown, undecodable
+from .files import STDIN, Input, digest_of, inputs
+from .json_lines import JsonLines, look_for_json
+from .lines import decode, fault, read_lines, undecodable
+from .report import Report, Skipped
+from .tables import Pair, Table, look_for_table
+
+__all__ = ["Pair", "PairSource", "Pairs", "Report", "Skipped", "read_pairs", "references"]
 
 _LOOK = 200  # lines that tell the form of a file
-_EXAMPLES = 3  # unusable lines shown for each reason
-_FEWEST = 20  # distinct sources that a split needs
-_NAMES = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six"}
-
-
-@dataclass(frozen=True)
-class Skipped:
-    """A line that was not used."""
-
-    line: int  # from 1
-    reason: str
-    text: str
-
-
-@dataclass
-class Report:
-    """What was found in the files and what was not used of it; `str` of it is for people."""
-
-    paths: tuple[str, ...]
-    form: str = ""
-    lines: int = 0  # of the TSV, header included, or of each of the two files
-    used: int = 0
-    skipped: dict[str, int] = field(default_factory=dict)  # lines by reason
-    examples: list[Skipped] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    def skip(self, line: int, reason: str, text: str) -> None:
-        """Count a line that is not used; the first few of each reason are kept to be shown."""
-        count = self.skipped[reason] = self.skipped.get(reason, 0) + 1
-        if count <= _EXAMPLES:
-            self.examples.append(Skipped(line, reason, text))
-
-    def __str__(self) -> str:
-        rows = [f"{' + '.join(self.paths)}: {self.form}; {self.used:,} of {self.lines:,} lines used"]
-        return "\n".join([*rows, *self.skipped_rows(), *(f"  {note}" for note in self.notes)])
-
-    def skipped_rows(self) -> list[str]:
-        """What was not used, by reason, with the first few lines of each."""
-        rows = []
-        for reason, count in self.skipped.items():
-            rows.append(f"  skipped {count:,}: {reason}")
-            rows += [f"    line {it.line:,}: {shown(it.text)}" for it in self.examples if it.reason == reason]
-        return rows
+_KEPT = 50_000_000  # letters that are kept rather than read again; some 300 MB with all that Python needs for them
+_EXPECTED = "expected a table (source <TAB> target, or CSV), JSON lines, a folder of such, or two line-aligned files"
 
 
 @dataclass(frozen=True)
@@ -76,6 +38,16 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.sources)
 
+    @classmethod
+    def of(cls, pairs: Iterable[Pair], report: Report) -> Self:
+        """Pairs that come one by one."""
+        found = cls([], [], array("q"), report)
+        for line, source, target in pairs:
+            found.lines.append(line)
+            found.sources.append(source)
+            found.targets.append(target)
+        return found
+
     def take(self, indices: Iterable[int], note: str) -> "Pairs":
         """Some of the pairs, with a report of their own that says so."""
         chosen = list(indices)
@@ -85,43 +57,99 @@ class Pairs:
         return Pairs(sources, targets, array("q", [self.lines[i] for i in chosen]), report)
 
 
-def read_pairs(paths: Sequence[str | Path]) -> Pairs:
-    """Read one TSV (source TAB target) or two line-aligned files; a DataError where there is no pair to be had."""
-    if len(paths) not in (1, 2):
-        raise DataError(
-            f"{len(paths)} files were named; expected one TSV (source <TAB> target) or two line-aligned files"
-        )
-    report = Report(tuple(str(path) for path in paths))
-    pairs = Pairs([], [], array("q"), report)
-    if len(paths) == 1:
-        _read_tsv(Path(paths[0]), pairs)
-    else:
-        _read_aligned(Path(paths[0]), Path(paths[1]), pairs)
-    report.used = len(pairs)
-    if not pairs:
-        advice = "\n  expected UTF-8; to convert: iconv -f LATIN1 -t UTF-8" if "not UTF-8" in report.skipped else ""
-        raise DataError(f"no usable pair in {' and '.join(report.paths)}\n  {report}{advice}")
-    return pairs
+class PairSource:
+    """Pairs that can be read again and again, one by one, so that they need not fit into memory.
 
+    with PairSource(["pairs.tsv"], DataConfig(reverse=True)) as source:
+        for line, source_text, target_text in source: ...
+        print(source.report)  # of the last reading that came to its end
 
-def split_pairs(pairs: Pairs, share: float, seed: int) -> tuple[Pairs, Pairs]:
-    """Hold out `share` of the distinct sources: (the pairs to train on, the pairs held out).
-
-    Sources that differ only in case, white space or punctuation count as one and stay on one side.
-    The choice depends on the seed and the set of sources, not on their order. Too few sources: nothing is held out.
+    The settings of `data` that tell how to read are source_column, target_column, separator and reverse. Data of at
+    most `kept` letters are kept from the first reading to the next ones. A DataError where there is no pair to be had.
     """
-    keys = {source: _key(source) for source in dict.fromkeys(pairs.sources)}
-    distinct = set(keys.values())
-    if share == 0 or len(distinct) < _FEWEST:
-        why = "no share is asked for" if share == 0 else f"only {len(distinct)} distinct sources, fewer than {_FEWEST}"
-        note = f"nothing held out: {why}"
-        return pairs.take(range(len(pairs)), note), pairs.take([], note)
-    size = min(max(1, round(share * len(distinct))), len(distinct) - 1)
-    held = set(sorted(distinct, key=lambda key: (_digest(seed, key), key))[:size])
-    apart = [keys[source] in held for source in pairs.sources]
-    note = f"held out {sum(apart):,} pairs: {size:,} of {len(distinct):,} distinct sources, with all their translations"
-    train, valid = ([i for i, is_held in enumerate(apart) if is_held == side] for side in (False, True))
-    return pairs.take(train, note), pairs.take(valid, note)
+
+    def __init__(self, paths: Sequence[str | Path], data: DataConfig | None = None, *, kept: int = _KEPT) -> None:
+        if len(paths) not in (1, 2):
+            raise DataError(f"{len(paths)} files were named; {_EXPECTED}")
+        if [str(path) for path in paths].count(STDIN) > 1:
+            raise DataError("standard input, -, was named twice; it can be one of two line-aligned files, not both")
+        self.report = Report(tuple("standard input" if str(path) == STDIN else str(path) for path in paths))
+        self._data, self._most = data or DataConfig(), kept
+        self._sides = [inputs(path) for path in paths]
+        self._pairs: list[Pair] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of what was copied and kept."""
+        self._pairs = None
+        for each in itertools.chain(*self._sides):
+            each.close()
+
+    def digest(self) -> str:
+        """SHA-256 of the bytes of all files."""
+        return digest_of(self._sides)
+
+    def __iter__(self) -> Iterator[Pair]:
+        if self._pairs is not None:
+            yield from self._pairs
+            return
+        report = Report(self.report.paths)
+        kept: list[Pair] | None = []
+        letters = 0
+        for pair in self._tables(report) if len(self._sides) == 1 else self._aligned(report):
+            report.used += 1
+            if kept is not None:
+                kept.append(pair)
+                letters += len(pair[1]) + len(pair[2])
+                if letters > self._most:
+                    kept = None
+            yield pair
+        if not report.used:
+            advice = "\n  expected UTF-8; to convert: iconv -f LATIN1 -t UTF-8" if "not UTF-8" in report.skipped else ""
+            raise DataError(f"no usable pair in {' and '.join(report.paths)}\n  {report}{advice}")
+        self.report, self._pairs = report, kept
+
+    def _tables(self, report: Report) -> Iterator[Pair]:
+        """From one file, or the files of a folder one after the other."""
+        (files,), before = self._sides, 0
+        forms = _forms(files, self._data)
+        report.form = str(forms[0]) + (", reversed" if self._data.reverse else "")
+        report.unit = "rows" if forms[0].kind.startswith("CSV") else "lines"
+        for file, form in zip(files, forms):
+            if len(files) > 1:
+                report.files.append((file.name, before))
+            before += yield from form.read(read_lines(file), report, before)
+
+    def _aligned(self, report: Report) -> Iterator[Pair]:
+        """From two files, or two folders of files that are aligned one by one."""
+        report.form = "two line-aligned files" + (", reversed" if self._data.reverse else "")
+        if self._data.source_column or self._data.target_column or self._data.separator:
+            report.notes.append("columns and separator that were named are passed over: line-aligned files have none")
+        first, second = self._sides
+        if len(first) != len(second):
+            counts = " and ".join(f"{path} holds {len(side):,} files" for path, side in zip(report.paths, self._sides))
+            raise DataError(f"{counts}; expected as many in both: file n of one is aligned with file n of the other")
+        before = 0
+        for files in zip(first, second):
+            if len(first) > 1:
+                report.files.append((" + ".join(file.name for file in files), before))
+            before += yield from _read_aligned(*files, report, before, reverse=self._data.reverse)
+
+
+def read_pairs(paths: Sequence[str | Path], data: DataConfig | None = None) -> Pairs:
+    """Read all pairs of a file or folder, or of two that are line-aligned, into memory.
+
+    The settings of `data` that tell how to read are source_column, target_column, separator and reverse; without it
+    all is found by looking. A DataError where there is no pair to be had.
+    """
+    with PairSource(paths, data, kept=0) as source:
+        pairs = Pairs.of(source, source.report)
+        return replace(pairs, report=source.report)
 
 
 def references(pairs: Pairs) -> tuple[list[str], list[list[str]]]:
@@ -132,99 +160,51 @@ def references(pairs: Pairs) -> tuple[list[str], list[list[str]]]:
     return list(found), [list(targets) for targets in found.values()]
 
 
-def _key(text: str) -> str:
-    folded = unicodedata.normalize("NFKC", text.casefold())
-    return re.sub(r"[\W_]+", "", folded) or folded
+def _forms(files: Sequence[Input], data: DataConfig) -> list[Table | JsonLines]:
+    """The form of each file, found by its first lines; a DataError where they do not go together."""
+    forms: list[Table | JsonLines] = []
+    for file in files:
+        lines = read_lines(file)
+        head = list(itertools.islice(lines, _LOOK))
+        forms.append(look_for_json(file.name, head, data) or look_for_table(file.name, head, lines, data))
+        if forms[-1].kind != forms[0].kind:
+            raise DataError(
+                f"{files[0].name} is {forms[0].kind} and {file.name} is {forms[-1].kind}; "
+                "expected files of one form in a folder"
+            )
+    named = [(file.name, form.names) for file, form in zip(files, forms) if form.names]
+    for name, names in named:
+        if names != named[0][1]:
+            raise DataError(
+                f"{named[0][0]} has the columns {' and '.join(named[0][1])}, {name} has {' and '.join(names)}; "
+                "expected the same in all files of a folder, or --source-column and --target-column"
+            )
+    return forms
 
 
-def _digest(seed: int, key: str) -> bytes:
-    return hashlib.blake2b(f"{seed} {key}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
-def _read_tsv(path: Path, pairs: Pairs) -> None:
-    lines, report = read_lines(path), pairs.report
-    head = list(itertools.islice(lines, _LOOK))
-    if not any(b"\t" in line for line in head):
-        raise _no_columns(path, head, lines)
-    source, target = columns = _columns(head)
-    header = header_of(head[0], columns)
-    report.form = _form(head, columns, header)
-    ignored, example = 0, ""
-    for number, line in enumerate(itertools.chain(head, lines), 1):
-        report.lines = number
-        if number == 1 and header:
-            continue
-        text = decode(line)
-        cells = ("" if text is None else text).split("\t")
-        if text is None:
-            report.skip(number, "not UTF-8", undecodable(line))
-        elif len(cells) <= target:
-            report.skip(number, "too few columns" if "\t" in text else "no tab" if text.strip() else "blank line", text)
-        elif reason := _fault(cells[source], cells[target]):
-            report.skip(number, reason, text)
-        else:
-            pairs.sources.append(cells[source])
-            pairs.targets.append(cells[target])
-            pairs.lines.append(number)
-            if len(cells) > target + 1:
-                ignored, example = ignored + 1, example or f"line {number:,}: {shown(cells[target + 1])}"
-    if ignored:
-        report.notes.append(f"what follows column {target + 1} is ignored on {ignored:,} lines ({example})")
-
-
-def _width(head: Sequence[bytes]) -> int:
-    """The usual number of columns."""
-    return Counter(line.count(b"\t") + 1 for line in head if b"\t" in line).most_common(1)[0][0]
-
-
-def _columns(head: Sequence[bytes]) -> tuple[int, int]:
-    """Where source and target stand: the first two columns, unless the first of three or more holds only numbers."""
-    width = _width(head)
-    rows = [line.split(b"\t") for line in head if line.count(b"\t") == width - 1]
-    rows = rows[1:] or rows  # the first may be a header
-    words = [i for i in range(width) if not all(row[i].isdigit() for row in rows)]
-    return (words[0], words[1]) if width > 2 and words[:1] != [0] and len(words) > 1 else (0, 1)
-
-
-def _form(head: Sequence[bytes], columns: tuple[int, int], header: str | None) -> str:
-    width = _width(head)
-    where = "" if columns == (0, 1) else f" (sentences in {columns[0] + 1} and {columns[1] + 1}; numbers before them)"
-    return f"TSV, {_NAMES.get(width, width)} columns{where}, {f'header {header}' if header else 'no header'}"
-
-
-def _no_columns(path: Path, head: Sequence[bytes], rest: Iterable[bytes]) -> DataError:
-    total = len(head) + sum(1 for _ in rest)
-    looked = f"the first {len(head)} of {total:,}" if total > len(head) else f"all {total}"
-    number, line = next(((i, line) for i, line in enumerate(head, 1) if line.strip()), (1, b""))
-    return DataError(
-        f"{path} has no line with two columns (looked at {looked})\n"
-        f"  line {number}: {shown(line.decode('utf-8', 'backslashreplace'))}\n"
-        "  expected: source <TAB> target, or two line-aligned files: train a.en a.fr"
-    )
-
-
-def _read_aligned(source_path: Path, target_path: Path, pairs: Pairs) -> None:
-    sources, targets, report = read_lines(source_path), read_lines(target_path), pairs.report
-    report.form = "two line-aligned files"
-    for number, (source_line, target_line) in enumerate(itertools.zip_longest(sources, targets), 1):
-        if source_line is None or target_line is None:
-            longer, line = (source_path, source_line) if target_line is None else (target_path, target_line)
-            raise _unequal(report.paths, number - 1, str(longer), [line or b"", *sources, *targets])
-        report.lines = number
-        source, target = decode(source_line), decode(target_line)
+def _read_aligned(
+    first: Input, second: Input, report: Report, before: int, *, reverse: bool
+) -> Generator[Pair, None, int]:
+    """The pairs of two files, lines counted after `before` others; returns the number of lines."""
+    ones, others, number = read_lines(first), read_lines(second), 0
+    for number, (one, other) in enumerate(itertools.zip_longest(ones, others), 1):
+        if one is None or other is None:
+            longer, line = (first, one) if other is None else (second, other)
+            names = (first.name, second.name)
+            raise _unequal(names, number - 1, longer.name, [line or b"", *ones, *others])
+        source, target = (decode(other), decode(one)) if reverse else (decode(one), decode(other))
         if source is None or target is None:
-            raw = source_line if source is None else target_line
-            report.skip(number, "not UTF-8", undecodable(raw))
-        elif reason := _fault(source, target):
-            report.skip(number, reason, source if source.strip() else target)
+            report.skip(before + number, "not UTF-8", undecodable(one if decode(one) is None else other))
+        elif reason := fault(source, target):
+            report.skip(before + number, reason, source if source.strip() else target)
         else:
-            pairs.sources.append(source)
-            pairs.targets.append(target)
-            pairs.lines.append(number)
+            yield before + number, source, target
+    report.lines += number
+    return number
 
 
-def _unequal(paths: Sequence[str], fewer: int, longer: str, extra: Sequence[bytes]) -> DataError:
-    counts = [f"{path} has {fewer + len(extra) if path == longer else fewer:,} lines" for path in paths]
+def _unequal(names: Sequence[str], fewer: int, longer: str, extra: Sequence[bytes]) -> DataError:
+    counts = [f"{name} has {fewer + len(extra) if name == longer else fewer:,} lines" for name in names]
     blank = all(not line.strip() for line in extra)
     advice = (
         f"remove the {len(extra):,} empty at the end of {longer}"
@@ -232,12 +212,3 @@ def _unequal(paths: Sequence[str], fewer: int, longer: str, extra: Sequence[byte
         else "line n of one translates line n of the other"
     )
     return DataError(f"{' and '.join(counts)}; expected as many in both: {advice}")
-
-
-def _fault(source: str, target: str) -> str | None:
-    """Why a pair cannot be used, or None."""
-    if not source.strip():
-        return "empty source" if target.strip() else "blank line"
-    if not target.strip():
-        return "empty target"
-    return "NUL character" if "\0" in source or "\0" in target else None

@@ -10,9 +10,10 @@ ordinary pieces, and no piece that is learnt can be called "</s>".
 
 import itertools
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Literal, Self
 
 import tokenizers
@@ -49,6 +50,8 @@ class Tokenizer:
     def train(cls, texts: Iterable[str], data: DataConfig) -> Self:
         """Learn the vocabulary of `texts`; the same texts give the same vocabulary, whatever the machine's threads.
 
+        They are not kept, but for an iterator that unigram wants to read twice.
+
         There may be fewer tokens than `data.vocab_size` where the texts hold no more. A ConfigError where it is too
         small for the 256 bytes, a DataError where the texts hold nothing.
         """
@@ -56,7 +59,8 @@ class Tokenizer:
         try:
             if data.tokenizer == "unigram":
                 size = _size(data) - len(SPECIALS)
-                pieces = train_unigram(list(texts), text_pipeline(data), size)
+                again = list(texts) if isinstance(texts, Iterator) else texts
+                pieces = train_unigram(again, text_pipeline(data), size)
                 backend.model = models.Unigram([(special, 0.0) for special in SPECIALS] + pieces, UNK)
                 backend.add_special_tokens(list(SPECIALS))
             else:
@@ -186,26 +190,40 @@ class Tokenizers:
         return f'{{"source": {self.source.to_json()},\n"target": {self.target.to_json()}}}'
 
     @classmethod
-    def from_json(cls, text: str, *, origin: str) -> Self:
-        """The inverse of `to_json`; a text that is damaged or another program's is a ModelError that names `origin`."""
+    def load(cls, path: Path) -> Self:
+        """Read what `to_json` gave; a file that is absent, damaged or another program's is a ModelError."""
         try:
+            text = path.read_text(encoding="utf-8")
             content = json.loads(text)
+        except OSError as error:
+            raise ModelError(f"cannot read the tokenizer {path}: {error.strerror}") from error
         except (ValueError, RecursionError) as error:
-            raise ModelError(f"{origin} is damaged: it is not JSON; expected the file that training wrote") from error
+            raise ModelError(f"{path} is damaged: it is not JSON; expected the file that training wrote") from error
         if isinstance(content, dict) and content.keys() == {"source", "target"}:
             source, target = (
-                Tokenizer.from_json(json.dumps(content[side]), origin=f"{origin} ({side})")
+                Tokenizer.from_json(json.dumps(content[side]), origin=f"{path} ({side})")
                 for side in ("source", "target")
             )
             return cls(source, target)
-        one = Tokenizer.from_json(text, origin=origin)
+        one = Tokenizer.from_json(text, origin=str(path))
         return cls(one, one)
 
 
-def train_tokenizers(sources: Sequence[str], targets: Sequence[str], data: DataConfig) -> Tokenizers:
-    """One vocabulary over both sides, or one a side, as `data.joint` says."""
+@dataclass(frozen=True)
+class _Joint(Iterable[str]):
+    """Both sides one after the other, as often as they are wanted."""
+
+    sources: Iterable[str]
+    targets: Iterable[str]
+
+    def __iter__(self) -> Iterator[str]:
+        return itertools.chain(self.sources, self.targets)
+
+
+def train_tokenizers(sources: Iterable[str], targets: Iterable[str], data: DataConfig) -> Tokenizers:
+    """One vocabulary over both sides, or one a side, as `data.joint` says. The texts are not kept."""
     if data.joint:
-        one = Tokenizer.train(itertools.chain(sources, targets), data)
+        one = Tokenizer.train(_Joint(sources, targets), data)
         return Tokenizers(one, one)
     return Tokenizers(Tokenizer.train(sources, data), Tokenizer.train(targets, data))
 

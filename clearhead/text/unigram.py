@@ -7,7 +7,7 @@ segmentation (hard expectation-maximisation). The library still does the segment
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import tokenizers
@@ -24,10 +24,12 @@ _UNSEEN = 0.5  # the count of a piece that no segmentation uses
 Scores = dict[str, float]  # log-probability of each piece
 
 
-def train_unigram(texts: Sequence[str], pipeline: tokenizers.Tokenizer, size: int) -> list[tuple[str, float]]:
+def train_unigram(texts: Iterable[str], pipeline: tokenizers.Tokenizer, size: int) -> list[tuple[str, float]]:
     """At most `size` pieces with their log-probabilities, the likeliest first; all bytes among them.
 
-    `pipeline` normalises and splits. Candidates are the pieces of a larger BPE vocabulary; round after round, those go
+    The texts are read twice. `pipeline` normalises and splits.
+
+    Candidates are the pieces of a larger BPE vocabulary; round after round, those go
     that the likelihood of the texts misses least.
     """
     words = _count_words(texts, pipeline)
@@ -51,7 +53,7 @@ def train_unigram(texts: Sequence[str], pipeline: tokenizers.Tokenizer, size: in
         scores = _prune(scores, counts, max(size, int(_KEPT * len(scores))))
 
 
-def _count_words(texts: Sequence[str], pipeline: tokenizers.Tokenizer) -> dict[str, int]:
+def _count_words(texts: Iterable[str], pipeline: tokenizers.Tokenizer) -> dict[str, int]:
     """How often the texts hold each word, as bytes written in letters."""
     counts: Counter[str] = Counter()
     for text in texts:

@@ -8,6 +8,7 @@ Everything is written whole or not at all and checked against its SHA-256 when i
 
 import json
 import re
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,7 +17,6 @@ from typing import Any, Self
 
 from torch import Tensor
 
-from .. import messages
 from ..errors import ModelError, TrainingError
 from ..storage import remove_folder, remove_partials, write_file, writing
 from .lock import FolderLock
@@ -30,10 +30,10 @@ from .manifest import (
     write_folder_with_manifest,
 )
 from .metrics import METRICS
-from .model_folder import CONFIG, weights_from_bytes, weights_to_bytes
+from .model_folder import CONFIG, to_stderr, weights_from_bytes, weights_to_bytes
 
 PICTURES = ("loss.png", "attention.png")  # no file of the model, so that no digest is kept of them
-_CHECKPOINTS, _STATE, _SUFFIX = "checkpoints", "state.json", ".safetensors"
+_CHECKPOINTS, _STATE, _SUFFIX, _TOKENS = "checkpoints", "state.json", ".safetensors", ".tokens"
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class RunFolder:
 
     @classmethod
     def create(
-        cls, path: Path, *, resume: bool = False, replace: bool = False, say: Callable[[str], None] = messages.say
+        cls, path: Path, *, resume: bool = False, replace: bool = False, say: Callable[[str], None] = to_stderr
     ) -> Self:
         """Take hold of a new or empty folder; with `resume` or `replace` of one that a run left, too.
 
@@ -92,9 +92,18 @@ class RunFolder:
             raise
         return run
 
+    @property
+    def tokens(self) -> Path:
+        """Where the tokens of the training data may lie until the run is complete; hidden, as they are no result."""
+        return self.path / _TOKENS
+
     def close(self) -> None:
         """Let go of the folder; one that was made for this run, and got nothing, is removed again."""
-        self._lock.release()
+        try:
+            if not _visible(self.path):
+                shutil.rmtree(self.tokens, ignore_errors=True)
+        finally:
+            self._lock.release()
         if self._made:
             with suppress(OSError):  # it is not empty, as it should be
                 self.path.rmdir()
@@ -114,6 +123,7 @@ class RunFolder:
         """Mark the run as complete: the last thing that it writes. Saving a checkpoint takes the mark away."""
         with writing(self.path):
             mark_finished(self.path, step)
+            shutil.rmtree(self.tokens, ignore_errors=True)
 
     def begin(self, files: Mapping[str, bytes]) -> None:
         """Write what a run starts with. What an earlier one left goes: its weights belong to another configuration."""

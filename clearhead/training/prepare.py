@@ -1,8 +1,7 @@
 """What a run trains and scores on: read, chosen and written down before its first step; on resume the same again."""
 
-import hashlib
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,15 @@ import torch
 from ..config import Config, chosen
 from ..errors import ConfigError, DataError
 from ..tasks.translation import Examples, HeldOut, Translation
-from ..text.sources import Pairs, Report, Skipped, read_pairs, split_pairs
+from ..text.corpus import Corpus
+from ..text.sources import Pairs, PairSource, Report, Skipped, read_pairs
+from ..text.store import Store, digest_of
 from ..text.tokenizer import SPECIALS, Tokenizer, Tokenizers, train_tokenizers
 from . import recipe
 from .card import model_card
 from .checkpoint import RunFolder
-from .model_folder import TOKENIZER, WORDS, model_files, read_config, read_tokenizer
-
-Say = Callable[[str], None]
+from .examples import Say, Shelf, examples_of, held_out_of
+from .model_folder import TOKENIZER, WORDS, model_files, read_config
 
 
 @dataclass(frozen=True)
@@ -32,25 +32,42 @@ class Prepared:
     examples: Examples
     valid: HeldOut | None
     test: HeldOut | None
+    digest: str  # of the examples
 
     @property
     def constants(self) -> dict[str, str]:
         """What must be the same when the run goes on, by a name for the error message."""
-        valid = _digest(self.valid.examples) if self.valid else "none"
-        return {"the training data": _digest(self.examples), "the validation data": valid}
+        valid = self.valid.examples if self.valid else None
+        return {
+            "the training data": self.digest,
+            "the validation data": digest_of((valid.sources, valid.targets)) if valid else "none",
+        }
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What the files hold: the pairs to train on, those held out of them or from a file of their own, and the test."""
+
+    corpus: Corpus
+    held_out: Pairs
+    valid: Pairs | None
+    test: Pairs | None
+    said: list[str]  # of the training data
 
 
 def prepare(folder: RunFolder, config: Config, given: Collection[str], say: Say) -> Prepared:
     """Read the data, make every choice, and write down both; what is in `given` stays as it is."""
     config, machine = recipe.choose_machine(config)
     torch.set_num_threads(chosen(config.train.threads))
-    pairs, valid = _read(config, say)
-    config, model = recipe.choose_model(config, len(pairs), given)
-    begun = time.monotonic()
-    tokenizers = train_tokenizers(pairs.sources, pairs.targets, config.data)
-    say(f"tokenizer: {_sizes(tokenizers)} in {time.monotonic() - begun:.1f} s")
-    config, vocabularies = _with_vocabularies(config, tokenizers)
-    prepared = _encode(config, tokenizers, pairs, valid, say)
+    with PairSource(config.data.train, config.data) as source:
+        read = _read(source, config, say)
+        config, model = recipe.choose_model(config, len(read.corpus), given)
+        tokenizers = _learn(read.corpus, config, say)
+        config, vocabularies = _with_vocabularies(config, tokenizers)
+        task = Translation(tokenizers, config)
+        shelf = Shelf.of(source, task, folder.tokens, say)
+        store = shelf.find() or shelf.fill(read.corpus, task, read.held_out, read.said)
+    prepared = _prepared(task, store, read.valid, read.test, say)
     examples = prepared.examples
     config, batch = recipe.choose_batch(config, examples.target_tokens)
     n_batches = len(examples.batches(chosen(config.data.batch_tokens)).epoch(0))
@@ -71,16 +88,30 @@ def _word_list(tokenizer: Tokenizer) -> str:
     return "\n".join(sorted({word.strip("▁") for word in tokenizer.words()[len(SPECIALS) :]}, key=str.casefold)) + "\n"
 
 
-def prepare_again(out: Path, asked: Config, given: Collection[str], say: Say) -> Prepared:
-    """The same from what the run in `out` wrote down when it began; only the files' paths are taken from `asked`."""
+def prepare_again(folder: RunFolder, asked: Config, given: Collection[str], say: Say) -> Prepared:
+    """The same from what the run in `folder` wrote down when it began; only where files lie is taken from `asked`.
+
+    Where its tokens still lie, the training data are not read again, but for their digest.
+    """
+    out = folder.path
     config = read_config(out)
     refuse_contradictions(out, config, asked, given)
-    paths = {"data.train": asked.data.train, "data.valid": asked.data.valid, "data.test": asked.data.test}
-    config = config.override({name: files for name, files in paths.items() if files})
+    places = {name: asked.value(name) for name in ("data.train", "data.valid", "data.test", "data.store")}
+    config = config.override({name: place for name, place in places.items() if place})
     recipe.choose_device(chosen(config.train.device))  # it may be gone
     torch.set_num_threads(chosen(config.train.threads))
-    pairs, valid = _read(config, say)
-    return _encode(config, Tokenizers.from_json(read_tokenizer(out), origin=str(out / TOKENIZER)), pairs, valid, say)
+    tokenizers = Tokenizers.load(out / TOKENIZER)
+    task = Translation(tokenizers, config)
+    with PairSource(config.data.train, config.data) as source:
+        shelf = Shelf.of(source, task, folder.tokens, say)
+        if store := shelf.find():
+            for message in store.notes["said"]:
+                say(message)
+            valid = _file(config.data.valid, config, say) or held_out_of(store, source.report)
+            return _prepared(task, store, valid or None, _file(config.data.test, config, say), say)
+        read = _read(source, config, say)
+        store = shelf.fill(read.corpus, task, read.held_out, read.said)
+    return _prepared(task, store, read.valid, read.test, say)
 
 
 def refuse_contradictions(out: Path, stored: Config, asked: Config, given: Collection[str]) -> None:
@@ -94,20 +125,38 @@ def refuse_contradictions(out: Path, stored: Config, asked: Config, given: Colle
             )
 
 
-def _read(config: Config, say: Say) -> tuple[Pairs, Pairs | None]:
-    """The pairs to train on, and those to choose the weights by, None where there are none."""
-    pairs = read_pairs(config.data.train)
+def _read(source: PairSource, config: Config, say: Say) -> _Read:
+    """Read the training data once, and the others into memory: what cannot be read is better known before training."""
+    data = config.data
+    corpus = Corpus.of(source, 0.0 if data.valid else data.split, config.train.seed)
+    said = [str(source.report), *([] if data.valid else [corpus.split.note])]
+    held_out = corpus.held_out()
+    if not data.valid and not len(held_out):
+        said.append("so the newest weights are kept, and their quality is not measured")
+    for message in said:
+        say(message)
+    valid = _file(data.valid, config, say) or held_out
+    return _Read(corpus, held_out, valid or None, _file(data.test, config, say), said)
+
+
+def _file(paths: Sequence[str], config: Config, say: Say) -> Pairs | None:
+    """The pairs of files beside the training data, None where none are named."""
+    if not paths:
+        return None
+    pairs = read_pairs(paths, config.data)
     say(str(pairs.report))
-    if config.data.valid:
-        valid = read_pairs(config.data.valid)
-        say(str(valid.report))
-        return pairs, valid
-    pairs, valid = split_pairs(pairs, config.data.split, config.train.seed)
-    say(pairs.report.notes[-1])
-    if not len(valid):
-        say("so the newest weights are kept, and their quality is not measured")
-        return pairs, None
-    return pairs, valid
+    return pairs
+
+
+def _learn(corpus: Corpus, config: Config, say: Say) -> Tokenizers:
+    """The vocabularies of the texts to train on."""
+    begun = time.monotonic()
+    sources, targets = corpus.texts()
+    tokenizers = train_tokenizers(sources, targets, config.data)
+    if len(sources) < len(corpus):
+        say(f"the tokenizer learns from {len(sources):,} of {len(corpus):,} pairs, spread evenly over all of them")
+    say(f"tokenizer: {_sizes(tokenizers)} in {time.monotonic() - begun:.1f} s")
+    return tokenizers
 
 
 def _with_vocabularies(config: Config, tokenizers: Tokenizers) -> tuple[Config, list[recipe.Choice]]:
@@ -120,24 +169,12 @@ def _with_vocabularies(config: Config, tokenizers: Tokenizers) -> tuple[Config, 
     return config.override(values | {"model.tie": "target"}), [recipe.Choice("model.tie", "target", why)]
 
 
-def _encode(config: Config, tokenizers: Tokenizers, pairs: Pairs, valid: Pairs | None, say: Say) -> Prepared:
-    task = Translation(tokenizers, config)
-    examples, skipped = task.encode(pairs)
-    _say_too_long(skipped, "are not trained on", say)
-    if not len(examples):
-        raise DataError(f"no pair is left to train on: all {len(pairs):,} are {_too_long(skipped)}")
-    return Prepared(config, task, examples, _valid(task, valid, say) if valid else None, _test(task, say))
-
-
-def _test(task: Translation, say: Say) -> HeldOut | None:
-    """What is scored in the end, read now: a file that cannot be read is better known before training."""
-    if not task.config.data.test:
-        return None
-    pairs = read_pairs(task.config.data.test)
-    say(str(pairs.report))
-    held_out = task.hold_out(pairs)
-    _say_too_long(held_out.too_long, "are tested on without their loss", say)
-    return held_out
+def _prepared(task: Translation, store: Store, valid: Pairs | None, test: Pairs | None, say: Say) -> Prepared:
+    held_out = _valid(task, valid, say) if valid is not None else None
+    tested = task.hold_out(test) if test is not None else None
+    if tested is not None:
+        _say_too_long(tested.too_long, "are tested on without their loss", say)
+    return Prepared(task.config, task, examples_of(store), held_out, tested, store.digest)
 
 
 def _valid(task: Translation, valid: Pairs, say: Say) -> HeldOut | None:
@@ -174,11 +211,3 @@ def _too_long(skipped: Sequence[Skipped]) -> str:
 def _sizes(tokenizers: Tokenizers) -> str:
     source, target = tokenizers.source.vocab_size, tokenizers.target.vocab_size
     return f"{source:,} tokens for both sides" if tokenizers.joint else f"{source:,} and {target:,} tokens"
-
-
-def _digest(examples: Examples) -> str:
-    digest = hashlib.sha256()
-    for side in (examples.sources, examples.targets):
-        digest.update(side.starts.tobytes())
-        digest.update(side.tokens.tobytes())
-    return digest.hexdigest()

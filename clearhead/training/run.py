@@ -1,28 +1,28 @@
 """From files to a model folder: prepare, train, score. What `clearhead train` calls."""
 
 import math
-from collections.abc import Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Collection
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from .. import messages
 from ..config import PRESETS, Config, chosen, settings
-from ..errors import ConfigError, TrainingError
+from ..errors import ConfigError
 from ..figures import loss_curve
 from ..model.transformer import EncoderDecoder, build
 from ..tasks.scores import Scores
 from ..text.batches import IntArray
 from .card import model_card, with_scores
 from .checkpoint import RunFolder
+from .examples import Say
 from .forecast import forecast
 from .memory import keep_freed_memory
 from .metrics import METRICS, MetricsLog, Progress, read_metrics
-from .model_folder import CARD, load_model_folder, load_weights, model_files, read_config
-from .prepare import Prepared, Say, prepare, prepare_again, refuse_contradictions
+from .model_folder import CARD, load_model_folder, load_weights, model_files, read_config, to_stderr
+from .prepare import Prepared, prepare, prepare_again, refuse_contradictions
 from .recipe import SHAPE
 from .signals import StopSignals
 from .tensorboard import TensorBoard
@@ -38,7 +38,7 @@ def train(
     resume: bool = False,
     replace: bool = False,
     given: Collection[str] | None = None,
-    say: Say = messages.say,
+    say: Say = to_stderr,
     on_step: Observer | None = None,
     on_eval: Observer | None = None,
 ) -> Path:
@@ -62,14 +62,14 @@ def train(
         )
     out, given = Path(out), (_seemingly_given(config) if given is None else set(given)) - _following(config)
     keep_freed_memory()
-    with _heard(), StopSignals() as stop, RunFolder.create(out, resume=resume, replace=replace, say=say) as folder:
+    with StopSignals() as stop, RunFolder.create(out, resume=resume, replace=replace, say=say) as folder:
         if resume and folder.finished_step is not None:
             refuse_contradictions(out, read_config(out), config, given)
             say(f"{out} is complete: it was trained to step {folder.finished_step:,}")
             return out
         checkpoint = folder.latest_checkpoint() if resume else None
         again = checkpoint is not None
-        prepared = prepare_again(out, config, given, say) if again else prepare(folder, config, given, say)
+        prepared = prepare_again(folder, config, given, say) if again else prepare(folder, config, given, say)
         trainer = _trainer(prepared, model := _model(prepared.config))
         prepared.task.session(model, prepared.config.decode)  # refuses now what no search can do
         steps = chosen(prepared.config.train.steps)
@@ -91,15 +91,6 @@ def train(
     return out
 
 
-@contextmanager
-def _heard() -> Iterator[None]:
-    """End training where nobody reads its progress: it has no other result for whoever would have had enough of it."""
-    try:
-        yield
-    except BrokenPipeError as error:
-        raise TrainingError("training is stopped, since nobody reads its messages; go on with --resume") from error
-
-
 def _seemingly_given(config: Config) -> set[str]:
     """The settings that somebody seems to have set; of a shape that is no preset's, all of it."""
     preset = PRESETS.get(config.train.preset or "", {})
@@ -113,7 +104,7 @@ def _following(config: Config) -> set[str]:
 
     Of files what they hold counts, and not where they lie.
     """
-    follow = {"data.train", "data.valid", "data.test", "model.src_vocab_size", "model.tgt_vocab_size"}
+    follow = {"data.train", "data.valid", "data.test", "data.store", "model.src_vocab_size", "model.tgt_vocab_size"}
     return follow | {"model.tie"} if config.model.tie == "all" and not config.data.joint else follow
 
 

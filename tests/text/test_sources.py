@@ -11,9 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clearhead.errors import DataError
-from clearhead.text.headers import header_of
+from clearhead.text.headers import named_pair
 from clearhead.text.lines import read_lines, shown
-from clearhead.text.sources import Pairs, Report, Skipped, read_pairs, references, split_pairs
+from clearhead.text.sources import Pairs, Report, Skipped, read_pairs, references
+from clearhead.text.split import split_pairs
 
 in_place = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 # Text of one cell: anything but the characters that end it, with some word in it.
@@ -55,7 +56,7 @@ def pairs_of(sources: Sequence[str], targets: Sequence[str] | None = None) -> Pa
 def test_a_tsv_gives_its_pairs_whatever_their_text_and_line_ends(
     rows: list[tuple[str, str]], end: str, last: bool, bom: bool, tmp_path: Path
 ) -> None:
-    if header_of("\t".join(rows[0]).encode(), (0, 1)) or rows[0][0].startswith("\ufeff"):
+    if named_pair(rows[0]) or rows[0][0].startswith("\ufeff"):
         return
     text = end.join("\t".join(row) for row in rows) + (end if last else "")
     pairs = read(tmp_path, ("\ufeff" if bom else "") + text)
@@ -261,6 +262,15 @@ def test_unequal_line_counts_are_refused_with_both_counts(tmp_path: Path) -> Non
     assert refusal([en, far]).startswith(f"{en} has 1,200 lines and {far} has 9 lines; ")
 
 
+def test_unequal_line_counts_are_right_however_the_paths_are_spelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, "a\n" * 2, "a.en"), write(tmp_path, "b\n", "a.fr")
+    monkeypatch.chdir(tmp_path)
+    assert refusal(["./a.en", ".//a.fr"]).startswith("./a.en has 2 lines and .//a.fr has 1 lines; ")
+    assert refusal(["./a.fr", "./a.en"]).startswith("./a.fr has 1 lines and ./a.en has 2 lines; ")
+
+
 def test_extra_empty_lines_at_the_end_of_one_file_are_told(tmp_path: Path) -> None:
     en, fr = write(tmp_path, "a\nb\n", "a.en"), write(tmp_path, "a\nb\n\n\n", "a.fr")
     assert refusal([en, fr]) == (
@@ -271,7 +281,8 @@ def test_extra_empty_lines_at_the_end_of_one_file_are_told(tmp_path: Path) -> No
 @pytest.mark.parametrize("number", [0, 3])
 def test_one_file_or_two_are_expected(number: int) -> None:
     assert refusal(["a.tsv"] * number) == (
-        f"{number} files were named; expected one TSV (source <TAB> target) or two line-aligned files"
+        f"{number} files were named; expected a table (source <TAB> target, or CSV), JSON lines, a folder of such, "
+        "or two line-aligned files"
     )
 
 
@@ -279,19 +290,15 @@ def test_one_file_or_two_are_expected(number: int) -> None:
 
 
 def test_a_file_without_two_columns_is_refused_and_its_first_line_is_shown(tmp_path: Path) -> None:
-    path = write(tmp_path, "I am hungry.|J'ai faim.\n" + "x|y\n" * 4999)
+    path = write(tmp_path, "I am hungry.|J'ai faim.\n" + "x\n" * 4999)
     assert refusal([path]) == (
         f"{path} has no line with two columns (looked at the first 200 of 5,000)\n"
         '  line 1: "I am hungry.|J\'ai faim."\n'
-        "  expected: source <TAB> target, or two line-aligned files: train a.en a.fr"
+        "  expected: source <TAB> target, CSV, JSON lines, or two line-aligned files: train a.en a.fr\n"
+        '  if the separator is "|": --separator "|"'
     )
     path = write(tmp_path, b"\n\n" + b"\xff" * 300)
     assert f'{path} has no line with two columns (looked at all 3)\n  line 3: "\\xff' in refusal([path])
-
-
-def test_no_message_advertises_what_is_not_there(tmp_path: Path) -> None:
-    messages = [refusal([write(tmp_path, text)]) for text in ("a,b\n", "\t\n", "", "\0\0", '{"en": "a"}\n')]
-    assert not any(word in message for message in messages for word in ("CSV", "--", "JSON", "stdin"))
 
 
 @pytest.mark.parametrize(
@@ -328,7 +335,6 @@ def test_a_pair_of_a_packed_file_that_is_cut_off_later_is_not_used_in_silence(tm
 
 def test_a_place_that_is_no_readable_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert refusal([tmp_path / "absent"]) == f"{tmp_path}/absent does not exist; expected a file of text"
-    assert refusal([tmp_path]) == f"{tmp_path} is a folder; expected a file of text"
     assert refusal(["x" * 5000]).endswith("x cannot be read: File name too long")
 
     def forbid(*_: object) -> None:

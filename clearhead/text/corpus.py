@@ -1,0 +1,78 @@
+"""The pairs to train on, in as many readings as it takes, so that they need not fit into memory."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from ..errors import DataError
+from .sources import Pair, Pairs, PairSource
+from .split import Split, split
+
+_CHUNK = 16_384  # pairs that are in memory together
+_LEARN = 2_000_000  # pairs that a tokenizer learns from: more of them change a vocabulary no more
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The pairs of a source without those that are held out, which one reading has told apart."""
+
+    source: PairSource
+    split: Split
+
+    @classmethod
+    def of(cls, source: PairSource, share: float, seed: int) -> "Corpus":
+        """Read all of it once; `share` and `seed` as `split` takes them."""
+        return cls(source, split((text for _, text, _ in source), share, seed))
+
+    def __len__(self) -> int:
+        return len(self.split.held) - self._n_held
+
+    @property
+    def _n_held(self) -> int:
+        return int(self.split.held.sum())
+
+    def __iter__(self) -> Iterator[Pair]:
+        return self._read(held=False)
+
+    def held_out(self) -> Pairs:
+        """The pairs held out, in memory."""
+        return Pairs.of(self._read(held=True) if self._n_held else (), self.source.report)
+
+    def chunks(self, size: int = _CHUNK) -> Iterator[Pairs]:
+        """The pairs to train on, so many at a time."""
+        pairs = iter(self)
+        while len(chunk := Pairs.of(islice(pairs, size), self.source.report)):
+            yield chunk
+
+    def texts(self, most: int = _LEARN) -> tuple["Texts", "Texts"]:
+        """Sources and targets for a tokenizer to learn from: of all pairs, or of `most` spread evenly over them."""
+        return Texts(self, 1, most), Texts(self, 2, most)
+
+    def _read(self, *, held: bool) -> Iterator[Pair]:
+        """One side of the split. That the data change meanwhile is a DataError."""
+        apart, count = self.split.held.tobytes(), 0
+        for pair in self.source:
+            if count < len(apart) and apart[count] == held:
+                yield pair
+            count += 1
+        if count != len(apart):
+            paths = " and ".join(self.source.report.paths)
+            raise DataError(f"{paths} changed while being read: {len(apart):,} pairs first, then {count:,}; read again")
+
+
+@dataclass(frozen=True)
+class Texts(Iterable[str]):
+    """One side of the pairs to train on, read anew by every loop over it."""
+
+    corpus: Corpus
+    side: int
+    most: int
+
+    def __len__(self) -> int:
+        return min(len(self.corpus), self.most)
+
+    def __iter__(self) -> Iterator[str]:
+        total, most = len(self.corpus), len(self)
+        for i, pair in enumerate(self.corpus):
+            if (i + 1) * most // total > i * most // total:
+                yield pair[self.side]  # type: ignore[misc]  # a text, the side being 1 or 2

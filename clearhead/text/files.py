@@ -1,0 +1,119 @@
+"""Where text is read from: files, folders of them, standard input and pipes, each as often as it is wanted."""
+
+import hashlib
+import io
+import os
+import re
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from ..errors import DataError
+
+_BLOCK = 1 << 20
+STDIN = "-"
+
+
+class Input:
+    """One file that can be read again and again. What can be read only once, standard input ("-") and pipes, is copied
+    first to a file without a name, which is gone when the process ends, however it ends. One reading at a time.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.name = "standard input" if str(path) == STDIN else str(path)
+        self._path = None if str(path) == STDIN else Path(path)
+        self._copy: IO[bytes] | None = None
+
+    @contextmanager
+    def open(self) -> Iterator[io.BufferedReader]:
+        """The bytes from the beginning; a DataError where they cannot be had."""
+        try:
+            if self._copy is None and self._flows():
+                self._copy = self._copied()
+            with self._opened() as file:
+                yield file
+        except FileNotFoundError as error:
+            raise DataError(f"{self.name} does not exist; expected a file of text") from error
+        except IsADirectoryError as error:
+            raise DataError(f"{self.name} is a folder; expected a file of text") from error
+        except OSError as error:
+            if error.strerror is None:  # of a library that unpacks: it is known better there
+                raise
+            raise DataError(f"{self.name} cannot be read: {error.strerror}") from error
+
+    def close(self) -> None:
+        """Remove the copy, if there is one."""
+        if self._copy is not None:
+            self._copy.close()
+            self._copy = None
+
+    def _flows(self) -> bool:
+        return self._path is None or not (stat.S_ISREG(mode := self._path.stat().st_mode) or stat.S_ISDIR(mode))
+
+    def _opened(self) -> io.BufferedReader:
+        if self._copy is None:
+            assert self._path is not None
+            return self._path.open("rb")
+        file = os.fdopen(os.dup(self._copy.fileno()), "rb")
+        file.seek(0)
+        return file
+
+    def _copied(self) -> IO[bytes]:
+        copy = tempfile.TemporaryFile()  # noqa: SIM115 - it lives until `close`
+        try:
+            if self._path is None:
+                shutil.copyfileobj(sys.stdin.buffer, copy, _BLOCK)
+            else:
+                with self._path.open("rb") as pipe:
+                    shutil.copyfileobj(pipe, copy, _BLOCK)
+            copy.flush()
+        except BaseException:
+            copy.close()
+            raise
+        return copy
+
+
+def inputs(path: str | Path) -> list[Input]:
+    """The file itself, or the files of a folder in natural order: part-2 before part-10. Hidden ones are passed over.
+
+    A folder that holds no file, or another folder, is a DataError.
+    """
+    folder = Path(path)
+    if str(path) == STDIN or not _is_folder(folder):
+        return [Input(path)]
+    entries = sorted((it for it in folder.iterdir() if not it.name.startswith(".")), key=lambda it: _natural(it.name))
+    if not entries:
+        raise DataError(f"{path} is a folder without files; expected files of pairs in it")
+    for entry in entries:
+        if entry.is_dir():
+            raise DataError(f"{path} holds the folder {entry.name}; expected nothing but files of pairs in it")
+    return [Input(entry) for entry in entries]
+
+
+def digest_of(files: Iterable[Sequence[Input]]) -> str:
+    """SHA-256 of the bytes of all files, as they lie there."""
+    whole = hashlib.sha256()
+    for side in files:
+        whole.update(b"side")
+        for each in side:
+            with each.open() as file:
+                whole.update(hashlib.file_digest(file, "sha256").digest())
+    return whole.hexdigest()
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # reading it will say what is wrong
+        return False
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Numbers by their value, the rest by its letters."""
+    parts = re.split(r"(\d+)", name)
+    return [(int(part), part) if part.isascii() and part.isdigit() else (-1, part) for part in parts]

@@ -1,0 +1,67 @@
+"""What was found in files and what was not used of it, with line number and reason."""
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from .lines import shown
+
+_EXAMPLES = 3  # unusable lines shown for each reason
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A line that was not used."""
+
+    line: int  # from 1
+    reason: str
+    text: str
+
+
+@dataclass
+class Report:
+    """What was found in the files and what was not used of it; `str` of it is for people.
+
+    The lines of several files are counted as if these stood below each other; a message names the file and its line.
+    """
+
+    paths: tuple[str, ...]
+    form: str = ""
+    unit: str = "lines"
+    lines: int = 0  # of a table, header included, or of each of two files
+    used: int = 0
+    skipped: dict[str, int] = field(default_factory=dict)  # lines by reason
+    examples: list[Skipped] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    files: list[tuple[str, int]] = field(default_factory=list)  # of a folder: each file, and the lines before it
+
+    def skip(self, line: int, reason: str, text: str) -> None:
+        """Count a line that is not used; the first few of each reason are kept to be shown."""
+        self.count(reason, 1, [Skipped(line, reason, text)])
+
+    def count(self, reason: str, number: int, examples: Iterable[Skipped]) -> None:
+        """Count `number` lines that are not used for a reason, of which these are some."""
+        before = self.skipped.get(reason, 0)
+        self.skipped[reason] = before + number
+        self.examples += list(examples)[: max(_EXAMPLES - before, 0)]
+
+    def place(self, line: int) -> str:
+        """Where a line stands, in words."""
+        if not self.files:
+            return f"line {line:,}"
+        name, before = self.files[bisect_right(self.files, line - 1, key=lambda it: it[1]) - 1]
+        return f"{name} line {line - before:,}"
+
+    def __str__(self) -> str:
+        counts = f"{self.used:,} of {self.lines:,} {self.unit} used"
+        of = f" ({len(self.files):,} files)" if self.files else ""
+        rows = [f"{' + '.join(self.paths)}{of}: {self.form}; {counts}"]
+        return "\n".join([*rows, *self.skipped_rows(), *(f"  {note}" for note in self.notes)])
+
+    def skipped_rows(self) -> list[str]:
+        """What was not used, by reason, with the first few lines of each."""
+        rows = []
+        for reason, count in self.skipped.items():
+            rows.append(f"  skipped {count:,}: {reason}")
+            rows += [f"    {self.place(it.line)}: {shown(it.text)}" for it in self.examples if it.reason == reason]
+        return rows

@@ -1,0 +1,174 @@
+"""Tables of text, TSV and CSV: which separator, which columns and whether a header, all found by looking."""
+
+from collections import Counter
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass
+
+from ..config import SEPARATORS, DataConfig
+from ..errors import DataError
+from .headers import asked_columns, named_pair
+from .lines import fault, shown
+from .report import Report
+from .rows import NOT_UTF_8, rows
+
+Pair = tuple[int, str, str]  # line (from 1), source, target
+
+_NAMES = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six"}
+_SAID = {mark: name for name, mark in SEPARATORS.items()}
+_REGULAR = 0.9  # of the rows of a CSV have as many columns as most
+_OTHERS = ",;|"  # that are looked for beside the tab
+
+
+@dataclass(frozen=True)
+class Table:
+    """How to read a table. With a tab between columns a quote is a letter; with others it quotes, as in RFC 4180."""
+
+    separator: str
+    columns: tuple[int, int]  # source and target
+    width: int  # the usual number of columns
+    header: tuple[str, ...] | None = None
+    where: str = ""  # in words, where it is not at the beginning
+
+    @property
+    def kind(self) -> str:
+        """What the shards of a folder have in common."""
+        return "TSV" if self.separator == "\t" else f"CSV ({_said(self.separator)})"
+
+    @property
+    def names(self) -> tuple[str, str] | None:
+        """What source and target are called, where there is a header."""
+        source, target = self.columns
+        return (self.header[source].strip(), self.header[target].strip()) if self.header else None
+
+    def __str__(self) -> str:
+        header = f"header ({', '.join(self.header[i].strip() for i in sorted(self.columns))})" if self.header else ""
+        return f"{self.kind}, {_NAMES.get(self.width, self.width)} columns{self.where}, {header or 'no header'}"
+
+    def read(self, lines: Iterable[bytes], report: Report, before: int) -> Generator[Pair, None, int]:
+        """The pairs, their lines counted after `before` others; returns the number of lines. The report is added to."""
+        source, target = self.columns
+        last, quoted = max(self.columns), self.separator != "\t"
+        n_rows = number = ignored = 0
+        text = example = ""
+        for number, text, cells, reason in rows(lines, self.separator, quoted=quoted):
+            n_rows += 1
+            line = before + number
+            if n_rows == 1 and self.header:
+                continue
+            if cells is None:
+                report.skip(line, reason, text)
+            elif len(cells) <= last:
+                report.skip(line, self._too_few(cells, text), text)
+            elif quoted and len(cells) > self.width:
+                report.skip(line, f"more than {self.width} columns: is a {_said(self.separator)} not quoted?", text)
+            elif why := fault(cells[source], cells[target]):
+                report.skip(line, why, text)
+            else:
+                yield line, cells[source], cells[target]
+                if len(cells) > last + 1:
+                    ignored, example = ignored + 1, example or f"{report.place(line)}: {shown(cells[last + 1])}"
+        if ignored:
+            report.notes.append(f"what follows column {last + 1} is ignored on {ignored:,} {report.unit} ({example})")
+        report.lines += n_rows
+        return number + text.count("\n")
+
+    def _too_few(self, cells: Sequence[str], text: str) -> str:
+        if len(cells) > 1:
+            return "too few columns"
+        return f"no {_said(self.separator)}" if text.strip() else "blank line"
+
+
+def look_for_table(name: str, head: Sequence[bytes], rest: Iterable[bytes], data: DataConfig) -> Table:
+    """The form of a table whose first lines are `head`; a DataError that shows a line where there are no columns."""
+    separator = SEPARATORS.get(data.separator, data.separator) or _separator(head)
+    if separator is None or not any(separator.encode() in line for line in head):
+        raise _no_columns(name, head, rest, data)
+    looked = list(rows(head, separator, quoted=separator != "\t"))
+    sample = [cells or text.split(separator) for _, text, cells, reason in looked if reason in ("", NOT_UTF_8)]
+    sample = [cells for cells in sample if len(cells) > 1]
+    if not sample:
+        raise _no_columns(name, head, rest, data)
+    width = Counter(map(len, sample)).most_common(1)[0][0]
+    cells = tuple(looked[0][2] or ())
+    names = (*cells, *[""] * (width - len(cells)))[:width]
+    columns, header, where = _columns(names, sample, width)
+    if asked := asked_columns(name, names, data):
+        columns = asked
+        by_name = {data.source_column, data.target_column}.intersection(cell.strip() for cell in names) - {""}
+        header = bool(by_name) or named_pair([names[i] for i in sorted(columns)]) is not None
+        where = _where(columns)
+    columns = columns[::-1] if data.reverse else columns
+    return Table(separator, columns, width, cells if header else None, where)
+
+
+def _columns(names: Sequence[str], sample: Sequence[Sequence[str]], width: int) -> tuple[tuple[int, int], bool, str]:
+    """Where source and target stand, whether there is a header, and that in words.
+
+    By the header, where two of its cells say so; else the first two columns, unless the first of three or more holds
+    only numbers.
+    """
+    usual = [row for row in sample if len(row) == width]
+    usual = usual[1:] or usual  # the first may be a header
+    words = [i for i in range(width) if not all(row[i].isascii() and row[i].isdigit() for row in usual)]
+    columns = (words[0], words[1]) if width > 2 and words[:1] != [0] and len(words) > 1 else (0, 1)
+    columns = named_pair(names) or columns
+    header = named_pair([names[i] for i in sorted(columns)]) is not None
+    behind_numbers = 0 not in columns and min(columns) in words[:1]
+    return columns, header, _where(columns, "; numbers before them" if behind_numbers else "")
+
+
+def _where(columns: tuple[int, int], before: str = "") -> str:
+    first, second = columns
+    if columns == (0, 1):
+        return ""
+    if first < second:
+        return f" (sentences in {first + 1} and {second + 1}{before})"
+    return f" (source in {first + 1}, target in {second + 1}{before})"
+
+
+def _separator(head: Sequence[bytes]) -> str | None:
+    """The tab, where half of the lines have one; else what cuts them into equally many columns; else any tab."""
+    spoken = [line for line in head if line.strip()]
+    tabs = sum(b"\t" in line for line in spoken)
+    if tabs and 2 * tabs >= len(spoken):
+        return "\t"
+    share, separator = max((_regularity(head, mark), mark) for mark in _OTHERS)
+    if share >= _REGULAR:
+        return separator
+    return "\t" if tabs else None
+
+
+def _regularity(head: Sequence[bytes], separator: str) -> float:
+    """The share of rows with the usual number of columns; 0 where the marks are a text's own, a space behind them."""
+    sample = [cells for _, text, cells, _ in rows(head, separator, quoted=True) if text.strip()]
+    widths = Counter(len(cells) for cells in sample if cells)
+    width, number = max(widths.items(), key=lambda it: (it[1], it[0]), default=(1, 0))
+    later = [cell for cells in sample if cells for cell in cells[1:]]
+    if width < 2 or 2 * sum(cell.startswith(" ") for cell in later) > len(later):
+        return 0.0
+    return number / len(sample)
+
+
+def _no_columns(name: str, head: Sequence[bytes], rest: Iterable[bytes], data: DataConfig) -> DataError:
+    total = len(head) + sum(1 for _ in rest)
+    looked = f"the first {len(head)} of {total:,}" if total > len(head) else f"all {total}"
+    number, line = next(((i, line) for i, line in enumerate(head, 1) if line.strip()), (1, b""))
+    mark = SEPARATORS.get(data.separator, data.separator)
+    between = f" and {_said(mark)} between them" if mark else ""
+    hint = _hint(head) if not mark else ""
+    return DataError(
+        f"{name} has no line with two columns{between} (looked at {looked})\n"
+        f"  line {number}: {shown(line.decode('utf-8', 'backslashreplace'))}\n"
+        f"  expected: source <TAB> target, CSV, JSON lines, or two line-aligned files: train a.en a.fr{hint}"
+    )
+
+
+def _hint(head: Sequence[bytes]) -> str:
+    """What to give where some lines hold a character that may be the separator."""
+    counts = {mark: sum(mark.encode() in line for line in head) for mark in _OTHERS}
+    mark = max(counts, key=lambda it: counts[it])
+    return f'\n  if the separator is "{mark}": --separator "{mark}"' if counts[mark] else ""
+
+
+def _said(separator: str) -> str:
+    return _SAID.get(separator, shown(separator))
