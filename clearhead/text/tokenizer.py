@@ -13,7 +13,6 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Literal, Self
 
 import tokenizers
@@ -190,22 +189,19 @@ class Tokenizers:
         return f'{{"source": {self.source.to_json()},\n"target": {self.target.to_json()}}}'
 
     @classmethod
-    def load(cls, path: Path) -> Self:
-        """Read what `to_json` gave; a file that is absent, damaged or another program's is a ModelError."""
+    def from_json(cls, text: str, *, origin: str) -> Self:
+        """The inverse of `to_json`; a text that is damaged or another program's is a ModelError that names `origin`."""
         try:
-            text = path.read_text(encoding="utf-8")
             content = json.loads(text)
-        except OSError as error:
-            raise ModelError(f"cannot read the tokenizer {path}: {error.strerror}") from error
         except (ValueError, RecursionError) as error:
-            raise ModelError(f"{path} is damaged: it is not JSON; expected the file that training wrote") from error
+            raise ModelError(f"{origin} is damaged: it is not JSON; expected the file that training wrote") from error
         if isinstance(content, dict) and content.keys() == {"source", "target"}:
             source, target = (
-                Tokenizer.from_json(json.dumps(content[side]), origin=f"{path} ({side})")
+                Tokenizer.from_json(json.dumps(content[side]), origin=f"{origin} ({side})")
                 for side in ("source", "target")
             )
             return cls(source, target)
-        one = Tokenizer.from_json(text, origin=str(path))
+        one = Tokenizer.from_json(text, origin=origin)
         return cls(one, one)
 
 

@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from torch import Tensor
 
+from .. import messages
 from ..errors import ModelError, TrainingError
 from ..storage import remove_folder, remove_partials, write_file, writing
 from .lock import FolderLock
@@ -30,7 +31,7 @@ from .manifest import (
     write_folder_with_manifest,
 )
 from .metrics import METRICS
-from .model_folder import CONFIG, to_stderr, weights_from_bytes, weights_to_bytes
+from .model_folder import CONFIG, weights_from_bytes, weights_to_bytes
 
 PICTURES = ("loss.png", "attention.png")  # no file of the model, so that no digest is kept of them
 _CHECKPOINTS, _STATE, _SUFFIX, _TOKENS = "checkpoints", "state.json", ".safetensors", ".tokens"
@@ -65,7 +66,7 @@ class RunFolder:
 
     @classmethod
     def create(
-        cls, path: Path, *, resume: bool = False, replace: bool = False, say: Callable[[str], None] = to_stderr
+        cls, path: Path, *, resume: bool = False, replace: bool = False, say: Callable[[str], None] = messages.say
     ) -> Self:
         """Take hold of a new or empty folder; with `resume` or `replace` of one that a run left, too.
 

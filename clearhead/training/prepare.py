@@ -20,7 +20,7 @@ from . import recipe
 from .card import model_card
 from .checkpoint import RunFolder
 from .examples import Say, Shelf, examples_of, held_out_of
-from .model_folder import TOKENIZER, WORDS, model_files, read_config
+from .model_folder import TOKENIZER, WORDS, model_files, read_config, read_tokenizer
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def prepare_again(folder: RunFolder, asked: Config, given: Collection[str], say:
     config = config.override({name: place for name, place in places.items() if place})
     recipe.choose_device(chosen(config.train.device))  # it may be gone
     torch.set_num_threads(chosen(config.train.threads))
-    tokenizers = Tokenizers.load(out / TOKENIZER)
+    tokenizers = Tokenizers.from_json(read_tokenizer(out), origin=str(out / TOKENIZER))
     task = Translation(tokenizers, config)
     with PairSource(config.data.train, config.data) as source:
         shelf = Shelf.of(source, task, folder.tokens, say)

@@ -1,16 +1,17 @@
 """From files to a model folder: prepare, train, score. What `clearhead train` calls."""
 
 import math
-from collections.abc import Collection
-from contextlib import ExitStack
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
+from .. import messages
 from ..config import PRESETS, Config, chosen, settings
-from ..errors import ConfigError
+from ..errors import ConfigError, TrainingError
 from ..figures import loss_curve
 from ..model.transformer import EncoderDecoder, build
 from ..tasks.scores import Scores
@@ -21,7 +22,7 @@ from .examples import Say
 from .forecast import forecast
 from .memory import keep_freed_memory
 from .metrics import METRICS, MetricsLog, Progress, read_metrics
-from .model_folder import CARD, load_model_folder, load_weights, model_files, read_config, to_stderr
+from .model_folder import CARD, load_model_folder, load_weights, model_files, read_config
 from .prepare import Prepared, prepare, prepare_again, refuse_contradictions
 from .recipe import SHAPE
 from .signals import StopSignals
@@ -38,7 +39,7 @@ def train(
     resume: bool = False,
     replace: bool = False,
     given: Collection[str] | None = None,
-    say: Say = to_stderr,
+    say: Say = messages.say,
     on_step: Observer | None = None,
     on_eval: Observer | None = None,
 ) -> Path:
@@ -62,7 +63,7 @@ def train(
         )
     out, given = Path(out), (_seemingly_given(config) if given is None else set(given)) - _following(config)
     keep_freed_memory()
-    with StopSignals() as stop, RunFolder.create(out, resume=resume, replace=replace, say=say) as folder:
+    with _heard(), StopSignals() as stop, RunFolder.create(out, resume=resume, replace=replace, say=say) as folder:
         if resume and folder.finished_step is not None:
             refuse_contradictions(out, read_config(out), config, given)
             say(f"{out} is complete: it was trained to step {folder.finished_step:,}")
@@ -89,6 +90,15 @@ def train(
             trainer.run(folder, metrics, opened.enter_context(Progress(steps)), stop)
         _finish(folder, prepared, trainer, say)
     return out
+
+
+@contextmanager
+def _heard() -> Iterator[None]:
+    """End training where nobody reads its progress: it has no other result for whoever would have had enough of it."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise TrainingError("training is stopped, since nobody reads its messages; go on with --resume") from error
 
 
 def _seemingly_given(config: Config) -> set[str]:

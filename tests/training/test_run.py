@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+from clearhead import messages
 from clearhead.app import load
 from clearhead.config import Config
 from clearhead.errors import ConfigError, DataError, TrainingError
@@ -21,7 +23,7 @@ from clearhead.training.manifest import Manifest
 from clearhead.training.metrics import read_metrics
 from clearhead.training.model_folder import load_model_folder
 from clearhead.training.prepare import Prepared, prepare
-from clearhead.training.run import to_stderr, train
+from clearhead.training.run import train
 
 
 def quiet(_message: str) -> None: ...
@@ -132,10 +134,38 @@ def test_both_precisions_learn(toy, precision: str) -> None:
 
 
 def test_progress_and_messages_go_to_stderr(toy, capsys) -> None:
-    run(toy, {"train.steps": 1}, say=to_stderr)
+    run(toy, {"train.steps": 1}, say=messages.say)
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "1 steps; about" in captured.err and "step 1/1  epoch 1  loss" in captured.err
+
+
+@pytest.mark.parametrize("through", ["the command line", "the demo"])
+def test_training_whose_messages_nobody_reads_is_stopped_as_a_failure(through: str, tmp_path: Path) -> None:
+    """With stdout and stderr in one pipe whose reader has gone, as `2>&1 | head -1` has it."""
+    (tmp_path / "pairs.tsv").write_text("".join(f"number {n}\tnombre {n}\n" for n in range(40)))
+    arguments = ["train", "pairs.tsv", "--out", "x", "--preset", "nano", "--threads", "1", "--train.steps=3"]
+    if through == "the demo":
+        arguments = ["demo", "--out", "x"]
+    few = {"train.steps": 3, "train.eval_every": 3, "train.save_every": 3, "train.warmup": 1, "train.threads": 1}
+    hasty = f"from clearhead.demo import run; run.SETTINGS |= {few}; "
+    hasty += "phrases = run.split(); run.split = lambda: (phrases[0][:200], phrases[1][:12]); "
+    script = f"{hasty} import sys; from clearhead.cli import main; sys.exit(main({arguments}))"
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, stdout=writing, stderr=writing)
+    os.close(writing)
+    assert done.returncode == 1
+    assert not (tmp_path / "x" / "model.safetensors").exists()
+
+
+def test_messages_that_nobody_reads_are_said_to_have_stopped_it(toy, monkeypatch) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("clearhead.training.metrics.Progress.message", broken)
+    with pytest.raises(TrainingError, match="training is stopped, since nobody reads its messages; go on with --res"):
+        run(toy)
 
 
 def test_the_loss_is_drawn_and_where_it_cannot_be_that_is_said(toy, said, monkeypatch) -> None:
