@@ -58,7 +58,7 @@ def test_the_commands_of_the_readme_run_one_after_the_other(tmp_path: Path) -> N
     assert len((tmp_path / "translated.txt").read_text(encoding="utf-8").splitlines()) == 3
 
 
-@pytest.mark.parametrize("page", ["decoding", "scoring", "training"])
+@pytest.mark.parametrize("page", ["data", "decoding", "scoring", "training"])
 def test_the_commands_and_the_python_of_a_page_run(
     page: str, model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,9 +67,15 @@ def test_the_commands_and_the_python_of_a_page_run(
         shutil.copytree(model_folder, tmp_path / "models" / name)
     lines = "".join(f"The number is {n}.\tLe nombre est {n}.\n" for n in range(40))
     (tmp_path / "pairs.tsv").write_text(lines, encoding="utf-8")
+    (tmp_path / "pairs.csv").write_text("id\tenglish\tfrench\n".replace("\t", ",") + "".join(
+        f"{n},{line}\n".replace("\t", ",") for n, line in enumerate(lines.splitlines())), encoding="utf-8")  # fmt: skip
+    for side, name in enumerate(("text.en", "text.fr")):
+        (tmp_path / name).write_text("".join(f"{line.split(chr(9))[side]}\n" for line in lines.splitlines()))
+    for name in ("second.fr", "third.fr"):
+        shutil.copy(tmp_path / "text.fr", tmp_path / name)
     monkeypatch.chdir(tmp_path)
     commands = [line for block in blocks(text) for line in block.splitlines()]
-    assert commands and all(command.startswith("clearhead ") for command in commands)
+    assert commands and all(re.match(r"(cat \S+ \| )?clearhead ", command) for command in commands)
     for command in commands:
         called = command.replace("clearhead ", f"{sys.executable} -m clearhead ", 1)
         if " train " in command:

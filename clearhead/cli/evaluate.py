@@ -8,6 +8,7 @@ from ..errors import TrainingError
 from ..messages import say
 from ..storage import write_file, writing
 from .output import to_json
+from .pairs import FILES, add_reading_options, read_as_trained
 from .parser import Options, Parser, UsageError, Verb, new_file
 from .using import NO_FOLDER, add_search_options, open_models
 
@@ -23,27 +24,33 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "folders", nargs="*", metavar="DIR", help="a model folder, or several to compare with the first"
     )
-    parser.add_argument("--data", nargs="+", metavar="FILE", help="a TSV of pairs, or two line-aligned files; needed")
+    parser.add_argument("--data", nargs="+", metavar="FILE", help=f"{FILES}; needed")
     parser.add_argument(
-        "--report", type=new_file, metavar="FILE", help="write a page of text with the best, worst and typical lines"
+        "--references",
+        nargs="+",
+        metavar="FILE",
+        default=[],
+        help="further references, one sentence a line, aligned with the sources; --data may then hold sources alone",
+    )
+    parser.add_argument(
+        "--report",
+        type=new_file,
+        metavar="FILE",
+        help="write a page with the best, worst and typical lines; JSON, if it is called FILE.json",
     )
     parser.add_argument("--json", action="store_true", help="print the scores as JSON")
+    add_reading_options(parser)
     add_search_options(parser)
 
 
 def _run(options: Options) -> None:
     if not options.data:
-        raise UsageError("no --data FILE is given; expected a TSV (source <TAB> target) or two line-aligned files")
+        raise UsageError(f"no --data FILE is given; expected {FILES}")
     if not options.folders:
         raise UsageError(f"{NO_FOLDER}: clearhead evaluate DIR --data FILE")
     if options.report and len(options.folders) > 1:
         raise UsageError("--report is about one model; expected one folder")
-    from ..text.sources import read_pairs
-    from ..training.model_folder import read_config
-
-    for folder in options.folders:
-        read_config(Path(folder))  # says what is wrong with it before anything that takes time
-    pairs = read_pairs(options.data)
+    pairs = read_as_trained(options.folders, options.data, options, options.references)
     say(str(pairs.report))
     apps, decode = open_models(options.folders, options)
     evaluations = [app.evaluate(pairs, **decode) for app in apps]
@@ -58,8 +65,15 @@ def _run(options: Options) -> None:
         sys.stdout.flush()  # the page may go there, too
         with writing(options.report.parent, again=_AGAIN):
             options.report.parent.mkdir(parents=True, exist_ok=True)
-            write_file(options.report, evaluations[0].report().encode())
+            write_file(options.report, _page(options.report, evaluations[0]).encode())
         say(f"written to {options.report}")
+
+
+def _page(path: Path, evaluation: "Evaluation") -> str:
+    """What --report writes: JSON, where the file is called so, or a page of text."""
+    if path.suffix == ".json":
+        return to_json({**evaluation.to_dict(), "lines": evaluation.lines()}) + "\n"
+    return evaluation.report()
 
 
 def _compare(folders: list[str], evaluations: list["Evaluation"], *, as_json: bool) -> None:
@@ -128,11 +142,12 @@ def _text(values: dict[str, Any]) -> str:
 VERB = Verb(
     name="evaluate",
     summary="score models on pairs that they have not seen, and write evaluation.json into their folders",
-    usage="DIR [DIR ...] --data FILE [FILE] [options]",
+    usage="DIR [DIR ...] --data FILE [FILE] [--references FILE ...] [options]",
     examples=(
         "clearhead evaluate models/en-fr --data test.tsv",
         "clearhead evaluate models/old models/new --data test.tsv",
         "clearhead evaluate models/en-fr --data test.en test.fr --json --beam 1",
+        "clearhead evaluate models/en-fr --data test.en --references test.1.fr test.2.fr",
     ),
     add_options=_add_options,
     run=_run,

@@ -2,22 +2,22 @@
 
 from ..messages import say
 from .output import to_json
+from .pairs import FILES, add_reading_options, read_as_trained
 from .parser import Options, Parser, UsageError, Verb
 from .using import add_model_options, open_model
 
 
 def _add_options(parser: Parser) -> None:
     add_model_options(parser, ["decode.alpha"])
-    parser.add_argument("files", nargs="*", metavar="FILE", help="a TSV of pairs, or two line-aligned files")
+    parser.add_argument("files", nargs="*", metavar="FILE", help=FILES)
+    add_reading_options(parser)
     parser.add_argument("--json", action="store_true", help="print JSON lines with the tokens and their probabilities")
 
 
 def _run(options: Options) -> None:
     if not options.files:
-        raise UsageError("no file of pairs is given; expected a TSV (source <TAB> target) or two line-aligned files")
-    from ..text.sources import read_pairs
-
-    pairs = read_pairs(options.files)
+        raise UsageError(f"no file of pairs is given; expected {FILES}")
+    pairs = read_as_trained([options.folder], options.files, options)
     app, decode = open_model(options)
     scored, report = app.score(pairs, **decode)
     say(str(report))

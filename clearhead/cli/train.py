@@ -5,6 +5,7 @@ import shlex
 from ..config import Config, settings
 from ..messages import say
 from .configure import configure
+from .pairs import FILES, READING
 from .parser import Options, Parser, UsageError, Verb, add_settings
 
 _SHORT = {
@@ -14,12 +15,13 @@ _SHORT = {
     "data.valid": ["--valid"],
     "data.test": ["--test"],
     "data.split": ["--split"],
+    **READING,
 }
 _FOLLOW = ("model.src_vocab_size", "model.tgt_vocab_size")  # from the tokenizer: nothing to wish for
 
 
 def _add_options(parser: Parser) -> None:
-    parser.add_argument("files", nargs="*", metavar="FILE", help="a TSV (source <TAB> target), or two aligned files")
+    parser.add_argument("files", nargs="*", metavar="FILE", help=FILES)
     parser.add_argument("--out", metavar="DIR", help="the model folder to make; needed")
     parser.add_argument("--resume", action="store_true", help="go on with the run in --out after its last checkpoint")
     parser.add_argument("--config", metavar="FILE", help="settings from a TOML file, below those of the command line")
@@ -44,7 +46,7 @@ def _run(options: Options) -> None:
         return
     if not config.data.train:
         raise UsageError(
-            "no training file is named; expected a TSV (source <TAB> target) or two line-aligned files, "
+            f"no training file is named; expected {FILES}, "
             "before options that take files themselves: clearhead train pairs.tsv --out DIR"
         )
     if options.out is None:
@@ -66,11 +68,14 @@ def _warn_of_frozen_shape(config: Config, given: set[str]) -> None:
 
 VERB = Verb(
     name="train",
-    summary="train a model on a file of sentence pairs, or on two line-aligned files",
+    summary="train a model on sentence pairs, whatever form their files have",
     usage="FILE [FILE] --out DIR [options]",
     examples=(
         "clearhead train pairs.tsv --out models/en-fr",
         "clearhead train text.en text.fr --out models/en-fr --preset small --train.steps=20000",
+        "clearhead train pairs.tsv --out models/fr-en --reverse",
+        "clearhead train pairs.csv --out models/en-fr --source-column english --target-column french",
+        "zcat parts/*.gz | clearhead train - --out models/en-fr",
         "clearhead train pairs.tsv --out models/en-fr --resume",
     ),
     add_options=_add_options,

@@ -97,7 +97,7 @@ def test_a_folder_in_use_loses_the_file_but_not_the_scores(run: Run, folder: Pat
 def test_evaluating_without_data_is_a_wrong_use(run: Run, folder: Path) -> None:
     done = run("evaluate", folder)
     assert done.code == 2
-    assert "error: no --data FILE is given; expected a TSV (source <TAB> target) or two line-aligned" in done.err
+    assert "error: no --data FILE is given; expected a table (TSV, CSV), JSON lines, a folder of such" in done.err
 
 
 def test_data_that_cannot_be_used_is_a_failure(run: Run, folder: Path, tmp_path: Path) -> None:
@@ -128,6 +128,12 @@ def test_a_report_has_the_best_the_worst_and_the_most_typical_lines(
     assert done.code == 0 and f"written to {tmp_path / 'report.txt'}" in done.err
     text = (tmp_path / "report.txt").read_text(encoding="utf-8")
     assert all(f"\nThe {title}\n" in text for title in ("best", "worst", "most typical"))
+    assert run("evaluate", folder, "--data", pairs, "--report", tmp_path / "report.json").code == 0
+    values = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    lines = values.pop("lines")
+    assert values == json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))
+    assert set(lines) == {"best", "worst", "typical"} and lines["best"] == lines["worst"][::-1]
+    assert all(f"chrF {line['chrf']:6.2f}  {line['source']}" in text for line in lines["best"])
     done = run("evaluate", folder, folder, "--data", pairs, "--report", tmp_path / "x.txt")
     assert done.code == 2 and "--report is about one model; expected one folder" in done.err
 
@@ -196,3 +202,27 @@ def test_info_tells_of_a_search_that_was_sampling(run: Run, folder: Path, pairs:
     run("evaluate", folder, "--data", pairs, "--sample", "--temperature", "2", "--seed", "3")
     assert "sampled at temperature 2, seed 3)" in run("info", folder).out
     assert json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))["decode"]["sample"] is True
+
+
+def test_further_references_are_scored_against_too(run: Run, folder: Path, pairs: Path, tmp_path: Path) -> None:
+    translation = clearhead.load(folder)("She sings.", beam=1)
+    (tmp_path / "2.fr").write_text(f"-\n{translation}\n\n", encoding="utf-8")
+    arguments = ["evaluate", folder, "--json", "--beam", "1", "--data"]
+    without = json.loads(run(*arguments, pairs).out)
+    done = run(*arguments, pairs, "--references", tmp_path / "2.fr")
+    values = json.loads(done.out)
+    assert (without["exact_match"], values["exact_match"]) == (0, 0.5)
+    assert values["data"] == [str(pairs), str(tmp_path / "2.fr")]
+    assert values["examples"][0]["references"] == ["J'ai faim.", "-", "Je suis affamé."]
+    assert f"{tmp_path / '2.fr'}: references; 2 of 3 lines used" in done.err and "skipped 1: blank line" in done.err
+
+
+def test_sources_alone_are_scored_against_files_of_references(run: Run, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.en").write_text("I am hungry.\nShe sings.\n", encoding="utf-8")
+    (tmp_path / "1.fr").write_text("J'ai faim.\nElle chante.\n", encoding="utf-8")
+    arguments = ["evaluate", folder, "--json", "--beam", "1", "--data", tmp_path / "a.en"]
+    one, other = run(*arguments, "--references", tmp_path / "1.fr"), run(*arguments, tmp_path / "1.fr")
+    assert (one.code, one.out) == (0, other.out)
+    (tmp_path / "1.fr").write_text("J'ai faim.\n", encoding="utf-8")
+    done = run(*arguments, "--references", tmp_path / "1.fr")
+    assert (done.code, done.out) == (1, "") and "a.en has 2 lines and" in done.err and "1.fr has 1; exp" in done.err

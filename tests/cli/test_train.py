@@ -90,7 +90,8 @@ def test_training_without_a_file_is_a_wrong_use(run: Run) -> None:
     done = run("train", "--out", "x")
     assert done.code == 2
     assert done.err.startswith(
-        "error: no training file is named; expected a TSV (source <TAB> target) or two line-aligned files, before "
+        "error: no training file is named; expected a table (TSV, CSV), JSON lines, a folder of such, - for standard "
+        "input, or two line-aligned files, before "
         "options that take files themselves: clearhead train pairs.tsv --out DIR\n"
     )
 

@@ -1,0 +1,137 @@
+"""Further references: files of one sentence a line, aligned with the sources of a file of pairs, or of sources alone.
+
+Each becomes one pair more of the source on its line. What is blank or cannot be read is no reference, and counted and
+shown as with pairs.
+"""
+
+import itertools
+from array import array
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ..config import SEPARATORS, DataConfig
+from ..errors import DataError
+from .files import STDIN, Input
+from .json_lines import look_for_json
+from .lines import decode, read_lines, undecodable
+from .report import Report
+from .sources import Pairs, read_pairs
+from .tables import look_for_table
+
+_LOOK = 200  # lines that tell whether a file holds sources alone
+
+
+def read_with_references(
+    paths: Sequence[str | Path], further: Sequence[str | Path], data: DataConfig | None = None
+) -> Pairs:
+    """The pairs of `paths` as `read_pairs` reads them, and line n of each further file as a target of source n.
+
+    A header counts not. A single file without columns holds sources alone, whose only targets are the further ones.
+    A DataError where the files do not have as many lines, and where a row need not be a line, as in CSV.
+    """
+    data = data or DataConfig()
+    if len(paths) == 1 and _holds_sources_alone(paths[0], data):
+        pairs, header, of_pairs = _read_sources(paths[0]), 0, False
+    else:
+        pairs, of_pairs = read_pairs(paths, data), True
+        header = _header(pairs.report, paths[0])
+    report = pairs.report
+    files = [_Lines(path) for path in further]
+    data_name, n_sources = " + ".join(report.paths), report.lines - header
+    if any(len(each.texts) != n_sources for each in files):
+        below = " below its header" if header else ""
+        said = " and ".join(f"{each.name} has {len(each.texts):,}" for each in files)
+        raise DataError(
+            f"{data_name} has {n_sources:,} lines{below} and {said}; expected as many in all: "
+            "line n of each is a translation of source n"
+        )
+    report = replace(report, paths=(*report.paths, *(each.name for each in files)))
+    report.notes = [*report.notes, *(each.note() for each in files)]
+    triples = []
+    for place, (line, source) in enumerate(zip(pairs.lines, pairs.sources)):
+        targets = [pairs.targets[place] if of_pairs else None, *(each.texts[line - 1 - header] for each in files)]
+        triples += [(line, source, target) for target in targets if target is not None]
+    if not triples:
+        raise DataError(f"no source of {data_name} has a reference\n  {report}")
+    return Pairs.of(triples, report)
+
+
+class _Lines:
+    """The references of a file, by line; None where there is none to be had."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.name = Input(path).name
+        self.texts: list[str | None] = []
+        self._report = Report((self.name,), form="references")
+        for number, line in enumerate(read_lines(Input(path)), 1):
+            text = decode(line)
+            reason = _unusable(text)
+            if reason:
+                self._report.skip(number, reason, undecodable(line))
+            self.texts.append(None if reason else text)
+        self._report.lines = len(self.texts)
+        self._report.used = len(self.texts) - self.texts.count(None)
+
+    def note(self) -> str:
+        """What was found in it, indented as a note of the report on the pairs."""
+        return str(self._report).replace("\n", "\n  ")
+
+
+def _unusable(text: str | None) -> str | None:
+    """Why a line is no sentence, or None."""
+    if text is None:
+        return "not UTF-8"
+    return "NUL character" if "\0" in text else None if text.strip() else "blank line"
+
+
+def _read_sources(path: str | Path) -> Pairs:
+    """The sentences of a file as pairs without targets."""
+    report = Report((Input(path).name,), form="sources alone")
+    pairs = Pairs([], [], array("q"), report)
+    for number, line in enumerate(read_lines(Input(path)), 1):
+        report.lines, text = number, decode(line)
+        if reason := _unusable(text):
+            report.skip(number, reason, undecodable(line))
+        else:
+            pairs.sources.append(text or "")
+            pairs.lines.append(number)
+    report.used = len(pairs)
+    return pairs
+
+
+def _holds_sources_alone(path: str | Path, data: DataConfig) -> bool:
+    """Whether the first lines have neither columns nor JSON; a tab or two is no column yet."""
+    if str(path) == STDIN or Path(path).is_dir():  # the one is read once, the other holds files of pairs
+        return False
+    head = list(itertools.islice(read_lines(Input(path)), _LOOK))
+    mark = SEPARATORS.get(data.separator, data.separator)
+    if mark:
+        return not any(mark.encode() in line for line in head)
+    try:
+        if look_for_json(str(path), head, DataConfig()):
+            return False
+    except DataError:  # it is JSON, and reading it will say what is wrong
+        return False
+    try:
+        table = look_for_table(str(path), head, (), DataConfig())
+    except DataError:
+        return True
+    spoken = [line for line in head if line.strip()]
+    return table.separator == "\t" and 2 * sum(b"\t" in line for line in spoken) < len(spoken)
+
+
+def _header(report: Report, path: str | Path) -> int:
+    """How many lines stand above the first sentence: those that were neither used nor skipped."""
+    header = report.lines - report.used - sum(report.skipped.values())
+    in_files = header and report.files  # of a folder: a header in each
+    if in_files or (report.unit != "lines" and (report.files or str(path) == STDIN or _count(path) != report.lines)):
+        raise DataError(
+            f"{' + '.join(report.paths)} is {report.form}, whose rows need not be lines, with which others are "
+            "aligned; expected a TSV, JSON lines, two line-aligned files, or sources alone beside --references"
+        )
+    return header
+
+
+def _count(path: str | Path) -> int:
+    return sum(1 for _ in read_lines(Input(path)))
