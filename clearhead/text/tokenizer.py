@@ -22,6 +22,7 @@ from ..config import DataConfig
 from ..errors import ConfigError, DataError, ModelError
 from .pipeline import BYTES, Kind, readable, text_pipeline
 from .unigram import train_unigram
+from .words import WordEncoder
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
@@ -41,7 +42,7 @@ class Tokenizer:
 
     def __init__(self, backend: tokenizers.Tokenizer) -> None:
         backend.encode_special_tokens = True  # "</s>" in a text is text; the library does not keep this in the file
-        self._backend = backend
+        self._backend, self._encode = backend, WordEncoder(backend)
         self._prefix = backend.normalizer.normalize_str("a") != "a"  # of all kinds, only characters have none
         self.kind: Kind = _KINDS[type(backend.model)] or ("word" if self._prefix else "character")
 
@@ -97,12 +98,11 @@ class Tokenizer:
         for start in range(0, len(texts), _CHUNK):
             chunk = list(texts[start : start + _CHUNK])
             try:
-                encodings = self._backend.encode_batch_fast(chunk, add_special_tokens=False)
+                ids += self._encode(chunk)
             except TypeError:  # this is what the library makes of text that is no UTF-8
                 for text in chunk:
                     self.normalize(text)
                 raise
-            ids += [encoding.ids for encoding in encodings]
         return ids
 
     def decode(self, ids: Sequence[int]) -> str:
