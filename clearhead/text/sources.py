@@ -65,16 +65,17 @@ class PairSource:
         print(source.report)  # of the last reading that came to its end
 
     The settings of `data` that tell how to read are source_column, target_column, separator and reverse. Data of at
-    most `kept` letters are kept from the first reading to the next ones. A DataError where there is no pair to be had.
+    most `kept` letters, 50 million unless told, are kept from the first reading to the next ones. A DataError where
+    there is no pair to be had.
     """
 
-    def __init__(self, paths: Sequence[str | Path], data: DataConfig | None = None, *, kept: int = _KEPT) -> None:
+    def __init__(self, paths: Sequence[str | Path], data: DataConfig | None = None, *, kept: int | None = None) -> None:
         if len(paths) not in (1, 2):
             raise DataError(f"{len(paths)} files were named; {_EXPECTED}")
         if [str(path) for path in paths].count(STDIN) > 1:
             raise DataError("standard input, -, was named twice; it can be one of two line-aligned files, not both")
         self.report = Report(tuple("standard input" if str(path) == STDIN else str(path) for path in paths))
-        self._data, self._most = data or DataConfig(), kept
+        self._data, self._most = data or DataConfig(), _KEPT if kept is None else kept
         self._sides = [inputs(path) for path in paths]
         self._pairs: list[Pair] | None = None
 
