@@ -19,7 +19,7 @@ from clearhead.tasks.loss import smoothed_cross_entropy
 from clearhead.text.batches import Batches, Ragged
 from clearhead.training.memory import keep_freed_memory
 from clearhead.training.optimizer import make_optimizer
-from clearhead.training.trainer import autocast
+from clearhead.training.update import autocast
 
 
 class Contender:

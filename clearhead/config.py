@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
 from .errors import ConfigError, did_you_mean
-from .values import read_toml, read_value
+from .values import read_duration, read_toml, read_value
 
 T = TypeVar("T")
 
@@ -97,7 +97,9 @@ class DataConfig:
         "", "between columns: one character, or tab, comma, semicolon, pipe; left out: found by looking"
     )
     reverse: bool = setting(False, "exchange source and target: learn the other direction from the same file")
-    store: str = setting("", "folder where tokens are kept for later runs on the same data; left out: for this run only")
+    store: str = setting("", "folder where tokens are kept for later runs; left out: they are kept for this run alone")
+        "", "folder where tokens are kept for later runs on the same data; left out: for this run only"
+    )
     split: float = setting(0.02, "share of the distinct sources held out where `valid` names no file")
     tokenizer: Literal["bpe", "unigram", "word", "character"] = setting("bpe", "how text is cut into tokens")
     vocab_size: int | None = setting(None, "most tokens of a vocabulary, special ones included")
@@ -133,7 +135,10 @@ class TrainConfig:
     """How the weights are found (section 5 of the paper)."""
 
     preset: str | None = setting(None, "the shape to start from, by name; left out: by the size of the data")
+    budget: str = setting("", "time from start to end, such as 15m or 1h30m: it chooses the preset and the steps")
+    init_from: str = setting("", "a trained model whose weights and tokenizer training begins with")
     steps: int | None = setting(None, "updates of the weights")
+    epochs: float | None = setting(None, "the same as passes over the data, instead of steps")
     seed: int = setting(0, "of the initial weights, the order of the data and dropout")
     optimizer: Literal["adam", "adamw", "muon"] | None = setting(
         None, "section 5.3: adam; muon moves matrices as such and needs fewer tokens"
@@ -171,11 +176,14 @@ class TrainConfig:
     def __post_init__(self) -> None:
         """Refuse what cannot be trained."""
         counts = ("steps", "eval_every", "save_every", "keep", "log_every", "eval_sentences", "threads", "accumulate")
+        if self.budget:
+            read_duration(self.budget)
         if self.preset is not None:
             preset(self.preset)  # refuses a name that there is not
         for name in counts:
             value = getattr(self, name)
             _require(value is None or value >= 1, f"train.{name}", value, "at least 1")
+        _require(self.epochs is None or self.epochs > 0, "train.epochs", self.epochs, "above 0")
         _require(self.warmup is None or self.warmup >= 0, "train.warmup", self.warmup, "at least 0")
         _require(self.lr is None or self.lr > 0, "train.lr", self.lr, "above 0")
         _require(self.eps > 0, "train.eps", self.eps, "above 0")
@@ -352,6 +360,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     }
     for name, d_model, n_heads, d_ff, n_layers, dropout, warmup in (
         ("nano", 128, 4, 256, 2, 0.1, 600),
+        ("mini", 256, 4, 512, 3, 0.1, 300),
         ("tiny", 128, 4, 256, 4, 0.3, 2000),
         ("small", 256, 4, 1024, 4, 0.1, 1000),
         ("base", 512, 8, 2048, 6, 0.1, 4000),

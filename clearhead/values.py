@@ -1,6 +1,7 @@
 """The values of settings, as TOML files and the command line write them."""
 
 import math
+import re
 import tomllib
 import types
 import typing
@@ -20,6 +21,16 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"cannot read the configuration {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not TOML: {error}") from error
+
+
+def read_duration(text: str) -> float:
+    """Seconds of a time as people write it: 90s, 15m, 1h30m, 2h; anything else is a ConfigError."""
+    number = r"(\d+(?:\.\d+)?)"
+    found = re.fullmatch(rf"(?:{number}h)?(?:{number}m(?:in)?)?(?:{number}s)?", text.replace(" ", ""))
+    seconds = sum(float(n or 0) * unit for n, unit in zip(found.groups(), (3600, 60, 1))) if found else 0.0
+    if not seconds:
+        raise ConfigError(f"{text!r} is no time; expected hours, minutes or seconds, such as 15m, 1h30m or 90s")
+    return seconds
 
 
 def read_value(value: Any, kind: Any, where: str) -> Any:

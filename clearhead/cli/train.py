@@ -10,6 +10,8 @@ from .parser import Options, Parser, UsageError, Verb, add_settings
 
 _SHORT = {
     "train.preset": ["--preset"],
+    "train.budget": ["--budget"],
+    "train.init_from": ["--init-from"],
     "train.device": ["--device"],
     "train.threads": ["--threads"],
     "data.valid": ["--valid"],
@@ -52,8 +54,9 @@ def _run(options: Options) -> None:
     if options.out is None:
         raise UsageError("no --out DIR is given; expected the folder that the model goes to")
     from ..app import train
+    from ..training.pace import process_began
 
-    train(config, options.out, resume=options.resume, given=given)
+    train(config, options.out, resume=options.resume, given=given, began=process_began())
     say(f'translate with: clearhead translate {shlex.quote(options.out)} "a sentence"')
 
 

@@ -137,6 +137,12 @@ class Progress:
         else:
             self.message(f"step {step:,}/{self._steps:,}  {text}")
 
+    def aim(self, steps: int) -> None:
+        """Go towards another last step."""
+        self._steps = steps
+        if self._line is not None:
+            self._line.aim(steps)
+
     def message(self, text: str) -> None:
         """Say something in between, above the living line."""
         if self._line is not None:
@@ -186,6 +192,9 @@ class _LivingLine:
 
     def show(self, step: int, text: str) -> None:
         self._progress.update(self._task, completed=step, description=text, refresh=True)
+
+    def aim(self, steps: int) -> None:
+        self._progress.update(self._task, total=steps)
 
     def message(self, text: str) -> None:
         self._progress.console.print(text, soft_wrap=True)

@@ -1,13 +1,15 @@
 """What a run trains and scores on: read, chosen and written down before its first step; on resume the same again."""
 
+import math
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..config import Config, chosen
 from ..errors import ConfigError, DataError
@@ -16,11 +18,12 @@ from ..text.corpus import Corpus
 from ..text.sources import Pairs, PairSource, Report, Skipped, read_pairs
 from ..text.store import Store, digest_of
 from ..text.tokenizer import SPECIALS, Tokenizer, Tokenizers, train_tokenizers
-from . import recipe
+from . import budget, recipe
 from .card import model_card
 from .checkpoint import RunFolder
 from .examples import Say, Shelf, examples_of, held_out_of
 from .model_folder import TOKENIZER, WORDS, model_files, read_config, read_tokenizer
+from .starting_point import KEPT, StartingPoint
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class Prepared:
     valid: HeldOut | None
     test: HeldOut | None
     digest: str  # of the examples
+    weights: Mapping[str, Tensor] | None = None  # to begin with, where they are not random
 
     @property
     def constants(self) -> dict[str, str]:
@@ -55,14 +59,22 @@ class _Read:
     said: list[str]  # of the training data
 
 
-def prepare(folder: RunFolder, config: Config, given: Collection[str], say: Say) -> Prepared:
-    """Read the data, make every choice, and write down both; what is in `given` stays as it is."""
+def prepare(folder: RunFolder, config: Config, given: Collection[str], say: Say, *, end: float = math.inf) -> Prepared:
+    """Read the data, make every choice, and write down both; what is in `given` stays as it is.
+
+    A run with a budget is to be over at `end`, a time of `time.monotonic`.
+    """
+    start = StartingPoint.load(Path(config.train.init_from)) if config.train.init_from else None
+    if start is not None:
+        config, given = start.settings(config, given), {*given, *KEPT}
+    if config.train.budget:
+        config = budget.begin(config, given)
     config, machine = recipe.choose_machine(config)
     torch.set_num_threads(chosen(config.train.threads))
     with PairSource(config.data.train, config.data) as source:
         read = _read(source, config, say)
         config, model = recipe.choose_model(config, len(read.corpus), given)
-        tokenizers = _learn(read.corpus, config, say)
+        tokenizers = start.tokenizers if start is not None else _learn(read.corpus, config, say)
         config, vocabularies = _with_vocabularies(config, tokenizers)
         task = Translation(tokenizers, config)
         shelf = Shelf.of(source, task, folder.tokens, say)
@@ -70,6 +82,9 @@ def prepare(folder: RunFolder, config: Config, given: Collection[str], say: Say)
     prepared = _prepared(task, store, read.valid, read.test, say)
     examples = prepared.examples
     config, batch = recipe.choose_batch(config, examples.target_tokens)
+    if config.train.budget:
+        config, planned = budget.plan(config, given, task, examples, lambda: end - time.monotonic())
+        batch += planned
     n_batches = len(examples.batches(chosen(config.data.batch_tokens)).epoch(0))
     config, schedule = recipe.choose_schedule(config, n_batches, given)
     notes = [str(choice) for choice in (*model, *vocabularies, *batch, *schedule, *machine)]
@@ -80,7 +95,8 @@ def prepare(folder: RunFolder, config: Config, given: Collection[str], say: Say)
     if tokenizers.source.kind == "word":  # the others know every word, or none
         files[WORDS] = _word_list(tokenizers.source).encode()
     folder.begin(files)
-    return replace(prepared, config=config, task=Translation(tokenizers, config))
+    weights = start.weights if start is not None else None
+    return replace(prepared, config=config, task=Translation(tokenizers, config), weights=weights)
 
 
 def _word_list(tokenizer: Tokenizer) -> str:
@@ -184,6 +200,7 @@ def _valid(task: Translation, valid: Pairs, say: Say) -> HeldOut | None:
         chosen_ones = np.random.default_rng(train.seed).choice(len(distinct), train.eval_sentences, replace=False)
         sample = {distinct[i] for i in chosen_ones.tolist()}
         valid = valid.take((i for i, source in enumerate(valid.sources) if source in sample), "a sample")
+        say(f"validation: {len(sample):,} of {len(distinct):,} sources, drawn at random (train.eval_sentences)")
     held_out = task.hold_out(valid)
     if not len(held_out.examples):
         what = f"all {len(valid):,} validation pairs are {_too_long(held_out.too_long)}"

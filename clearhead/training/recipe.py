@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ..config import PRESETS, Config, preset
+from ..config import PRESETS, Config, TrainConfig, preset
 from ..errors import ConfigError
 from .schedule import paper_peak
 
@@ -49,7 +49,7 @@ def choose_machine(config: Config) -> tuple[Config, list[Choice]]:
 def choose_model(config: Config, n_pairs: int, given: Collection[str]) -> tuple[Config, list[Choice]]:
     """Preset and vocabulary, by the number of pairs; whatever is in `given` stays as it is."""
     choices: list[Choice] = []
-    if config.train.preset is None and not set(SHAPE) <= set(given):
+    if config.train.preset is None and not set(SHAPE) <= set(given) and not config.train.budget:
         name = "nano" if n_pairs < 20_000 else "small" if n_pairs < 1_000_000 else "base"
         kept = {it: config.value(it) for it in preset(name) if it in given}
         config = config.override(preset(name) | kept)
@@ -85,11 +85,17 @@ def choose_schedule(config: Config, batches_an_epoch: int, given: Collection[str
         choices.append(Choice(f"train.{name}", value, why))
         return value
 
-    steps, warmup = train.steps, train.warmup
+    steps, warmup, an_epoch = train.steps, train.warmup, batches_an_epoch / train.accumulate
     if steps is None:
-        epochs = 20 if config.model.d_model <= 128 else 12
-        steps = min(max(epochs * batches_an_epoch, 1000), 100_000)
-        choose("steps", steps, f"{steps / batches_an_epoch:,.0f} epochs of {batches_an_epoch:,} batches")
+        usual = 20 if config.model.d_model <= 128 else 12
+        steps = round(train.epochs * an_epoch) if train.epochs else round(min(max(usual * an_epoch, 1000), 100_000))
+        steps = max(steps, 1)
+        choose("steps", steps, f"{steps / an_epoch:,.0f} epochs of {batches_an_epoch:,} batches{_together(train)}")
+    elif train.epochs and "train.steps" in given:
+        raise ConfigError(
+            f"train.steps = {steps} beside train.epochs = {train.epochs:g}; expected one of them, "
+            "since each follows from the other"
+        )
     optimizer = train.optimizer
     if optimizer is None and train.weight_decay:
         optimizer = choose("optimizer", "adamw", "the one whose matrices decay")
@@ -111,6 +117,10 @@ def choose_schedule(config: Config, batches_an_epoch: int, given: Collection[str
     chosen = {"optimizer": optimizer, "steps": steps, "schedule": schedule, "warmup": warmup, "lr": lr}
     chosen |= {"eval_every": eval_every, "save_every": save_every}
     return config.override({f"train.{name}": value for name, value in chosen.items()}), choices
+
+
+def _together(train: TrainConfig) -> str:
+    return f", {train.accumulate} a step" if train.accumulate > 1 else ""
 
 
 def _why_warmup(usual: int, steps: int) -> str:

@@ -1,6 +1,7 @@
 """From files to a model folder: prepare, train, score. What `clearhead train` calls."""
 
 import math
+import time
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from ..figures import loss_curve
 from ..model.transformer import EncoderDecoder, build
 from ..tasks.scores import Scores
 from ..text.batches import IntArray
+from ..values import read_duration
 from .card import model_card, with_scores
 from .checkpoint import RunFolder
 from .examples import Say
@@ -23,6 +25,7 @@ from .forecast import forecast
 from .memory import keep_freed_memory
 from .metrics import METRICS, MetricsLog, Progress, read_metrics
 from .model_folder import CARD, load_model_folder, load_weights, model_files, read_config
+from .pace import Pace
 from .prepare import Prepared, prepare, prepare_again, refuse_contradictions
 from .recipe import SHAPE
 from .signals import StopSignals
@@ -42,6 +45,7 @@ def train(
     say: Say = messages.say,
     on_step: Observer | None = None,
     on_eval: Observer | None = None,
+    began: float | None = None,
 ) -> Path:
     """Train a model into the folder `out`, which is returned.
 
@@ -51,7 +55,8 @@ def train(
 
     `on_step` is called after every update with {"step", "epoch", "loss", "lr", "grad_norm", "tokens", "seconds"}, and
     `on_eval` after every evaluation with {"step", "epoch", "seconds"} and its scores, "bleu" and "loss" among them.
-    What they raise ends training, which can go on from its last checkpoint.
+    What they raise ends training, which can go on from its last checkpoint. A budget counts from `began`, a time of
+    `time.monotonic`; without it, from the call.
 
     Raises ConfigError, DataError, TrainingError; StoppedError after a signal.
     """
@@ -62,6 +67,7 @@ def train(
             f"model.topology = {config.model.topology} does not learn from pairs; expected encoder-decoder"
         )
     out, given = Path(out), (_seemingly_given(config) if given is None else set(given)) - _following(config)
+    began = time.monotonic() if began is None else began
     keep_freed_memory()
     with _heard(), StopSignals() as stop, RunFolder.create(out, resume=resume, replace=replace, say=say) as folder:
         if resume and folder.finished_step is not None:
@@ -70,8 +76,13 @@ def train(
             return out
         checkpoint = folder.latest_checkpoint() if resume else None
         again = checkpoint is not None
-        prepared = prepare_again(folder, config, given, say) if again else prepare(folder, config, given, say)
+        end = began + read_duration(config.train.budget) if config.train.budget else math.inf
+        prepared = prepare_again(folder, config, given, say) if again else prepare(folder, config, given, say, end=end)
         trainer = _trainer(prepared, model := _model(prepared.config))
+        if prepared.weights is not None:
+            load_weights(model, prepared.weights)
+        if config.train.budget and not again:  # a run that goes on ends with the step that it last aimed at
+            trainer.pace = Pace(config.train.budget, end)
         prepared.task.session(model, prepared.config.decode)  # refuses now what no search can do
         steps = chosen(prepared.config.train.steps)
         if checkpoint is not None:

@@ -25,7 +25,7 @@ class Schedule:
     warmup: int
     steps: int
 
-    def __call__(self, step: int) -> float:
+    def __call__(self, step: float) -> float:
         """The learning rate of the update that leads to `step`, from 1 to `steps`."""
         if step < self.warmup:
             return self.peak * step / self.warmup

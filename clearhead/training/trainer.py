@@ -7,32 +7,27 @@ A run that was killed and resumed continues bitwise as if it had not been: the r
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import Any
 
-import numpy as np
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from ..config import TrainConfig, chosen
 from ..errors import TrainingError
 from ..text.batches import Batches, IntArray
 from .averaging import MovingAverage, mean_weights
 from .checkpoint import Checkpoint, RunFolder
+from .memory import give_back_unused
 from .metrics import MetricsLog, Progress
 from .model_folder import load_weights, model_files
-from .non_finite import bad_weights, shown, where_backward, where_forward
-from .optimizer import load_optimizer, make_optimizer, optimizer_tensors
+from .optimizer import load_optimizer, optimizer_tensors
+from .pace import Pace
 from .schedule import Schedule
 from .signals import StopSignals
+from .update import Loss, Update
 
-_ADVICE = "Try a lower --train.lr, a longer --train.warmup, or --train.precision=fp32"
-
-# What the loop needs to know of a task: the loss summed over the examples of a batch.
-Loss = Callable[[nn.Module, IntArray], Tensor]
 Observer = Callable[[dict[str, Any]], object]
 
 
@@ -47,6 +42,9 @@ class State:
     best: float | None = None
     best_step: int = 0
     averaged: int = 0  # checkpoints whose mean is better than the weights of any step
+    last_step: int = 0  # where it is another than was planned; the schedule is then stretched after step `since`,
+    since: int = 0  # at which it stood where it would have stood at step `stood`
+    stood: float = 0.0
     seconds: float = 0.0
     loss_sum: float = 0.0  # since the last line of the metrics
     n_tokens: int = 0
@@ -69,31 +67,32 @@ class Trainer:
         A checkpoint also holds the `constants`, which must be the same when it is restored: what they name is what
         the error names that says otherwise.
         """
-        self.model, self.loss, self.batches, self.config = model, loss, batches, config
-        self.evaluate = evaluate
+        self.model, self.batches, self.config, self.evaluate = model, batches, config, evaluate
         self.schedule = Schedule(
             chosen(config.schedule), chosen(config.lr), chosen(config.warmup), chosen(config.steps)
         )
-        self.optimizer = make_optimizer(model, config)
+        self.update = Update(model, loss, config)
         self.average = MovingAverage(model, config.ema) if config.ema else None
+        self.pace: Pace | None = None
         self.on_step: list[Observer] = []  # each is called with a record of every update
         self.on_eval: list[Observer] = []  # and of every evaluation
         self.state = State()
         self.constants = dict(constants or {})
-        self.device = next(model.parameters()).device
+        self._gave_back = time.monotonic()
         self._saved_step = 0  # before the first step there is nothing to save
         self._epoch: list[IntArray] = []  # the batches of state.epoch, once they are known
 
     def run(self, folder: RunFolder, log: MetricsLog, progress: Progress, stop: StopSignals) -> State:
         """Train to the last step. A stop signal saves a checkpoint and raises StoppedError."""
-        state, steps = self.state, chosen(self.config.steps)
+        state = self.state
         started = time.monotonic() - state.seconds
         with stop.held():
             while True:
+                self._keep_pace(progress)
                 self._evaluate_if_due(folder, log, progress)
                 state.seconds = time.monotonic() - started
                 stopping = stop.requested is not None
-                ended = state.step >= steps or self._patience_is_over(progress)
+                ended = state.step >= self.last_step or self._patience_is_over(progress)
                 if stopping or ended or state.step % chosen(self.config.save_every) == 0:
                     self._save(folder)
                 if stopping:
@@ -102,6 +101,14 @@ class Trainer:
                     self._try_mean(folder, progress)
                     return state
                 self._next_step(log, progress)
+                self._give_back_unused()
+
+    def _give_back_unused(self) -> None:
+        """Once a minute."""
+        now = time.monotonic()
+        if now - self._gave_back > 60:
+            give_back_unused()
+            self._gave_back = now
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go back to where a checkpoint was saved; a TrainingError where a constant has changed since."""
@@ -113,7 +120,7 @@ class Trainer:
                     "or begin anew with another --out"
                 )
         load_weights(self.model, checkpoint.tensors["model"])
-        load_optimizer(self.optimizer, self.model, checkpoint.tensors["optimizer"])
+        load_optimizer(self.update.optimizer, self.model, checkpoint.tensors["optimizer"])
         if self.average:
             self.average.load(checkpoint.tensors["average"])
         self.state = State(step=checkpoint.step, **values)
@@ -123,24 +130,62 @@ class Trainer:
 
     def _next_step(self, log: MetricsLog, progress: Progress) -> None:
         state, begun = self.state, time.monotonic()
-        epoch, micro_batches = state.epoch, [self._next_rows() for _ in range(self.config.accumulate)]
-        state.step += 1
-        lr = self.schedule(state.step)
-        loss_sum, n_tokens, norm = self._update(micro_batches, lr)
+        epoch, lr = state.epoch, self.schedule(self._stood(state.step + 1))
+        loss_sum, n_tokens, norm = self._step(lr)
+        if self.average:
+            self.average.update(state.step)
         state.loss_sum += loss_sum
         state.n_tokens += n_tokens
         seconds = time.monotonic() - begun
         state.seconds += seconds
+        if self.pace:
+            self.pace.stepped(seconds)
         speed = n_tokens / max(seconds, 1e-9)
         progress.update(step=state.step, epoch=epoch, loss=loss_sum / n_tokens, tokens_per_second=speed)
         for observe in self.on_step:
             observe({"step": state.step, "epoch": epoch, "loss": loss_sum / n_tokens, "lr": lr, "grad_norm": norm,
                      "tokens": n_tokens, "seconds": state.seconds})  # fmt: skip
-        if state.step % self.config.log_every == 0 or state.step == self.config.steps:
+        if state.step % self.config.log_every == 0 or state.step == self.last_step:
             loss = state.loss_sum / state.n_tokens
             log.write({"step": state.step, "epoch": epoch, "loss": loss, "lr": lr, "grad_norm": norm,
                        "tokens": state.n_tokens, "seconds": round(state.seconds, 2)})  # fmt: skip
             state.loss_sum, state.n_tokens = 0.0, 0
+
+    def try_step(self) -> tuple[float, int]:
+        """Seconds and target tokens of an update that is only there to be timed."""
+        begun = time.perf_counter()
+        _, n_tokens, _ = self._step(1e-6)
+        return time.perf_counter() - begun, n_tokens
+
+    def _step(self, lr: float) -> tuple[float, int, float]:
+        """The next update: the loss summed over its batches, their tokens, and the norm of the mean gradient."""
+        micro_batches = [self._next_rows() for _ in range(self.config.accumulate)]
+        n_tokens = sum(int(self.batches.target_lengths[rows].sum()) for rows in micro_batches)
+        self.state.step += 1
+        loss_sum, norm = self.update(micro_batches, n_tokens, step=self.state.step, lr=lr)
+        return loss_sum, n_tokens, norm
+
+    @property
+    def last_step(self) -> int:
+        """The step with which training ends."""
+        return self.state.last_step or chosen(self.config.steps)
+
+    def _keep_pace(self, progress: Progress) -> None:
+        """Choose another last step where the one that was planned would miss the end of the time."""
+        if self.pace is None:
+            return
+        state, before = self.state, self.last_step
+        last = self.pace.last_step(state.step, before, chosen(self.config.eval_every))
+        if last != before:
+            state.stood, state.since, state.last_step = self._stood(state.step), state.step, last
+            progress.aim(last)
+
+    def _stood(self, step: int) -> float:
+        """Where the schedule stands at a step: at that step, unless it was stretched to another end."""
+        state, planned = self.state, chosen(self.config.steps)
+        if not state.last_step:
+            return step
+        return state.stood + (step - state.since) * (planned - state.stood) / max(state.last_step - state.since, 1)
 
     def _next_rows(self) -> IntArray:
         """The examples of the next batch; the position moves on behind it."""
@@ -153,57 +198,6 @@ class Trainer:
             state.epoch, state.batch, self._epoch = state.epoch + 1, 0, []
         return rows
 
-    def _update(self, micro_batches: list[IntArray], lr: float) -> tuple[float, int, float]:
-        """One update of the weights: the loss summed over the batch, its tokens, and the norm of the mean gradient.
-
-        The gradients of the micro-batches add up to that of one large batch: each is weighed by its tokens.
-        """
-        self.model.train()
-        n_tokens = sum(int(self.batches.target_lengths[rows].sum()) for rows in micro_batches)
-        loss_sum = 0.0
-        for place, rows in enumerate(micro_batches):
-            total = self._forward(rows, place)
-            loss_sum += float(total.detach())
-            if not math.isfinite(loss_sum):
-                where = where_forward(self.model, partial(self._forward, rows, place))
-                raise self._non_finite(f"the loss is {loss_sum}", where)
-            (total / n_tokens).backward()
-        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-        total_norm = nn.utils.get_total_norm(gradients)
-        norm = float(total_norm)
-        if not math.isfinite(norm):
-            loss = loss_sum / n_tokens
-            raise self._non_finite(f"the loss is {loss:.3f} but its gradient {norm}", where_backward(self.model))
-        if self.config.clip:
-            nn.utils.clip_grads_with_norm_(self.model.parameters(), self.config.clip, total_norm)
-        for group in self.optimizer.param_groups:
-            group["lr"] = lr
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        if self.average:
-            self.average.update(self.state.step)
-        return loss_sum, n_tokens, norm
-
-    def _forward(self, rows: IntArray, micro_batch: int) -> Tensor:
-        seed_step(self.config.seed, self.state.step, micro_batch=micro_batch)
-        with autocast(self.device, self.config.precision):
-            return self.loss(self.model, rows)
-
-    def _non_finite(self, what: str, where: str) -> TrainingError:
-        self.optimizer.zero_grad()
-        return TrainingError(
-            f"{what} at step {self.state.step}: {where}. "
-            f"Nothing was updated, and the last checkpoint is kept. {_ADVICE}"
-        )
-
-    def _expect_finite_weights(self) -> None:
-        """Before weights are scored or saved: an update may have overflowed, however finite its loss was."""
-        if weights := bad_weights(self.model):
-            raise TrainingError(
-                f"after step {self.state.step} the weights {shown(weights)} are not finite. "
-                f"They are not saved, and the last checkpoint is kept. {_ADVICE}"
-            )
-
     # --- evaluations and checkpoints ----------------------------------------------------------------------------------
 
     def _evaluate_if_due(self, folder: RunFolder, log: MetricsLog, progress: Progress) -> None:
@@ -212,12 +206,15 @@ class Trainer:
         Where nothing was held out, the newest weights are the best that is known.
         """
         state = self.state
-        due = state.step % chosen(self.config.eval_every) == 0 or state.step == self.config.steps
+        due = state.step % chosen(self.config.eval_every) == 0 or state.step == self.last_step
         if not due or state.step in (0, state.evaluated):
             return
-        self._expect_finite_weights()
+        begun = time.monotonic()
+        self.update.expect_finite_weights(self.state.step)
         with self.average.applied() if self.average else nullcontext():
             self._evaluate(folder, log, progress)
+        if self.pace:
+            self.pace.evaluated(time.monotonic() - begun)
 
     def _evaluate(self, folder: RunFolder, log: MetricsLog, progress: Progress) -> None:
         state, scores = self.state, self.evaluate() if self.evaluate else {}
@@ -273,24 +270,12 @@ class Trainer:
     def _save(self, folder: RunFolder) -> None:
         if self.state.step == self._saved_step:
             return
-        self._expect_finite_weights()
+        self.update.expect_finite_weights(self.state.step)
         values = {name: value for name, value in asdict(self.state).items() if name != "step"}
         values |= self.constants
-        tensors = {"model": self.model.state_dict(), "optimizer": optimizer_tensors(self.optimizer, self.model)}
+        tensors = {"model": self.model.state_dict(), "optimizer": optimizer_tensors(self.update.optimizer, self.model)}
         if self.average:
             tensors["average"] = self.average.weights
         folder.save_checkpoint(self.state.step, tensors, values)
         folder.prune(max(self.config.keep, self.config.average))
         self._saved_step = self.state.step
-
-
-def seed_step(seed: int, step: int, rank: int = 0, micro_batch: int = 0) -> None:
-    """Make the randomness of a step a function of these numbers alone."""
-    torch.manual_seed(int(np.random.SeedSequence([seed, step, rank, micro_batch]).generate_state(1, np.uint64)[0]))
-
-
-@contextmanager
-def autocast(device: torch.device, precision: str) -> Iterator[None]:
-    """Products in bfloat16 where that is the precision; sums, norms and the loss stay in float32."""
-    with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
-        yield

@@ -143,6 +143,20 @@ def test_a_given_warm_up_is_left_as_it_is_also_where_the_preset_has_the_same() -
     assert choose_schedule(asked, 100, {"train.steps"})[0].train.warmup == 333
 
 
+@pytest.mark.parametrize(
+    ("epochs", "accumulate", "steps"), [(20.0, 1, 2000), (0.5, 1, 50), (3.0, 4, 75), (0.001, 1, 1)]
+)
+def test_epochs_are_steps(epochs: float, accumulate: int, steps: int) -> None:
+    asked = Config().override({"train.epochs": epochs, "train.accumulate": accumulate, "train.warmup": 0})
+    assert choose_schedule(asked, 100, set(asked.given))[0].train.steps == steps
+
+
+def test_steps_beside_epochs_are_refused() -> None:
+    asked = Config().override({"train.epochs": 20, "train.steps": 100})
+    with pytest.raises(ConfigError, match=r"train\.steps = 100 beside train\.epochs = 20; expected one of them"):
+        choose_schedule(asked, 100, set(asked.given))
+
+
 # --- batches
 
 

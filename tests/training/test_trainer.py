@@ -20,7 +20,8 @@ from clearhead.training.model_folder import model_files, weights_from_bytes
 from clearhead.training.optimizer import optimizer_tensors
 from clearhead.training.schedule import Schedule
 from clearhead.training.signals import StopSignals
-from clearhead.training.trainer import Trainer, autocast, seed_step
+from clearhead.training.trainer import Trainer
+from clearhead.training.update import autocast, seed_step
 
 LENGTHS = np.array([1, 1, 2, 2, 3, 3, 4])
 SETTINGS: dict[str, Any] = {
@@ -146,7 +147,7 @@ def test_the_first_update_is_adams_with_the_mean_gradient(folder) -> None:
 def test_the_gradient_is_clipped_by_its_norm_over_all_weights(folder, clip: float) -> None:
     it = trainer({"steps": 1, "clip": clip})
     norm = run(it, folder)[0]["grad_norm"]
-    means = [t for name, t in optimizer_tensors(it.optimizer, it.model).items() if name.endswith("exp_avg")]
+    means = [t for name, t in optimizer_tensors(it.update.optimizer, it.model).items() if name.endswith("exp_avg")]
     used = math.sqrt(sum(float(mean.square().sum()) for mean in means)) / (1 - it.config.beta1)
     assert norm > 1
     assert used == pytest.approx(0.5 if clip == 0.5 else norm, rel=1e-5)
@@ -211,7 +212,7 @@ def test_accumulated_batches_make_the_step_of_one_large_batch(folder, tmp_path: 
     )
     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     for gradient, first in zip(
-        (p.grad for p in model.parameters()), (it.optimizer.state[p] for p in it.model.parameters())
+        (p.grad for p in model.parameters()), (it.update.optimizer.state[p] for p in it.model.parameters())
     ):
         torch.testing.assert_close(first["exp_avg"], 0.1 * gradient)
 
@@ -344,15 +345,15 @@ def test_what_was_saved_before_a_loss_that_is_not_finite_is_kept(folder) -> None
 @pytest.mark.parametrize(("changes", "saved"), [({"save_every": 3}, [3]), ({"save_every": 2, "eval_every": 5}, [2, 4])])
 def test_weights_that_an_update_made_infinite_are_neither_scored_nor_saved(folder, changes, saved, monkeypatch) -> None:
     it = trainer(changes, evaluate=lambda: {"bleu": 1.0})
-    update = it.optimizer.step
+    update = it.update.optimizer.step
 
     def overflow() -> None:
         update()
         if it.state.step == saved[-1] + 1:
             it.model.slope.weight.data.fill_(math.inf)
 
-    monkeypatch.setattr(it.optimizer, "step", overflow)
-    monkeypatch.setattr(it, "loss", lambda model, rows: model.shift.square().sum())  # it does not notice
+    monkeypatch.setattr(it.update.optimizer, "step", overflow)
+    monkeypatch.setattr(it.update, "loss", lambda model, rows: model.shift.square().sum())  # it does not notice
     message = rf"after step {saved[-1] + 1} the weights slope\.weight are not finite\. They are not saved, and the last"
     with pytest.raises(TrainingError, match=message):
         run(it, folder)

@@ -1,0 +1,148 @@
+"""`--budget 15m`: the shape and the number of steps that a time allows, and a run that ends when it should.
+
+Shape and steps are decided before the first step, from the size of the data and the speed of a few steps of each
+shape, and written down. Since no machine is as fast in ten minutes as it was in the first seconds, the number of steps
+is corrected on the way where the end would come too late or too early, and the schedule stretched with it.
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from ..config import Config, chosen, preset
+from ..errors import ConfigError
+from ..model.transformer import EncoderDecoder, build
+from ..tasks.translation import Examples, Translation
+from ..text.batches import IntArray
+from ..values import read_duration
+from .pace import AIM, FINAL, evaluation_guess
+from .recipe import SHAPE, Choice
+from .trainer import Trainer
+
+_SHAPES = ("nano", "mini", "small", "base", "big")
+_TOKENS_A_WEIGHT = 0.8  # a shape is worth its time where each weight sees so many target tokens, embeddings apart
+_FEWEST = 50  # steps
+_EVALUATIONS = 6
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A shape and what its steps take."""
+
+    name: str
+    weights: int  # of the blocks
+    seconds: float  # a step
+    tokens: float  # a step
+
+    def enough(self, seconds: float) -> bool:
+        """Whether so much time teaches it enough."""
+        return seconds / self.seconds * self.tokens >= _TOKENS_A_WEIGHT * self.weights
+
+
+def begin(config: Config, given: Collection[str]) -> Config:
+    """What follows from the time alone: a norm that learns fast, and validation that leaves time for training.
+
+    A ConfigError where steps are given as well.
+    """
+    for name in ("steps", "epochs"):
+        if (value := config.value(f"train.{name}")) is not None:
+            raise ConfigError(
+                f"train.{name} = {value} beside train.budget = {config.train.budget}; expected one of them: "
+                "a budget chooses the steps"
+            )
+    sentences = min(max(int(read_duration(config.train.budget) / 2), 50), config.train.eval_sentences)
+    values = {"model.pre_norm": True, "train.eval_sentences": sentences}
+    return config.override({name: value for name, value in values.items() if name not in given})
+
+
+def plan(
+    config: Config, given: Collection[str], task: Translation, examples: Examples, left: Callable[[], float]
+) -> tuple[Config, list[Choice]]:
+    """Settings for a run that has `left()` seconds, and the reasons; what is in `given` stays as it is.
+
+    A ConfigError where the time is too short for a model.
+    """
+    asked = read_duration(config.train.budget)
+    shape = _choose_shape(config, given, task, examples, left)
+    config = _shaped(config, shape.name, given)
+    seconds = left() - (1 - AIM) * asked
+    evaluation = evaluation_guess(asked)
+    steps = int((seconds - (_EVALUATIONS + FINAL) * evaluation) / shape.seconds)
+    if steps < _FEWEST:
+        raise ConfigError(
+            f"train.budget = {config.train.budget} leaves time for {max(steps, 0)} steps of {shape.seconds:.2f} "
+            f"seconds; expected at least {_FEWEST}: give more time, or a smaller --preset"
+        )
+    epochs = steps * shape.tokens / examples.target_tokens
+    values: dict[str, Any] = {"train.steps": steps, "train.warmup": max(min(300, steps // 8), 1)}
+    values |= {"train.lr": round(0.08 * config.model.d_model**-0.5, 5), "train.schedule": "linear"}
+    values |= {"train.eval_every": max(steps // _EVALUATIONS, 1), "model.dropout": _dropout(epochs)}
+    why = {
+        "train.steps": f"{seconds:.0f} seconds are left, a step takes {shape.seconds:.2f}, {epochs:.1f} epochs",
+        "train.warmup": "an eighth of the steps, 300 at most",
+        "train.lr": f"for a width of {config.model.d_model}",
+        "train.schedule": "falls to zero when the time is over",
+        "train.eval_every": f"{_EVALUATIONS} evaluations",
+        "model.dropout": f"for {epochs:.1f} epochs",
+    }
+    kept = {name: value for name, value in values.items() if name not in given}
+    choices = [Choice(name, value, why[name]) for name, value in kept.items()]
+    if "train.preset" not in given and not set(SHAPE) <= set(given):
+        choices.insert(0, Choice("train.preset", shape.name, _why(shape, seconds)))
+    return config.override(kept), choices
+
+
+def _choose_shape(
+    config: Config, given: Collection[str], task: Translation, examples: Examples, left: Callable[[], float]
+) -> Measured:
+    """The largest shape that the time teaches enough; measuring ends with the first that it does not."""
+    if config.train.preset is not None or set(SHAPE) <= set(given):
+        return _measure(config, config.train.preset or "", task, examples)
+    best: Measured | None = None
+    for name in _SHAPES:
+        measured = _measure(_shaped(config, name, given), name, task, examples)
+        if best is not None and not measured.enough(left()):
+            break
+        best = measured
+    assert best is not None
+    return best
+
+
+def _measure(config: Config, name: str, task: Translation, examples: Examples, n_steps: int = 4) -> Measured:
+    """What a step takes: the median of a few, after one that pays for the first touch of everything."""
+    torch.manual_seed(config.train.seed)
+    model = cast(EncoderDecoder, build(config.model)).to(config.train.device)
+
+    def loss(model: nn.Module, rows: IntArray) -> Tensor:
+        smoothing = config.train.label_smoothing
+        return task.loss(cast(EncoderDecoder, model), examples, rows, smoothing=smoothing)[0]
+
+    trial = config.override({"train.steps": n_steps + 1, "train.warmup": 1, "train.lr": 1e-4, "train.ema": 0.0})
+    trial = trial.override({"train.optimizer": config.train.optimizer or "muon", "train.schedule": "constant"})
+    trainer = Trainer(model, loss, examples.batches(chosen(config.data.batch_tokens), config.train.seed), trial.train)
+    trainer.try_step()
+    tried = sorted(trainer.try_step() for _ in range(n_steps))
+    seconds, tokens = zip(*tried)
+    weights = sum(p.numel() for p in model.parameters()) - sum(
+        part.weight.numel() for part in model.modules() if isinstance(part, nn.Embedding)
+    )
+    return Measured(name, weights, seconds[n_steps // 2], sum(tokens) / n_steps)
+
+
+def _shaped(config: Config, name: str, given: Collection[str]) -> Config:
+    if config.train.preset is not None or not name:
+        return config
+    return config.override({key: value for key, value in preset(name).items() if key not in given})
+
+
+def _dropout(epochs: float) -> float:
+    """What is seen a few times needs none, and what is seen often needs more (measured on 160,000 pairs)."""
+    return 0.0 if epochs < 5 else 0.1 if epochs < 15 else 0.2 if epochs < 40 else 0.3
+
+
+def _why(shape: Measured, seconds: float) -> str:
+    tokens = seconds / shape.seconds * shape.tokens
+    return f"{tokens / 1e6:.1f} million target tokens in that time, for {shape.weights / 1e6:.1f} million weights"

@@ -1,0 +1,54 @@
+"""The pace of a run that is to end at a time: which step is its last, by how fast the steps before it were."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ..values import read_duration
+
+AIM = 0.96  # of the time asked: it may take all of it, and should take nine tenths
+FINAL = 4  # the last evaluation, and the one with the search that `translate` uses, in evaluations
+_SLACK = 0.015  # of the time asked: a smaller error is not corrected
+
+
+class Pace:
+    """When a run is to end, and which step is then its last."""
+
+    def __init__(self, budget: str, end: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """`end` is the time of the `clock` at which everything is to be over."""
+        asked = read_duration(budget)
+        self._end, self._clock, self._slack = end - (1 - AIM) * asked, clock, _SLACK * asked
+        self._step: float | None = None
+        self._evaluation = evaluation_guess(asked)
+
+    def stepped(self, seconds: float) -> None:
+        """A step took so long."""
+        self._step = seconds if self._step is None else 0.97 * self._step + 0.03 * seconds
+
+    def evaluated(self, seconds: float) -> None:
+        """An evaluation took so long, with all that belongs to it."""
+        self._evaluation = seconds
+
+    def last_step(self, step: int, last: int, eval_every: int) -> int:
+        """Which step is to be the last, `step` being done and `last` the plan: another one only where that misses."""
+        if self._step is None:
+            return last
+        each = self._step + self._evaluation / eval_every
+        possible = step + int((self._end - self._clock() - FINAL * self._evaluation) / each)
+        return last if abs(possible - last) * each <= self._slack else max(possible, step)
+
+
+def evaluation_guess(asked: float) -> float:
+    """Seconds that an evaluation may take, before one was seen."""
+    return min(max(0.008 * asked, 1.0), 10.0)
+
+
+def process_began() -> float:
+    """When this process began, by the clock of `time.monotonic`; where the system does not tell, now."""
+    try:
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        uptime = float(Path("/proc/uptime").read_text().split()[0])
+        return time.monotonic() - (uptime - int(fields[19]) / os.sysconf("SC_CLK_TCK"))
+    except (OSError, ValueError, IndexError, AttributeError):
+        return time.monotonic()

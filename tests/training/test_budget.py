@@ -1,0 +1,177 @@
+"""What a time allows, and a run that ends when it should."""
+
+import itertools
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from clearhead.config import Config
+from clearhead.errors import ConfigError
+from clearhead.training import budget
+from clearhead.training.budget import Measured, plan
+from clearhead.training.pace import Pace, process_began
+from clearhead.training.schedule import Schedule
+from clearhead.training.trainer import State, Trainer
+from clearhead.values import read_duration
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("15m", 900), ("90s", 90), ("2h", 7200), ("1h30m", 5400), ("1h 2m 3s", 3723), ("1.5h", 5400), ("30min", 1800)],
+)
+def test_a_time_is_read_as_people_write_it(text: str, seconds: float) -> None:
+    assert read_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["15", "m", "soon", "-3m", "0m", "3m1h"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="is no time; expected hours, minutes or seconds, such as 15m"):
+        Config().override({"train.budget": text})
+
+
+# --- the pace
+
+
+class Run:
+    """A run whose steps and evaluations take as long as they are told to, and its clock."""
+
+    def __init__(self, asked: float, steps: int, eval_every: int) -> None:
+        self.now, self.asked, self.last, self.eval_every, self.step = 0.0, asked, steps, eval_every, 0
+        self.pace = Pace(f"{asked}s", asked, lambda: self.now)
+
+    def go(self, step_seconds: Iterator[float], evaluation: float) -> float:
+        """Seconds from start to end, the final evaluation with a slower search included."""
+        while self.step < self.last:
+            self.last = self.pace.last_step(self.step, self.last, self.eval_every)
+            if self.step >= self.last:
+                break
+            seconds = next(step_seconds)
+            self.now, self.step = self.now + seconds, self.step + 1
+            self.pace.stepped(seconds)
+            if self.step % self.eval_every == 0:
+                self.now += evaluation
+                self.pace.evaluated(evaluation)
+        return self.now + 3.5 * evaluation
+
+
+def constant(seconds: float) -> Iterator[float]:
+    while True:
+        yield seconds
+
+
+def slowing() -> Iterator[float]:
+    for i in range(10**6):
+        yield 0.5 * (1 + min(i, 1000) / 1000)
+
+
+def wavering() -> Iterator[float]:
+    for i in range(10**6):
+        yield 0.5 if i // 100 % 2 else 0.9
+
+
+@pytest.mark.parametrize("steps", [200, 1000, 5000], ids="planned {}".format)
+@pytest.mark.parametrize("pace", [lambda: constant(0.6), slowing, wavering], ids=["constant", "slowing", "wavering"])
+@pytest.mark.parametrize("evaluation", [1.0, 9.0])
+def test_a_run_ends_in_the_last_tenth_of_its_time_however_wrong_the_plan(steps, pace, evaluation: float) -> None:
+    run = Run(900, steps, 150)
+    assert 0.9 * 900 <= run.go(pace(), evaluation) <= 900
+
+
+def test_a_plan_that_is_right_is_kept() -> None:
+    steps = int((0.96 * 900 - 4 * 7.2) / (1.0 + 7.2 / 100))
+    run = Run(900, steps, 100)
+    run.go(constant(1.0), 7.2)
+    assert run.last == run.step == steps
+
+
+def test_before_a_step_was_seen_nothing_is_corrected() -> None:
+    assert Pace("900s", 900, lambda: 0.0).last_step(0, 10**6, 10) == 10**6
+
+
+def test_a_process_began_before_now_and_not_long_ago() -> None:
+    assert process_began() == pytest.approx(process_began(), abs=0.1)
+    assert 0 <= time.monotonic() - process_began() < 3600
+    code = "import time; from clearhead.training.pace import process_began; print(time.monotonic() - process_began())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 0 <= float(done.stdout) < 10
+
+
+# --- the plan
+
+
+SPEEDS = {
+    "nano": Measured("nano", 500_000, 0.2, 3900),
+    "mini": Measured("mini", 4_000_000, 0.65, 3900),
+    "small": Measured("small", 8_000_000, 1.1, 3900),
+    "base": Measured("base", 44_000_000, 6.0, 3900),
+    "big": Measured("big", 170_000_000, 24.0, 3900),
+}
+
+
+class Tokens:
+    """Examples of which only the number counts."""
+
+    target_tokens = 1_800_000
+
+
+def planned(seconds: float, monkeypatch: pytest.MonkeyPatch, changes: dict | None = None) -> tuple[Config, list[str]]:
+    measured: list[str] = []
+
+    def measure(config: Config, name: str, *_: object) -> Measured:
+        measured.append(name)
+        return SPEEDS[name or "mini"]
+
+    monkeypatch.setattr(budget, "_measure", measure)
+    config = budget.begin(Config().override({"train.budget": f"{seconds}s", **(changes or {})}), set(changes or {}))
+    found, choices = plan(config, set(changes or {}), None, Tokens(), lambda: seconds - 20.0)  # type: ignore[arg-type]
+    assert measured
+    return found, [str(choice) for choice in choices]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "name", "dropout"), [(3, "nano", 0.0), (15, "mini", 0.0), (60, "small", 0.1), (1500, "base", 0.2)]
+)
+def test_more_time_makes_a_larger_model(minutes: float, name: str, dropout: float, monkeypatch) -> None:
+    config, said = planned(60 * minutes, monkeypatch)
+    assert (config.train.preset, config.model.dropout) == (name, dropout)
+    assert config.model.pre_norm
+    assert said[0].startswith(f"train.preset = {name}: ") and any(line.startswith("train.steps = ") for line in said)
+
+
+@pytest.mark.parametrize("seconds", [120.0, 900.0, 3600.0])
+def test_the_steps_fill_the_time_that_is_left(seconds: float, monkeypatch) -> None:
+    config, _ = planned(seconds, monkeypatch)
+    steps = config.train.steps * SPEEDS[config.train.preset].seconds
+    assert 0.7 * seconds < steps < 0.95 * seconds
+
+
+def test_what_is_given_is_left_as_it_is(monkeypatch) -> None:
+    given = {"train.preset": "nano", "train.lr": 1e-4, "model.dropout": 0.3, "model.pre_norm": False}
+    config, said = planned(900.0, monkeypatch, given)
+    assert (config.train.preset, config.train.lr, config.model.dropout, config.model.pre_norm) == tuple(given.values())
+    assert not any("lr" in line or "dropout" in line or "preset" in line for line in said)
+
+
+def test_steps_beside_a_budget_and_a_time_that_is_too_short_are_refused(monkeypatch) -> None:
+    with pytest.raises(ConfigError, match=r"train\.steps = 10 beside train\.budget = 900\.0s; expected one of them"):
+        planned(900.0, monkeypatch, {"train.steps": 10})
+    with pytest.raises(ConfigError, match=r"train\.budget = 25\.0s leaves time for 0 steps of 0\.20 seconds; expected"):
+        planned(25.0, monkeypatch)
+
+
+# --- the stretched schedule
+
+
+def test_a_stretched_schedule_goes_on_from_where_it_stood_and_ends_at_zero() -> None:
+    trainer = Trainer.__new__(Trainer)
+    trainer.config = Config().override({"train.steps": 1000}).train
+    trainer.state = State()
+    schedule = Schedule("linear", 1.0, 100, 1000)
+    assert [schedule(trainer._stood(step)) for step in (50, 100, 550)] == [0.5, 1.0, 0.5]
+    trainer.state = State(last_step=500, since=400, stood=400.0)
+    rates = [schedule(trainer._stood(step)) for step in range(400, 501)]
+    assert rates[0] == schedule(400) and rates[-1] == 0.0
+    assert all(a > b for a, b in itertools.pairwise(rates))
