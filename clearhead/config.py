@@ -98,8 +98,6 @@ class DataConfig:
     )
     reverse: bool = setting(False, "exchange source and target: learn the other direction from the same file")
     store: str = setting("", "folder where tokens are kept for later runs; left out: they are kept for this run alone")
-        "", "folder where tokens are kept for later runs on the same data; left out: for this run only"
-    )
     split: float = setting(0.02, "share of the distinct sources held out where `valid` names no file")
     tokenizer: Literal["bpe", "unigram", "word", "character"] = setting("bpe", "how text is cut into tokens")
     vocab_size: int | None = setting(None, "most tokens of a vocabulary, special ones included")

@@ -25,12 +25,13 @@ def test_the_presets_are_the_shapes_that_are_stated() -> None:
     }
     assert shapes == {
         "nano": (128, 4, 256, 2, 0.1),
+        "mini": (256, 4, 512, 3, 0.1),
         "tiny": (128, 4, 256, 4, 0.3),
         "small": (256, 4, 1024, 4, 0.1),
         "base": (512, 8, 2048, 6, 0.1),
         "big": (1024, 16, 4096, 6, 0.3),
     }
-    assert [p["train.warmup"] for p in PRESETS.values()] == [600, 2000, 1000, 4000, 4000]
+    assert [p["train.warmup"] for p in PRESETS.values()] == [600, 300, 2000, 1000, 4000, 4000]
     for name in PRESETS:
         model = Config().override(preset(name)).model
         assert model.n_encoder_layers == model.n_decoder_layers and not model.pre_norm
@@ -163,7 +164,7 @@ def test_a_value_is_found_by_its_dotted_name() -> None:
 
 
 def test_an_unknown_preset_is_refused_with_those_that_there_are() -> None:
-    with refused("unknown preset 'smal'; there are nano, tiny, small, base, big; did you mean 'small'?"):
+    with refused("unknown preset 'smal'; there are nano, mini, tiny, small, base, big; did you mean 'small'?"):
         preset("smal")
 
 

@@ -92,7 +92,7 @@ def test_what_to_toml_writes_is_read_back_to_the_same_configuration(data: st.Dat
 
 
 def test_an_unknown_preset_is_refused_with_the_nearest(tmp_path: Path) -> None:
-    expected = "unknown preset 'smal'; there are nano, tiny, small, base, big; did you mean 'small'?"
+    expected = "unknown preset 'smal'; there are nano, mini, tiny, small, base, big; did you mean 'small'?"
     assert refusal("--preset", "smal") == expected
     assert refusal("--config", toml(tmp_path, '[train]\npreset = "smal"')) == expected
 
