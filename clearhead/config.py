@@ -102,6 +102,9 @@ class DataConfig:
     tokenizer: Literal["bpe", "unigram", "word", "character"] = setting("bpe", "how text is cut into tokens")
     vocab_size: int | None = setting(None, "most tokens of a vocabulary, special ones included")
     joint: bool = setting(True, "one vocabulary for both languages")
+    subword_dropout: float = setting(
+        0.0, "probability of passing over a merge of bpe in training, so that words are cut anew each epoch"
+    )
     unicode: Literal["NFC", "NFKC", "none"] = setting("NFC", "Unicode form that text is brought to")
     whitespace: bool = setting(True, "fold runs of white space to one space and strip the ends")
     lowercase: bool = setting(False, "lower-case everything")
@@ -122,6 +125,9 @@ class DataConfig:
                 self.vocab_size >= 5, "data.vocab_size", self.vocab_size, "at least 5 (4 special tokens and one more)"
             )
         _require(self.max_len >= 1, "data.max_len", self.max_len, "at least 1")
+        _require(0 <= self.subword_dropout < 1, "data.subword_dropout", self.subword_dropout, "at least 0 and below 1")
+        merges = self.tokenizer == "bpe" or not self.subword_dropout
+        _require(merges, "data.subword_dropout", self.subword_dropout, "0, or data.tokenizer = 'bpe', which has merges")
         if self.batch_tokens is not None:
             longest = self.max_len + 1  # with the end-of-sentence token
             expected = f"at least data.max_len + 1 = {longest}"

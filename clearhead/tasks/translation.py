@@ -1,8 +1,10 @@
 """Translation: source and target sentences for an encoder-decoder."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,6 +15,7 @@ from ..errors import DataError
 from ..model.masks import padding_mask
 from ..model.transformer import EncoderDecoder, evaluation
 from ..text.batches import Batches, IntArray, Ragged
+from ..text.dropout import SubwordDropout
 from ..text.lines import shown
 from ..text.sources import Pairs, Skipped, references
 from ..text.tokenizer import BOS, EOS, PAD, Tokenizers
@@ -38,6 +41,37 @@ class Examples:
     def batches(self, max_tokens: int, seed: int = 0) -> Batches:
         """Batches by length."""
         return Batches(self.sources.lengths, self.targets.lengths - 1, max_tokens, seed)
+
+
+@dataclass(frozen=True)
+class FreshBatches(Batches):
+    """Batches of examples that are cut anew for each epoch, by `cut(epoch)`.
+
+    A step may take batches of several epochs, so that the last ones are all held: those of epoch e have the rows
+    n * (e % slots) and on. `at` gives the examples of some rows, and their places among these.
+    """
+
+    cut: Callable[[int], Examples] = field(kw_only=True)
+    slots: list[Examples] = field(kw_only=True)
+
+    @classmethod
+    def of(cls, examples: Examples, cut: Callable[[int], Examples], max_tokens: int, seed: int, slots: int) -> Self:
+        """With room for so many epochs; until they are cut, it holds the `examples` as they are."""
+        lengths = np.tile(examples.sources.lengths, slots), np.tile(examples.targets.lengths - 1, slots)
+        return cls(*lengths, max_tokens, seed, cut=cut, slots=[examples] * slots)
+
+    def epoch(self, epoch: int) -> list[IntArray]:
+        """Cut the examples, and plan the batches of what came out."""
+        examples, slot = self.cut(epoch), epoch % len(self.slots)
+        self.slots[slot], start = examples, slot * len(examples)
+        self.source_lengths[start : start + len(examples)] = examples.sources.lengths
+        self.target_lengths[start : start + len(examples)] = examples.targets.lengths - 1
+        return [rows + start for rows in examples.batches(self.max_tokens, self.seed).epoch(epoch)]
+
+    def at(self, rows: IntArray) -> tuple[Examples, IntArray]:
+        """The examples of a batch, and its rows among them."""
+        slot, _ = divmod(int(rows[0]), len(self.slots[0]))
+        return self.slots[slot], rows - slot * len(self.slots[0])
 
 
 @dataclass(frozen=True)
@@ -98,6 +132,17 @@ class Translation:
                 skipped.append(Skipped(int(pairs.lines[i]), reason, pairs.sources[i]))
         source_tokens = Ragged([[*sources[i], EOS] for i in kept])
         return Examples(source_tokens, Ragged([[BOS, *targets[i], EOS] for i in kept])), skipped
+
+    def fresh(self, examples: Examples) -> Callable[[int], Examples]:
+        """What cuts these examples anew for an epoch, with `data.subword_dropout`, as a function of (seed, epoch)."""
+        p, seed, longest = self.config.data.subword_dropout, self.config.train.seed, self.longest[0]
+        source, target = (SubwordDropout(it, p) for it in (self.tokenizers.source, self.tokenizers.target))
+
+        def cut(epoch: int) -> Examples:
+            sources = source(examples.sources, longest, seed=f"source {seed} {epoch}")
+            return Examples(sources, target(examples.targets, longest, seed=f"target {seed} {epoch}"))
+
+        return cut
 
     def hold_out(self, pairs: Pairs) -> HeldOut:
         """Prepare pairs for scoring. The text of every one is scored; the loss passes over those that are too long."""

@@ -16,7 +16,8 @@ from ..errors import ConfigError, TrainingError
 from ..figures import loss_curve
 from ..model.transformer import EncoderDecoder, build
 from ..tasks.scores import Scores
-from ..text.batches import IntArray
+from ..tasks.translation import FreshBatches
+from ..text.batches import Batches, IntArray
 from ..values import read_duration
 from .card import model_card, with_scores
 from .checkpoint import RunFolder
@@ -138,15 +139,29 @@ def _trainer(prepared: Prepared, model: EncoderDecoder) -> Trainer:
     config, task, examples, valid = prepared.config.train, prepared.task, prepared.examples, prepared.valid
     greedy = prepared.config.override(_GREEDY).decode
 
+    batches = _batches(prepared)
+
     def loss(model: nn.Module, rows: IntArray) -> Tensor:
-        return task.loss(cast(EncoderDecoder, model), examples, rows, smoothing=config.label_smoothing)[0]
+        now, rows = batches.at(rows) if isinstance(batches, FreshBatches) else (examples, rows)
+        return task.loss(cast(EncoderDecoder, model), now, rows, smoothing=config.label_smoothing)[0]
 
     def evaluate() -> dict[str, float]:
         assert valid is not None
         return _numbers(task.evaluate(model, valid, greedy)[0])
 
-    batches = examples.batches(chosen(prepared.config.data.batch_tokens), config.seed)
     return Trainer(model, loss, batches, config, evaluate if valid else None, prepared.constants)
+
+
+def _batches(prepared: Prepared) -> Batches:
+    """The plan of every epoch; with subword dropout the examples are cut anew in each."""
+    config, examples = prepared.config, prepared.examples
+    max_tokens, seed = chosen(config.data.batch_tokens), config.train.seed
+    batches = examples.batches(max_tokens, seed)
+    if not config.data.subword_dropout:
+        return batches
+    several = 2 * config.train.accumulate > len(batches.epoch(0))  # of few batches a step may take several epochs
+    slots = config.train.accumulate + 1 if several else 2
+    return FreshBatches.of(examples, prepared.task.fresh(examples), max_tokens, seed, slots)
 
 
 def _finish(folder: RunFolder, prepared: Prepared, trainer: Trainer, say: Say) -> None:

@@ -14,6 +14,7 @@ import pytest
 from clearhead.app import load
 from clearhead.config import Config
 from clearhead.errors import DataError, TrainingError
+from clearhead.tasks.translation import FreshBatches
 from clearhead.text import corpus, sources
 from clearhead.training.checkpoint import RunFolder
 from clearhead.training.prepare import Prepared, prepare
@@ -162,6 +163,49 @@ def test_standard_input_and_a_folder_of_objects_give_the_same_model(toy, outcome
     sharded = toy.config({"data.train": (str(toy.folder / "shards"),)})
     assert piped["tensors"] == outcome(train(sharded, toy.folder / "x", say=quiet))["tensors"] == whole["tensors"]
     assert load(toy.folder / "piped", device="cpu").config.data.train == ("-",)
+
+
+# --- subword dropout
+
+FRESH = {"data.tokenizer": "bpe", "data.vocab_size": 280, "data.subword_dropout": 0.3, "data.max_len": 40}
+FRESH |= {"data.batch_tokens": 128}
+
+
+@pytest.mark.parametrize("accumulate", [1, 5, 40])
+def test_a_run_with_subword_dropout_is_resumed_exactly_whatever_epochs_a_step_spans(toy, outcome, accumulate) -> None:
+    changes = FRESH | {"train.accumulate": accumulate, "train.save_every": 1}
+    whole = outcome(train(toy.config(changes), toy.folder / "whole", say=quiet))
+    config = stopped_at(toy, 6, changes)
+    assert outcome(train(config, toy.folder / "run", resume=True, say=quiet)) == whole
+    without = outcome(train(toy.config(changes | {"data.subword_dropout": 0.0}), toy.folder / "without", say=quiet))
+    assert (
+        without["tensors"] != whole["tensors"]
+        and without["files"]["tokenizer.json"] == whole["files"]["tokenizer.json"]
+    )
+
+
+def test_every_epoch_has_every_text_once_in_its_own_tokens(toy) -> None:
+    with RunFolder.create(toy.folder / "x", say=quiet) as folder:
+        it = prepare(folder, toy.config(FRESH), set(), quiet)
+    batches = FreshBatches.of(it.examples, it.task.fresh(it.examples), 128, seed=0, slots=2)
+    decode = it.task.tokenizers.source.decode
+    seen: list[dict[int, list[int]]] = []
+    plans = [batches.epoch(epoch) for epoch in (4, 5)]
+    for rows_of_epoch in plans:
+        tokens = {}
+        for rows in rows_of_epoch:
+            examples, places = batches.at(rows)
+            assert batches.target_lengths[rows].tolist() == (examples.targets.lengths[places] - 1).tolist()
+            assert batches.source_lengths[rows].tolist() == examples.sources.lengths[places].tolist()
+            tokens |= {place: examples.sources[place] for place in places.tolist()}
+        assert sorted(tokens) == list(range(len(it.examples)))
+        assert all(decode(ids) == decode(it.examples.sources[place]) for place, ids in tokens.items())
+        seen.append(tokens)
+    assert seen[0] != seen[1]
+    again = FreshBatches.of(it.examples, it.task.fresh(it.examples), 128, seed=0, slots=3)
+    assert [rows.tolist() for rows in again.epoch(5)] == [
+        (rows + (5 % 3 - 5 % 2) * len(it.examples)).tolist() for rows in plans[1]
+    ]
 
 
 # --- memory
