@@ -12,14 +12,14 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from ..config import Config, chosen, preset
+from ..config import Config, chosen
 from ..errors import ConfigError
 from ..model.transformer import EncoderDecoder, build
 from ..tasks.translation import Examples, Translation
 from ..text.batches import IntArray
 from ..values import read_duration
-from .pace import AIM, FINAL, evaluation_guess
-from .recipe import SHAPE, Choice
+from .pace import AIM, CLOSING, FINAL, evaluation_guess
+from .recipe import SHAPE, Choice, with_preset
 from .trainer import Trainer
 
 _SHAPES = ("nano", "mini", "small", "base", "big")
@@ -68,7 +68,7 @@ def plan(
     asked = read_duration(config.train.budget)
     shape = _choose_shape(config, given, task, examples, left)
     config = _shaped(config, shape.name, given)
-    seconds = left() - (1 - AIM) * asked
+    seconds = left() - (1 - AIM) * asked - CLOSING
     evaluation = evaluation_guess(asked)
     steps = int((seconds - (_EVALUATIONS + FINAL) * evaluation) / shape.seconds)
     if steps < _FEWEST:
@@ -135,7 +135,7 @@ def _measure(config: Config, name: str, task: Translation, examples: Examples, n
 def _shaped(config: Config, name: str, given: Collection[str]) -> Config:
     if config.train.preset is not None or not name:
         return config
-    return config.override({key: value for key, value in preset(name).items() if key not in given})
+    return with_preset(config, name, given)
 
 
 def _dropout(epochs: float) -> float:

@@ -9,6 +9,7 @@ from ..values import read_duration
 
 AIM = 0.96  # of the time asked: it may take all of it, and should take nine tenths
 FINAL = 4  # the last evaluation, and the one with the search that `translate` uses, in evaluations
+CLOSING = 3.0  # seconds for the last files, the picture of the loss and the end of the process
 _SLACK = 0.015  # of the time asked: a smaller error is not corrected
 
 
@@ -18,7 +19,7 @@ class Pace:
     def __init__(self, budget: str, end: float, clock: Callable[[], float] = time.monotonic) -> None:
         """`end` is the time of the `clock` at which everything is to be over."""
         asked = read_duration(budget)
-        self._end, self._clock, self._slack = end - (1 - AIM) * asked, clock, _SLACK * asked
+        self._end, self._clock, self._slack = end - (1 - AIM) * asked - CLOSING, clock, _SLACK * asked
         self._step: float | None = None
         self._evaluation = evaluation_guess(asked)
 

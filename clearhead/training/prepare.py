@@ -84,7 +84,7 @@ def prepare(folder: RunFolder, config: Config, given: Collection[str], say: Say,
     config, batch = recipe.choose_batch(config, examples.target_tokens)
     if config.train.budget:
         config, planned = budget.plan(config, given, task, examples, lambda: end - time.monotonic())
-        batch += planned
+        batch, given = [*batch, *planned], {*given, *(choice.name for choice in planned)}
     n_batches = len(examples.batches(chosen(config.data.batch_tokens)).epoch(0))
     config, schedule = recipe.choose_schedule(config, n_batches, given)
     notes = [str(choice) for choice in (*model, *vocabularies, *batch, *schedule, *machine)]

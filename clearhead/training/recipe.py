@@ -51,18 +51,22 @@ def choose_model(config: Config, n_pairs: int, given: Collection[str]) -> tuple[
     choices: list[Choice] = []
     if config.train.preset is None and not set(SHAPE) <= set(given) and not config.train.budget:
         name = "nano" if n_pairs < 20_000 else "small" if n_pairs < 1_000_000 else "base"
-        kept = {it: config.value(it) for it in preset(name) if it in given}
-        config = config.override(preset(name) | kept)
+        config, kept = with_preset(config, name, given), [it for it in preset(name) if it in given]
         but = f", but for {', '.join(kept)}" if kept else ""
         choices.append(Choice("train.preset", name, f"for {n_pairs:,} pairs{but}"))
     elif config.train.preset is not None:  # a Config that was made without `override` has only its name
-        config = config.override({it: v for it, v in preset(config.train.preset).items() if it not in given})
+        config = with_preset(config, config.train.preset, given)
     if config.data.vocab_size is None and config.data.tokenizer in ("bpe", "unigram"):
         sizes = ((2_000, 1000), (20_000, 2000), (500_000, 4000), (5_000_000, 16_000))
         size = next((size for below, size in sizes if n_pairs < below), 32_000)
         config = config.override({"data.vocab_size": size})
         choices.append(Choice("data.vocab_size", size, f"for {n_pairs:,} pairs"))
     return config, choices
+
+
+def with_preset(config: Config, name: str, given: Collection[str]) -> Config:
+    """The settings that a preset brings, but for those that are given."""
+    return config.override(preset(name) | {it: config.value(it) for it in preset(name) if it in given})
 
 
 def choose_batch(config: Config, target_tokens: int) -> tuple[Config, list[Choice]]:
