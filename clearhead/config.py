@@ -110,6 +110,7 @@ class DataConfig:
     lowercase: bool = setting(False, "lower-case everything")
     max_len: int = setting(250, "longest pair that is trained on, in tokens a side; longer ones are counted and shown")
     batch_tokens: int | None = setting(None, "most tokens a side in a batch, padding included")
+    batch_sentences: int | None = setting(None, "most pairs in a batch; left out: as many as its tokens allow")
     name: str = setting("", "what the data is called, for the model card")
     source: str = setting("", "where the data comes from, for the model card")
     licence: str = setting("", "the data's licence, for the model card")
@@ -128,6 +129,8 @@ class DataConfig:
         _require(0 <= self.subword_dropout < 1, "data.subword_dropout", self.subword_dropout, "at least 0 and below 1")
         merges = self.tokenizer == "bpe" or not self.subword_dropout
         _require(merges, "data.subword_dropout", self.subword_dropout, "0, or data.tokenizer = 'bpe', which has merges")
+        most = self.batch_sentences is None or self.batch_sentences >= 1
+        _require(most, "data.batch_sentences", self.batch_sentences, "at least 1")
         if self.batch_tokens is not None:
             longest = self.max_len + 1  # with the end-of-sentence token
             expected = f"at least data.max_len + 1 = {longest}"

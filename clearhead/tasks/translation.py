@@ -38,9 +38,9 @@ class Examples:
         """What is predicted in one epoch: every target token but BOS."""
         return int(self.targets.lengths.sum()) - len(self)
 
-    def batches(self, max_tokens: int, seed: int = 0) -> Batches:
+    def batches(self, max_tokens: int, seed: int = 0, max_rows: int | None = None) -> Batches:
         """Batches by length."""
-        return Batches(self.sources.lengths, self.targets.lengths - 1, max_tokens, seed)
+        return Batches(self.sources.lengths, self.targets.lengths - 1, max_tokens, seed, max_rows)
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,10 @@ class FreshBatches(Batches):
     slots: list[Examples] = field(kw_only=True)
 
     @classmethod
-    def of(cls, examples: Examples, cut: Callable[[int], Examples], max_tokens: int, seed: int, slots: int) -> Self:
-        """With room for so many epochs; until they are cut, it holds the `examples` as they are."""
-        lengths = np.tile(examples.sources.lengths, slots), np.tile(examples.targets.lengths - 1, slots)
-        return cls(*lengths, max_tokens, seed, cut=cut, slots=[examples] * slots)
+    def of(cls, examples: Examples, cut: Callable[[int], Examples], plan: Batches, slots: int) -> Self:
+        """As `plan`, with room for so many epochs; until they are cut, it holds the `examples` as they are."""
+        lengths = np.tile(plan.source_lengths, slots), np.tile(plan.target_lengths, slots)
+        return cls(*lengths, plan.max_tokens, plan.seed, plan.max_rows, cut=cut, slots=[examples] * slots)
 
     def epoch(self, epoch: int) -> list[IntArray]:
         """Cut the examples, and plan the batches of what came out."""
@@ -66,7 +66,8 @@ class FreshBatches(Batches):
         self.slots[slot], start = examples, slot * len(examples)
         self.source_lengths[start : start + len(examples)] = examples.sources.lengths
         self.target_lengths[start : start + len(examples)] = examples.targets.lengths - 1
-        return [rows + start for rows in examples.batches(self.max_tokens, self.seed).epoch(epoch)]
+        plan = examples.batches(self.max_tokens, self.seed, self.max_rows)
+        return [rows + start for rows in plan.epoch(epoch)]
 
     def at(self, rows: IntArray) -> tuple[Examples, IntArray]:
         """The examples of a batch, and its rows among them."""

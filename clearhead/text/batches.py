@@ -51,12 +51,14 @@ class Ragged:
 
 @dataclass(frozen=True)
 class Batches:
-    """The batches of any epoch over examples with these lengths, at most `max_tokens` a side, padding included."""
+    """The batches of any epoch over examples with these lengths: at most `max_tokens` a side, padding included, and at
+    most `max_rows` examples, where that says anything."""
 
     source_lengths: IntArray
     target_lengths: IntArray
     max_tokens: int
     seed: int = 0
+    max_rows: int | None = None
 
     def epoch(self, epoch: int) -> list[IntArray]:
         """Indices of the examples of each batch, in order. Every example is in exactly one batch."""
@@ -67,11 +69,11 @@ class Batches:
         return [batches[i] for i in rng.permutation(len(batches))]
 
     def _cut(self, order: IntArray) -> list[IntArray]:
-        batches, start, widest = [], 0, 0
+        batches, start, widest, most = [], 0, 0, self.max_rows or len(order)
         longer = np.maximum(self.source_lengths, self.target_lengths)[order].tolist()
         for end, length in enumerate(longer):
             widest = max(widest, length)
-            if (end + 1 - start) * widest > self.max_tokens and end > start:
+            if end > start and ((end + 1 - start) * widest > self.max_tokens or end - start == most):
                 batches.append(order[start:end])
                 start, widest = end, length
         if start < len(order):

@@ -42,7 +42,7 @@ class Measured:
         return seconds / self.seconds * self.tokens >= _TOKENS_A_WEIGHT * self.weights
 
 
-def begin(config: Config, given: Collection[str]) -> Config:
+def begin(config: Config, given: Collection[str]) -> tuple[Config, list[Choice]]:
     """What follows from the time alone: a norm that learns fast, and validation that leaves time for training.
 
     A ConfigError where steps are given as well.
@@ -54,8 +54,12 @@ def begin(config: Config, given: Collection[str]) -> Config:
                 "a budget chooses the steps"
             )
     sentences = min(max(int(read_duration(config.train.budget) / 2), 50), config.train.eval_sentences)
-    values = {"model.pre_norm": True, "train.eval_sentences": sentences}
-    return config.override({name: value for name, value in values.items() if name not in given})
+    choices = [
+        Choice("model.pre_norm", True, "learns faster in a short time"),
+        Choice("train.eval_sentences", sentences, "so that evaluations leave time for training"),
+    ]
+    choices = [choice for choice in choices if choice.name not in given]
+    return config.override({choice.name: choice.value for choice in choices}), choices
 
 
 def plan(
@@ -121,8 +125,10 @@ def _measure(config: Config, name: str, task: Translation, examples: Examples, n
         return task.loss(cast(EncoderDecoder, model), examples, rows, smoothing=smoothing)[0]
 
     trial = config.override({"train.steps": n_steps + 1, "train.warmup": 1, "train.lr": 1e-4, "train.ema": 0.0})
-    trial = trial.override({"train.optimizer": config.train.optimizer or "muon", "train.schedule": "constant"})
-    trainer = Trainer(model, loss, examples.batches(chosen(config.data.batch_tokens), config.train.seed), trial.train)
+    optimizer = config.train.optimizer or ("adamw" if config.train.weight_decay else "muon")
+    trial = trial.override({"train.optimizer": optimizer, "train.schedule": "constant"})
+    batches = examples.batches(chosen(config.data.batch_tokens), config.train.seed, config.data.batch_sentences)
+    trainer = Trainer(model, loss, batches, trial.train)
     trainer.try_step()
     tried = sorted(trainer.try_step() for _ in range(n_steps))
     seconds, tokens = zip(*tried)

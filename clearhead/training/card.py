@@ -1,6 +1,7 @@
 """The README of a model folder: what it is, what it was made from, how good it is, and how to use it."""
 
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,10 @@ from ..config import Config
 _UNSCORED = "None yet: training has not ended."
 
 
-def model_card(config: Config, *, pairs: int, notes: Sequence[str] = ()) -> str:
-    """Markdown; `notes` are the choices that were made for these data. The scores come later: `with_scores`."""
+def model_card(config: Config, *, pairs: int, notes: Sequence[str] = (), given: Collection[str] = ()) -> str:
+    """Markdown; `notes` are the choices that were made for these data, `given` the settings that nobody had to choose.
+    The scores come later: `with_scores`.
+    """
     data, model, train = config.data, config.model, config.train
     files = ", ".join(f"`{Path(name).name}`" for name in data.train)
     source = ", ".join(filter(None, (data.name, data.source)))
@@ -38,11 +41,28 @@ def model_card(config: Config, *, pairs: int, notes: Sequence[str] = ()) -> str:
         f"d_ff {model.d_ff}, {model.positions} positions, {'pre' if model.pre_norm else 'post'}-norm; "
         f"{data.tokenizer} tokens, vocabulary {model.src_vocab_size:,}"
         + (f" and {model.tgt_vocab_size:,}" if model.src_vocab_size != model.tgt_vocab_size else "")
-        + f". {train.steps:,} steps, seed {train.seed}. All settings are in `config.json`.",
+        + f". {train.steps:,} steps, seed {train.seed}. All settings are in `config.json`. The same again:",
+        "",
+        "```",
+        training_command(config, given),
+        "```",
     ]
     if notes:
         lines += ["", "What was chosen for these data:", "", *(f"- {note}" for note in notes)]
     return "\n".join(lines) + "\n"
+
+
+def training_command(config: Config, given: Collection[str]) -> str:
+    """What trains such a model: the settings that were `given`, and the names of files without their folders."""
+    files = {"data.valid", "data.test", "train.init_from"}
+    words = ["clearhead", "train", *(Path(name).name for name in config.data.train), "--out", "ANOTHER_FOLDER"]
+    for name in sorted({*given, *(name for name in files if config.value(name))} - {"data.train", "data.store"}):
+        value = config.value(name)
+        parts = [value] if not isinstance(value, tuple) else list(value)
+        parts = [Path(part).name for part in parts] if name in files else parts
+        spoken = [str(part).lower() if isinstance(part, bool) or part is None else str(part) for part in parts]
+        words += [f"--{name}={spoken[0]}"] if len(spoken) == 1 else [f"--{name}", *spoken] if spoken else []
+    return shlex.join(words)
 
 
 def with_scores(card: str, scores: Mapping[str, Mapping[str, Any]]) -> str:

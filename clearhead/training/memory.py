@@ -25,15 +25,6 @@ def keep_freed_memory() -> bool:
     return all(library.mallopt(parameter, value) == 1 for parameter, value in settings.items())
 
 
-def give_back_unused() -> None:
-    """Give the pages of freed memory back to the system, once in a while: sizes that differ from batch to batch leave
-    gaps in the heap, and without this it would grow for hours. It takes a quarter of a second."""
-    if sys.platform.startswith("linux"):
-        library = ctypes.CDLL(None)
-        if hasattr(library, "malloc_trim"):
-            library.malloc_trim(0)
-
-
 def resident_bytes() -> int:
     """How much memory the process occupies now, in bytes; where the system only tells the most so far, that."""
     status = Path("/proc/self/status")

@@ -1,7 +1,9 @@
 """The pace of a run that is to end at a time: which step is its last, by how fast the steps before it were."""
 
 import os
+import statistics
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +11,7 @@ from ..values import read_duration
 
 AIM = 0.96  # of the time asked: it may take all of it, and should take nine tenths
 FINAL = 4  # the last evaluation, and the one with the search that `translate` uses, in evaluations
+_SEEN = 5  # steps before anything is corrected
 CLOSING = 3.0  # seconds for the last files, the picture of the loss and the end of the process
 _SLACK = 0.015  # of the time asked: a smaller error is not corrected
 
@@ -20,12 +23,12 @@ class Pace:
         """`end` is the time of the `clock` at which everything is to be over."""
         asked = read_duration(budget)
         self._end, self._clock, self._slack = end - (1 - AIM) * asked - CLOSING, clock, _SLACK * asked
-        self._step: float | None = None
+        self._steps: deque[float] = deque(maxlen=50)
         self._evaluation = evaluation_guess(asked)
 
     def stepped(self, seconds: float) -> None:
         """A step took so long."""
-        self._step = seconds if self._step is None else 0.97 * self._step + 0.03 * seconds
+        self._steps.append(seconds)
 
     def evaluated(self, seconds: float) -> None:
         """An evaluation took so long, with all that belongs to it."""
@@ -33,9 +36,10 @@ class Pace:
 
     def last_step(self, step: int, last: int, eval_every: int) -> int:
         """Which step is to be the last, `step` being done and `last` the plan: another one only where that misses."""
-        if self._step is None:
+        if len(self._steps) < _SEEN:
             return last
-        each = self._step + self._evaluation / eval_every
+        # The median, so that a step that waits for the plan of an epoch, or for another program, is no measure.
+        each = statistics.median(self._steps) + self._evaluation / eval_every
         possible = step + int((self._end - self._clock() - FINAL * self._evaluation) / each)
         return last if abs(possible - last) * each <= self._slack else max(possible, step)
 

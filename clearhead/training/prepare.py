@@ -64,11 +64,11 @@ def prepare(folder: RunFolder, config: Config, given: Collection[str], say: Say,
 
     A run with a budget is to be over at `end`, a time of `time.monotonic`.
     """
+    asked = given
     start = StartingPoint.load(Path(config.train.init_from)) if config.train.init_from else None
     if start is not None:
         config, given = start.settings(config, given), {*given, *KEPT}
-    if config.train.budget:
-        config = budget.begin(config, given)
+    config, begun = budget.begin(config, given) if config.train.budget else (config, [])
     config, machine = recipe.choose_machine(config)
     torch.set_num_threads(chosen(config.train.threads))
     with PairSource(config.data.train, config.data) as source:
@@ -85,18 +85,24 @@ def prepare(folder: RunFolder, config: Config, given: Collection[str], say: Say,
     if config.train.budget:
         config, planned = budget.plan(config, given, task, examples, lambda: end - time.monotonic())
         batch, given = [*batch, *planned], {*given, *(choice.name for choice in planned)}
-    n_batches = len(examples.batches(chosen(config.data.batch_tokens)).epoch(0))
+    data = config.data
+    n_batches = len(examples.batches(chosen(data.batch_tokens), max_rows=data.batch_sentences).epoch(0))
     config, schedule = recipe.choose_schedule(config, n_batches, given)
-    notes = [str(choice) for choice in (*model, *vocabularies, *batch, *schedule, *machine)]
+    notes = [str(choice) for choice in (*begun, *model, *vocabularies, *batch, *schedule, *machine)]
     for note in notes:
         say(note)
-    card = model_card(config, pairs=len(examples), notes=notes)
+    card = model_card(config, pairs=len(examples), notes=notes, given=asked)
+    folder.begin(_first_files(config, tokenizers, card))
+    weights = start.weights if start is not None else None
+    return replace(prepared, config=config, task=Translation(tokenizers, config), weights=weights)
+
+
+def _first_files(config: Config, tokenizers: Tokenizers, card: str) -> dict[str, bytes]:
+    """What the folder of a run holds before its first step."""
     files = model_files(config=config.to_dict(), tokenizer=tokenizers.to_json(), card=card)
     if tokenizers.source.kind == "word":  # the others know every word, or none
         files[WORDS] = _word_list(tokenizers.source).encode()
-    folder.begin(files)
-    weights = start.weights if start is not None else None
-    return replace(prepared, config=config, task=Translation(tokenizers, config), weights=weights)
+    return files
 
 
 def _word_list(tokenizer: Tokenizer) -> str:

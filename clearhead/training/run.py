@@ -79,9 +79,10 @@ def train(
         again = checkpoint is not None
         end = began + read_duration(config.train.budget) if config.train.budget else math.inf
         prepared = prepare_again(folder, config, given, say) if again else prepare(folder, config, given, say, end=end)
-        trainer = _trainer(prepared, model := _model(prepared.config))
+        model = _model(prepared.config)
         if prepared.weights is not None:
             load_weights(model, prepared.weights)
+        trainer = _trainer(prepared, model)
         if config.train.budget and not again:  # a run that goes on ends with the step that it last aimed at
             trainer.pace = Pace(config.train.budget, end)
         prepared.task.session(model, prepared.config.decode)  # refuses now what no search can do
@@ -155,13 +156,13 @@ def _trainer(prepared: Prepared, model: EncoderDecoder) -> Trainer:
 def _batches(prepared: Prepared) -> Batches:
     """The plan of every epoch; with subword dropout the examples are cut anew in each."""
     config, examples = prepared.config, prepared.examples
-    max_tokens, seed = chosen(config.data.batch_tokens), config.train.seed
-    batches = examples.batches(max_tokens, seed)
+    data = config.data
+    batches = examples.batches(chosen(data.batch_tokens), config.train.seed, data.batch_sentences)
     if not config.data.subword_dropout:
         return batches
     several = 2 * config.train.accumulate > len(batches.epoch(0))  # of few batches a step may take several epochs
     slots = config.train.accumulate + 1 if several else 2
-    return FreshBatches.of(examples, prepared.task.fresh(examples), max_tokens, seed, slots)
+    return FreshBatches.of(examples, prepared.task.fresh(examples), batches, slots)
 
 
 def _finish(folder: RunFolder, prepared: Prepared, trainer: Trainer, say: Say) -> None:

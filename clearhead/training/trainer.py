@@ -19,7 +19,6 @@ from ..errors import TrainingError
 from ..text.batches import Batches, IntArray
 from .averaging import MovingAverage, mean_weights
 from .checkpoint import Checkpoint, RunFolder
-from .memory import give_back_unused
 from .metrics import MetricsLog, Progress
 from .model_folder import load_weights, model_files
 from .optimizer import load_optimizer, optimizer_tensors
@@ -41,6 +40,7 @@ class State:
     evaluated: int = 0  # the last step that was evaluated
     best: float | None = None
     best_step: int = 0
+    improved_step: int = 0  # where the score was last better, and not only as good
     averaged: int = 0  # checkpoints whose mean is better than the weights of any step
     last_step: int = 0  # where it is another than was planned; the schedule is then stretched after step `since`,
     since: int = 0  # at which it stood where it would have stood at step `stood`
@@ -78,7 +78,6 @@ class Trainer:
         self.on_eval: list[Observer] = []  # and of every evaluation
         self.state = State()
         self.constants = dict(constants or {})
-        self._gave_back = time.monotonic()
         self._saved_step = 0  # before the first step there is nothing to save
         self._epoch: list[IntArray] = []  # the batches of state.epoch, once they are known
 
@@ -101,14 +100,6 @@ class Trainer:
                     self._try_mean(folder, progress)
                     return state
                 self._next_step(log, progress)
-                self._give_back_unused()
-
-    def _give_back_unused(self) -> None:
-        """Once a minute."""
-        now = time.monotonic()
-        if now - self._gave_back > 60:
-            give_back_unused()
-            self._gave_back = now
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go back to where a checkpoint was saved; a TrainingError where a constant has changed since."""
@@ -223,6 +214,8 @@ class Trainer:
             log.write({"step": state.step, "epoch": state.epoch, **valid, "seconds": round(state.seconds, 2)})
         value = self._value(scores) if scores else None
         state.evaluated = state.step
+        if state.best is None or (value is not None and value > state.best):
+            state.improved_step = state.step
         if value is None or state.best is None or value >= state.best:  # of equal ones the newest
             state.best, state.best_step = value, state.step
             folder.write_files(model_files(weights=self.model.state_dict()))
@@ -237,23 +230,28 @@ class Trainer:
         state, patience = self.state, self.config.patience
         if not patience or state.best is None or state.evaluated != state.step:
             return False
-        if state.step - state.best_step < patience * chosen(self.config.eval_every):
+        if state.step - state.improved_step < patience * chosen(self.config.eval_every):
             return False
-        progress.message(f"no better {self.config.best} since step {state.best_step:,}: training ends here")
+        progress.message(f"no better {self.config.best} since step {state.improved_step:,}: training ends here")
         return True
 
     def _try_mean(self, folder: RunFolder, progress: Progress) -> None:
         """Keep the mean of the newest checkpoints where it is the best that is known; the model has it afterwards."""
         if not self.config.average:
             return
-        each = [it.tensors["model"] for it in itertools.islice(folder.checkpoints(), self.config.average)]
+        every = chosen(self.config.save_every)  # one that a signal made would not be there in a run without it
+        regular = (it for it in folder.checkpoints() if it.step % every == 0 or it.step == self.state.step)
+        each = [it.tensors["model"] for it in itertools.islice(regular, self.config.average)]
         load_weights(self.model, mean_weights(each))
         state, scores = self.state, self.evaluate() if self.evaluate else {}
         value = self._value(scores) if scores else None
         if value is None or state.best is None or value >= state.best:
             state.best, state.averaged = value, len(each)
             folder.write_files(model_files(weights=self.model.state_dict()))
-        said = "  ".join(f"{name} {value:.4g}" for name, value in scores.items())
+        for observe in self.on_eval if scores else ():
+            observe({"step": state.step, "epoch": state.epoch, "averaged": len(each), **scores,
+                     "seconds": state.seconds})  # fmt: skip
+        said = "  ".join(f"{name} {value:.4g}" for name, value in scores.items()) or "not measured"
         progress.message(f"mean of {len(each)} checkpoints: {said}{'  (best)' if state.averaged else ''}")
 
     @property
@@ -277,5 +275,5 @@ class Trainer:
         if self.average:
             tensors["average"] = self.average.weights
         folder.save_checkpoint(self.state.step, tensors, values)
-        folder.prune(max(self.config.keep, self.config.average))
+        folder.prune(max(self.config.keep, self.config.average + 1))  # and one that a signal made
         self._saved_step = self.state.step

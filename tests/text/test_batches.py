@@ -1,6 +1,7 @@
 import itertools
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -53,6 +54,18 @@ def test_every_example_is_in_exactly_one_batch_of_an_epoch(lengths, max_tokens, 
     order = batches(lengths, max_tokens, seed).epoch(epoch)
     assert sorted(itertools.chain.from_iterable(listed(order))) == list(range(len(lengths)))
     assert all(len(rows) for rows in order)
+
+
+@given(LENGTHS, st.integers(1, 200), SEEDS, st.integers(1, 9))
+@settings(deadline=None)
+def test_no_batch_has_more_examples_than_it_may(lengths, max_tokens, seed, most) -> None:
+    plan = replace(batches(lengths, max_tokens, seed), max_rows=most)
+    order = listed(plan.epoch(0))
+    assert sorted(itertools.chain.from_iterable(order)) == list(range(len(lengths)))
+    assert all(len(rows) <= most for rows in order)
+    short = [(1, 1)] * len(lengths)  # nothing else limits these
+    sizes = [len(rows) for rows in replace(batches(short, 10**6, seed), max_rows=most).epoch(0)]
+    assert sorted(sizes, reverse=True)[: len(lengths) // most] == [most] * (len(lengths) // most)
 
 
 @given(LENGTHS, st.integers(1, 200), SEEDS)

@@ -80,12 +80,27 @@ def wavering() -> Iterator[float]:
         yield 0.5 if i // 100 % 2 else 0.9
 
 
+def halting() -> Iterator[float]:
+    """The first step of each epoch waits for the plan of it."""
+    for i in range(10**6):
+        yield 12.0 if i % 400 == 0 else 0.6
+
+
 @pytest.mark.parametrize("steps", [200, 1000, 5000], ids="planned {}".format)
-@pytest.mark.parametrize("pace", [lambda: constant(0.6), slowing, wavering], ids=["constant", "slowing", "wavering"])
+@pytest.mark.parametrize(
+    "pace", [lambda: constant(0.6), slowing, wavering, halting], ids=["constant", "slowing", "wavering", "halting"]
+)
 @pytest.mark.parametrize("evaluation", [1.0, 9.0])
 def test_a_run_ends_in_the_last_tenth_of_its_time_however_wrong_the_plan(steps, pace, evaluation: float) -> None:
     run = Run(900, steps, 150)
     assert 0.9 * 900 <= run.go(pace(), evaluation) <= 900
+
+
+def test_one_slow_step_changes_nothing() -> None:
+    pace = Pace("900s", 900, lambda: 60.0)
+    for seconds in [12.0, *[0.6] * 5]:
+        pace.stepped(seconds)
+    assert pace.last_step(6, 1220, 200) == 1220
 
 
 def test_a_plan_that_is_right_is_kept() -> None:
@@ -133,7 +148,8 @@ def planned(seconds: float, monkeypatch: pytest.MonkeyPatch, changes: dict | Non
         return SPEEDS[name or "mini"]
 
     monkeypatch.setattr(budget, "_measure", measure)
-    config = budget.begin(Config().override({"train.budget": f"{seconds}s", **(changes or {})}), set(changes or {}))
+    asked = Config().override({"train.budget": f"{seconds}s", **(changes or {})})
+    config, _ = budget.begin(asked, set(changes or {}))
     found, choices = plan(config, set(changes or {}), None, Tokens(), lambda: seconds - 20.0)  # type: ignore[arg-type]
     assert measured
     return found, [str(choice) for choice in choices]

@@ -1,5 +1,10 @@
+import shlex
+
+from clearhead.cli import train
+from clearhead.cli.configure import configure
+from clearhead.cli.parser import parse
 from clearhead.config import Config
-from clearhead.training.card import model_card, with_scores
+from clearhead.training.card import model_card, training_command, with_scores
 
 SCORES = {"bleu": 41.237, "chrf": 60.0, "exact_match": 0.5, "sentences": 1502}
 SCORES |= {"bleu_signature": "nrefs:1|tok:13a", "chrf_signature": "nrefs:1|nc:6"}
@@ -18,7 +23,9 @@ def test_a_card_names_data_source_licence_model_and_command() -> None:
     assert "12,345 sentence pairs from `pairs.tsv`. Source: Tatoeba, https://tatoeba.org. Licence: CC BY 2.0." in card
     assert 'clearhead translate THIS_FOLDER "a sentence"' in card
     assert "6 + 6 layers, d_model 512, 8 heads, d_ff 2048, sinusoidal positions, post-norm" in card
-    assert "bpe tokens, vocabulary 4,000. 1,200 steps, seed 7. All settings are in `config.json`." in card
+    assert (
+        "bpe tokens, vocabulary 4,000. 1,200 steps, seed 7. All settings are in `config.json`. The same again:" in card
+    )
 
 
 def test_a_card_says_what_was_not_stated_and_never_where_files_lie() -> None:
@@ -31,6 +38,21 @@ def test_two_files_and_two_vocabularies_are_both_named() -> None:
     changes = {"data.train": ["a.en", "b.fr"], "model.tie": "target", "model.tgt_vocab_size": 500}
     card = model_card(config(**changes), pairs=1)
     assert "from `a.en`, `b.fr`." in card and "vocabulary 4,000 and 500." in card
+
+
+def test_the_command_trains_with_the_settings_that_were_given() -> None:
+    given: dict[str, object] = {"train.steps": 300, "train.preset": "nano", "model.pre_norm": True}
+    given |= {"data.valid": ["/secret/v.en", "/secret/v.fr"], "decode.suppress": ["▁a b"], "train.lr": 1e-3}
+    asked = Config().override({"data.train": ["/secret/my pairs.tsv"], **given})
+    command = training_command(asked, set(given))
+    assert "secret" not in command and command.startswith("clearhead train 'my pairs.tsv' --out ANOTHER_FOLDER ")
+    verb, *words = shlex.split(command)[1:]
+    options = parse(train.VERB, words)
+    options.files, options.out = list(options.files), None
+    vars(options)["data.train"] = options.files
+    config, named = configure(options)
+    expected = asked.override({"data.train": ["my pairs.tsv"], "data.valid": ["v.en", "v.fr"]})
+    assert (verb, config) == ("train", expected) and named == {*given, "data.train"}
 
 
 def test_choices_are_listed_with_their_reasons() -> None:

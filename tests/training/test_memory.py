@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from clearhead.training import memory
-from clearhead.training.memory import give_back_unused, keep_freed_memory, resident_bytes
+from clearhead.training.memory import keep_freed_memory, resident_bytes
 
 FAULTS = """
 import resource, sys
@@ -36,30 +36,9 @@ def test_a_block_that_was_freed_is_handed_out_again_without_page_faults() -> Non
     assert faults["yes"] < pages / 100 < faults["no"]
 
 
-GIVE_BACK = """
-import torch
-from clearhead.training.memory import give_back_unused, keep_freed_memory, resident_bytes
-
-keep_freed_memory()
-blocks = [torch.ones(5_000_000) for _ in range(10)]
-kept = torch.ones(1000)  # above them, so that the end of the heap is in use
-del blocks
-before = resident_bytes()
-give_back_unused()
-print(before - resident_bytes())
-"""
-
-
-def test_unused_pages_are_given_back_from_the_middle_of_the_heap() -> None:
-    done = subprocess.run([sys.executable, "-c", GIVE_BACK], stdout=subprocess.PIPE, check=True)
-    assert 150_000_000 < int(done.stdout) < 250_000_000
-
-
 def test_nothing_happens_where_the_c_library_is_another(monkeypatch) -> None:
-    give_back_unused()
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
     assert not keep_freed_memory()
-    give_back_unused()
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setattr(ctypes, "CDLL", None)
     assert not keep_freed_memory()

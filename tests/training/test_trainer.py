@@ -417,7 +417,13 @@ def test_the_last_step_is_evaluated_once(folder, eval_every: int, expected: list
 
 @pytest.mark.parametrize(
     ("patience", "scores", "last"),
-    [(1, [1.0, 2.0, 1.5, 3.0], 6), (2, [1.0, 0.5, 0.7, 3.0], 6), (2, [3.0, 1.0, 3.0, 1.0], 8), (3, [9.0, 1, 1, 1], 8)],
+    [
+        (1, [1.0, 2.0, 1.5, 3.0], 6),
+        (2, [1.0, 0.5, 0.7, 3.0], 6),
+        (2, [3.0, 1.0, 3.0, 1.0], 6),
+        (1, [1.0, 1.0, 1.0, 2.0], 4),
+        (3, [9.0, 1, 1, 1], 8),
+    ],
 )
 def test_training_ends_where_patience_does(folder, patience: int, scores: list[float], last: int) -> None:
     given = iter(scores)
@@ -447,7 +453,7 @@ def test_the_mean_of_the_newest_checkpoints_is_kept_where_it_is_better(folder, s
     given = iter(scores)
     it = trainer({"average": 3, "save_every": 2, "eval_every": 4, "keep": 1}, evaluate=lambda: {"bleu": next(given)})
     run(it, folder)
-    assert steps_of(folder) == [4, 6, 8]  # as many are kept as the mean is over
+    assert steps_of(folder) == [2, 4, 6, 8]  # one more is kept than the mean is over
     each = [read_checkpoint(folder.path / "checkpoints" / f"step-{step:08d}").tensors["model"] for step in (4, 6, 8)]
     mean = sum(weights["slope.weight"].double() for weights in each).div(3).float()
     assert torch.equal(written(folder)["slope.weight"], mean if is_kept else each[2]["slope.weight"])

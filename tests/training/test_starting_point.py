@@ -1,0 +1,81 @@
+"""Training that begins with the weights and the tokenizer of a trained model."""
+
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from clearhead.app import load
+from clearhead.config import Config
+from clearhead.errors import ConfigError, ModelError
+from clearhead.training.model_folder import load_model_folder
+from clearhead.training.run import train
+from clearhead.training.signals import StoppedError
+
+
+def quiet(_message: str) -> None: ...
+
+
+@pytest.fixture
+def trained(toy) -> Path:
+    return train(toy.config(), toy.folder / "first", say=quiet)
+
+
+def fine_tuned(toy, trained: Path, changes: dict[str, Any] | None = None, name: str = "second", **options: Any) -> Path:
+    """Begun from the model, on data of other sentences."""
+    values = {"data.train": (str(toy.pairs(30)),), "train.init_from": str(trained), "train.lr": 1e-9, "train.warmup": 0}
+    values |= {"train.steps": 3, "train.threads": 1, "train.precision": "fp32", "data.batch_tokens": 300}
+    values |= {"train.eval_every": 3, "train.save_every": 1, **(changes or {})}
+    return train(Config().override(values), toy.folder / name, say=quiet, **options)
+
+
+def test_it_begins_where_the_model_ended_with_its_tokenizer_and_shape(toy, trained: Path) -> None:
+    first, second = load_model_folder(trained), load_model_folder(fine_tuned(toy, trained))
+    assert second.tokenizer == first.tokenizer
+    assert second.config.model == first.config.model
+    assert second.config.data.tokenizer == "word" and second.config.train.init_from == str(trained)
+    for name, weight in first.weights.items():
+        torch.testing.assert_close(second.weights[name], weight, rtol=0, atol=1e-6)
+
+
+def test_what_it_learns_is_the_new_data(toy, trained: Path) -> None:
+    losses: list[float] = []
+    changes = {"train.lr": 1e-2, "train.steps": 30, "train.eval_every": 30}
+    fine_tuned(toy, trained, changes, on_step=lambda record: losses.append(record["loss"]))
+    assert losses[-1] < 0.9 * losses[0]
+
+
+def test_only_dropout_may_be_another(toy, trained: Path) -> None:
+    assert load(fine_tuned(toy, trained, {"model.dropout": 0.45})).config.model.dropout == 0.45
+    message = rf"model\.d_model = 64 contradicts 32, with which {trained} was trained; expected the same or nothing"
+    with pytest.raises(ConfigError, match=message):
+        fine_tuned(toy, trained, {"model.d_model": 64}, "third")
+    with pytest.raises(ConfigError, match=r"data\.lowercase = True contradicts False"):
+        fine_tuned(toy, trained, {"data.lowercase": True}, "third")
+    with pytest.raises(ConfigError, match=r"train\.preset = nano beside train\.init_from = .*; expected one of them"):
+        fine_tuned(toy, trained, {"train.preset": "nano"}, "third")
+    assert not (toy.folder / "third").exists()
+
+
+def test_a_folder_that_is_no_model_is_refused_before_anything_is_made(toy) -> None:
+    with pytest.raises(ModelError, match="nowhere does not exist; expected a model folder"):
+        fine_tuned(toy, toy.folder / "nowhere")
+    assert not (toy.folder / "second").exists()
+
+
+def test_what_was_begun_so_resumes_exactly_without_the_model(toy, trained: Path) -> None:
+    changes = {"train.lr": 1e-3, "train.steps": 6}
+    expected = load_model_folder(fine_tuned(toy, trained, changes, "whole")).weights
+
+    def stop(record: dict[str, Any]) -> None:
+        if record["step"] == 2:
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(StoppedError):
+        fine_tuned(toy, trained, changes, "parts", on_step=stop)
+    shutil.rmtree(trained)
+    found = load_model_folder(fine_tuned(toy, trained, changes, "parts", resume=True)).weights
+    assert all(torch.equal(found[name], weight) for name, weight in expected.items())
