@@ -354,6 +354,8 @@ def settings() -> dict[str, Setting]:
     return found
 
 
+SHAPE = ("model.d_model", "model.n_heads", "model.d_ff", "model.n_encoder_layers", "model.n_decoder_layers")
+
 # Section 6.2, table 3, and smaller ones in the same proportions. Warm-up: measured for the small ones.
 PRESETS: dict[str, dict[str, Any]] = {
     name: {

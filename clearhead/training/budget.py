@@ -12,14 +12,14 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from ..config import Config, chosen
+from ..config import SHAPE, Config, chosen
 from ..errors import ConfigError
 from ..model.transformer import EncoderDecoder, build
 from ..tasks.translation import Examples, Translation
 from ..text.batches import IntArray
 from ..values import read_duration
 from .pace import AIM, CLOSING, FINAL, evaluation_guess
-from .recipe import SHAPE, Choice, with_preset
+from .recipe import Choice, with_preset
 from .trainer import Trainer
 
 _SHAPES = ("nano", "mini", "small", "base", "big")

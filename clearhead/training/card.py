@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..config import Config
+from ..config import PRESETS, SHAPE, Config, settings
 
 _UNSCORED = "None yet: training has not ended."
 
@@ -53,8 +53,11 @@ def model_card(config: Config, *, pairs: int, notes: Sequence[str] = (), given: 
 
 
 def training_command(config: Config, given: Collection[str]) -> str:
-    """What trains such a model: the settings that were `given`, and the names of files without their folders."""
-    files = {"data.valid", "data.test", "train.init_from"}
+    """What trains such a model: the settings that were `given` and are not as they would be anyway, and the names of
+    files without their folders."""
+    files, brought = {"data.valid", "data.test", "train.init_from"}, PRESETS.get(config.train.preset or "", {})
+    usual = {name: brought.get(name, it.default) for name, it in settings().items()}
+    given = {name for name in given if config.value(name) != usual[name] or (name in SHAPE and not brought)}
     words = ["clearhead", "train", *(Path(name).name for name in config.data.train), "--out", "ANOTHER_FOLDER"]
     for name in sorted({*given, *(name for name in files if config.value(name))} - {"data.train", "data.store"}):
         value = config.value(name)

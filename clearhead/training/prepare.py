@@ -91,6 +91,7 @@ def prepare(folder: RunFolder, config: Config, given: Collection[str], say: Say,
     notes = [str(choice) for choice in (*begun, *model, *vocabularies, *batch, *schedule, *machine)]
     for note in notes:
         say(note)
+    asked = {*asked} - {choice.name for choice in machine}  # "auto" is no wish
     card = model_card(config, pairs=len(examples), notes=notes, given=asked)
     folder.begin(_first_files(config, tokenizers, card))
     weights = start.weights if start is not None else None

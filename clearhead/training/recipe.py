@@ -9,11 +9,9 @@ from typing import Any
 
 import torch
 
-from ..config import PRESETS, Config, TrainConfig, preset
+from ..config import PRESETS, SHAPE, Config, TrainConfig, preset
 from ..errors import ConfigError
 from .schedule import paper_peak
-
-SHAPE = ("model.d_model", "model.n_heads", "model.d_ff", "model.n_encoder_layers", "model.n_decoder_layers")
 
 
 @dataclass(frozen=True)

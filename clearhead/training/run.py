@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import messages
-from ..config import PRESETS, Config, chosen, settings
+from ..config import PRESETS, SHAPE, Config, chosen, settings
 from ..errors import ConfigError, TrainingError
 from ..figures import loss_curve
 from ..model.transformer import EncoderDecoder, build
@@ -28,7 +28,6 @@ from .metrics import METRICS, MetricsLog, Progress, read_metrics
 from .model_folder import CARD, load_model_folder, load_weights, model_files, read_config
 from .pace import Pace
 from .prepare import Prepared, prepare, prepare_again, refuse_contradictions
-from .recipe import SHAPE
 from .signals import StopSignals
 from .tensorboard import TensorBoard
 from .trainer import Observer, Trainer

@@ -6,10 +6,9 @@ import os
 import pytest
 import torch
 
-from clearhead.config import PRESETS, Config, TrainConfig, preset
+from clearhead.config import PRESETS, SHAPE, Config, TrainConfig, preset
 from clearhead.errors import ConfigError
 from clearhead.training.recipe import (
-    SHAPE,
     Choice,
     choose_batch,
     choose_device,
