@@ -29,7 +29,7 @@ from .model_folder import CARD, load_model_folder, load_weights, model_files, re
 from .pace import Pace
 from .prepare import Prepared, prepare, prepare_again, refuse_contradictions
 from .signals import StopSignals
-from .tensorboard import TensorBoard
+from .tensorboard import TensorBoard, summary_writer
 from .trainer import Observer, Trainer
 
 _GREEDY = {"decode.beam": 1, "decode.n_best": 1, "decode.diverse": False, "decode.sample": False}
@@ -68,6 +68,8 @@ def train(
         )
     out, given = Path(out), (_seemingly_given(config) if given is None else set(given)) - _following(config)
     began = time.monotonic() if began is None else began
+    if config.train.tensorboard:
+        summary_writer()  # what is missing is better known before the data are read
     keep_freed_memory()
     with _heard(), StopSignals() as stop, RunFolder.create(out, resume=resume, replace=replace, say=say) as folder:
         if resume and folder.finished_step is not None:
@@ -85,12 +87,14 @@ def train(
         if config.train.budget and not again:  # a run that goes on ends with the step that it last aimed at
             trainer.pace = Pace(config.train.budget, end)
         prepared.task.session(model, prepared.config.decode)  # refuses now what no search can do
-        steps = chosen(prepared.config.train.steps)
+        if prepared.config.train.patience and prepared.valid is None:
+            say("train.patience changes nothing: no pairs are held out to score on")
         if checkpoint is not None:
             trainer.restore(checkpoint)
-            say(f"resuming {out} at step {checkpoint.step:,} of {steps:,}")
-        done, examples = trainer.state.step, prepared.examples
-        say(forecast(prepared.config, trainer.model, len(examples), examples.target_tokens, done=done))
+            say(f"resuming {out} at step {checkpoint.step:,} of {trainer.last_step:,}")
+        done, steps, examples = trainer.state.step, trainer.last_step, prepared.examples
+        aimed = prepared.config.override({"train.steps": steps})
+        say(forecast(aimed, trainer.model, len(examples), examples.target_tokens, done=done))
         with ExitStack() as opened:
             if prepared.config.train.tensorboard:
                 board = opened.enter_context(TensorBoard(out, after=done))

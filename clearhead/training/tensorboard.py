@@ -11,22 +11,28 @@ from ..storage import writing
 FOLDER = "tensorboard"
 
 
+def summary_writer() -> Any:
+    """What writes event files; a ConfigError where the package is missing."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise ConfigError(
+            "train.tensorboard = true needs the package tensorboard, which is not installed; "
+            "expected it (pip install 'clearhead[track]') or train.tensorboard = false"
+        ) from error
+    return SummaryWriter
+
+
 class TensorBoard:
     """Event files in the run's `tensorboard` folder; its two functions are called with what `train` tells observers."""
 
     def __init__(self, run: Path, *, after: int) -> None:
         """Go on after step `after` (0: a new run, whose folder is emptied first). ConfigError where it is missing."""
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise ConfigError(
-                "train.tensorboard = true needs the package tensorboard, which is not installed; "
-                "expected it (pip install 'clearhead[track]') or train.tensorboard = false"
-            ) from error
+        writer = summary_writer()
         with writing(run):
             if not after:
                 shutil.rmtree(run / FOLDER, ignore_errors=True)
-            self._writer = SummaryWriter(str(run / FOLDER), purge_step=after + 1)
+            self._writer = writer(str(run / FOLDER), purge_step=after + 1)
         self._seconds: float | None = None
 
     def on_step(self, record: dict[str, Any]) -> None:

@@ -237,5 +237,6 @@ def test_a_run_with_a_budget_says_why_and_resumes_to_the_step_that_it_last_aimed
     assert sum(line.startswith("train.warmup = ") for line in said) == 1
     train(config, toy.folder / "run", resume=True, say=said.append, on_step=stop)
     assert steps[-1] == 60
+    assert any(line.endswith("at step 40 of 60") for line in said)
     stored = read_config(toy.folder / "run").train
     assert stored.steps > 100 and stored.preset == "nano"

@@ -419,3 +419,9 @@ def test_the_mean_of_checkpoints_is_named_where_its_scores_are(toy) -> None:
     run = train(toy.config({"train.average": 2, "train.best": "loss"}), toy.folder / "run", say=said.append)
     assert load(run).config.train.average == 2
     assert any(re.search(r"^validation: .*, (mean of 2 checkpoints|step \d+)\)$", line) for line in said)
+
+
+def test_patience_without_anything_held_out_is_said_to_change_nothing(toy) -> None:
+    said: list[str] = []
+    train(toy.config({"data.split": 0.0, "train.patience": 2}), toy.folder / "run", say=said.append)
+    assert "train.patience changes nothing: no pairs are held out to score on" in said

@@ -54,3 +54,10 @@ def test_without_the_package_it_says_what_to_install(tmp_path: Path, monkeypatch
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(ConfigError, match=r"needs the package tensorboard, .*pip install 'clearhead\[track\]'"):
         TensorBoard(tmp_path, after=0)
+
+
+def test_it_is_missed_before_anything_is_made(toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(ConfigError, match="needs the package tensorboard"):
+        train(toy.config({"train.tensorboard": True}), toy.folder / "run", say=quiet)
+    assert not (toy.folder / "run").exists()
