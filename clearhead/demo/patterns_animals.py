@@ -120,19 +120,18 @@ _WHAT: list[_Object] = [
 ]
 _WHAT += [(each.noun, each.adjective, each.plural) for each in ATTRIBUTED if any(each.noun is it[0] for it in _WHAT)]
 
+_MOVED = (_CREATURES, _DETERMINERS, _MOVING)
 _ACTED = (_CREATURES, _DETERMINERS, _ACTING, _WHAT, ["a", "the", "the", "this"])
 
 PATTERNS: list[Pattern] = [
-    pattern("the black cat is sleeping", 1100, partial(_moves, Way("now")), _CREATURES, _DETERMINERS, _MOVING),
-    pattern("the black cat is not sleeping", 350, partial(_moves, Way("now", "no")), _CREATURES, _DETERMINERS, _MOVING),
-    pattern("is the black cat sleeping?", 450, partial(_moves, Way("now", "ask")), _CREATURES, _DETERMINERS, _MOVING),
+    pattern("the black cat is sleeping", 1100, partial(_moves, Way("now")), *_MOVED),
+    pattern("the black cat is not sleeping", 350, partial(_moves, Way("now", "no")), *_MOVED),
+    pattern("is the black cat sleeping?", 450, partial(_moves, Way("now", "ask")), *_MOVED),
     pattern(
         "the black cat slept yesterday",
         350,
         partial(_moves, Way("past")),
-        _CREATURES,
-        _DETERMINERS,
-        _MOVING,
+        *_MOVED,
         [NOTHING, *PAST[:3]],
     ),
     pattern("three black cats are sleeping", 350, partial(_moves, Way("now")), _SEVERAL, _NUMBERS, _MOVING),

@@ -14,6 +14,7 @@ from .grammar import (
     THIS,
     A,
     Determiner,
+    Nominal,
     Part,
     Subject,
     Way,
@@ -113,10 +114,7 @@ def _fits_in(noun: Noun, place: Part) -> bool:
 def _where_is(numbered: _Numbered, det: str, who: Subject) -> Part | None:
     noun, plural = numbered
     phrase = an_object(det, who, noun, plural)
-    if phrase is None:
-        return None
-    question = Part("where are", "où sont") if plural else Part("where is", "où est")
-    return say(join(question, phrase), "?", who if det == "own" else None)
+    return _where(phrase, who if det == "own" else None) if phrase else None
 
 
 def _where_is_such(each: Described, det: Determiner | None, who: Subject) -> Part | None:
@@ -125,10 +123,12 @@ def _where_is_such(each: Described, det: Determiner | None, who: Subject) -> Par
     if not fits(noun, ("small", "vehicle", "pet")) or (det is None and not suits(who, noun)):
         return None
     phrase = thing(det, noun, plural, adjective) if det else an_object("own", who, noun, plural, adjective)
-    if phrase is None:
-        return None
-    question = Part("where are", "où sont") if plural else Part("where is", "où est")
-    return say(join(question, phrase), "?", None if det else who)
+    return _where(phrase, None if det else who) if phrase else None
+
+
+def _where(phrase: Nominal, who: Subject | None) -> Part:
+    question = Part("where are", "où sont") if phrase.plural else Part("where is", "où est")
+    return say(join(question, phrase), "?", who)
 
 
 def _there_is(mood: str, numbered: _Numbered, amount: int, place: Part) -> Part | None:

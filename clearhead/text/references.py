@@ -32,7 +32,7 @@ def read_with_references(
     """
     data = data or DataConfig()
     if len(paths) == 1 and _holds_sources_alone(paths[0], data):
-        pairs, header, of_pairs = _read_sources(paths[0]), 0, False
+        pairs, header, of_pairs = _Lines(paths[0], "sources alone").as_sources(), 0, False
     else:
         pairs, of_pairs = read_pairs(paths, data), True
         header = _header(pairs.report, paths[0])
@@ -58,12 +58,12 @@ def read_with_references(
 
 
 class _Lines:
-    """The references of a file, by line; None where there is none to be had."""
+    """The sentences of a file, by line; None where there is none to be had."""
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, form: str = "references") -> None:
         self.name = Input(path).name
         self.texts: list[str | None] = []
-        self._report = Report((self.name,), form="references")
+        self._report = Report((self.name,), form=form)
         for number, line in enumerate(read_lines(Input(path)), 1):
             text = decode(line)
             reason = _unusable(text)
@@ -77,27 +77,17 @@ class _Lines:
         """What was found in it, indented as a note of the report on the pairs."""
         return str(self._report).replace("\n", "\n  ")
 
+    def as_sources(self) -> Pairs:
+        """The sentences as pairs without targets."""
+        spoken = [(number, text) for number, text in enumerate(self.texts, 1) if text is not None]
+        return Pairs([text for _, text in spoken], [], array("q", [number for number, _ in spoken]), self._report)
+
 
 def _unusable(text: str | None) -> str | None:
     """Why a line is no sentence, or None."""
     if text is None:
         return "not UTF-8"
     return "NUL character" if "\0" in text else None if text.strip() else "blank line"
-
-
-def _read_sources(path: str | Path) -> Pairs:
-    """The sentences of a file as pairs without targets."""
-    report = Report((Input(path).name,), form="sources alone")
-    pairs = Pairs([], [], array("q"), report)
-    for number, line in enumerate(read_lines(Input(path)), 1):
-        report.lines, text = number, decode(line)
-        if reason := _unusable(text):
-            report.skip(number, reason, undecodable(line))
-        else:
-            pairs.sources.append(text or "")
-            pairs.lines.append(number)
-    report.used = len(pairs)
-    return pairs
 
 
 def _holds_sources_alone(path: str | Path, data: DataConfig) -> bool:

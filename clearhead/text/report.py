@@ -1,7 +1,6 @@
 """What was found in files and what was not used of it, with line number and reason."""
 
 from bisect import bisect_right
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from .lines import shown
@@ -37,13 +36,9 @@ class Report:
 
     def skip(self, line: int, reason: str, text: str) -> None:
         """Count a line that is not used; the first few of each reason are kept to be shown."""
-        self.count(reason, 1, [Skipped(line, reason, text)])
-
-    def count(self, reason: str, number: int, examples: Iterable[Skipped]) -> None:
-        """Count `number` lines that are not used for a reason, of which these are some."""
-        before = self.skipped.get(reason, 0)
-        self.skipped[reason] = before + number
-        self.examples += list(examples)[: max(_EXAMPLES - before, 0)]
+        count = self.skipped[reason] = self.skipped.get(reason, 0) + 1
+        if count <= _EXAMPLES:
+            self.examples.append(Skipped(line, reason, text))
 
     def place(self, line: int) -> str:
         """Where a line stands, in words."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import reduce
 
 import torch
 from torch import Tensor, nn
@@ -48,6 +49,6 @@ def mean_weights(each: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     """The mean of several models' weights, name by name; summed in float64."""
     first = each[0]
     return {
-        name: (sum(weights[name].double() for weights in each) / len(each)).to(first[name].dtype)  # type: ignore[union-attr]
+        name: (reduce(torch.add, (weights[name].double() for weights in each)) / len(each)).to(first[name].dtype)
         for name in first
     }

@@ -5,8 +5,10 @@ shape, and written down. Since no machine is as fast in ten minutes as it was in
 is corrected on the way where the end would come too late or too early, and the schedule stretched with it.
 """
 
+import itertools
+import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import torch
@@ -19,8 +21,8 @@ from ..tasks.translation import Examples, Translation
 from ..text.batches import IntArray
 from ..values import read_duration
 from .pace import AIM, CLOSING, FINAL, evaluation_guess
-from .recipe import Choice, with_preset
-from .trainer import Trainer
+from .recipe import Choice, usual_optimizer, with_preset
+from .update import Update
 
 _SHAPES = ("nano", "mini", "small", "base", "big")
 _TOKENS_A_WEIGHT = 0.8  # a shape is worth its time where each weight sees so many target tokens, embeddings apart
@@ -124,18 +126,23 @@ def _measure(config: Config, name: str, task: Translation, examples: Examples, n
         smoothing = config.train.label_smoothing
         return task.loss(cast(EncoderDecoder, model), examples, rows, smoothing=smoothing)[0]
 
-    trial = config.override({"train.steps": n_steps + 1, "train.warmup": 1, "train.lr": 1e-4, "train.ema": 0.0})
-    optimizer = config.train.optimizer or ("adamw" if config.train.weight_decay else "muon")
-    trial = trial.override({"train.optimizer": optimizer, "train.schedule": "constant"})
+    update = Update(
+        model, loss, replace(config.train, optimizer=config.train.optimizer or usual_optimizer(config.train)[0])
+    )
     batches = examples.batches(chosen(config.data.batch_tokens), config.train.seed, config.data.batch_sentences)
-    trainer = Trainer(model, loss, batches, trial.train)
-    trainer.try_step()
-    tried = sorted(trainer.try_step() for _ in range(n_steps))
-    seconds, tokens = zip(*tried)
+    rows = itertools.cycle(batches.epoch(0))
+    seconds, tokens = [], []
+    for step in range(1 + n_steps):
+        micro_batches = list(itertools.islice(rows, config.train.accumulate))
+        n_tokens = sum(int(batches.target_lengths[some].sum()) for some in micro_batches)
+        begun = time.perf_counter()
+        update(micro_batches, n_tokens, step=step, lr=1e-6)
+        seconds.append(time.perf_counter() - begun)
+        tokens.append(n_tokens)
     weights = sum(p.numel() for p in model.parameters()) - sum(
         part.weight.numel() for part in model.modules() if isinstance(part, nn.Embedding)
     )
-    return Measured(name, weights, seconds[n_steps // 2], sum(tokens) / n_steps)
+    return Measured(name, weights, sorted(seconds[1:])[n_steps // 2], sum(tokens[1:]) / n_steps)
 
 
 def _shaped(config: Config, name: str, given: Collection[str]) -> Config:

@@ -5,7 +5,7 @@ and from the machine. Never from a clock: the same data and processor give the s
 import os
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -98,10 +98,7 @@ def choose_schedule(config: Config, batches_an_epoch: int, given: Collection[str
             f"train.steps = {steps} beside train.epochs = {train.epochs:g}; expected one of them, "
             "since each follows from the other"
         )
-    optimizer = train.optimizer
-    if optimizer is None and train.weight_decay:
-        optimizer = choose("optimizer", "adamw", "the one whose matrices decay")
-    optimizer = optimizer or choose("optimizer", "muon", "needs about half the tokens that adam does")
+    optimizer = train.optimizer or choose("optimizer", *usual_optimizer(train))
     schedule = train.schedule or choose(
         "schedule", "linear", "falls to zero at the last step, which suits a fixed number of steps"
     )
@@ -119,6 +116,13 @@ def choose_schedule(config: Config, batches_an_epoch: int, given: Collection[str
     chosen = {"optimizer": optimizer, "steps": steps, "schedule": schedule, "warmup": warmup, "lr": lr}
     chosen |= {"eval_every": eval_every, "save_every": save_every}
     return config.override({f"train.{name}": value for name, value in chosen.items()}), choices
+
+
+def usual_optimizer(train: TrainConfig) -> tuple[Literal["adamw", "muon"], str]:
+    """The optimiser where none is named, and the reason."""
+    if train.weight_decay:
+        return "adamw", "the one whose matrices decay"
+    return "muon", "needs about half the tokens that adam does"
 
 
 def _together(train: TrainConfig) -> str:

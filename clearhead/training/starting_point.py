@@ -10,7 +10,7 @@ from torch import Tensor
 from ..config import Config, ModelConfig
 from ..errors import ConfigError
 from ..text.tokenizer import Tokenizers
-from .model_folder import TOKENIZER, load_model_folder, read_tokenizer
+from .model_folder import TOKENIZER, load_model_folder
 
 # What cannot be otherwise, since the weights were learnt so: every setting of the shape but dropout, and of the text.
 KEPT = (
@@ -32,7 +32,7 @@ class StartingPoint:
     def load(cls, path: Path) -> Self:
         """Read a model folder; a ModelError where it is absent or damaged."""
         folder = load_model_folder(path)
-        tokenizers = Tokenizers.from_json(read_tokenizer(path), origin=str(path / TOKENIZER))
+        tokenizers = Tokenizers.from_json(folder.tokenizer, origin=str(path / TOKENIZER))
         return cls(path, folder.config, tokenizers, folder.weights)
 
     def settings(self, config: Config, given: Collection[str]) -> Config:

@@ -142,12 +142,6 @@ class Trainer:
                        "tokens": state.n_tokens, "seconds": round(state.seconds, 2)})  # fmt: skip
             state.loss_sum, state.n_tokens = 0.0, 0
 
-    def try_step(self) -> tuple[float, int]:
-        """Seconds and target tokens of an update that is only there to be timed."""
-        begun = time.perf_counter()
-        _, n_tokens, _ = self._step(1e-6)
-        return time.perf_counter() - begun, n_tokens
-
     def _step(self, lr: float) -> tuple[float, int, float]:
         """The next update: the loss summed over its batches, their tokens, and the norm of the mean gradient."""
         micro_batches = [self._next_rows() for _ in range(self.config.accumulate)]
