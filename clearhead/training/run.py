@@ -20,7 +20,7 @@ from ..tasks.translation import FreshBatches
 from ..text.batches import Batches, IntArray
 from ..values import read_duration
 from .card import model_card, with_scores
-from .checkpoint import RunFolder
+from .checkpoint import Checkpoint, RunFolder
 from .examples import Say
 from .forecast import forecast
 from .memory import keep_freed_memory
@@ -77,35 +77,48 @@ def train(
             say(f"{out} is complete: it was trained to step {folder.finished_step:,}")
             return out
         checkpoint = folder.latest_checkpoint() if resume else None
-        again = checkpoint is not None
         end = began + read_duration(config.train.budget) if config.train.budget else math.inf
-        prepared = prepare_again(folder, config, given, say) if again else prepare(folder, config, given, say, end=end)
-        model = _model(prepared.config)
-        if prepared.weights is not None:
-            load_weights(model, prepared.weights)
-        trainer = _trainer(prepared, model)
-        if config.train.budget and not again:  # a run that goes on ends with the step that it last aimed at
+        if checkpoint is None:
+            prepared = prepare(folder, config, given, say, end=end)
+        else:
+            prepared = prepare_again(folder, config, given, say)
+        trainer = _ready(prepared, checkpoint, out, say)
+        if config.train.budget and checkpoint is None:  # one that goes on ends with the step that it last aimed at
             trainer.pace = Pace(config.train.budget, end)
-        prepared.task.session(model, prepared.config.decode)  # refuses now what no search can do
-        if prepared.config.train.patience and prepared.valid is None:
-            say("train.patience changes nothing: no pairs are held out to score on")
-        if checkpoint is not None:
-            trainer.restore(checkpoint)
-            say(f"resuming {out} at step {checkpoint.step:,} of {trainer.last_step:,}")
-        done, steps, examples = trainer.state.step, trainer.last_step, prepared.examples
-        aimed = prepared.config.override({"train.steps": steps})
-        say(forecast(aimed, trainer.model, len(examples), examples.target_tokens, done=done))
-        with ExitStack() as opened:
-            if prepared.config.train.tensorboard:
-                board = opened.enter_context(TensorBoard(out, after=done))
-                trainer.on_step.append(board.on_step)
-                trainer.on_eval.append(board.on_eval)
-            trainer.on_step += [on_step] if on_step else []
-            trainer.on_eval += [on_eval] if on_eval else []
-            metrics = opened.enter_context(MetricsLog(out / METRICS, after=done))
-            trainer.run(folder, metrics, opened.enter_context(Progress(steps)), stop)
+        trainer.on_step += [on_step] if on_step else []
+        trainer.on_eval += [on_eval] if on_eval else []
+        _go(trainer, prepared, folder, stop)
         _finish(folder, prepared, trainer, say)
     return out
+
+
+def _ready(prepared: Prepared, checkpoint: Checkpoint | None, out: Path, say: Say) -> Trainer:
+    """The trainer where its first step is due, or that after the checkpoint; what is to be expected of it is said."""
+    config, examples, model = prepared.config, prepared.examples, _model(prepared.config)
+    if prepared.weights is not None:
+        load_weights(model, prepared.weights)
+    trainer = _trainer(prepared, model)
+    prepared.task.session(model, config.decode)  # refuses now what no search can do
+    if config.train.patience and prepared.valid is None:
+        say("train.patience changes nothing: no pairs are held out to score on")
+    if checkpoint is not None:
+        trainer.restore(checkpoint)
+        say(f"resuming {out} at step {checkpoint.step:,} of {trainer.last_step:,}")
+    aimed = config.override({"train.steps": trainer.last_step})
+    say(forecast(aimed, model, len(examples), examples.target_tokens, done=trainer.state.step))
+    return trainer
+
+
+def _go(trainer: Trainer, prepared: Prepared, folder: RunFolder, stop: StopSignals) -> None:
+    """Train to the end, with all that watches it."""
+    done = trainer.state.step
+    with ExitStack() as opened:
+        if prepared.config.train.tensorboard:
+            board = opened.enter_context(TensorBoard(folder.path, after=done))
+            trainer.on_step.insert(0, board.on_step)
+            trainer.on_eval.insert(0, board.on_eval)
+        metrics = opened.enter_context(MetricsLog(folder.path / METRICS, after=done))
+        trainer.run(folder, metrics, opened.enter_context(Progress(trainer.last_step)), stop)
 
 
 @contextmanager

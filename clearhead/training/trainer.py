@@ -206,16 +206,12 @@ class Trainer:
         if scores:
             valid = {f"valid_{name}": value for name, value in scores.items()}
             log.write({"step": state.step, "epoch": state.epoch, **valid, "seconds": round(state.seconds, 2)})
-        value = self._value(scores) if scores else None
         state.evaluated = state.step
-        if state.best is None or (value is not None and value > state.best):
-            state.improved_step = state.step
-        if value is None or state.best is None or value >= state.best:  # of equal ones the newest
-            state.best, state.best_step = value, state.step
-            folder.write_files(model_files(weights=self.model.state_dict()))
+        if self._keep_if_best(folder, scores):
+            state.best_step = state.step
         if scores:
-            said = "  ".join(f"{name} {value:.4g}" for name, value in scores.items())
-            progress.message(f"step {state.step:,}: {said}{'  (best)' if state.best_step == state.step else ''}")
+            best = "  (best)" if state.best_step == state.step else ""
+            progress.message(f"step {state.step:,}: {_spoken(scores)}{best}")
             for observe in self.on_eval:
                 observe({"step": state.step, "epoch": state.epoch, **scores, "seconds": state.seconds})
 
@@ -238,15 +234,24 @@ class Trainer:
         each = [it.tensors["model"] for it in itertools.islice(regular, self.config.average)]
         load_weights(self.model, mean_weights(each))
         state, scores = self.state, self.evaluate() if self.evaluate else {}
-        value = self._value(scores) if scores else None
-        if value is None or state.best is None or value >= state.best:
-            state.best, state.averaged = value, len(each)
-            folder.write_files(model_files(weights=self.model.state_dict()))
+        if self._keep_if_best(folder, scores):
+            state.averaged = len(each)
         for observe in self.on_eval if scores else ():
             observe({"step": state.step, "epoch": state.epoch, "averaged": len(each), **scores,
                      "seconds": state.seconds})  # fmt: skip
-        said = "  ".join(f"{name} {value:.4g}" for name, value in scores.items()) or "not measured"
+        said = _spoken(scores) or "not measured"
         progress.message(f"mean of {len(each)} checkpoints: {said}{'  (best)' if state.averaged else ''}")
+
+    def _keep_if_best(self, folder: RunFolder, scores: Mapping[str, float]) -> bool:
+        """Write the weights where their scores are the best so far, of equal ones the newest; whether it did."""
+        state, value = self.state, self._value(scores) if scores else None
+        if state.best is None or (value is not None and value > state.best):
+            state.improved_step = state.step
+        if value is not None and state.best is not None and value < state.best:
+            return False
+        state.best = value
+        folder.write_files(model_files(weights=self.model.state_dict()))
+        return True
 
     @property
     def best_weights(self) -> str:
@@ -271,3 +276,7 @@ class Trainer:
         folder.save_checkpoint(self.state.step, tensors, values)
         folder.prune(max(self.config.keep, self.config.average + 1))  # and one that a signal made
         self._saved_step = self.state.step
+
+
+def _spoken(scores: Mapping[str, float]) -> str:
+    return "  ".join(f"{name} {value:.4g}" for name, value in scores.items())
