@@ -49,9 +49,10 @@ _WIDE_FONTS = (
 def loss_curve(metrics: Sequence[Mapping[str, Any]], path: Path) -> None:
     """Draw loss, and below it BLEU where it was measured, by step; `metrics` are the records of `metrics.jsonl`.
 
-    Drawn are `loss` (training), `valid_loss` and `valid_bleu`; values that are not finite are left out.
-    DataError: no record has a loss.
+    Drawn are `loss` (training), `valid_loss` and `valid_bleu`; values that are not finite are left out, and the scores
+    of a mean of checkpoints, which belong to no step. DataError: no record has a loss.
     """
+    metrics = [record for record in metrics if "averaged" not in record]
     train, valid, bleu = (_series(metrics, name) for name in ("loss", "valid_loss", "valid_bleu"))
     if not train[0] and not valid[0]:
         raise DataError("there is no loss to draw: expected records with 'step' and 'loss', as training writes them")

@@ -16,6 +16,7 @@ from types import FrameType
 from .. import __version__
 from ..errors import ClearheadError, ConfigError, did_you_mean
 from ..messages import say
+from ..training.memory import begin_with_one_heap
 from . import demo, env, evaluate, explain, info, score, train, translate
 from .parser import UsageError, parse
 
@@ -47,6 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line, by default that of this process; returns the exit code."""
     if arguments is None:
         arguments = sys.argv[1:]
+        if arguments[:1] in (["train"], ["demo"]):
+            begin_with_one_heap(sys.argv[0])
         _end_at_signals()
     try:
         _prepare_streams()

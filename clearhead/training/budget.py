@@ -20,8 +20,8 @@ from ..model.transformer import EncoderDecoder, build
 from ..tasks.translation import Examples, Translation
 from ..text.batches import IntArray
 from ..values import read_duration
-from .pace import AIM, CLOSING, FINAL, evaluation_guess
-from .recipe import Choice, usual_optimizer, with_preset
+from .pace import AIM, CLOSING, evaluation_guess
+from .recipe import Choice, usual_optimizer, usual_rate, with_preset
 from .update import Update
 
 _SHAPES = ("nano", "mini", "small", "base", "big")
@@ -65,9 +65,17 @@ def begin(config: Config, given: Collection[str]) -> tuple[Config, list[Choice]]
 
 
 def plan(
-    config: Config, given: Collection[str], task: Translation, examples: Examples, left: Callable[[], float]
+    config: Config,
+    given: Collection[str],
+    task: Translation,
+    examples: Examples,
+    left: Callable[[], float],
+    *,
+    final: float,
 ) -> tuple[Config, list[Choice]]:
     """Settings for a run that has `left()` seconds, and the reasons; what is in `given` stays as it is.
+
+    `final` is what comes after the last step, in evaluations: see `pace.final_evaluations`.
 
     A ConfigError where the time is too short for a model.
     """
@@ -76,7 +84,7 @@ def plan(
     config = _shaped(config, shape.name, given)
     seconds = left() - (1 - AIM) * asked - CLOSING
     evaluation = evaluation_guess(asked)
-    steps = int((seconds - (_EVALUATIONS + FINAL) * evaluation) / shape.seconds)
+    steps = int((seconds - (_EVALUATIONS + final) * evaluation) / shape.seconds)
     if steps < _FEWEST:
         raise ConfigError(
             f"train.budget = {config.train.budget} leaves time for {max(steps, 0)} steps of {shape.seconds:.2f} "
@@ -84,12 +92,15 @@ def plan(
         )
     epochs = steps * shape.tokens / examples.target_tokens
     values: dict[str, Any] = {"train.steps": steps, "train.warmup": max(min(300, steps // 8), 1)}
-    values |= {"train.lr": round(0.08 * config.model.d_model**-0.5, 5), "train.schedule": "linear"}
-    values |= {"train.eval_every": max(steps // _EVALUATIONS, 1), "model.dropout": _dropout(epochs)}
+    lr, why_lr = usual_rate(0.08 * config.model.d_model**-0.5, f"for a width of {config.model.d_model}", config.train)
+    values |= {"train.lr": lr, "train.schedule": "linear"}
+    values |= {"train.eval_every": max(steps // _EVALUATIONS, 1)}
+    if not config.train.init_from:  # a trained model keeps its own
+        values["model.dropout"] = _dropout(epochs)
     why = {
         "train.steps": f"{seconds:.0f} seconds are left, a step takes {shape.seconds:.2f}, {epochs:.1f} epochs",
         "train.warmup": "an eighth of the steps, 300 at most",
-        "train.lr": f"for a width of {config.model.d_model}",
+        "train.lr": why_lr,
         "train.schedule": "falls to zero when the time is over",
         "train.eval_every": f"{_EVALUATIONS} evaluations",
         "model.dropout": f"for {epochs:.1f} epochs",

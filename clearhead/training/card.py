@@ -41,7 +41,7 @@ def model_card(config: Config, *, pairs: int, notes: Sequence[str] = (), given: 
         f"d_ff {model.d_ff}, {model.positions} positions, {'pre' if model.pre_norm else 'post'}-norm; "
         f"{data.tokenizer} tokens, vocabulary {model.src_vocab_size:,}"
         + (f" and {model.tgt_vocab_size:,}" if model.src_vocab_size != model.tgt_vocab_size else "")
-        + f". {train.steps:,} steps, seed {train.seed}. All settings are in `config.json`. The same again:",
+        + f"{_steps(train.steps)}{train.seed}. All settings are in `config.json`. The same again:",
         "",
         "```",
         training_command(config, given),
@@ -71,6 +71,15 @@ def training_command(config: Config, given: Collection[str]) -> str:
 def with_scores(card: str, scores: Mapping[str, Mapping[str, Any]]) -> str:
     """The card with `scores` by the name of what was scored, as `Scores.to_dict` gives them."""
     return card.replace(_UNSCORED, _table(scores) if scores else "None: no pairs were held out.")
+
+
+def with_steps(card: str, planned: int, done: int) -> str:
+    """The card of a run that ended earlier or later than was `planned`."""
+    return card if done == planned else card.replace(_steps(planned), f". {done:,} steps ({planned:,} planned), seed ")
+
+
+def _steps(planned: int | None) -> str:
+    return f". {planned:,} steps, seed "
 
 
 def _table(scores: Mapping[str, Mapping[str, Any]]) -> str:

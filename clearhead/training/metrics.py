@@ -20,7 +20,8 @@ class MetricsLog:
     """One JSON object a line, each whole and on its way to the disk before training goes on."""
 
     def __init__(self, path: Path, *, after: int) -> None:
-        """Open the log of a run that goes on after step `after` (0: a new one); later lines, and a torn last one, go.
+        """Open the log of a run that goes on after step `after` (0: a new one); later lines, and a torn last one, go,
+        and so do the scores of a mean of checkpoints, which come after every step.
 
         A line that is no JSON object between others that are is a DataError.
         """
@@ -61,7 +62,8 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 def _cut(path: Path, after: int) -> None:
     """Keep the lines up to step `after`; rewrite the file only where that changes it."""
     data = path.read_bytes()
-    kept = [line for line, record in _parse(path, data.split(b"\n")) if record.get("step", 0) <= after]
+    records = _parse(path, data.split(b"\n"))
+    kept = [line for line, record in records if record.get("step", 0) <= after and "averaged" not in record]
     text = b"".join(line + b"\n" for line in kept)
     if text != data:
         write_file(path, text)

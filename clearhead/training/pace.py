@@ -10,7 +10,8 @@ from pathlib import Path
 from ..values import read_duration
 
 AIM = 0.96  # of the time asked: it may take all of it, and should take nine tenths
-FINAL = 4  # the last evaluation, and the one with the search that `translate` uses, in evaluations
+_USUAL = 500  # sentences that an evaluation scores
+_SEARCH = 3  # what scoring with the search that `translate` uses takes, in evaluations, which are greedy
 _SEEN = 5  # steps before anything is corrected
 CLOSING = 3.0  # seconds for the last files, the picture of the loss and the end of the process
 _SLACK = 0.015  # of the time asked: a smaller error is not corrected
@@ -19,10 +20,13 @@ _SLACK = 0.015  # of the time asked: a smaller error is not corrected
 class Pace:
     """When a run is to end, and which step is then its last."""
 
-    def __init__(self, budget: str, end: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """`end` is the time of the `clock` at which everything is to be over."""
+    def __init__(self, budget: str, end: float, final: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """`end` is the time of the `clock` at which everything is to be over; what comes after the last step takes so
+        many evaluations as `final` says.
+        """
         asked = read_duration(budget)
         self._end, self._clock, self._slack = end - (1 - AIM) * asked - CLOSING, clock, _SLACK * asked
+        self._final = final
         self._steps: deque[float] = deque(maxlen=50)
         self._evaluation = evaluation_guess(asked)
 
@@ -40,8 +44,14 @@ class Pace:
             return last
         # The median, so that a step that waits for the plan of an epoch, or for another program, is no measure.
         each = statistics.median(self._steps) + self._evaluation / eval_every
-        possible = step + int((self._end - self._clock() - FINAL * self._evaluation) / each)
+        possible = step + int((self._end - self._clock() - self._final * self._evaluation) / each)
         return last if abs(possible - last) * each <= self._slack else max(possible, step)
+
+
+def final_evaluations(valid: int, test: int, average: bool) -> float:
+    """What comes after the last step, in evaluations: the last one of them, that of a mean of checkpoints, and the
+    scores of both files with the search that `translate` uses; `valid` and `test` are their sentences."""
+    return 1 + average + _SEARCH * (1 + test / (valid or _USUAL))
 
 
 def evaluation_guess(asked: float) -> float:

@@ -23,6 +23,7 @@ from .card import model_card
 from .checkpoint import RunFolder
 from .examples import Say, Shelf, examples_of, held_out_of
 from .model_folder import TOKENIZER, WORDS, model_files, read_config, read_tokenizer
+from .pace import final_evaluations
 from .starting_point import KEPT, StartingPoint
 
 
@@ -46,6 +47,12 @@ class Prepared:
             "the training data": self.digest,
             "the validation data": digest_of((valid.sources, valid.targets)) if valid else "none",
         }
+
+    @property
+    def final_evaluations(self) -> float:
+        """What comes after the last step, in evaluations."""
+        valid, test = (len(it.sources) if it else 0 for it in (self.valid, self.test))
+        return final_evaluations(valid, test, bool(self.config.train.average))
 
 
 @dataclass(frozen=True)
@@ -83,7 +90,9 @@ def prepare(folder: RunFolder, config: Config, given: Collection[str], say: Say,
     examples = prepared.examples
     config, batch = recipe.choose_batch(config, examples.target_tokens)
     if config.train.budget:
-        config, planned = budget.plan(config, given, task, examples, lambda: end - time.monotonic())
+        config, planned = budget.plan(
+            config, given, task, examples, lambda: end - time.monotonic(), final=prepared.final_evaluations
+        )
         batch, given = [*batch, *planned], {*given, *(choice.name for choice in planned)}
     data = config.data
     n_batches = len(examples.batches(chosen(data.batch_tokens), max_rows=data.batch_sentences).epoch(0))

@@ -110,7 +110,8 @@ def choose_schedule(config: Config, batches_an_epoch: int, given: Collection[str
             f"train.warmup = {warmup} is longer than train.steps = {steps}; expected a part of training, "
             "or nothing: then at most a third of it is chosen"
         )
-    lr = train.lr or choose("lr", _paper_rate(config.model.d_model, warmup), "the paper's peak for width and warm-up")
+    peak = paper_peak(config.model.d_model, max(warmup, 400))  # a shorter warm-up allows no higher rate
+    lr = train.lr or choose("lr", *usual_rate(peak, "the paper's peak for width and warm-up", train))
     eval_every = train.eval_every or choose("eval_every", max(steps // 20, 1), "some twenty evaluations a run")
     save_every = train.save_every or choose("save_every", eval_every, "at every evaluation")
     chosen = {"optimizer": optimizer, "steps": steps, "schedule": schedule, "warmup": warmup, "lr": lr}
@@ -125,17 +126,19 @@ def usual_optimizer(train: TrainConfig) -> tuple[Literal["adamw", "muon"], str]:
     return "muon", "needs about half the tokens that adam does"
 
 
+def usual_rate(peak: float, why: str, train: TrainConfig) -> tuple[float, str]:
+    """A learning rate that suits random weights, or a fifth of it for trained ones, and the reason."""
+    if train.init_from:
+        return round(peak / 5, 6), f"a fifth of what suits random weights ({why})"
+    return round(peak, 6), why
+
+
 def _together(train: TrainConfig) -> str:
     return f", {train.accumulate} a step" if train.accumulate > 1 else ""
 
 
 def _why_warmup(usual: int, steps: int) -> str:
     return "usual for this preset" if usual <= steps // 3 else f"a third of the steps, where {usual:,} is usual"
-
-
-def _paper_rate(d_model: int, warmup: int) -> float:
-    """(d_model * warmup)^-0.5, for a warm-up of 400 steps at least: a shorter one allows no higher rate."""
-    return round(paper_peak(d_model, max(warmup, 400)), 6)
 
 
 def choose_device(asked: str) -> str:

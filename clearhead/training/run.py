@@ -19,7 +19,7 @@ from ..tasks.scores import Scores
 from ..tasks.translation import FreshBatches
 from ..text.batches import Batches, IntArray
 from ..values import read_duration
-from .card import model_card, with_scores
+from .card import model_card, with_scores, with_steps
 from .checkpoint import Checkpoint, RunFolder
 from .examples import Say
 from .forecast import forecast
@@ -84,7 +84,7 @@ def train(
             prepared = prepare_again(folder, config, given, say)
         trainer = _ready(prepared, checkpoint, out, say)
         if config.train.budget and checkpoint is None:  # one that goes on ends with the step that it last aimed at
-            trainer.pace = Pace(config.train.budget, end)
+            trainer.pace = Pace(config.train.budget, end, prepared.final_evaluations)
         trainer.on_step += [on_step] if on_step else []
         trainer.on_eval += [on_eval] if on_eval else []
         _go(trainer, prepared, folder, stop)
@@ -194,7 +194,8 @@ def _finish(folder: RunFolder, prepared: Prepared, trainer: Trainer, say: Say) -
             f"({values['sentences']:,} sentences, {trainer.best_weights})")  # fmt: skip
     written = folder.path / CARD
     card = written.read_text("utf-8") if written.exists() else model_card(config, pairs=len(prepared.examples))
-    folder.write_files(model_files(card=with_scores(card, found)))
+    card = with_steps(with_scores(card, found), chosen(config.train.steps), trainer.state.step)
+    folder.write_files(model_files(card=card))
     try:
         loss_curve(read_metrics(folder.path / METRICS), folder.path / "loss.png")
     except ConfigError as error:

@@ -80,6 +80,7 @@ class Trainer:
         self.constants = dict(constants or {})
         self._saved_step = 0  # before the first step there is nothing to save
         self._epoch: list[IntArray] = []  # the batches of state.epoch, once they are known
+        self._newest: dict[str, Any] = {}  # the record of the newest step
 
     def run(self, folder: RunFolder, log: MetricsLog, progress: Progress, stop: StopSignals) -> State:
         """Train to the last step. A stop signal saves a checkpoint and raises StoppedError."""
@@ -92,12 +93,14 @@ class Trainer:
                 state.seconds = time.monotonic() - started
                 stopping = stop.requested is not None
                 ended = state.step >= self.last_step or self._patience_is_over(progress)
+                if ended:  # be it earlier than was planned
+                    self._log_loss(log)
                 if stopping or ended or state.step % chosen(self.config.save_every) == 0:
                     self._save(folder)
                 if stopping:
                     stop.raise_stopped(state.step)
                 if ended:
-                    self._try_mean(folder, progress)
+                    self._try_mean(folder, log, progress)
                     return state
                 self._next_step(log, progress)
 
@@ -133,14 +136,21 @@ class Trainer:
             self.pace.stepped(seconds)
         speed = n_tokens / max(seconds, 1e-9)
         progress.update(step=state.step, epoch=epoch, loss=loss_sum / n_tokens, tokens_per_second=speed)
+        self._newest = {"step": state.step, "epoch": epoch, "loss": loss_sum / n_tokens, "lr": lr, "grad_norm": norm,
+                        "tokens": n_tokens, "seconds": state.seconds}  # fmt: skip
         for observe in self.on_step:
-            observe({"step": state.step, "epoch": epoch, "loss": loss_sum / n_tokens, "lr": lr, "grad_norm": norm,
-                     "tokens": n_tokens, "seconds": state.seconds})  # fmt: skip
+            observe(self._newest.copy())
         if state.step % self.config.log_every == 0 or state.step == self.last_step:
-            loss = state.loss_sum / state.n_tokens
-            log.write({"step": state.step, "epoch": epoch, "loss": loss, "lr": lr, "grad_norm": norm,
-                       "tokens": state.n_tokens, "seconds": round(state.seconds, 2)})  # fmt: skip
-            state.loss_sum, state.n_tokens = 0.0, 0
+            self._log_loss(log)
+
+    def _log_loss(self, log: MetricsLog) -> None:
+        """The newest step, with the mean loss since the last such line; nothing where there was no step since."""
+        state = self.state
+        if not state.n_tokens:
+            return
+        since = {"loss": state.loss_sum / state.n_tokens, "tokens": state.n_tokens}
+        log.write({**self._newest, **since, "seconds": round(state.seconds, 2)})
+        state.loss_sum, state.n_tokens = 0.0, 0
 
     def _step(self, lr: float) -> tuple[float, int, float]:
         """The next update: the loss summed over its batches, their tokens, and the norm of the mean gradient."""
@@ -198,14 +208,13 @@ class Trainer:
         self.update.expect_finite_weights(self.state.step)
         with self.average.applied() if self.average else nullcontext():
             self._evaluate(folder, log, progress)
-        if self.pace:
+        if self.pace and self.evaluate:
             self.pace.evaluated(time.monotonic() - begun)
 
     def _evaluate(self, folder: RunFolder, log: MetricsLog, progress: Progress) -> None:
         state, scores = self.state, self.evaluate() if self.evaluate else {}
         if scores:
-            valid = {f"valid_{name}": value for name, value in scores.items()}
-            log.write({"step": state.step, "epoch": state.epoch, **valid, "seconds": round(state.seconds, 2)})
+            self._log_scores(log, scores)
         state.evaluated = state.step
         if self._keep_if_best(folder, scores):
             state.best_step = state.step
@@ -214,6 +223,10 @@ class Trainer:
             progress.message(f"step {state.step:,}: {_spoken(scores)}{best}")
             for observe in self.on_eval:
                 observe({"step": state.step, "epoch": state.epoch, **scores, "seconds": state.seconds})
+
+    def _log_scores(self, log: MetricsLog, scores: Mapping[str, float], **of: int) -> None:
+        state, valid = self.state, {f"valid_{name}": value for name, value in scores.items()}
+        log.write({"step": state.step, "epoch": state.epoch, **of, **valid, "seconds": round(state.seconds, 2)})
 
     def _patience_is_over(self, progress: Progress) -> bool:
         """Whether so many evaluations as `patience` have passed without one that is better."""
@@ -225,7 +238,7 @@ class Trainer:
         progress.message(f"no better {self.config.best} since step {state.improved_step:,}: training ends here")
         return True
 
-    def _try_mean(self, folder: RunFolder, progress: Progress) -> None:
+    def _try_mean(self, folder: RunFolder, log: MetricsLog, progress: Progress) -> None:
         """Keep the mean of the newest checkpoints where it is the best that is known; the model has it afterwards."""
         if not self.config.average:
             return
@@ -234,6 +247,8 @@ class Trainer:
         each = [it.tensors["model"] for it in itertools.islice(regular, self.config.average)]
         load_weights(self.model, mean_weights(each))
         state, scores = self.state, self.evaluate() if self.evaluate else {}
+        if scores:
+            self._log_scores(log, scores, averaged=len(each))
         if self._keep_if_best(folder, scores):
             state.averaged = len(each)
         for observe in self.on_eval if scores else ():

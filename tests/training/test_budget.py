@@ -18,7 +18,7 @@ from clearhead.errors import ConfigError
 from clearhead.training import budget
 from clearhead.training.budget import Measured, plan
 from clearhead.training.model_folder import read_config
-from clearhead.training.pace import Pace, process_began
+from clearhead.training.pace import Pace, final_evaluations, process_began
 from clearhead.training.run import train
 from clearhead.training.schedule import Schedule
 from clearhead.training.signals import StoppedError
@@ -46,9 +46,9 @@ def test_what_is_no_time_is_refused(text: str) -> None:
 class Run:
     """A run whose steps and evaluations take as long as they are told to, and its clock."""
 
-    def __init__(self, asked: float, steps: int, eval_every: int) -> None:
+    def __init__(self, asked: float, steps: int, eval_every: int, final: float = 4.0) -> None:
         self.now, self.asked, self.last, self.eval_every, self.step = 0.0, asked, steps, eval_every, 0
-        self.pace = Pace(f"{asked}s", asked, lambda: self.now)
+        self.final, self.pace = final, Pace(f"{asked}s", asked, final, lambda: self.now)
 
     def go(self, step_seconds: Iterator[float], evaluation: float) -> float:
         """Seconds from start to end, the final evaluation with a slower search included."""
@@ -62,7 +62,7 @@ class Run:
             if self.step % self.eval_every == 0:
                 self.now += evaluation
                 self.pace.evaluated(evaluation)
-        return self.now + 3.5 * evaluation + 2.0
+        return self.now + (self.final - 0.5) * evaluation + 2.0
 
 
 def constant(seconds: float) -> Iterator[float]:
@@ -96,8 +96,20 @@ def test_a_run_ends_in_the_last_tenth_of_its_time_however_wrong_the_plan(steps, 
     assert 0.9 * 900 <= run.go(pace(), evaluation) <= 900
 
 
+@pytest.mark.parametrize(("valid", "test", "average"), [(500, 0, True), (500, 2000, False), (500, 5000, True)])
+def test_a_file_to_test_on_and_a_mean_of_checkpoints_have_their_time(valid: int, test: int, average: bool) -> None:
+    run = Run(900, 1200, 150, final_evaluations(valid, test, average))
+    assert 0.9 * 900 <= run.go(constant(0.6), 4.0) <= 900
+
+
+def test_what_comes_after_the_last_step_is_counted_in_evaluations() -> None:
+    assert final_evaluations(500, 0, average=False) == 4
+    assert final_evaluations(500, 1000, average=True) == 1 + 1 + 3 * (1 + 2)
+    assert final_evaluations(0, 500, average=False) == 1 + 3 * (1 + 1)  # nothing to measure by: as usual
+
+
 def test_one_slow_step_changes_nothing() -> None:
-    pace = Pace("900s", 900, lambda: 60.0)
+    pace = Pace("900s", 900, 4.0, lambda: 60.0)
     for seconds in [12.0, *[0.6] * 5]:
         pace.stepped(seconds)
     assert pace.last_step(6, 1220, 200) == 1220
@@ -111,7 +123,7 @@ def test_a_plan_that_is_right_is_kept() -> None:
 
 
 def test_before_a_step_was_seen_nothing_is_corrected() -> None:
-    assert Pace("900s", 900, lambda: 0.0).last_step(0, 10**6, 10) == 10**6
+    assert Pace("900s", 900, 4.0, lambda: 0.0).last_step(0, 10**6, 10) == 10**6
 
 
 def test_a_process_began_before_now_and_not_long_ago() -> None:
@@ -140,7 +152,9 @@ class Tokens:
     target_tokens = 1_800_000
 
 
-def planned(seconds: float, monkeypatch: pytest.MonkeyPatch, changes: dict | None = None) -> tuple[Config, list[str]]:
+def planned(
+    seconds: float, monkeypatch: pytest.MonkeyPatch, changes: dict | None = None, final: float = 4.0
+) -> tuple[Config, list[str]]:
     measured: list[str] = []
 
     def measure(config: Config, name: str, *_: object) -> Measured:
@@ -150,7 +164,8 @@ def planned(seconds: float, monkeypatch: pytest.MonkeyPatch, changes: dict | Non
     monkeypatch.setattr(budget, "_measure", measure)
     asked = Config().override({"train.budget": f"{seconds}s", **(changes or {})})
     config, _ = budget.begin(asked, set(changes or {}))
-    found, choices = plan(config, set(changes or {}), None, Tokens(), lambda: seconds - 20.0)  # type: ignore[arg-type]
+    given, left = set(changes or {}), lambda: seconds - 20.0
+    found, choices = plan(config, given, None, Tokens(), left, final=final)  # type: ignore[arg-type]
     assert measured
     return found, [str(choice) for choice in choices]
 
@@ -170,6 +185,18 @@ def test_the_steps_fill_the_time_that_is_left(seconds: float, monkeypatch) -> No
     config, _ = planned(seconds, monkeypatch)
     steps = config.train.steps * SPEEDS[config.train.preset].seconds
     assert 0.68 * seconds < steps < 0.95 * seconds
+
+
+def test_what_comes_after_the_last_step_leaves_less_time_for_steps(monkeypatch) -> None:
+    few, many = (planned(900.0, monkeypatch, final=final)[0].train.steps for final in (4.0, 14.0))
+    assert few - many == pytest.approx(10 * 7.2 / SPEEDS["mini"].seconds, abs=1)
+
+
+def test_a_trained_model_keeps_its_dropout_and_moves_by_smaller_steps(monkeypatch) -> None:
+    random, _ = planned(3600.0, monkeypatch)
+    trained, said = planned(3600.0, monkeypatch, {"train.init_from": "models/a", "model.dropout": 0.25})
+    assert trained.model.dropout == 0.25 and not any("dropout" in line for line in said)
+    assert trained.train.lr == pytest.approx(random.train.lr / 5, rel=1e-3)
 
 
 def test_what_is_given_is_left_as_it_is(monkeypatch) -> None:

@@ -4,7 +4,7 @@ from clearhead.cli import train
 from clearhead.cli.configure import configure
 from clearhead.cli.parser import parse
 from clearhead.config import Config
-from clearhead.training.card import model_card, training_command, with_scores
+from clearhead.training.card import model_card, training_command, with_scores, with_steps
 
 SCORES = {"bleu": 41.237, "chrf": 60.0, "exact_match": 0.5, "sentences": 1502}
 SCORES |= {"bleu_signature": "nrefs:1|tok:13a", "chrf_signature": "nrefs:1|nc:6"}
@@ -72,6 +72,12 @@ def test_scores_take_the_place_of_the_sentence_that_there_are_none_yet() -> None
     assert "Signatures: `nrefs:1|nc:6`, `nrefs:1|tok:13a`.\n" in scored
     assert "None yet" not in scored
     assert with_scores(scored, {"test": SCORES}) == scored
+
+
+def test_a_run_that_ended_elsewhere_says_where() -> None:
+    card = model_card(config(**{"train.steps": 1000}), pairs=60)
+    assert with_steps(card, 1000, 1000) == card
+    assert ". 812 steps (1,000 planned), seed 7. All settings" in with_steps(card, 1000, 812)
 
 
 def test_where_nothing_was_held_out_there_are_no_scores_and_it_says_so() -> None:

@@ -199,6 +199,14 @@ def test_everything_open_is_chosen_and_the_warm_up_is_at_most_a_third(name: str,
     assert choose_schedule(config, batches, set()) == (config, choose_schedule(config, batches, set())[1])
 
 
+def test_trained_weights_move_by_a_fifth_of_the_rate() -> None:
+    asked = Config().override(preset("small"))
+    random, _ = choose_schedule(asked, 600, {"train.preset"})
+    trained, choices = choose_schedule(asked.override({"train.init_from": "models/a"}), 600, set())
+    assert trained.train.lr == pytest.approx(random.train.lr / 5, rel=1e-3)
+    assert "a fifth of what suits random weights" in str(next(it for it in choices if it.name == "train.lr"))
+
+
 @pytest.mark.parametrize("steps", [1, 2, 10, 59, 300, 5000])
 def test_a_presets_warm_up_is_shortened_where_training_is_short(steps: int) -> None:
     asked = Config().override(preset("nano") | {"train.steps": steps})

@@ -460,6 +460,25 @@ def test_the_mean_of_the_newest_checkpoints_is_kept_where_it_is_better(folder, s
     assert it.best_weights == ("mean of 3 checkpoints" if is_kept else "step 8")
 
 
+def test_the_scores_of_the_mean_are_in_the_metrics_once(folder) -> None:
+    values = {"average": 2, "eval_every": 8}
+    it = trainer(values, evaluate=lambda: {"bleu": 3.0})
+    run(it, folder)
+    again = trainer(values, evaluate=lambda: {"bleu": 3.0})
+    again.restore(folder.latest_checkpoint())  # killed before it was complete
+    run(again, folder)
+    scored = [record for record in read_metrics(folder.path / "metrics.jsonl") if "valid_bleu" in record]
+    assert [(record["step"], record.get("averaged")) for record in scored] == [(8, None), (8, 2)]
+
+
+def test_no_step_is_missing_in_the_loss_of_a_run_that_ends_early(folder) -> None:
+    given = iter([1.0, 0.5])
+    it = trainer({"patience": 1, "log_every": 3, "save_every": 8}, evaluate=lambda: {"bleu": next(given)})
+    run(it, folder)
+    losses = [record for record in read_metrics(folder.path / "metrics.jsonl") if "loss" in record]
+    assert [record["step"] for record in losses] == [3, 4] and losses[-1]["seconds"] >= losses[0]["seconds"]
+
+
 def test_the_mean_is_over_as_many_checkpoints_as_there_are(folder) -> None:
     it = trainer({"average": 9, "save_every": 4})
     run(it, folder)
