@@ -9,6 +9,10 @@ _MXFAST, _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = 1, -1, -2, -4  # the parameters 
 _PAD = 64 * 2**20  # bytes
 _TUNABLES, _NO_CACHE = "GLIBC_TUNABLES", "glibc.malloc.tcache_count=0"
 
+# oneDNN compiles each product for its shape and keeps 1,024 of these, a quarter of a megabyte each. Batches have many
+# shapes, and most of what is kept is for one that does not come back soon; one step needs some twenty.
+_ONEDNN = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64"}
+
 
 def begin_with_one_heap(program: str) -> None:
     """Begin this process again, once, where glibc is to be told something that it only hears at the start.
@@ -16,7 +20,7 @@ def begin_with_one_heap(program: str) -> None:
     glibc keeps small blocks that were freed apart, for the thread that freed them. After a training step they lie
     between the large blocks that were freed, which can therefore not become one again: the next step, whose batch has
     another shape, finds no room among them and takes more from the system. With batches of many shapes a process of
-    1.5 GB grows for hours to three times as much; without that cache it stays as it is, and is no slower.
+    1.4 GB grows for hours to three times as much; without that cache it stays as it is, and is no slower.
 
     For the first lines of a program of our own, `program` being its path: whatever it did before, it does again.
     """
@@ -24,7 +28,7 @@ def begin_with_one_heap(program: str) -> None:
     ours = Path(program).name in ("clearhead", "__main__.py")
     if not (ours and _is_glibc()) or "tcache_count" in told:
         return
-    environment = {**os.environ, _TUNABLES: ":".join(filter(None, (told, _NO_CACHE)))}
+    environment = {**_ONEDNN, **os.environ, _TUNABLES: ":".join(filter(None, (told, _NO_CACHE)))}
     try:
         os.execve(sys.executable, sys.orig_argv, environment)
     except OSError:  # it goes without
@@ -40,6 +44,8 @@ def keep_freed_memory() -> bool:
     64 MiB at a time, and what was freed becomes one block again with its neighbours (no bins of fast blocks). Call it
     before the first step; it works on glibc, elsewhere nothing happens.
     """
+    for name, value in _ONEDNN.items():  # heard until the first product
+        os.environ.setdefault(name, value)
     if not _is_glibc():
         return False
     library = ctypes.CDLL(None)
