@@ -21,7 +21,7 @@ def main() -> None:
     figure = Figure(figsize=(7.2, 4.0), layout="constrained")
     axes = figure.subplots()
     for run in options.runs:
-        records = [record for record in read_metrics(run / METRICS) if "valid_bleu" in record]
+        records = [it for it in read_metrics(run / METRICS) if "valid_bleu" in it and "averaged" not in it]
         minutes, bleu = [r["seconds"] / 60 for r in records], [r["valid_bleu"] for r in records]
         axes.plot(minutes, bleu, marker="o", markersize=4, label=run.name)
         print(f"\n| {run.name}: minutes | step | BLEU | loss |\n|---|---|---|---|")

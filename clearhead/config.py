@@ -151,7 +151,7 @@ class TrainConfig:
         None, "section 5.3: adam; muon moves matrices as such and needs fewer tokens"
     )
     lr: float | None = setting(
-        None, "peak learning rate; left out: (d_model * warmup)^-0.5, the peak of the paper's schedule"
+        None, "peak learning rate; left out: that of the paper's schedule, a fifth of it with init_from"
     )
     beta1: float = setting(0.9, "Adam's decay of the mean of the gradient")
     beta2: float = setting(0.98, "Adam's decay of its square")
@@ -213,19 +213,19 @@ class DecodeConfig:
     alpha: float = setting(0.6, "length penalty ((5 + length) / 6)^alpha that a log-probability is divided by")
     n_best: int = setting(1, "answers given for each text, best first; as many as the beam at most")
     diverse: bool = setting(False, "each of the n_best answers begins with another token")
-    max_extra: int = setting(50, "longest output: the source's length and so many tokens more")
+    max_extra: int = setting(50, "longest output: this many tokens more than the source, its end included")
     max_len: int | None = setting(None, "longest output, in tokens")
     min_len: int = setting(0, "shortest output, in tokens")
     max_ratio: float | None = setting(None, "longest output, in tokens for each token of the source")
     min_ratio: float = setting(0.0, "shortest output, in tokens for each token of the source")
-    no_repeat_ngram: int = setting(0, "no sequence of so many tokens comes twice in an output; 0: it may")
+    no_repeat_ngram: int = setting(0, "no n-gram of this length is repeated in an output; 0: it may be")
     repetition_penalty: float = setting(
         1.0, "what the log-probability of a token that the output has already is multiplied by"
     )
     suppress: tuple[str, ...] = setting((), "tokens that are never generated, as `translate --json` writes them")
     sample: bool = setting(False, "draw tokens by their probability instead of searching for the best")
     temperature: float = setting(1.0, "of sampling: below 1 likely tokens become likelier, above 1 less so")
-    top_k: int = setting(0, "of sampling: only the so many likeliest tokens are drawn; 0: all")
+    top_k: int = setting(0, "of sampling: only this many of the likeliest tokens are drawn; 0: all")
     top_p: float = setting(1.0, "of sampling: only the likeliest tokens are drawn whose probabilities reach this sum")
     min_p: float = setting(0.0, "of sampling: only tokens at least so likely, relative to the likeliest, are drawn")
     seed: int = setting(0, "of sampling: the same seed and text give the same answer")
@@ -356,7 +356,7 @@ def settings() -> dict[str, Setting]:
 
 SHAPE = ("model.d_model", "model.n_heads", "model.d_ff", "model.n_encoder_layers", "model.n_decoder_layers")
 
-# Section 6.2, table 3, and smaller ones in the same proportions. Warm-up: measured for the small ones.
+# Section 6.2, table 3, and smaller ones. Warm-up: measured for the small ones.
 PRESETS: dict[str, dict[str, Any]] = {
     name: {
         "model.d_model": d_model,

@@ -41,6 +41,35 @@ def names(path: Path) -> set[str]:
     return found
 
 
+def template(node: ast.AST) -> str:
+    """A text of the code, with "…" for what is put into it."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=parts):
+            return "".join(map(template, parts))
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return template(left) + template(right)
+    return "…"
+
+
+def test_every_error_of_the_page_is_one_that_the_code_says() -> None:
+    kinds, said = ast.Constant | ast.JoinedStr | ast.BinOp, set()
+    for path in PACKAGE.rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        documented = [node for node in ast.walk(tree) if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)]
+        not_said = {ast.get_docstring(node, clean=False) for node in documented}
+        said |= {template(node) for node in ast.walk(tree) if isinstance(node, kinds)} - not_said
+    page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.*?) \|", page, flags=re.MULTILINE)
+    messages = [message for row in rows for message in re.findall("`(.*?)`", row)]
+    assert len(messages) > 60
+    for message in messages:
+        parts = filter(None, (part.strip() for part in message.split("…")))
+        pattern = re.compile(".*".join(map(re.escape, parts)), flags=re.DOTALL)
+        assert any(pattern.search(text) for text in said), f"no message says {message!r}"
+
+
 def test_the_commands_of_the_readme_run_one_after_the_other(tmp_path: Path) -> None:
     lines = "".join(f"The number is {n}.\tLe nombre est {n}.\n" for n in range(40))
     (tmp_path / "pairs.tsv").write_text(lines, encoding="utf-8")
@@ -58,7 +87,7 @@ def test_the_commands_of_the_readme_run_one_after_the_other(tmp_path: Path) -> N
     assert len((tmp_path / "translated.txt").read_text(encoding="utf-8").splitlines()) == 3
 
 
-@pytest.mark.parametrize("page", ["data", "decoding", "scoring", "training"])
+@pytest.mark.parametrize("page", ["data", "decoding", "model", "scoring", "training"])
 def test_the_commands_and_the_python_of_a_page_run(
     page: str, model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

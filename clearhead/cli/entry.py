@@ -25,6 +25,8 @@ _VERBS = {verb.name: verb for verb in VERBS}
 
 _NAMES: dict[int, str] = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 
+_ONLY_ASK = {"-h", "--help", "--print-config"}
+
 _MEMORY = {  # what to do where it is short
     "train": "it takes less with a lower --data.batch_tokens or a smaller --preset",
     "evaluate": "it takes less with a lower --batch-tokens",
@@ -48,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line, by default that of this process; returns the exit code."""
     if arguments is None:
         arguments = sys.argv[1:]
-        if arguments[:1] in (["train"], ["demo"]):
+        if arguments[:1] in (["train"], ["demo"]) and not _ONLY_ASK.intersection(arguments):
             begin_with_one_heap(sys.argv[0])
         _end_at_signals()
     try:

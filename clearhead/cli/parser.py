@@ -157,10 +157,11 @@ def _values(setting: Setting) -> str:
     kind = setting.type
     if setting.name == "train.preset":
         return "|".join(PRESETS)
-    if isinstance(kind, types.UnionType):
+    if typing.get_origin(kind) in (types.UnionType, typing.Union):
         kind = next(arm for arm in typing.get_args(kind) if arm is not types.NoneType)
     if typing.get_origin(kind) is tuple:
         return "FILE" if setting.name.startswith("data.") else "TOKEN"
     if typing.get_origin(kind) is Literal:
         return "|".join(typing.get_args(kind))
-    return {bool: "true|false", int: "N", float: "X"}.get(kind, "NAME")
+    named = {"train.budget": "TIME", "train.init_from": "DIR", "data.store": "DIR"}.get(setting.name, "NAME")
+    return {bool: "true|false", int: "N", float: "X"}.get(kind, named)

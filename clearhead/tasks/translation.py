@@ -16,9 +16,10 @@ from ..model.masks import padding_mask
 from ..model.transformer import EncoderDecoder, evaluation
 from ..text.batches import Batches, IntArray, Ragged
 from ..text.dropout import SubwordDropout
+from ..text.encoding import PairEncoder
 from ..text.lines import shown
 from ..text.sources import Pairs, Skipped, references
-from ..text.tokenizer import BOS, EOS, PAD, Tokenizers
+from ..text.tokenizer import PAD, Tokenizers
 from .loss import smoothed_cross_entropy
 from .scores import Scores, TokenCounts, score
 
@@ -120,19 +121,15 @@ class Translation:
         """The most tokens a side of what is trained on, and the setting that says so."""
         return min((self.config.data.max_len, "data.max_len"), (self.max_source_len, "model.max_len"))
 
+    @property
+    def encoder(self) -> PairEncoder:
+        """What cuts pairs into the tokens of this task."""
+        return PairEncoder(self.tokenizers, *self.longest)
+
     def encode(self, pairs: Pairs) -> tuple[Examples, list[Skipped]]:
         """Tokens of every pair, and the pairs that are longer on a side than `data.max_len` or the position table."""
-        sources = self.tokenizers.source.encode_batch(pairs.sources)
-        targets = self.tokenizers.target.encode_batch(pairs.targets)
-        longest, limit = self.longest
-        kept, skipped, reason = [], [], f"longer than {longest} tokens ({limit})"
-        for i, (source, target) in enumerate(zip(sources, targets)):
-            if max(len(source), len(target)) <= longest:
-                kept.append(i)
-            else:
-                skipped.append(Skipped(int(pairs.lines[i]), reason, pairs.sources[i]))
-        source_tokens = Ragged([[*sources[i], EOS] for i in kept])
-        return Examples(source_tokens, Ragged([[BOS, *targets[i], EOS] for i in kept])), skipped
+        found = self.encoder(pairs)
+        return Examples(found.sources, found.targets), found.skipped
 
     def fresh(self, examples: Examples) -> Callable[[int], Examples]:
         """What cuts these examples anew for an epoch, with `data.subword_dropout`, as a function of (seed, epoch)."""

@@ -64,6 +64,8 @@ class Input:
         return file
 
     def _copied(self) -> IO[bytes]:
+        if self._path is None and not sys.stdin:  # Python's name for a closed one is None
+            raise DataError("standard input is closed; expected pairs on it, or a file in the place of -")
         copy = tempfile.TemporaryFile()  # noqa: SIM115 - it lives until `close`
         try:
             if self._path is None:
@@ -78,15 +80,19 @@ class Input:
         return copy
 
 
-def inputs(path: str | Path) -> list[Input]:
-    """The file itself, or the files of a folder in natural order: part-2 before part-10. Hidden ones are passed over.
+def inputs(path: "str | Path | Input") -> list[Input]:
+    """The file itself, or the files of a folder in natural order: part-2 before part-10. Hidden ones are passed over,
+    and _SUCCESS, which says that the others are whole.
 
     A folder that holds no file, or another folder, is a DataError.
     """
+    if isinstance(path, Input):
+        return [path]
     folder = Path(path)
-    if str(path) == STDIN or not _is_folder(folder):
+    if str(path) == STDIN or not is_folder(folder):
         return [Input(path)]
-    entries = sorted((it for it in folder.iterdir() if not it.name.startswith(".")), key=lambda it: _natural(it.name))
+    seen = (it for it in folder.iterdir() if not it.name.startswith(".") and it.name != "_SUCCESS")
+    entries = sorted(seen, key=lambda it: _natural(it.name))
     if not entries:
         raise DataError(f"{path} is a folder without files; expected files of pairs in it")
     for entry in entries:
@@ -106,7 +112,8 @@ def digest_of(files: Iterable[Sequence[Input]]) -> str:
     return whole.hexdigest()
 
 
-def _is_folder(path: Path) -> bool:
+def is_folder(path: Path) -> bool:
+    """Whether it is one; what cannot be looked at is none."""
     try:
         return path.is_dir()
     except OSError:  # reading it will say what is wrong

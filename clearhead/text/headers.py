@@ -17,6 +17,13 @@ francese | de deu ger german allemand deutsch alemán tedesco | es spa spanish e
 néerlandais nederlands | ru rus russian russe russisch русский | uk ukr ukrainian українська | pl pol polish
 polonais polski | cs ces cze czech čeština | sv swe swedish svenska | da dan danish dansk | nb nob norwegian
 norsk | fi fin finnish suomi | hu hun hungarian magyar | ro ron rum romanian română | el ell gre greek ελληνικά
+| bg bul bulgarian български | hr hrv croatian hrvatski | sr srp serbian српски srpski | sk slk slovak slovenčina
+| sl slv slovenian slovene slovenščina | lt lit lithuanian lietuvių | lv lav latvian latviešu | estonian eesti
+| icelandic íslenska | ga gle irish gaeilge | cy cym wel welsh cymraeg | eu eus baq basque euskara
+| ca cat catalan català | gl glg galician galego | latin | eo epo esperanto | sq sqi alb albanian shqip
+| mk mkd macedonian македонски | hy hye armenian հայերեն | ka kat geo georgian ქართული
+| kk kaz kazakh қазақ | uz uzb uzbek | bn bengali বাংলা | ur urd urdu اردو | ta tam tamil தமிழ் | te telugu తెలుగు
+| sw swa swahili kiswahili | ms msa malay | tl fil tagalog filipino | af afr afrikaans | mn mongolian монгол
 | tr tur turkish türkçe | ar ara arabic العربية | he heb hebrew עברית | fa fas per persian فارسی | hi hin hindi
 हिन्दी | zh zho chi cmn chinese 中文 | ja jpn japanese 日本語 | ko kor korean 한국어 | vi vie vietnamese | id ind
 indonesian | th tha thai ไทย
@@ -32,17 +39,18 @@ _LANGUAGE_TABLE = _groups(_LANGUAGES)
 _TABLES = (_LANGUAGE_TABLE, _groups(_SIDES))
 
 
-def named_pair(names: Sequence[str]) -> tuple[int, int] | None:
+def named_pair(names: Sequence[str], cells: Sequence[Sequence[str]] = ()) -> tuple[int, int] | None:
     """Where source and target stand among names of columns; None unless just two of these are recognisable.
 
     They are two languages, in their order, or "source" and "target", whatever their order. One and the same language
-    twice ("English", "Anglais") is a line of a dictionary and names nothing.
+    twice ("English", "Anglais") is a line of a dictionary and names nothing. `cells` has what stands in each column:
+    "id" is Indonesian above sentences alone.
     """
+    sentences = [sum(" " in cell.strip() for cell in column) * 2 > len(column) for column in cells]
+    names = [it if is_text or it.strip().casefold() != "id" else "" for it, is_text in zip(names, sentences)] or names
     for table in _TABLES:
         groups = [table.get(_plain(name.strip())) for name in names]
         known = [place for place, group in enumerate(groups) if group is not None]
-        if len(known) == 3:  # Indonesian among three is no language: it numbers the rows
-            known = [place for place in known if names[place].strip().casefold() != "id"]
         if len(known) == 2 and groups[known[0]] != groups[known[1]]:
             first, second = known if table is _LANGUAGE_TABLE else sorted(known, key=lambda place: groups[place] or 0)
             return first, second

@@ -70,7 +70,8 @@ def look_for_json(name: str, head: Sequence[bytes], data: DataConfig) -> JsonLin
     names = [".".join(path) for path in keys]
     places = asked_columns(name, names, data, "key")
     if places is None:
-        places = named_pair([path[-1] for path in keys]) or ((0, 1) if len(names) == 2 else None)
+        cells = [[it for values in objects if (it := _string(values, path)[0])] for path in keys]
+        places = named_pair([path[-1] for path in keys], cells) or ((0, 1) if len(names) == 2 else None)
     if places is None:
         raise DataError(
             f"{name} has JSON objects with {len(names)} key{'' if len(names) == 1 else 's'} of strings; expected two, "

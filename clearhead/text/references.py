@@ -7,12 +7,13 @@ shown as with pairs.
 import itertools
 from array import array
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 from ..config import SEPARATORS, DataConfig
 from ..errors import DataError
-from .files import STDIN, Input
+from .files import Input, is_folder
 from .json_lines import look_for_json
 from .lines import decode, read_lines, undecodable
 from .report import Report
@@ -31,13 +32,17 @@ def read_with_references(
     A DataError where the files do not have as many lines, and where a row need not be a line, as in CSV.
     """
     data = data or DataConfig()
-    if len(paths) == 1 and _holds_sources_alone(paths[0], data):
-        pairs, header, of_pairs = _Lines(paths[0], "sources alone").as_sources(), 0, False
+    if len(paths) == 1 and not is_folder(Path(paths[0])):
+        with closing(Input(paths[0])) as file:  # one for all readings, since a pipe tells what it holds but once
+            of_pairs = not _holds_sources_alone(file, data)
+            pairs = read_pairs([file], data) if of_pairs else _Lines(file, "sources alone").as_sources()
     else:
         pairs, of_pairs = read_pairs(paths, data), True
-        header = _header(pairs.report, paths[0])
+    header = _header(pairs.report, paths[0]) if of_pairs else 0
+    if not of_pairs and (data.source_column or data.target_column):
+        pairs.report.notes.append("columns that were named are passed over: sources alone have none")
     report = pairs.report
-    files = [_Lines(path) for path in further]
+    files = [_Lines(Input(path)) for path in further]
     data_name, n_sources = " + ".join(report.paths), report.lines - header
     if any(len(each.texts) != n_sources for each in files):
         below = " below its header" if header else ""
@@ -60,16 +65,17 @@ def read_with_references(
 class _Lines:
     """The sentences of a file, by line; None where there is none to be had."""
 
-    def __init__(self, path: str | Path, form: str = "references") -> None:
-        self.name = Input(path).name
+    def __init__(self, file: Input, form: str = "references") -> None:
+        self.name = file.name
         self.texts: list[str | None] = []
         self._report = Report((self.name,), form=form)
-        for number, line in enumerate(read_lines(Input(path)), 1):
-            text = decode(line)
-            reason = _unusable(text)
-            if reason:
-                self._report.skip(number, reason, undecodable(line))
-            self.texts.append(None if reason else text)
+        with closing(file):
+            for number, line in enumerate(read_lines(file), 1):
+                text = decode(line)
+                reason = _unusable(text)
+                if reason:
+                    self._report.skip(number, reason, undecodable(line))
+                self.texts.append(None if reason else text)
         self._report.lines = len(self.texts)
         self._report.used = len(self.texts) - self.texts.count(None)
 
@@ -90,21 +96,19 @@ def _unusable(text: str | None) -> str | None:
     return "NUL character" if "\0" in text else None if text.strip() else "blank line"
 
 
-def _holds_sources_alone(path: str | Path, data: DataConfig) -> bool:
+def _holds_sources_alone(file: Input, data: DataConfig) -> bool:
     """Whether the first lines have neither columns nor JSON; a tab or two is no column yet."""
-    if str(path) == STDIN or Path(path).is_dir():  # the one is read once, the other holds files of pairs
-        return False
-    head = list(itertools.islice(read_lines(Input(path)), _LOOK))
+    head = list(itertools.islice(read_lines(file), _LOOK))
     mark = SEPARATORS.get(data.separator, data.separator)
     if mark:
         return not any(mark.encode() in line for line in head)
     try:
-        if look_for_json(str(path), head, DataConfig()):
+        if look_for_json(file.name, head, DataConfig()):
             return False
     except DataError:  # it is JSON, and reading it will say what is wrong
         return False
     try:
-        table = look_for_table(str(path), head, (), DataConfig())
+        table = look_for_table(file.name, head, (), DataConfig())
     except DataError:
         return True
     spoken = [line for line in head if line.strip()]
@@ -115,7 +119,8 @@ def _header(report: Report, path: str | Path) -> int:
     """How many lines stand above the first sentence: those that were neither used nor skipped."""
     header = report.lines - report.used - sum(report.skipped.values())
     in_files = header and report.files  # of a folder: a header in each
-    if in_files or (report.unit != "lines" and (report.files or str(path) == STDIN or _count(path) != report.lines)):
+    of_file = not report.files and Path(path).is_file()  # what flows is gone
+    if in_files or (report.unit != "lines" and not (of_file and _count(path) == report.lines)):
         raise DataError(
             f"{' + '.join(report.paths)} is {report.form}, whose rows need not be lines, with which others are "
             "aligned; expected a TSV, JSON lines, two line-aligned files, or sources alone beside --references"

@@ -11,6 +11,7 @@ from .lines import decode, undecodable
 
 _MOST_LINES = 1000  # of one row
 _MOST_LETTERS = 1 << 20
+_FEW = 3  # lines of a quoted text may look like rows by chance
 
 # First line (from 1), its text, and the cells; None and a reason where there are none to be had.
 Row = tuple[int, str, list[str] | None, str]
@@ -57,12 +58,24 @@ def _closed(text: str, separator: str, stream: Iterator[bytes], ahead: deque[byt
             whole = "\n".join(parts)
             cells, reason = _cells(whole, separator)
             if cells is not None:
+                if _swallows_rows(parts[1:-1], len(cells), separator):
+                    return None
                 for _ in parts[1:]:
                     ahead.popleft()
                 return whole, cells
             if reason == STRAY:
                 return None
     return None
+
+
+def _swallows_rows(lines: list[str], n_cells: int, separator: str) -> bool:
+    """Whether what seems to be inside of quotes are rows themselves: then two slips, far apart, look like a pair.
+
+    A separator with a space behind it is a text's own.
+    """
+    each = [_cells(line, separator)[0] or [] for line in lines]
+    rows = all(len(cells) == n_cells and all(map(str.strip, cells)) for cells in each)
+    return len(lines) >= _FEW and rows and not any(cell[0] == " " for cells in each for cell in cells[1:])
 
 
 def _cells(text: str, separator: str) -> tuple[list[str] | None, str]:

@@ -69,12 +69,15 @@ class PairSource:
     there is no pair to be had.
     """
 
-    def __init__(self, paths: Sequence[str | Path], data: DataConfig | None = None, *, kept: int | None = None) -> None:
+    def __init__(
+        self, paths: Sequence[str | Path | Input], data: DataConfig | None = None, *, kept: int | None = None
+    ) -> None:
         if len(paths) not in (1, 2):
             raise DataError(f"{len(paths)} files were named; {_EXPECTED}")
+        names = tuple(path.name if isinstance(path, Input) else Input(path).name for path in paths)
         if [str(path) for path in paths].count(STDIN) > 1:
             raise DataError("standard input, -, was named twice; it can be one of two line-aligned files, not both")
-        self.report = Report(tuple("standard input" if str(path) == STDIN else str(path) for path in paths))
+        self.report = Report(names)
         self._data, self._most = data or DataConfig(), _KEPT if kept is None else kept
         self._sides = [inputs(path) for path in paths]
         self._pairs: list[Pair] | None = None
@@ -142,7 +145,7 @@ class PairSource:
             before += yield from _read_aligned(*files, report, before, reverse=self._data.reverse)
 
 
-def read_pairs(paths: Sequence[str | Path], data: DataConfig | None = None) -> Pairs:
+def read_pairs(paths: Sequence[str | Path | Input], data: DataConfig | None = None) -> Pairs:
     """Read all pairs of a file or folder, or of two that are line-aligned, into memory.
 
     The settings of `data` that tell how to read are source_column, target_column, separator and reverse; without it
@@ -167,7 +170,10 @@ def _forms(files: Sequence[Input], data: DataConfig) -> list[Table | JsonLines]:
     for file in files:
         lines = read_lines(file)
         head = list(itertools.islice(lines, _LOOK))
-        forms.append(look_for_json(file.name, head, data) or look_for_table(file.name, head, lines, data))
+        asked = data
+        if forms and isinstance(forms[0], Table) and forms[0].header and not forms[0].is_named_in(head):
+            asked = replace(data, source_column="", target_column="")
+        forms.append(look_for_json(file.name, head, asked) or look_for_table(file.name, head, lines, asked))
         if forms[-1].kind != forms[0].kind:
             raise DataError(
                 f"{files[0].name} is {forms[0].kind} and {file.name} is {forms[-1].kind}; "
@@ -180,7 +186,30 @@ def _forms(files: Sequence[Input], data: DataConfig) -> list[Table | JsonLines]:
                 f"{named[0][0]} has the columns {' and '.join(named[0][1])}, {name} has {' and '.join(names)}; "
                 "expected the same in all files of a folder, or --source-column and --target-column"
             )
-    return forms
+    return _of_one_piece(files, forms)
+
+
+def _of_one_piece(files: Sequence[Input], forms: list[Table | JsonLines]) -> list[Table | JsonLines]:
+    """The forms, where the first has a header those of the others with its columns: a table may have been cut into
+    files. A DataError where the columns of tables differ and no header tells.
+    """
+    first, found = forms[0], forms[:1]
+    for file, form in zip(files[1:], forms[1:]):
+        if isinstance(first, Table) and isinstance(form, Table) and not form.header and form.columns != first.columns:
+            if not (first.header and form.width == first.width):
+                raise DataError(
+                    f"{files[0].name} has its sentences in columns {_counted(first)}, {file.name} in columns "
+                    f"{_counted(form)}; expected the same in all files of a folder, or --source-column and "
+                    "--target-column"
+                )
+            form = replace(form, columns=first.columns, where=first.where)
+        found.append(form)
+    return found
+
+
+def _counted(table: Table) -> str:
+    source, target = table.columns
+    return f"{source + 1} and {target + 1}"
 
 
 def _read_aligned(

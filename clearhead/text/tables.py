@@ -40,6 +40,11 @@ class Table:
         source, target = self.columns
         return (self.header[source].strip(), self.header[target].strip()) if self.header else None
 
+    def is_named_in(self, head: Sequence[bytes]) -> bool:
+        """Whether another table, whose first lines are `head`, begins with the names of source and target too."""
+        _, _, cells, _ = next(rows(head, self.separator, quoted=self.separator != "\t"), (0, "", None, ""))
+        return set(self.names or ()) <= {cell.strip() for cell in cells or ()}
+
     def __str__(self) -> str:
         header = f"header ({', '.join(self.header[i].strip() for i in sorted(self.columns))})" if self.header else ""
         return f"{self.kind}, {_NAMES.get(self.width, self.width)} columns{self.where}, {header or 'no header'}"
@@ -95,7 +100,7 @@ def look_for_table(name: str, head: Sequence[bytes], rest: Iterable[bytes], data
     if asked := asked_columns(name, names, data):
         columns = asked
         by_name = {data.source_column, data.target_column}.intersection(cell.strip() for cell in names) - {""}
-        header = bool(by_name) or named_pair([names[i] for i in sorted(columns)]) is not None
+        header = header or bool(by_name) or named_pair([names[i] for i in sorted(columns)]) is not None
         where = _where(columns)
     columns = columns[::-1] if data.reverse else columns
     return Table(separator, columns, width, cells if header else None, where)
@@ -111,7 +116,7 @@ def _columns(names: Sequence[str], sample: Sequence[Sequence[str]], width: int) 
     usual = usual[1:] or usual  # the first may be a header
     words = [i for i in range(width) if not all(row[i].isascii() and row[i].isdigit() for row in usual)]
     columns = (words[0], words[1]) if width > 2 and words[:1] != [0] and len(words) > 1 else (0, 1)
-    columns = named_pair(names) or columns
+    columns = named_pair(names, list(zip(*usual))) or columns
     header = named_pair([names[i] for i in sorted(columns)]) is not None
     behind_numbers = 0 not in columns and min(columns) in words[:1]
     return columns, header, _where(columns, "; numbers before them" if behind_numbers else "")

@@ -16,11 +16,12 @@ from torch import Tensor, nn
 
 from ..config import SHAPE, Config, chosen
 from ..errors import ConfigError
+from ..model.embedding import Embedding
 from ..model.transformer import EncoderDecoder, build
 from ..tasks.translation import Examples, Translation
 from ..text.batches import IntArray
 from ..values import read_duration
-from .pace import AIM, CLOSING, evaluation_guess
+from .pace import AIM, CLOSING, Scoring
 from .recipe import Choice, usual_optimizer, usual_rate, with_preset
 from .update import Update
 
@@ -70,25 +71,27 @@ def plan(
     task: Translation,
     examples: Examples,
     left: Callable[[], float],
-    *,
-    final: float,
+    scoring: Scoring,
 ) -> tuple[Config, list[Choice]]:
     """Settings for a run that has `left()` seconds, and the reasons; what is in `given` stays as it is.
 
-    `final` is what comes after the last step, in evaluations: see `pace.final_evaluations`.
 
     A ConfigError where the time is too short for a model.
     """
     asked = read_duration(config.train.budget)
-    shape = _choose_shape(config, given, task, examples, left)
+    shape = _choose_shape(
+        config, given, task, examples, lambda step: left() - scoring.closing(scoring.evaluation(step), step)
+    )
     config = _shaped(config, shape.name, given)
     seconds = left() - (1 - AIM) * asked - CLOSING
-    evaluation = evaluation_guess(asked)
-    steps = int((seconds - (_EVALUATIONS + final) * evaluation) / shape.seconds)
+    evaluation = scoring.evaluation(shape.seconds)
+    closing = scoring.closing(evaluation, shape.seconds)
+    steps = int((seconds - _EVALUATIONS * evaluation - closing) / shape.seconds)
     if steps < _FEWEST:
         raise ConfigError(
             f"train.budget = {config.train.budget} leaves time for {max(steps, 0)} steps of {shape.seconds:.2f} "
-            f"seconds; expected at least {_FEWEST}: give more time, or a smaller --preset"
+            f"seconds, beside {closing:.0f} to score {scoring.valid + scoring.test:,} sentences in the end; "
+            f"expected at least {_FEWEST}: give more time, or a smaller --preset"
         )
     epochs = steps * shape.tokens / examples.target_tokens
     values: dict[str, Any] = {"train.steps": steps, "train.warmup": max(min(300, steps // 8), 1)}
@@ -113,15 +116,18 @@ def plan(
 
 
 def _choose_shape(
-    config: Config, given: Collection[str], task: Translation, examples: Examples, left: Callable[[], float]
+    config: Config, given: Collection[str], task: Translation, examples: Examples, left: Callable[[float], float]
 ) -> Measured:
-    """The largest shape that the time teaches enough; measuring ends with the first that it does not."""
+    """The largest shape that the time teaches enough; measuring ends with the first that it does not.
+
+    `left` is the time that is left for steps, by the seconds that one takes.
+    """
     if config.train.preset is not None or set(SHAPE) <= set(given):
         return _measure(config, config.train.preset or "", task, examples)
     best: Measured | None = None
     for name in _SHAPES:
         measured = _measure(_shaped(config, name, given), name, task, examples)
-        if best is not None and not measured.enough(left()):
+        if best is not None and not measured.enough(left(measured.seconds)):
             break
         best = measured
     assert best is not None
@@ -151,7 +157,7 @@ def _measure(config: Config, name: str, task: Translation, examples: Examples, n
         seconds.append(time.perf_counter() - begun)
         tokens.append(n_tokens)
     weights = sum(p.numel() for p in model.parameters()) - sum(
-        part.weight.numel() for part in model.modules() if isinstance(part, nn.Embedding)
+        weight.numel() for weight in {m.weight for m in model.modules() if isinstance(m, Embedding)}
     )
     return Measured(name, weights, sorted(seconds[1:])[n_steps // 2], sum(tokens[1:]) / n_steps)
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..config import PRESETS, SHAPE, Config, settings
+from ..config import PRESETS, SHAPE, Config, chosen, settings
 
 _UNSCORED = "None yet: training has not ended."
 
@@ -41,7 +41,7 @@ def model_card(config: Config, *, pairs: int, notes: Sequence[str] = (), given: 
         f"d_ff {model.d_ff}, {model.positions} positions, {'pre' if model.pre_norm else 'post'}-norm; "
         f"{data.tokenizer} tokens, vocabulary {model.src_vocab_size:,}"
         + (f" and {model.tgt_vocab_size:,}" if model.src_vocab_size != model.tgt_vocab_size else "")
-        + f"{_steps(train.steps)}{train.seed}. All settings are in `config.json`. The same again:",
+        + f"{_steps(chosen(train.steps))}{train.seed}. All settings are in `config.json`. The same again:",
         "",
         "```",
         training_command(config, given),
@@ -55,9 +55,13 @@ def model_card(config: Config, *, pairs: int, notes: Sequence[str] = (), given: 
 def training_command(config: Config, given: Collection[str]) -> str:
     """What trains such a model: the settings that were `given` and are not as they would be anyway, and the names of
     files without their folders."""
-    files, brought = {"data.valid", "data.test", "train.init_from"}, PRESETS.get(config.train.preset or "", {})
+    files = {"data.valid", "data.test", "train.init_from"}
+    chooses = bool(config.train.budget or config.train.init_from)  # otherwise than the defaults and the size of data
+    brought = {} if chooses and "train.preset" not in given else PRESETS.get(config.train.preset or "", {})
     usual = {name: brought.get(name, it.default) for name, it in settings().items()}
-    given = {name for name in given if config.value(name) != usual[name] or (name in SHAPE and not brought)}
+    kept = set() if brought else {*SHAPE}
+    kept |= {*given} - brought.keys() if chooses else set()
+    given = {name for name in given if config.value(name) != usual[name] or name in kept}
     words = ["clearhead", "train", *(Path(name).name for name in config.data.train), "--out", "ANOTHER_FOLDER"]
     for name in sorted({*given, *(name for name in files if config.value(name))} - {"data.train", "data.store"}):
         value = config.value(name)
@@ -78,7 +82,7 @@ def with_steps(card: str, planned: int, done: int) -> str:
     return card if done == planned else card.replace(_steps(planned), f". {done:,} steps ({planned:,} planned), seed ")
 
 
-def _steps(planned: int | None) -> str:
+def _steps(planned: int) -> str:
     return f". {planned:,} steps, seed "
 
 

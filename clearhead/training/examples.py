@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..config import chosen
 from ..errors import DataError
 from ..storage import writing
 from ..tasks.translation import Examples, Translation
@@ -60,11 +61,11 @@ class Shelf:
         tokenizers = task.tokenizers
         vocab_size = max(tokenizers.source.vocab_size, tokenizers.target.vocab_size)
         with writing(self.path.parent), new_store(self.path, self.key, vocab_size=vocab_size) as writer:
-            for pairs in corpus.chunks():
-                examples, skipped = task.encode(pairs)
-                writer.add(examples.sources, examples.targets)
-                kept += len(examples)
-                for it in skipped:
+            processes = chosen(task.config.train.threads)
+            for encoded in task.encoder.each(corpus.chunks(), len(corpus), processes):
+                writer.add(encoded.sources, encoded.targets)
+                kept += len(encoded.sources)
+                for it in encoded.skipped:
                     too_long.skip(it.line, f"pairs {it.reason}; they are not trained on", it.text)
             rows = "\n".join(too_long.skipped_rows())
             if rows:

@@ -5,30 +5,49 @@ import statistics
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..values import read_duration
 
 AIM = 0.96  # of the time asked: it may take all of it, and should take nine tenths
-_USUAL = 500  # sentences that an evaluation scores
-_SEARCH = 3  # what scoring with the search that `translate` uses takes, in evaluations, which are greedy
+_SEARCH = 3  # what the search that `translate` uses takes for a sentence, in those of evaluations, which are greedy
+_SENTENCE, _OF_STEP = 0.02, 0.025  # seconds that an evaluation takes for a sentence, and steps: the less, as a guess
+_FEW = 100  # sentences: fewer take no less
 _SEEN = 5  # steps before anything is corrected
 CLOSING = 3.0  # seconds for the last files, the picture of the loss and the end of the process
 _SLACK = 0.015  # of the time asked: a smaller error is not corrected
 
 
+@dataclass(frozen=True)
+class Scoring:
+    """How many sentences are scored: `valid` at each evaluation, and after the last step once more, together with those
+    to `test` on, by the search that `translate` uses; with `mean`, there is one evaluation more."""
+
+    valid: int
+    test: int = 0
+    mean: bool = False
+
+    def evaluation(self, step: float) -> float:
+        """Seconds that an evaluation may take, before one was seen; `step` is what a step takes."""
+        return min(_SENTENCE, _OF_STEP * step) * max(self.valid, _FEW) if self.valid else 0.0
+
+    def closing(self, evaluation: float, step: float) -> float:
+        """Seconds after the last step, if an evaluation takes so many."""
+        each = evaluation / max(self.valid, _FEW) if self.valid else min(_SENTENCE, _OF_STEP * step)
+        return (1 + self.mean) * evaluation + _SEARCH * each * (self.valid + self.test)
+
+
 class Pace:
     """When a run is to end, and which step is then its last."""
 
-    def __init__(self, budget: str, end: float, final: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """`end` is the time of the `clock` at which everything is to be over; what comes after the last step takes so
-        many evaluations as `final` says.
-        """
+    def __init__(self, budget: str, end: float, scoring: Scoring, clock: Callable[[], float] = time.monotonic) -> None:
+        """`end` is the time of the `clock` at which everything is to be over."""
         asked = read_duration(budget)
         self._end, self._clock, self._slack = end - (1 - AIM) * asked - CLOSING, clock, _SLACK * asked
-        self._final = final
+        self._scoring = scoring
         self._steps: deque[float] = deque(maxlen=50)
-        self._evaluation = evaluation_guess(asked)
+        self._evaluation: float | None = None
 
     def stepped(self, seconds: float) -> None:
         """A step took so long."""
@@ -43,20 +62,11 @@ class Pace:
         if len(self._steps) < _SEEN:
             return last
         # The median, so that a step that waits for the plan of an epoch, or for another program, is no measure.
-        each = statistics.median(self._steps) + self._evaluation / eval_every
-        possible = step + int((self._end - self._clock() - self._final * self._evaluation) / each)
+        of_step = statistics.median(self._steps)
+        evaluation = self._scoring.evaluation(of_step) if self._evaluation is None else self._evaluation
+        each, closing = of_step + evaluation / eval_every, self._scoring.closing(evaluation, of_step)
+        possible = step + int((self._end - self._clock() - closing) / each)
         return last if abs(possible - last) * each <= self._slack else max(possible, step)
-
-
-def final_evaluations(valid: int, test: int, average: bool) -> float:
-    """What comes after the last step, in evaluations: the last one of them, that of a mean of checkpoints, and the
-    scores of both files with the search that `translate` uses; `valid` and `test` are their sentences."""
-    return 1 + average + _SEARCH * (1 + test / (valid or _USUAL))
-
-
-def evaluation_guess(asked: float) -> float:
-    """Seconds that an evaluation may take, before one was seen."""
-    return min(max(0.008 * asked, 1.0), 10.0)
 
 
 def process_began() -> float:

@@ -23,7 +23,7 @@ from .card import model_card
 from .checkpoint import RunFolder
 from .examples import Say, Shelf, examples_of, held_out_of
 from .model_folder import TOKENIZER, WORDS, model_files, read_config, read_tokenizer
-from .pace import final_evaluations
+from .pace import Scoring
 from .starting_point import KEPT, StartingPoint
 
 
@@ -49,10 +49,10 @@ class Prepared:
         }
 
     @property
-    def final_evaluations(self) -> float:
-        """What comes after the last step, in evaluations."""
+    def scoring(self) -> Scoring:
+        """How many sentences are scored, for those who ask how long that takes."""
         valid, test = (len(it.sources) if it else 0 for it in (self.valid, self.test))
-        return final_evaluations(valid, test, bool(self.config.train.average))
+        return Scoring(valid, test, mean=bool(self.config.train.average))
 
 
 @dataclass(frozen=True)
@@ -85,14 +85,16 @@ def prepare(folder: RunFolder, config: Config, given: Collection[str], say: Say,
         config, vocabularies = _with_vocabularies(config, tokenizers)
         task = Translation(tokenizers, config)
         shelf = Shelf.of(source, task, folder.tokens, say)
-        store = shelf.find() or shelf.fill(read.corpus, task, read.held_out, read.said)
+        if store := shelf.find():
+            for message in store.notes["said"][len(read.said) :]:  # of what only its tokens tell
+                say(message)
+        else:
+            store = shelf.fill(read.corpus, task, read.held_out, read.said)
     prepared = _prepared(task, store, read.valid, read.test, say)
     examples = prepared.examples
     config, batch = recipe.choose_batch(config, examples.target_tokens)
     if config.train.budget:
-        config, planned = budget.plan(
-            config, given, task, examples, lambda: end - time.monotonic(), final=prepared.final_evaluations
-        )
+        config, planned = budget.plan(config, given, task, examples, lambda: end - time.monotonic(), prepared.scoring)
         batch, given = [*batch, *planned], {*given, *(choice.name for choice in planned)}
     data = config.data
     n_batches = len(examples.batches(chosen(data.batch_tokens), max_rows=data.batch_sentences).epoch(0))

@@ -28,9 +28,10 @@ from .metrics import METRICS, MetricsLog, Progress, read_metrics
 from .model_folder import CARD, load_model_folder, load_weights, model_files, read_config
 from .pace import Pace
 from .prepare import Prepared, prepare, prepare_again, refuse_contradictions
+from .selection import Observer
 from .signals import StopSignals
 from .tensorboard import TensorBoard, summary_writer
-from .trainer import Observer, Trainer
+from .trainer import Trainer
 
 _GREEDY = {"decode.beam": 1, "decode.n_best": 1, "decode.diverse": False, "decode.sample": False}
 
@@ -84,7 +85,7 @@ def train(
             prepared = prepare_again(folder, config, given, say)
         trainer = _ready(prepared, checkpoint, out, say)
         if config.train.budget and checkpoint is None:  # one that goes on ends with the step that it last aimed at
-            trainer.pace = Pace(config.train.budget, end, prepared.final_evaluations)
+            trainer.pace = Pace(config.train.budget, end, prepared.scoring)
         trainer.on_step += [on_step] if on_step else []
         trainer.on_eval += [on_eval] if on_eval else []
         _go(trainer, prepared, folder, stop)
@@ -191,7 +192,7 @@ def _finish(folder: RunFolder, prepared: Prepared, trainer: Trainer, say: Say) -
             continue
         found[name] = values = task.evaluate(model, held_out, config.decode)[0].to_dict()
         say(f"{name}: BLEU {values['bleu']:.2f}  chrF {values['chrf']:.2f}  exact match {values['exact_match']:.3f}  "
-            f"({values['sentences']:,} sentences, {trainer.best_weights})")  # fmt: skip
+            f"({values['sentences']:,} sentences, {trainer.state.best_weights})")  # fmt: skip
     written = folder.path / CARD
     card = written.read_text("utf-8") if written.exists() else model_card(config, pairs=len(prepared.examples))
     card = with_steps(with_scores(card, found), chosen(config.train.steps), trainer.state.step)

@@ -4,12 +4,10 @@ A run that was killed and resumed continues bitwise as if it had not been: the r
 (seed, n) alone, the order of the data from (seed, epoch), and a checkpoint holds everything else.
 """
 
-import itertools
-import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from torch import nn
@@ -17,37 +15,20 @@ from torch import nn
 from ..config import TrainConfig, chosen
 from ..errors import TrainingError
 from ..text.batches import Batches, IntArray
-from .averaging import MovingAverage, mean_weights
+from .averaging import MovingAverage
 from .checkpoint import Checkpoint, RunFolder
+from .memory import give_back_freed_memory
 from .metrics import MetricsLog, Progress
-from .model_folder import load_weights, model_files
+from .model_folder import load_weights
 from .optimizer import load_optimizer, optimizer_tensors
 from .pace import Pace
 from .schedule import Schedule
+from .selection import Observer, Selection
 from .signals import StopSignals
+from .state import State
 from .update import Loss, Update
 
-Observer = Callable[[dict[str, Any]], object]
-
-
-@dataclass
-class State:
-    """Where a run stands: with the weights and Adam's moments, all that its next step depends on."""
-
-    step: int = 0
-    epoch: int = 0
-    batch: int = 0  # of the epoch, the next one
-    evaluated: int = 0  # the last step that was evaluated
-    best: float | None = None
-    best_step: int = 0
-    improved_step: int = 0  # where the score was last better, and not only as good
-    averaged: int = 0  # checkpoints whose mean is better than the weights of any step
-    last_step: int = 0  # where it is another than was planned; the schedule is then stretched after step `since`,
-    since: int = 0  # at which it stood where it would have stood at step `stood`
-    stood: float = 0.0
-    seconds: float = 0.0
-    loss_sum: float = 0.0  # since the last line of the metrics
-    n_tokens: int = 0
+_GIVE_BACK = 60.0  # seconds after which freed memory goes back to the system
 
 
 class Trainer:
@@ -67,7 +48,7 @@ class Trainer:
         A checkpoint also holds the `constants`, which must be the same when it is restored: what they name is what
         the error names that says otherwise.
         """
-        self.model, self.batches, self.config, self.evaluate = model, batches, config, evaluate
+        self.model, self.batches, self.config = model, batches, config
         self.schedule = Schedule(
             chosen(config.schedule), chosen(config.lr), chosen(config.warmup), chosen(config.steps)
         )
@@ -75,7 +56,8 @@ class Trainer:
         self.average = MovingAverage(model, config.ema) if config.ema else None
         self.pace: Pace | None = None
         self.on_step: list[Observer] = []  # each is called with a record of every update
-        self.on_eval: list[Observer] = []  # and of every evaluation
+        self.selection = Selection(model, config, evaluate)
+        self.on_eval = self.selection.on_eval  # and of every evaluation
         self.state = State()
         self.constants = dict(constants or {})
         self._saved_step = 0  # before the first step there is nothing to save
@@ -86,13 +68,14 @@ class Trainer:
         """Train to the last step. A stop signal saves a checkpoint and raises StoppedError."""
         state = self.state
         started = time.monotonic() - state.seconds
+        given_back = time.monotonic()
         with stop.held():
             while True:
                 self._keep_pace(progress)
                 self._evaluate_if_due(folder, log, progress)
                 state.seconds = time.monotonic() - started
                 stopping = stop.requested is not None
-                ended = state.step >= self.last_step or self._patience_is_over(progress)
+                ended = state.step >= self.last_step or self.selection.patience_is_over(state, progress)
                 if ended:  # be it earlier than was planned
                     self._log_loss(log)
                 if stopping or ended or state.step % chosen(self.config.save_every) == 0:
@@ -100,9 +83,12 @@ class Trainer:
                 if stopping:
                     stop.raise_stopped(state.step)
                 if ended:
-                    self._try_mean(folder, log, progress)
+                    self.selection.try_mean(state, folder, log, progress)
                     return state
                 self._next_step(log, progress)
+                if time.monotonic() - given_back > _GIVE_BACK:
+                    give_back_freed_memory()
+                    given_back = time.monotonic()
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go back to where a checkpoint was saved; a TrainingError where a constant has changed since."""
@@ -146,7 +132,7 @@ class Trainer:
     def _log_loss(self, log: MetricsLog) -> None:
         """The newest step, with the mean loss since the last such line; nothing where there was no step since."""
         state = self.state
-        if not state.n_tokens:
+        if not (state.n_tokens and self._newest):
             return
         since = {"loss": state.loss_sum / state.n_tokens, "tokens": state.n_tokens}
         log.write({**self._newest, **since, "seconds": round(state.seconds, 2)})
@@ -196,88 +182,17 @@ class Trainer:
     # --- evaluations and checkpoints ----------------------------------------------------------------------------------
 
     def _evaluate_if_due(self, folder: RunFolder, log: MetricsLog, progress: Progress) -> None:
-        """Score the model where that is due and was not done, and write its weights where they are the best so far.
-
-        Where nothing was held out, the newest weights are the best that is known.
-        """
+        """Score the model where that is due and was not done."""
         state = self.state
         due = state.step % chosen(self.config.eval_every) == 0 or state.step == self.last_step
         if not due or state.step in (0, state.evaluated):
             return
         begun = time.monotonic()
-        self.update.expect_finite_weights(self.state.step)
+        self.update.expect_finite_weights(state.step)
         with self.average.applied() if self.average else nullcontext():
-            self._evaluate(folder, log, progress)
-        if self.pace and self.evaluate:
+            self.selection.evaluate(state, folder, log, progress)
+        if self.pace and self.selection.scores:
             self.pace.evaluated(time.monotonic() - begun)
-
-    def _evaluate(self, folder: RunFolder, log: MetricsLog, progress: Progress) -> None:
-        state, scores = self.state, self.evaluate() if self.evaluate else {}
-        if scores:
-            self._log_scores(log, scores)
-        state.evaluated = state.step
-        if self._keep_if_best(folder, scores):
-            state.best_step = state.step
-        if scores:
-            best = "  (best)" if state.best_step == state.step else ""
-            progress.message(f"step {state.step:,}: {_spoken(scores)}{best}")
-            for observe in self.on_eval:
-                observe({"step": state.step, "epoch": state.epoch, **scores, "seconds": state.seconds})
-
-    def _log_scores(self, log: MetricsLog, scores: Mapping[str, float], **of: int) -> None:
-        state, valid = self.state, {f"valid_{name}": value for name, value in scores.items()}
-        log.write({"step": state.step, "epoch": state.epoch, **of, **valid, "seconds": round(state.seconds, 2)})
-
-    def _patience_is_over(self, progress: Progress) -> bool:
-        """Whether so many evaluations as `patience` have passed without one that is better."""
-        state, patience = self.state, self.config.patience
-        if not patience or state.best is None or state.evaluated != state.step:
-            return False
-        if state.step - state.improved_step < patience * chosen(self.config.eval_every):
-            return False
-        progress.message(f"no better {self.config.best} since step {state.improved_step:,}: training ends here")
-        return True
-
-    def _try_mean(self, folder: RunFolder, log: MetricsLog, progress: Progress) -> None:
-        """Keep the mean of the newest checkpoints where it is the best that is known; the model has it afterwards."""
-        if not self.config.average:
-            return
-        every = chosen(self.config.save_every)  # one that a signal made would not be there in a run without it
-        regular = (it for it in folder.checkpoints() if it.step % every == 0 or it.step == self.state.step)
-        each = [it.tensors["model"] for it in itertools.islice(regular, self.config.average)]
-        load_weights(self.model, mean_weights(each))
-        state, scores = self.state, self.evaluate() if self.evaluate else {}
-        if scores:
-            self._log_scores(log, scores, averaged=len(each))
-        if self._keep_if_best(folder, scores):
-            state.averaged = len(each)
-        for observe in self.on_eval if scores else ():
-            observe({"step": state.step, "epoch": state.epoch, "averaged": len(each), **scores,
-                     "seconds": state.seconds})  # fmt: skip
-        said = _spoken(scores) or "not measured"
-        progress.message(f"mean of {len(each)} checkpoints: {said}{'  (best)' if state.averaged else ''}")
-
-    def _keep_if_best(self, folder: RunFolder, scores: Mapping[str, float]) -> bool:
-        """Write the weights where their scores are the best so far, of equal ones the newest; whether it did."""
-        state, value = self.state, self._value(scores) if scores else None
-        if state.best is None or (value is not None and value > state.best):
-            state.improved_step = state.step
-        if value is not None and state.best is not None and value < state.best:
-            return False
-        state.best = value
-        folder.write_files(model_files(weights=self.model.state_dict()))
-        return True
-
-    @property
-    def best_weights(self) -> str:
-        """Which weights were kept, in words."""
-        state = self.state
-        return f"mean of {state.averaged} checkpoints" if state.averaged else f"step {state.best_step:,}"
-
-    def _value(self, scores: Mapping[str, float]) -> float:
-        """What the best weights are chosen by, the higher the better; what is no number is the worst."""
-        value = -scores["loss"] if self.config.best == "loss" else scores[self.config.best]
-        return -math.inf if math.isnan(value) else value
 
     def _save(self, folder: RunFolder) -> None:
         if self.state.step == self._saved_step:
@@ -291,7 +206,3 @@ class Trainer:
         folder.save_checkpoint(self.state.step, tensors, values)
         folder.prune(max(self.config.keep, self.config.average + 1))  # and one that a signal made
         self._saved_step = self.state.step
-
-
-def _spoken(scores: Mapping[str, float]) -> str:
-    return "  ".join(f"{name} {value:.4g}" for name, value in scores.items())

@@ -35,6 +35,7 @@ def test_a_folder_is_read_as_one_file_in_natural_order(tmp_path: Path) -> None:
     written(tmp_path / "part-2.tsv.xz", lzma.compress(b"c\td\nx\n"))
     written(tmp_path / "part-1.tsv.gz", gzip.compress(b"a\tb\ny\n"))
     written(tmp_path / ".hidden", "no pair at all")
+    written(tmp_path / "_SUCCESS", "")
     pairs = read_pairs([tmp_path])
     assert both(pairs) == [("a", "b"), ("c", "d"), ("e", "f")]
     assert list(pairs.lines) == [1, 3, 5]
@@ -101,6 +102,33 @@ def test_a_folder_that_holds_something_else_is_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path) == f"{tmp_path} holds the folder 0; expected nothing but files of pairs in it"
 
 
+def test_a_table_that_was_cut_into_files_has_its_header_in_the_first(tmp_path: Path) -> None:
+    written(tmp_path / "1", "topic\tenglish\tfrench\nfood\ta\tb\n")
+    written(tmp_path / "2", "home\tc\td\n")
+    assert both(read_pairs([tmp_path])) == [("a", "b"), ("c", "d")]
+    assert both(read_pairs([tmp_path], DataConfig(reverse=True))) == [("b", "a"), ("d", "c")]
+    for source, target in (("french", "topic"), ("3", "1")):
+        named = read_pairs([tmp_path], DataConfig(source_column=source, target_column=target))
+        assert both(named) == [("b", "food"), ("d", "home")]
+    written(tmp_path / "2", "c\td\te\tf\n7\tc\td\te\n")
+    assert both(read_pairs([tmp_path]))[1:] == [("d", "e"), ("c", "d")]
+
+
+def test_the_columns_of_a_header_are_not_those_of_a_table_of_another_width(tmp_path: Path) -> None:
+    written(tmp_path / "1", "en\tfr\nHello\tBonjour\n")
+    written(tmp_path / "2", "1\tHi\tSalut\n2\tBye\tAdieu\n")
+    assert f"{tmp_path}/2 in columns 2 and 3; expected the same" in refusal(tmp_path)
+
+
+def test_files_without_headers_whose_columns_differ_are_refused(tmp_path: Path) -> None:
+    written(tmp_path / "1", "a\tb\tme\nc\td\tme\n")
+    written(tmp_path / "2", "7\te\tf\n8\tg\th\n")
+    assert refusal(tmp_path) == (
+        f"{tmp_path}/1 has its sentences in columns 1 and 2, {tmp_path}/2 in columns 2 and 3; "
+        "expected the same in all files of a folder, or --source-column and --target-column"
+    )
+
+
 def test_natural_order_is_by_the_value_of_numbers(tmp_path: Path) -> None:
     names = ["a1", "a2", "a10", "a10b", "a11", "b", "b²"]
     for name in reversed(names):
@@ -133,6 +161,11 @@ def test_one_side_may_be_standard_input_and_not_both(tmp_path: Path, monkeypatch
 def test_standard_input_that_is_empty_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     stdin(monkeypatch, b"")
     assert refusal("-") == "standard input is empty; expected lines of text"
+
+
+def test_a_closed_standard_input_is_refused(monkeypatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    assert refusal("-") == "standard input is closed; expected pairs on it, or a file in the place of -"
 
 
 def test_a_pipe_is_read_twice_as_a_file_is() -> None:

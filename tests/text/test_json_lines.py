@@ -38,6 +38,7 @@ def test_whatever_strings_objects_hold_they_are_read(rows, ascii: bool, tmp_path
         (lambda en, fr: {"translation": {"en": en, "fr": fr}}, "translation.en", "translation.fr"),
         (lambda en, fr: {"id": "7", "n": 7, "translation": {"en": en, "fr": fr}}, "translation.en", "translation.fr"),
         (lambda en, fr: {"id": "7", "tags": ["a"], "src": en, "tgt": fr, "by": "me"}, "src", "tgt"),
+        (lambda en, fr: {"id": "x7", "text": fr, "en": en, "sh": fr, "sr": fr}, "en", "sr"),
     ],
 )
 def test_the_keys_are_found_by_looking(read, make, source: str, target: str) -> None:

@@ -1,5 +1,6 @@
 """Further references, aligned with the sources of whatever holds these."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,27 @@ def test_line_n_of_each_file_is_a_reference_of_source_n_behind_those_of_the_pair
     ):
         assert references(read_with_references(data, [second])) == expected, data
     assert references(read_with_references([write("a.en", *SOURCES)], [first, second])) == expected
+
+
+@pytest.mark.parametrize("content", [SOURCES, table(), table("English\tFrench")], ids=["alone", "TSV", "header"])
+def test_sources_and_references_may_flow(write, content: list[str]) -> None:
+    expected = references(read_with_references([write("a.tsv", *content)], [write("2.fr", *SECOND)]))
+    pipes = [os.pipe() for _ in range(2)]
+    for (_, writer), lines in zip(pipes, (content, SECOND)):
+        os.write(writer, "".join(line + "\n" for line in lines).encode())
+        os.close(writer)
+    try:
+        data, further = (f"/dev/fd/{reader}" for reader, _ in pipes)
+        assert references(read_with_references([data], [further])) == expected
+    finally:
+        for reader, _ in pipes:
+            os.close(reader)
+
+
+def test_columns_of_sources_alone_are_passed_over_and_that_is_said(write) -> None:
+    data = DataConfig(source_column="en", target_column="fr")
+    pairs = read_with_references([write("a.en", *SOURCES)], [write("2.fr", *SECOND)], data)
+    assert "columns that were named are passed over: sources alone have none" in str(pairs.report)
 
 
 def test_without_further_files_the_pairs_are_as_they_are(write) -> None:

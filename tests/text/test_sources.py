@@ -135,6 +135,13 @@ def test_a_recognisable_header_is_no_pair_and_is_said(header: str, tmp_path: Pat
     assert (pairs.report.lines, pairs.report.used) == (2, 1)
 
 
+def test_id_is_indonesian_above_sentences_alone() -> None:
+    sentences, numbers = ["Saya lapar.", "Dia tidur."], ["x7", "x8"]
+    assert named_pair(["id", "en", "by"], [sentences, sentences, numbers]) == (0, 1)
+    assert named_pair(["id", "en", "by"], [numbers, sentences, numbers]) is None
+    assert named_pair(["id", "en", "fr"], [numbers, sentences, sentences]) == (1, 2)
+
+
 @pytest.mark.parametrize(
     "first", ["English\tAnglais", "Go.\tVa !", "No\tNon", "French\tfries", "source\tsource", "en\ten", "en-tête\tes-tu"]
 )

@@ -55,6 +55,12 @@ def test_a_quote_that_is_never_closed_costs_its_own_line_and_no_other() -> None:
     assert found == [
         (1, "unclosed quote"), (2, ["b", "c"]), (3, ["d", "e"]), (4, ['f "g"', "h"]), (5, "unclosed quote"),
     ]  # fmt: skip
+    slips = [b'"open,a', b"b,c", b"d,e", b'f,"g"', b'h,i"', b"j,k"]  # the second slip does not close the first
+    found = [cells or reason for _, _, cells, reason in rows(slips, ",", quoted=True)]
+    assert found == ["unclosed quote", ["b", "c"], ["d", "e"], ["f", "g"], ["h", 'i"'], ["j", "k"]]
+    for verses in (["one,", "two,", "three,", "four,", "five"], ["a cat, a dog", *["a hat, a log"] * 3, "the end"]):
+        lines = as_csv([["\n".join(verses), "vier"]]).encode().splitlines()
+        assert [cells for _, _, cells, _ in rows(lines, ",", quoted=True)] == [["\n".join(verses), "vier"]]
     far = [b'"open', *[b"a,b"] * 5000, b'c,"d"']
     assert [row[0] for row in rows(far, ",", quoted=True) if row[2] is None] == [1]
 

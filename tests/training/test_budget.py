@@ -18,11 +18,12 @@ from clearhead.errors import ConfigError
 from clearhead.training import budget
 from clearhead.training.budget import Measured, plan
 from clearhead.training.model_folder import read_config
-from clearhead.training.pace import Pace, final_evaluations, process_began
+from clearhead.training.pace import Pace, Scoring, process_began
 from clearhead.training.run import train
 from clearhead.training.schedule import Schedule
 from clearhead.training.signals import StoppedError
-from clearhead.training.trainer import State, Trainer
+from clearhead.training.state import State
+from clearhead.training.trainer import Trainer
 from clearhead.values import read_duration
 
 
@@ -43,12 +44,15 @@ def test_what_is_no_time_is_refused(text: str) -> None:
 # --- the pace
 
 
+USUAL = Scoring(500)
+
+
 class Run:
     """A run whose steps and evaluations take as long as they are told to, and its clock."""
 
-    def __init__(self, asked: float, steps: int, eval_every: int, final: float = 4.0) -> None:
+    def __init__(self, asked: float, steps: int, eval_every: int, scoring: Scoring = USUAL) -> None:
         self.now, self.asked, self.last, self.eval_every, self.step = 0.0, asked, steps, eval_every, 0
-        self.final, self.pace = final, Pace(f"{asked}s", asked, final, lambda: self.now)
+        self.scoring, self.pace = scoring, Pace(f"{asked}s", asked, scoring, lambda: self.now)
 
     def go(self, step_seconds: Iterator[float], evaluation: float) -> float:
         """Seconds from start to end, the final evaluation with a slower search included."""
@@ -62,7 +66,9 @@ class Run:
             if self.step % self.eval_every == 0:
                 self.now += evaluation
                 self.pace.evaluated(evaluation)
-        return self.now + (self.final - 0.5) * evaluation + 2.0
+        of_sentence = evaluation / max(self.scoring.valid, 1)  # the search takes two and a half times as much
+        searched = 2.5 * of_sentence * (self.scoring.valid + self.scoring.test)
+        return self.now + (1 + self.scoring.mean) * evaluation + searched + 2.0
 
 
 def constant(seconds: float) -> Iterator[float]:
@@ -96,20 +102,22 @@ def test_a_run_ends_in_the_last_tenth_of_its_time_however_wrong_the_plan(steps, 
     assert 0.9 * 900 <= run.go(pace(), evaluation) <= 900
 
 
-@pytest.mark.parametrize(("valid", "test", "average"), [(500, 0, True), (500, 2000, False), (500, 5000, True)])
-def test_a_file_to_test_on_and_a_mean_of_checkpoints_have_their_time(valid: int, test: int, average: bool) -> None:
-    run = Run(900, 1200, 150, final_evaluations(valid, test, average))
-    assert 0.9 * 900 <= run.go(constant(0.6), 4.0) <= 900
+@pytest.mark.parametrize(("valid", "test", "mean"), [(500, 0, True), (500, 2000, False), (500, 5000, True)])
+def test_a_file_to_test_on_and_a_mean_of_checkpoints_have_their_time(valid: int, test: int, mean: bool) -> None:
+    run = Run(900, 1200, 150, Scoring(valid, test, mean))
+    assert 0.88 * 900 <= run.go(constant(0.6), 4.0) <= 900
 
 
-def test_what_comes_after_the_last_step_is_counted_in_evaluations() -> None:
-    assert final_evaluations(500, 0, average=False) == 4
-    assert final_evaluations(500, 1000, average=True) == 1 + 1 + 3 * (1 + 2)
-    assert final_evaluations(0, 500, average=False) == 1 + 3 * (1 + 1)  # nothing to measure by: as usual
+def test_what_is_scored_after_the_last_step_takes_its_time() -> None:
+    assert Scoring(500).closing(5.0, 0.6) == 4 * 5.0
+    assert Scoring(500, 1000, mean=True).closing(5.0, 0.6) == pytest.approx(2 * 5.0 + 3 * (5.0 + 10.0))
+    assert Scoring(10, 500).closing(1.0, 0.6) == pytest.approx(1.0 + 3 * 510 / 100)
+    assert Scoring(0, 500).closing(0.0, 0.2) == pytest.approx(3 * 500 * 0.005)  # as a guess, by the step
+    assert Scoring(0).evaluation(0.6) == Scoring(0).closing(0.0, 0.6) == 0.0
 
 
 def test_one_slow_step_changes_nothing() -> None:
-    pace = Pace("900s", 900, 4.0, lambda: 60.0)
+    pace = Pace("900s", 900, USUAL, lambda: 60.0)
     for seconds in [12.0, *[0.6] * 5]:
         pace.stepped(seconds)
     assert pace.last_step(6, 1220, 200) == 1220
@@ -123,7 +131,7 @@ def test_a_plan_that_is_right_is_kept() -> None:
 
 
 def test_before_a_step_was_seen_nothing_is_corrected() -> None:
-    assert Pace("900s", 900, 4.0, lambda: 0.0).last_step(0, 10**6, 10) == 10**6
+    assert Pace("900s", 900, USUAL, lambda: 0.0).last_step(0, 10**6, 10) == 10**6
 
 
 def test_a_process_began_before_now_and_not_long_ago() -> None:
@@ -153,7 +161,7 @@ class Tokens:
 
 
 def planned(
-    seconds: float, monkeypatch: pytest.MonkeyPatch, changes: dict | None = None, final: float = 4.0
+    seconds: float, monkeypatch: pytest.MonkeyPatch, changes: dict | None = None, scoring: Scoring = USUAL
 ) -> tuple[Config, list[str]]:
     measured: list[str] = []
 
@@ -165,7 +173,7 @@ def planned(
     asked = Config().override({"train.budget": f"{seconds}s", **(changes or {})})
     config, _ = budget.begin(asked, set(changes or {}))
     given, left = set(changes or {}), lambda: seconds - 20.0
-    found, choices = plan(config, given, None, Tokens(), left, final=final)  # type: ignore[arg-type]
+    found, choices = plan(config, given, None, Tokens(), left, scoring)  # type: ignore[arg-type]
     assert measured
     return found, [str(choice) for choice in choices]
 
@@ -182,14 +190,19 @@ def test_more_time_makes_a_larger_model(minutes: float, name: str, dropout: floa
 
 @pytest.mark.parametrize("seconds", [120.0, 900.0, 3600.0])
 def test_the_steps_fill_the_time_that_is_left(seconds: float, monkeypatch) -> None:
-    config, _ = planned(seconds, monkeypatch)
+    config, _ = planned(seconds, monkeypatch, scoring=Scoring(min(int(seconds / 2), 500)))
     steps = config.train.steps * SPEEDS[config.train.preset].seconds
     assert 0.68 * seconds < steps < 0.95 * seconds
 
 
 def test_what_comes_after_the_last_step_leaves_less_time_for_steps(monkeypatch) -> None:
-    few, many = (planned(900.0, monkeypatch, final=final)[0].train.steps for final in (4.0, 14.0))
-    assert few - many == pytest.approx(10 * 7.2 / SPEEDS["mini"].seconds, abs=1)
+    scored = (Scoring(500), Scoring(500, 1000), Scoring(10, 500))
+    usual, tested, few = (planned(900.0, monkeypatch, scoring=each)[0].train.steps for each in scored)
+    of_sentence = 0.025 * SPEEDS["mini"].seconds
+    assert usual - tested == pytest.approx(3 * 1000 * of_sentence / SPEEDS["mini"].seconds, abs=2)
+    assert few > 0.95 * usual
+    with pytest.raises(ConfigError, match="beside 151 to score 10,050 sentences in the end; expected at least 50"):
+        planned(60.0, monkeypatch, scoring=Scoring(50, 10_000))
 
 
 def test_a_trained_model_keeps_its_dropout_and_moves_by_smaller_steps(monkeypatch) -> None:
@@ -209,7 +222,7 @@ def test_what_is_given_is_left_as_it_is(monkeypatch) -> None:
 def test_steps_beside_a_budget_and_a_time_that_is_too_short_are_refused(monkeypatch) -> None:
     with pytest.raises(ConfigError, match=r"train\.steps = 10 beside train\.budget = 900\.0s; expected one of them"):
         planned(900.0, monkeypatch, {"train.steps": 10})
-    with pytest.raises(ConfigError, match=r"train\.budget = 25\.0s leaves time for 0 steps of 0\.20 seconds; expected"):
+    with pytest.raises(ConfigError, match=r"train\.budget = 25\.0s leaves time for 0 steps of 0\.20 seconds, beside"):
         planned(25.0, monkeypatch)
 
 

@@ -1,4 +1,7 @@
 import shlex
+from pathlib import Path
+
+import pytest
 
 from clearhead.cli import train
 from clearhead.cli.configure import configure
@@ -72,6 +75,22 @@ def test_scores_take_the_place_of_the_sentence_that_there_are_none_yet() -> None
     assert "Signatures: `nrefs:1|nc:6`, `nrefs:1|tok:13a`.\n" in scored
     assert "None yet" not in scored
     assert with_scores(scored, {"test": SCORES}) == scored
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"train.budget": "15m", "model.pre_norm": False},
+        {"train.budget": "1h", "model.dropout": 0.1, "train.eval_sentences": 500},
+        {"train.init_from": "models/a", "model.dropout": 0.1},
+    ],
+    ids=str,
+)
+def test_what_equals_a_default_is_in_the_command_where_something_else_would_be_chosen(given: dict) -> None:
+    command = training_command(config(**given), given.keys())
+    for name, value in given.items():
+        spoken = Path(value).name if name == "train.init_from" else str(value).lower()
+        assert f" --{name}={spoken}" in command
 
 
 def test_a_run_that_ended_elsewhere_says_where() -> None:

@@ -130,6 +130,23 @@ def test_other_tokens_have_a_place_of_their_own(toy, said, changes: dict[str, An
     assert not again(said) and len(list((toy.folder / "tokens").iterdir())) == 2
 
 
+def test_pairs_that_are_too_long_are_said_of_tokens_that_were_found_too(toy, said) -> None:
+    path = toy.folder / "more.tsv"
+    long = "".join(f"{word} " * 30 + "\tone\n" for word in ("one", "two", "six", "one two", "two six"))
+    path.write_text(Path(toy.config().data.train[0]).read_text() + long)
+    changes = {
+        "data.store": str(toy.folder / "tokens"),
+        "data.train": (str(path),),
+        "data.max_len": 20,
+        "train.steps": 1,
+    }
+    for name, found in (("one", False), ("two", True)):
+        said.clear()
+        train(toy.config(changes), toy.folder / name, say=said.append)
+        assert again(said) == found
+        assert sum("; they are not trained on" in line for line in said) == 1
+
+
 def test_the_store_may_have_moved_when_a_run_is_resumed(toy, said, outcome) -> None:
     whole = outcome(train(toy.config(), toy.folder / "whole", say=quiet))
     stopped_at(toy, 6, {"data.store": str(toy.folder / "tokens")})

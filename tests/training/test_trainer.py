@@ -442,7 +442,7 @@ def test_the_best_weights_are_chosen_by_the_metric_that_is_asked_for(folder, bes
     values = iter([1.0, 3.0, 2.0, 2.0])
     it = trainer({"best": best}, evaluate=lambda: {"bleu": -it.state.step, best: next(values)})
     run(it, folder)
-    assert it.state.best_step == 4 and it.best_weights == "step 4"
+    assert it.state.best_step == 4 and it.state.best_weights == "step 4"
 
 
 # --- means of weights
@@ -457,7 +457,7 @@ def test_the_mean_of_the_newest_checkpoints_is_kept_where_it_is_better(folder, s
     each = [read_checkpoint(folder.path / "checkpoints" / f"step-{step:08d}").tensors["model"] for step in (4, 6, 8)]
     mean = sum(weights["slope.weight"].double() for weights in each).div(3).float()
     assert torch.equal(written(folder)["slope.weight"], mean if is_kept else each[2]["slope.weight"])
-    assert it.best_weights == ("mean of 3 checkpoints" if is_kept else "step 8")
+    assert it.state.best_weights == ("mean of 3 checkpoints" if is_kept else "step 8")
 
 
 def test_the_scores_of_the_mean_are_in_the_metrics_once(folder) -> None:
@@ -482,7 +482,7 @@ def test_no_step_is_missing_in_the_loss_of_a_run_that_ends_early(folder) -> None
 def test_the_mean_is_over_as_many_checkpoints_as_there_are(folder) -> None:
     it = trainer({"average": 9, "save_every": 4})
     run(it, folder)
-    assert it.best_weights == "mean of 2 checkpoints"
+    assert it.state.best_weights == "mean of 2 checkpoints"
 
 
 def test_the_moving_average_is_scored_and_kept_and_training_goes_on_from_the_weights_themselves(folder) -> None:

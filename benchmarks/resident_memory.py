@@ -1,0 +1,60 @@
+"""How much memory the process of a training occupies, minute by minute: at most until its first epoch ends, and after.
+
+    T=$CLEARHEAD_DATA/tatoeba/eng-fra.train.tsv.xz
+    python benchmarks/resident_memory.py $T --config configs/tatoeba-15m.toml --out runs/tatoeba-15m
+
+The arguments are those of `clearhead train`, which runs as it always does; it is looked at from outside (Linux).
+"""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from clearhead.training.metrics import METRICS, read_metrics
+
+_EVERY = 5.0  # seconds
+
+
+def main() -> None:
+    arguments = sys.argv[1:]
+    if "--out" not in arguments:
+        sys.exit(__doc__)
+    metrics = Path(arguments[arguments.index("--out") + 1]) / METRICS
+    first_epoch: float | None = None  # seconds at its end
+    seen: list[tuple[float, float]] = []  # seconds, GB
+    begun = time.monotonic()
+    with subprocess.Popen([sys.executable, "-m", "clearhead", "train", *arguments]) as training:
+        while training.poll() is None:
+            time.sleep(_EVERY)
+            now = time.monotonic() - begun
+            if (resident := _resident(training.pid)) is not None:
+                seen.append((now, resident / 1e9))
+            if first_epoch is None and metrics.exists() and any(it.get("epoch") for it in read_metrics(metrics)[-1:]):
+                first_epoch = now
+    print(f"\n{time.monotonic() - begun:.0f} seconds from start to end")
+    print("\n| minutes | GB at most so far | GB |\n|---|---|---|")
+    most = 0.0
+    for i, (seconds, resident) in enumerate(seen):
+        most = max(most, resident)
+        if i + 1 == len(seen) or seconds // 60 != seen[i + 1][0] // 60:
+            print(f"| {seconds / 60:.1f} | {most:.2f} | {resident:.2f} |")
+    first = [gb for at, gb in seen if first_epoch is not None and at <= first_epoch]
+    later = [gb for at, gb in seen if first_epoch is not None and at > first_epoch]
+    if first and later:
+        more = 100 * (max(later) / max(first) - 1)
+        print(f"\nat most {max(first):.2f} GB in the first epoch, {max(later):.2f} GB afterwards: {more:+.1f}%")
+    sys.exit(training.returncode)
+
+
+def _resident(pid: int) -> int | None:
+    """Bytes, None where the process is gone."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS:")), None)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""Pairs to tokens: few of them here, many of them in a process a core."""
+
+import signal
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import TrainingError
+from .batches import Ragged
+from .report import Skipped
+from .sources import Pairs
+from .tokenizer import BOS, EOS, Tokenizers
+
+_MANY = 300_000  # pairs for which it pays to begin processes
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Tokens of both sides: sources end with EOS, targets begin with BOS and end with EOS; and the pairs left out."""
+
+    sources: Ragged
+    targets: Ragged
+    skipped: list[Skipped]
+
+
+@dataclass(frozen=True)
+class PairEncoder:
+    """Cuts pairs into tokens; those of more than `longest` on a side are left out, since `limit` says so."""
+
+    tokenizers: Tokenizers
+    longest: int
+    limit: str
+
+    def __call__(self, pairs: Pairs) -> Encoded:
+        """Both sides of some pairs."""
+        sources = self.tokenizers.source.encode_batch(pairs.sources)
+        targets = self.tokenizers.target.encode_batch(pairs.targets)
+        kept, skipped, reason = [], [], f"longer than {self.longest} tokens ({self.limit})"
+        for i, (source, target) in enumerate(zip(sources, targets)):
+            if max(len(source), len(target)) <= self.longest:
+                kept.append(i)
+            else:
+                skipped.append(Skipped(int(pairs.lines[i]), reason, pairs.sources[i]))
+        source_tokens = Ragged([[*sources[i], EOS] for i in kept])
+        return Encoded(source_tokens, Ragged([[BOS, *targets[i], EOS] for i in kept]), skipped)
+
+    def each(self, chunks: Iterable[Pairs], n_pairs: int, processes: int) -> Iterator[Encoded]:
+        """The chunks, which have `n_pairs` in all, in their order; cut by so many processes where it pays.
+
+        A TrainingError where one of these is killed.
+        """
+        pool = self._pool(processes) if n_pairs >= _MANY and processes > 1 else None
+        if pool is None:
+            yield from map(self, chunks)
+            return
+        try:
+            waiting = deque[Any]()
+            for chunk in chunks:
+                with _without_interrupts():  # which a process that begins meanwhile never hears then
+                    waiting.append(pool.submit(_encode, chunk))
+                if len(waiting) > 2 * processes:  # what is read and not yet cut is in memory
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        except BrokenProcessPool as error:
+            raise TrainingError(
+                "a process that cuts pairs into tokens was killed, as happens where memory is short; "
+                "expected all of them to live: fewer are begun with a lower --threads"
+            ) from error
+        finally:
+            pool.shutdown(kill_workers=True)
+
+    def _pool(self, processes: int) -> Any:
+        """The processes, None where the system has none to give.
+
+        Those of the standard library would import the user's main module again, and begin its training once more.
+        """
+        import loky
+
+        told = (self.tokenizers.to_json(), self.longest, self.limit)
+        # Every core has a process already; and what suits tensors (see memory.py) does not suit these.
+        alone = {"TOKENIZERS_PARALLELISM": "false", "GLIBC_TUNABLES": ""}
+        try:  # who waits for a minute has lost the process that gave the work
+            return loky.ProcessPoolExecutor(processes, timeout=60, env=alone, initializer=_begin, initargs=told)
+        except OSError:
+            return None
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Ctrl-C waits. It goes to all processes of a terminal, and the one that trains deals with it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+_encoder: PairEncoder | None = None  # of a process that does nothing else
+
+
+def _begin(tokenizers: str, longest: int, limit: str) -> None:
+    global _encoder
+    _encoder = PairEncoder(Tokenizers.from_json(tokenizers, origin="the tokenizer"), longest, limit)
+
+
+def _encode(pairs: Pairs) -> Encoded:
+    assert _encoder is not None
+    return _encoder(pairs)

@@ -1,0 +1,99 @@
+"""Which weights are kept: at intervals they are scored, and the best so far are those that translate."""
+
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch import nn
+
+from ..config import TrainConfig, chosen
+from .averaging import mean_weights
+from .checkpoint import RunFolder
+from .metrics import MetricsLog, Progress
+from .model_folder import load_weights, model_files
+from .state import State
+
+Observer = Callable[[dict[str, Any]], object]
+
+
+class Selection:
+    """Scores the weights of a model and writes them where none were better.
+
+    Where nothing was held out to score on, the newest weights are the best that is known.
+    """
+
+    def __init__(
+        self, model: nn.Module, config: TrainConfig, scores: Callable[[], Mapping[str, float]] | None = None
+    ) -> None:
+        """`scores` gives those of the model as it stands."""
+        self.model, self.config, self.scores = model, config, scores
+        self.on_eval: list[Observer] = []  # each is called with a record of every evaluation
+
+    def evaluate(self, state: State, folder: RunFolder, log: MetricsLog, progress: Progress) -> None:
+        """Score the weights of this step, and keep them where they are the best so far."""
+        scores = self._scored(state, log)
+        state.evaluated = state.step
+        if self._keep_if_best(state, folder, scores):
+            state.best_step = state.step
+        if scores:
+            progress.message(f"step {state.step:,}: {_spoken(scores, best=state.best_step == state.step)}")
+            self._tell(state, scores)
+
+    def try_mean(self, state: State, folder: RunFolder, log: MetricsLog, progress: Progress) -> None:
+        """Keep the mean of the newest checkpoints where it is the best that is known; the model has it afterwards."""
+        if not self.config.average:
+            return
+        every = chosen(self.config.save_every)  # one that a signal made would not be there in a run without it
+        regular = (it for it in folder.checkpoints() if it.step % every == 0 or it.step == state.step)
+        each = [it.tensors["model"] for it in itertools.islice(regular, self.config.average)]
+        load_weights(self.model, mean_weights(each))
+        scores = self._scored(state, log, averaged=len(each))
+        if self._keep_if_best(state, folder, scores):
+            state.averaged = len(each)
+        progress.message(f"mean of {len(each)} checkpoints: {_spoken(scores, best=bool(state.averaged))}")
+        if scores:
+            self._tell(state, scores, averaged=len(each))
+
+    def patience_is_over(self, state: State, progress: Progress) -> bool:
+        """Whether so many evaluations as `patience` have passed without one that is better."""
+        patience = self.config.patience
+        if not patience or state.best is None or state.evaluated != state.step:
+            return False
+        if state.step - state.improved_step < patience * chosen(self.config.eval_every):
+            return False
+        progress.message(f"no better {self.config.best} since step {state.improved_step:,}: training ends here")
+        return True
+
+    def _scored(self, state: State, log: MetricsLog, **of: int) -> Mapping[str, float]:
+        """The scores of the model as it stands, which the log has then, too."""
+        scores = self.scores() if self.scores else {}
+        if scores:
+            valid = {f"valid_{name}": value for name, value in scores.items()}
+            log.write({"step": state.step, "epoch": state.epoch, **of, **valid, "seconds": round(state.seconds, 2)})
+        return scores
+
+    def _keep_if_best(self, state: State, folder: RunFolder, scores: Mapping[str, float]) -> bool:
+        """Write the weights where their scores are the best so far, of equal ones the newest; whether it did."""
+        value = self._value(scores) if scores else None
+        if state.best is None or (value is not None and value > state.best):
+            state.improved_step = state.step
+        if value is not None and state.best is not None and value < state.best:
+            return False
+        state.best = value
+        folder.write_files(model_files(weights=self.model.state_dict()))
+        return True
+
+    def _value(self, scores: Mapping[str, float]) -> float:
+        """What the best weights are chosen by, the higher the better; what is no number is the worst."""
+        value = -scores["loss"] if self.config.best == "loss" else scores[self.config.best]
+        return -math.inf if math.isnan(value) else value
+
+    def _tell(self, state: State, scores: Mapping[str, float], **of: int) -> None:
+        for observe in self.on_eval:
+            observe({"step": state.step, "epoch": state.epoch, **of, **scores, "seconds": state.seconds})
+
+
+def _spoken(scores: Mapping[str, float], *, best: bool) -> str:
+    values = "  ".join(f"{name} {value:.4g}" for name, value in scores.items()) or "not measured"
+    return f"{values}{'  (best)' if best else ''}"
