@@ -27,10 +27,16 @@ def main() -> None:
         print(f"\n| {run.name}: minutes | step | BLEU | loss |\n|---|---|---|---|")
         for record, at in zip(records, minutes):
             print(f"| {at:.1f} | {record['step']:,} | {record['valid_bleu']:.2f} | {record['valid_loss']:.3f} |")
-    axes.set(xlabel="minutes of training", ylabel="BLEU on the held-out part (greedy)", xlim=0, ylim=0)
+    axes.set(
+        xlabel="minutes of training",
+        ylabel="BLEU on the held-out part (greedy)",
+        xlim=0,
+        ylim=0,
+        title="English-French on two cores",
+    )
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="lower right")
     options.out.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(options.out, dpi=150)
 

@@ -131,7 +131,7 @@ def _drawing(path: Path, layout: Literal["constrained", "compressed"] = "constra
         from matplotlib.font_manager import fontManager
     except ImportError as error:
         raise ConfigError(
-            f"cannot draw {path}: matplotlib is not installed; expected the extra 'plot': pip install 'clearhead[plot]'"
+            f"cannot draw {path}: matplotlib is not installed; expected it: pip install matplotlib"
         ) from error
     installed = set(fontManager.get_font_names())
     fonts = ["DejaVu Sans", *(name for name in _WIDE_FONTS if name in installed)]

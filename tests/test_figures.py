@@ -136,7 +136,7 @@ def test_weights_that_do_not_fit_the_pieces_are_said(tmp_path: Path, shape: tupl
 
 def test_without_matplotlib_the_extra_is_named(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.style", None)
-    with pytest.raises(ConfigError, match=r"loss.png: matplotlib is not installed; .* pip install 'clearhead\[plot\]'"):
+    with pytest.raises(ConfigError, match=r"loss.png: matplotlib is not installed; .* pip install matplotlib"):
         loss_curve(TRAINING, tmp_path / "loss.png")
 
 

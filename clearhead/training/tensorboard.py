@@ -18,7 +18,7 @@ def summary_writer() -> Any:
     except ImportError as error:
         raise ConfigError(
             "train.tensorboard = true needs the package tensorboard, which is not installed; "
-            "expected it (pip install 'clearhead[track]') or train.tensorboard = false"
+            "expected it (pip install tensorboard) or train.tensorboard = false"
         ) from error
     return SummaryWriter
 

@@ -103,7 +103,7 @@ def test_without_matplotlib_there_are_no_pictures_and_all_the_rest(
     with pytest.raises(TrainingError, match="exact match"):
         run_demo(tmp_path / "demo")
     told = capsys.readouterr().err
-    assert "no picture of the attention: cannot draw" in told and "pip install 'clearhead[plot]'" in told
+    assert "no picture of the attention: cannot draw" in told and "pip install matplotlib" in told
     assert "holds the model, evaluation.json (in" in told and "Go on with a sentence of your own" in told
 
 

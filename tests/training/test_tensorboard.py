@@ -52,7 +52,7 @@ def test_a_resumed_run_goes_on_where_its_checkpoint_is_and_a_new_one_begins_anew
 
 def test_without_the_package_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    with pytest.raises(ConfigError, match=r"needs the package tensorboard, .*pip install 'clearhead\[track\]'"):
+    with pytest.raises(ConfigError, match=r"needs the package tensorboard, .*pip install tensorboard"):
         TensorBoard(tmp_path, after=0)
 
 
