@@ -16,7 +16,6 @@ from types import FrameType
 from .. import __version__
 from ..errors import ClearheadError, ConfigError, did_you_mean
 from ..messages import say
-from ..training.memory import begin_with_one_heap
 from . import demo, env, evaluate, explain, info, score, train, translate
 from .parser import UsageError, parse
 
@@ -24,8 +23,6 @@ VERBS = (demo.VERB, train.VERB, evaluate.VERB, translate.VERB, score.VERB, expla
 _VERBS = {verb.name: verb for verb in VERBS}
 
 _NAMES: dict[int, str] = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
-
-_ONLY_ASK = {"-h", "--help", "--print-config"}
 
 _MEMORY = {  # what to do where it is short
     "train": "it takes less with a lower --data.batch_tokens or a smaller --preset",
@@ -50,8 +47,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line, by default that of this process; returns the exit code."""
     if arguments is None:
         arguments = sys.argv[1:]
-        if arguments[:1] in (["train"], ["demo"]) and not _ONLY_ASK.intersection(arguments):
-            begin_with_one_heap(sys.argv[0])
         _end_at_signals()
     try:
         _prepare_streams()

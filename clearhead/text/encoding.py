@@ -81,8 +81,7 @@ class PairEncoder:
         import loky
 
         told = (self.tokenizers.to_json(), self.longest, self.limit)
-        # Every core has a process already; and what suits tensors (see memory.py) does not suit these.
-        alone = {"TOKENIZERS_PARALLELISM": "false", "GLIBC_TUNABLES": ""}
+        alone = {"TOKENIZERS_PARALLELISM": "false"}  # every core has a process already
         try:  # who waits for a minute has lost the process that gave the work
             return loky.ProcessPoolExecutor(processes, timeout=60, env=alone, initializer=_begin, initargs=told)
         except OSError:

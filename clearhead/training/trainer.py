@@ -17,7 +17,6 @@ from ..errors import TrainingError
 from ..text.batches import Batches, IntArray
 from .averaging import MovingAverage
 from .checkpoint import Checkpoint, RunFolder
-from .memory import give_back_freed_memory
 from .metrics import MetricsLog, Progress
 from .model_folder import load_weights
 from .optimizer import load_optimizer, optimizer_tensors
@@ -27,8 +26,6 @@ from .selection import Observer, Selection
 from .signals import StopSignals
 from .state import State
 from .update import Loss, Update
-
-_GIVE_BACK = 60.0  # seconds after which freed memory goes back to the system
 
 
 class Trainer:
@@ -68,7 +65,6 @@ class Trainer:
         """Train to the last step. A stop signal saves a checkpoint and raises StoppedError."""
         state = self.state
         started = time.monotonic() - state.seconds
-        given_back = time.monotonic()
         with stop.held():
             while True:
                 self._keep_pace(progress)
@@ -86,9 +82,6 @@ class Trainer:
                     self.selection.try_mean(state, folder, log, progress)
                     return state
                 self._next_step(log, progress)
-                if time.monotonic() - given_back > _GIVE_BACK:
-                    give_back_freed_memory()
-                    given_back = time.monotonic()
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go back to where a checkpoint was saved; a TrainingError where a constant has changed since."""
