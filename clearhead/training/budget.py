@@ -75,7 +75,6 @@ def plan(
 ) -> tuple[Config, list[Choice]]:
     """Settings for a run that has `left()` seconds, and the reasons; what is in `given` stays as it is.
 
-
     A ConfigError where the time is too short for a model.
     """
     asked = read_duration(config.train.budget)

@@ -30,12 +30,17 @@ class Scoring:
 
     def evaluation(self, step: float) -> float:
         """Seconds that an evaluation may take, before one was seen; `step` is what a step takes."""
-        return min(_SENTENCE, _OF_STEP * step) * max(self.valid, _FEW) if self.valid else 0.0
+        return _of_sentence(step) * max(self.valid, _FEW) if self.valid else 0.0
 
     def closing(self, evaluation: float, step: float) -> float:
         """Seconds after the last step, if an evaluation takes so many."""
-        each = evaluation / max(self.valid, _FEW) if self.valid else min(_SENTENCE, _OF_STEP * step)
+        each = evaluation / max(self.valid, _FEW) if self.valid else _of_sentence(step)
         return (1 + self.mean) * evaluation + _SEARCH * each * (self.valid + self.test)
+
+
+def _of_sentence(step: float) -> float:
+    """Seconds that an evaluation may take for a sentence, as a guess by those of a step."""
+    return min(_SENTENCE, _OF_STEP * step)
 
 
 class Pace:
