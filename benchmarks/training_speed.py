@@ -12,14 +12,15 @@ import time
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from clearhead.config import Config, preset
+from clearhead.model.masks import padding_mask
 from clearhead.model.transformer import build
 from clearhead.tasks.loss import smoothed_cross_entropy
 from clearhead.text.batches import Batches, Ragged
 from clearhead.training.memory import keep_freed_memory
-from clearhead.training.optimizer import make_optimizer
-from clearhead.training.update import autocast
+from clearhead.training.update import Update
 
 
 class Contender:
@@ -27,26 +28,22 @@ class Contender:
 
     def __init__(self, config: Config, sentences: Ragged, batches: list[np.ndarray]) -> None:
         torch.manual_seed(0)
-        self.config, self.model, self.sentences, self.batches = config, build(config.model), sentences, batches
-        self.optimizer = make_optimizer(self.model, config.train)
+        self.sentences, self.batches = sentences, batches
+        self.update = Update(build(config.model), self.loss, config.train)
         self.rates: list[float] = []
+
+    def loss(self, model: nn.Module, rows: np.ndarray) -> Tensor:
+        """Of sentences that are to be copied."""
+        padded = torch.from_numpy(self.sentences.padded(rows, 0))
+        logits = model(padded, padded[:, :-1], source_mask=padding_mask(padded))
+        return smoothed_cross_entropy(logits.flatten(0, 1), padded[:, 1:].flatten(), smoothing=0.1)
 
     def turn(self) -> None:
         """Train on every batch once, and note the rate."""
         begun, tokens = time.perf_counter(), 0
-        for rows in self.batches:
-            padded = torch.from_numpy(self.sentences.padded(rows, 0))
-            mask = (padded != 0)[:, None, None, :]
+        for step, rows in enumerate(self.batches):
             n_tokens = int(self.sentences.lengths[rows].sum()) - len(rows)
-            with autocast(torch.device("cpu"), self.config.train.precision):
-                logits = self.model(padded, padded[:, :-1], source_mask=mask)
-                loss = smoothed_cross_entropy(logits.flatten(0, 1), padded[:, 1:].flatten(), smoothing=0.1)
-            (loss / n_tokens).backward()
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-            for group in self.optimizer.param_groups:
-                group["lr"] = 1e-4
-            self.optimizer.step()
-            self.optimizer.zero_grad()
+            self.update([rows], n_tokens, step=step, lr=1e-4)
             tokens += n_tokens
         self.rates.append(tokens / (time.perf_counter() - begun))
 

@@ -79,12 +79,3 @@ class Batches:
         if start < len(order):
             batches.append(order[start:])
         return batches
-
-    def padding(self, epoch: int = 0) -> float:
-        """The share of padding among all tokens of an epoch, both sides together."""
-        padded = real = 0
-        for rows in self.epoch(epoch):
-            for lengths in (self.source_lengths[rows], self.target_lengths[rows]):
-                padded += len(rows) * int(lengths.max())
-                real += int(lengths.sum())
-        return 1 - real / max(padded, 1)

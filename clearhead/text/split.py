@@ -9,8 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .sources import Pairs
-
 _FEWEST = 20  # distinct sources that a split needs
 _BYTES = 16  # of a digest: two of billions of sentences do not share one
 
@@ -43,13 +41,6 @@ def split(sources: Iterable[str], share: float, seed: int) -> Split:
     held = digests <= distinct[size - 1]
     note = f"held out {held.sum():,} pairs: {size:,} of {len(distinct):,} distinct sources, with all their translations"
     return Split(held, note)
-
-
-def split_pairs(pairs: Pairs, share: float, seed: int) -> tuple[Pairs, Pairs]:
-    """The same of pairs in memory: (those to train on, those held out)."""
-    found = split(pairs.sources, share, seed)
-    train, valid = (np.flatnonzero(found.held == side).tolist() for side in (False, True))
-    return pairs.take(train, found.note), pairs.take(valid, found.note)
 
 
 def _key(text: str) -> str:

@@ -2,8 +2,6 @@
 
 import ctypes
 import os
-import sys
-from pathlib import Path
 
 _MXFAST, _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = 1, -1, -2, -4  # the parameters of mallopt, from malloc.h
 _PAD = 64 * 2**20  # bytes
@@ -37,18 +35,3 @@ def _is_glibc() -> bool:
         return (os.confstr("CS_GNU_LIBC_VERSION") or "").startswith("glibc")
     except (AttributeError, ValueError):  # Windows, and C libraries that do not know the name
         return False
-
-
-def resident_bytes() -> int:
-    """How much memory the process occupies now, in bytes; where the system only tells the most so far, that."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        for line in status.read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) * 1024
-    if sys.platform == "win32":
-        return 0
-    import resource
-
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most if sys.platform == "darwin" else most * 1024

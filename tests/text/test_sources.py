@@ -14,7 +14,6 @@ from clearhead.errors import DataError
 from clearhead.text.headers import named_pair
 from clearhead.text.lines import read_lines, shown
 from clearhead.text.sources import Pairs, Report, Skipped, read_pairs, references
-from clearhead.text.split import split_pairs
 
 in_place = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 # Text of one cell: anything but the characters that end it, with some word in it.
@@ -379,82 +378,18 @@ def test_lines_are_read_as_they_are_needed(tmp_path: Path) -> None:
     assert [next(lines) for _ in range(1000)] == [b"a"] * 1000
 
 
-# --- the split ---------------------------------------------------------------------------------------------
+# --- some of them ------------------------------------------------------------------------------------------
 
 
-many = st.lists(st.text(st.sampled_from("aAbBé É.,!？ 12"), max_size=4), min_size=1, max_size=120)
-
-
-@given(sources=many, share=st.floats(0, 1, exclude_max=True), seed=st.integers(0))
-@settings(deadline=None)
-def test_no_source_stands_on_both_sides_of_a_split_and_no_pair_is_lost(
-    sources: list[str], share: float, seed: int
-) -> None:
-    pairs = pairs_of(sources, [f"target {i}" for i in range(len(sources))])
-    train, held = split_pairs(pairs, share, seed)
-    letters = [{"".join(filter(str.isalnum, s.casefold())) for s in part.sources} - {""} for part in (train, held)]
-    assert not letters[0] & letters[1]
-    assert sorted([*zip(train.lines, both(train)), *zip(held.lines, both(held))]) == list(zip(pairs.lines, both(pairs)))
-    assert list(train.lines) == sorted(train.lines) and list(held.lines) == sorted(held.lines)
-    assert len(train) > 0
-
-
-def test_a_split_is_of_the_share_that_was_asked_for() -> None:
-    sources = [f"sentence {i // 2}" for i in range(2000)]  # 1,000 distinct ones
-    for share in (0.001, 0.02, 0.5, 0.999):
-        train, held = split_pairs(pairs_of(sources), share, 0)
-        assert len(set(held.sources)) == round(share * 1000)
-        assert len(train) + len(held) == 2000
-    assert len(split_pairs(pairs_of(sources), 1e-9, 0)[1]) == 2
-    assert len(split_pairs(pairs_of(sources), 1 - 1e-9, 0)[0]) == 2
-
-
-def test_a_split_depends_on_the_seed_and_not_on_the_order_of_the_pairs() -> None:
-    sources = [f"sentence {i}" for i in range(200)]
-    held = {seed: set(split_pairs(pairs_of(sources), 0.2, seed)[1].sources) for seed in range(5)}
-    assert len({frozenset(chosen) for chosen in held.values()}) == 5
-    for seed, chosen in held.items():
-        assert set(split_pairs(pairs_of(sources[::-1]), 0.2, seed)[1].sources) == chosen
-        twice = split_pairs(pairs_of(sources + sources), 0.2, seed)[1]
-        assert set(twice.sources) == chosen and len(twice) == 2 * len(chosen)
-
-
-def test_sources_that_differ_in_case_space_or_punctuation_are_one() -> None:
-    variants = ["I am hungry.", "i am hungry", "I  AM\u00a0hungry !", "I’am hungry"]
-    sources = variants + [f"sentence {i}" for i in range(30)]
-    for seed in range(30):
-        _, held = split_pairs(pairs_of(sources), 0.3, seed)
-        assert len(set(variants) & set(held.sources)) in (0, len(variants))
-
-
-def test_sources_without_letters_stay_apart() -> None:
-    _, held = split_pairs(pairs_of([chr(0x1F600 + i) for i in range(40)]), 0.5, 0)
-    assert len(held) == 20
-
-
-def test_fewer_than_20_distinct_sources_are_not_split_and_that_is_said() -> None:
-    sources = [f"{i}" for i in range(19)] * 10
-    train, held = split_pairs(pairs_of(sources), 0.5, 0)
-    assert (train.sources, held.sources) == (sources, [])
-    assert str(train.report).endswith("\n  nothing held out: only 19 distinct sources, fewer than 20")
-    assert len(split_pairs(pairs_of([*sources, "19"]), 0.5, 0)[1]) > 0
-
-
-def test_a_share_of_zero_holds_out_nothing_and_that_is_said() -> None:
-    train, held = split_pairs(pairs_of([f"{i}" for i in range(50)]), 0, 0)
-    assert (len(train), len(held)) == (50, 0)
-    assert train.report.notes == ["nothing held out: no share is asked for"]
-
-
-def test_a_split_is_counted_in_the_reports_of_both_sides_and_leaves_the_first_alone(tmp_path: Path) -> None:
-    whole = read(tmp_path, "x\n" + "".join(f"s{i}\tt{n}\n" for i in range(40) for n in range(2)))
-    train, held = split_pairs(whole, 0.25, 0)
-    note = "held out 20 pairs: 10 of 40 distinct sources, with all their translations"
-    assert train.report.notes == held.report.notes == [note]
-    train.report.skip(7, "too long", "s2\tt0")
-    assert train.report.skipped == {"no tab": 1, "too long": 1}
-    assert whole.report.skipped == held.report.skipped == {"no tab": 1}
-    assert whole.report.notes == [] and len(whole.report.examples) == len(held.report.examples) == 1
+def test_some_of_the_pairs_have_a_report_of_their_own(tmp_path: Path) -> None:
+    whole = read(tmp_path, "x\n" + "".join(f"s{i}\tt{i}\n" for i in range(40)))
+    some, others = whole.take([3, 5], "two of them"), whole.take([4], "one of them")
+    assert (list(some.lines), both(some)) == ([5, 7], [("s3", "t3"), ("s5", "t5")])
+    assert (some.report.notes, others.report.notes, whole.report.notes) == (["two of them"], ["one of them"], [])
+    some.report.skip(7, "too long", "s5\tt5")
+    assert some.report.skipped == {"no tab": 1, "too long": 1}
+    assert whole.report.skipped == others.report.skipped == {"no tab": 1}
+    assert len(whole.report.examples) == len(others.report.examples) == 1
 
 
 # --- references --------------------------------------------------------------------------------------------

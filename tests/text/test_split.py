@@ -41,6 +41,72 @@ def test_the_split_is_that_of_its_definition(texts: list[str], share: float, see
     assert split(iter(texts), share, seed).held.tolist() == definition(texts, share, seed)
 
 
+def held_out(texts: list[str], share: float, seed: int = 0) -> list[str]:
+    return [text for text, held in zip(texts, split(texts, share, seed).held) if held]
+
+
+@given(sources, st.floats(0, 1, exclude_max=True), st.integers(0))
+@settings(deadline=None)
+def test_no_source_stands_on_both_sides_and_some_are_left_to_train_on(
+    texts: list[str], share: float, seed: int
+) -> None:
+    sides: tuple[set[str], set[str]] = (set(), set())
+    for text, held in zip(texts, split(texts, share, seed).held):
+        sides[int(held)].add("".join(filter(str.isalnum, unicodedata.normalize("NFKC", text.casefold()))))
+    assert not sides[0] & sides[1] - {""}
+    assert sides[0]
+
+
+def test_a_split_is_of_the_share_that_was_asked_for() -> None:
+    texts = [f"sentence {i // 2}" for i in range(2000)]  # 1,000 distinct ones
+    for share in (0.001, 0.02, 0.5, 0.999):
+        assert len(set(held_out(texts, share))) == round(share * 1000)
+    assert len(held_out(texts, 1e-9)) == 2
+    assert len(held_out(texts, 1 - 1e-9)) == 1998
+
+
+def test_a_split_depends_on_the_seed_and_not_on_the_order_of_the_sources() -> None:
+    texts = [f"sentence {i}" for i in range(200)]
+    held = {seed: set(held_out(texts, 0.2, seed)) for seed in range(5)}
+    assert len({frozenset(chosen) for chosen in held.values()}) == 5
+    for seed, chosen in held.items():
+        assert set(held_out(texts[::-1], 0.2, seed)) == chosen
+        twice = held_out(texts + texts, 0.2, seed)
+        assert set(twice) == chosen and len(twice) == 2 * len(chosen)
+
+
+def test_sources_that_differ_in_case_space_or_punctuation_are_one() -> None:
+    variants = ["I am hungry.", "i am hungry", "I  AM\u00a0hungry !", "I’am hungry"]
+    texts = variants + [f"sentence {i}" for i in range(30)]
+    for seed in range(30):
+        assert len(set(variants) & set(held_out(texts, 0.3, seed))) in (0, len(variants))
+
+
+def test_sources_without_letters_stay_apart() -> None:
+    assert len(held_out([chr(0x1F600 + i) for i in range(40)], 0.5)) == 20
+
+
+@pytest.mark.parametrize(
+    ("texts", "share", "note"),
+    [
+        ([f"{i}" for i in range(19)] * 10, 0.5, "nothing held out: only 19 distinct sources, fewer than 20"),
+        ([f"{i}" for i in range(50)], 0, "nothing held out: no share is asked for"),
+        (
+            [f"s{i // 2}" for i in range(80)],
+            0.25,
+            "held out 20 pairs: 10 of 40 distinct sources, with all their translations",
+        ),
+    ],
+)
+def test_what_a_split_does_is_said(texts: list[str], share: float, note: str) -> None:
+    assert split(texts, share, 0).note == note
+    assert bool(held_out(texts, share)) == note.startswith("held out")
+
+
+def test_twenty_distinct_sources_are_enough() -> None:
+    assert held_out([f"{i}" for i in range(20)], 0.5)
+
+
 @pytest.mark.parametrize("kept", [0, 10**6])
 def test_a_corpus_is_what_is_not_held_out_in_every_reading(kept: int, tmp_path) -> None:
     rows = [(f"source {i % 70}", f"target {i}") for i in range(200)]

@@ -1,17 +1,14 @@
 """A process keeps the memory that it frees."""
 
 import ctypes
-import mmap
 import os
 import platform
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from clearhead.training import memory
-from clearhead.training.memory import keep_freed_memory, resident_bytes
+from clearhead.training.memory import keep_freed_memory
 
 FAULTS = """
 import resource, sys
@@ -57,16 +54,3 @@ def test_few_compiled_products_are_kept_unless_somebody_wants_more(own, expected
     monkeypatch.setattr(os, "environ", own)
     keep_freed_memory()
     assert own == {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": expected, "LRU_CACHE_CAPACITY": "64"}
-
-
-def test_resident_memory_grows_with_what_is_written() -> None:
-    before = resident_bytes()
-    with mmap.mmap(-1, 50_000_000) as block:  # from the system, whatever freed memory the process has kept
-        block[:: mmap.PAGESIZE] = b"x" * len(range(0, len(block), mmap.PAGESIZE))
-        assert 45_000_000 < resident_bytes() - before < 60_000_000
-
-
-def test_without_proc_the_most_so_far_is_told(monkeypatch) -> None:
-    now = resident_bytes()
-    monkeypatch.setattr(memory, "Path", lambda name: Path("/nowhere") / name.lstrip("/"))
-    assert resident_bytes() >= now // 2
