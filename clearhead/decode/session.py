@@ -28,7 +28,7 @@ class Session:
     def __init__(
         self, engine: Engine, config: DecodeConfig, *, max_len: int | None = None, suppress: Sequence[int] = ()
     ) -> None:
-        """`max_len`: the most positions that the model has, where its positions are a table.
+        """`max_len`: the most tokens of a sequence that the model reads or writes, the end included.
 
         `suppress`: tokens that are never generated, besides the special ones.
         """
@@ -139,7 +139,7 @@ class Session:
         if self.max_len is not None and len(tokens) >= self.max_len:
             raise DataError(
                 f"{what} has {len(tokens)} tokens; expected at most {self.max_len - 1}, "
-                "since the model has no positions beyond: split it"
+                f"since model.max_len = {self.max_len}, the end included: split it"
             )
 
     def _batches(self, lengths: list[int]) -> Iterator[list[int]]:

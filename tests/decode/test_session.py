@@ -134,7 +134,7 @@ def test_no_answer_outgrows_the_positions_of_the_model() -> None:
 
 def test_a_source_beyond_the_positions_of_the_model_is_said_before_anything_is_decoded() -> None:
     engine = Echo()
-    expected = r"sequence 2 has 8 tokens; expected at most 7, since the model has no positions beyond: split it"
+    expected = r"sequence 2 has 8 tokens; expected at most 7, since model\.max_len = 8, the end included: split it"
     with pytest.raises(DataError, match=expected):
         Session(engine, config(), max_len=8).answers([[4], [5] * 8])
     assert not engine.batches
