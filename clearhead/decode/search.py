@@ -109,8 +109,9 @@ def beam_search(
 
     `start` holds the token that each sentence's output follows. A hypothesis ends when its end token is among the
     `beam` best candidates of its sentence, so that beam 1 is greedy. A sentence is done when nothing alive can still
-    get among its `n_best` answers, when it has `beam` answers and nothing alive leads them (four unlikely ends must not
-    cut off a likely sentence), or at its limit; what is alive then counts, unfinished, as far as answers are missing.
+    get among its `n_best` answers, when it has `beam` answers and nothing alive leads the worst of the `n_best` (four
+    unlikely ends must not cut off a likely sentence), or at its limit; what is alive then counts, unfinished, as far as
+    answers are missing.
     Ties go to the earlier beam, then to the lower id. NaN from the engine is a ModelError.
     """
     return run(steps(decoding, start, requests, rules, best), observe)
@@ -206,7 +207,7 @@ class _Answers:
         self.rules = rules
         self.found: list[list[Hypothesis]] = [[] for _ in range(sentences)]
         self.count = np.zeros(sentences, np.int64)
-        self.best, self.worst = (np.full(sentences, -np.inf) for _ in range(2))  # of the n_best; -inf while some lack
+        self.worst = np.full(sentences, -np.inf)  # of the n_best; -inf while some lack
 
     def add_ended(self, step: Step, beams: Beams) -> None:
         """Take the candidates that ended; `beams` are what they continue."""
@@ -218,9 +219,8 @@ class _Answers:
     def close(self, beams: Beams, limits: IntArray) -> BoolArray:
         """Which sentences are done; those of them that lack answers take what is alive. (B,) -> (B,)"""
         here, length = beams.sentences, beams.tokens.shape[2]
-        count, best, worst = self.count[here], self.best[here], self.worst[here]
-        leader = beams.totals.max(1)
-        full = (count >= self.rules.beam) & (leader / self.rules.penalty(length) <= best)
+        count, worst, leader = self.count[here], self.worst[here], beams.totals.max(1)
+        full = (count >= self.rules.beam) & (leader / self.rules.penalty(length) <= worst)
         # A log-probability only falls and the penalty only grows: nothing alive can ever score above the bound.
         bound = leader / self.rules.penalty(limits)
         done = full | (bound <= worst) | (length >= limits)
@@ -242,6 +242,5 @@ class _Answers:
         found = self.found[sentence]
         found.append(Hypothesis(tuple(ids.tolist()), score, sum(parts), tuple(parts), finished))
         self.count[sentence] += 1
-        self.best[sentence] = max(self.best[sentence], score)
         if len(found) >= self.rules.n_best:
             self.worst[sentence] = sorted((answer.score for answer in found), reverse=True)[self.rules.n_best - 1]

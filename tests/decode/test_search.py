@@ -92,7 +92,7 @@ def plain_beam_search(seed: int, limit: int, vocab: int, rules: Rules) -> list[t
         penalty = ((5 + length) / 6) ** rules.alpha
         ended += [(total / penalty, ids[:-1]) for total, ids in candidates[: rules.beam] if ids[-1] == END]
         live = [candidate for candidate in candidates if candidate[1][-1] != END][: rules.beam]
-        if len(ended) >= rules.beam and live[0][0] / penalty <= max(ended)[0]:
+        if len(ended) >= rules.beam and live[0][0] / penalty <= sorted(ended, reverse=True)[rules.n_best - 1][0]:
             break
     return sorted(ended, key=lambda answer: -answer[0]) or [(t / penalty, ids) for t, ids in live]
 
@@ -117,6 +117,16 @@ def test_the_best_answer_is_that_of_a_search_in_plain_loops(seed, beam, limit, a
     assert answers[0].ids == expected[0][1]
     assert {answer.ids for answer in answers} <= {ids for _, ids in expected}
     assert math.isclose(answers[0].score, expected[0][0], rel_tol=1e-12)
+
+
+@given(seeds, st.integers(2, 6), st.integers(1, 12), st.data())
+@settings(max_examples=60, deadline=None)
+def test_the_n_best_are_those_of_a_search_in_plain_loops(seed, beam, limit, data) -> None:
+    rules = Rules(end=END, never=(0, 3), beam=beam, n_best=data.draw(st.integers(2, beam)))
+    expected = plain_beam_search(seed, limit, 7, rules)[: rules.n_best]
+    finished = [answer for answer in search(Toy(7), [seed], [limit], rules)[0] if answer.finished]
+    if len(finished) >= rules.n_best:
+        assert [answer.ids for answer in finished[: rules.n_best]] == [ids for _, ids in expected]
 
 
 @given(seeds, st.integers(1, 12))
@@ -247,6 +257,22 @@ def test_as_many_unlikely_ends_as_beams_do_not_cut_off_a_likely_sentence() -> No
 
     answers = search(Toy(7, long_sentence), [0], [20], Rules(end=END, beam=2))[0]
     assert answers[0].ids == (4,) * 6
+
+
+def test_as_many_ends_as_beams_do_not_cut_off_the_second_of_two_likely_sentences() -> None:
+    lengths = {4: 6, 5: 8}
+
+    def two_sentences(seed: int, prefix: Sequence[int], vocab: int) -> np.ndarray:
+        log_probabilities = np.full(vocab, -40.0)
+        log_probabilities[END] = -20.0  # among the best two once the other sentence is complete
+        if not prefix:
+            log_probabilities[[4, 5]] = -0.7, -0.8
+        else:
+            log_probabilities[END if len(prefix) == lengths.get(prefix[0]) else prefix[0]] = -0.01
+        return log_probabilities
+
+    answers = search(Toy(7, two_sentences), [0], [20], Rules(end=END, beam=2, n_best=2))[0]
+    assert {answer.ids for answer in answers} == {(4,) * 6, (5,) * 8}
 
 
 def test_where_every_token_is_impossible_the_answer_is_empty() -> None:
