@@ -124,13 +124,16 @@ def test_a_text_of_the_command_line_is_read_as_its_settings_type(name: str, text
         ("data.vocab_size", 4, "data.vocab_size = 4 cannot be used; expected at least 5"),
         ("data.max_len", 0, "data.max_len = 0 cannot be used; expected at least 1"),
         ("data.batch_tokens", 250, "data.batch_tokens = 250 cannot be used; expected at least data.max_len + 1 = 251"),
+        ("data.batch_sentences", 0, "data.batch_sentences = 0 cannot be used; expected at least 1"),
         ("train.steps", 0, "train.steps = 0 cannot be used; expected at least 1"),
+        ("train.epochs", 0.0, "train.epochs = 0.0 cannot be used; expected above 0"),
         ("train.warmup", -1, "train.warmup = -1 cannot be used; expected at least 0"),
         ("train.lr", 0.0, "train.lr = 0.0 cannot be used; expected above 0"),
         ("train.eps", 0.0, "train.eps = 0.0 cannot be used; expected above 0"),
         ("train.beta2", 1.0, "train.beta2 = 1.0 cannot be used; expected at least 0 and below 1"),
         ("train.label_smoothing", -0.1, "train.label_smoothing = -0.1 cannot be used; expected at least 0 and below 1"),
         ("train.clip", -1.0, "train.clip = -1.0 cannot be used; expected at least 0"),
+        ("train.weight_decay", -0.1, "train.weight_decay = -0.1 cannot be used; expected at least 0"),
         ("decode.beam", 0, "decode.beam = 0 cannot be used; expected at least 1"),
         ("decode.alpha", -1.0, "decode.alpha = -1.0 cannot be used; expected at least 0"),
     ],
@@ -143,6 +146,19 @@ def test_what_cannot_be_used_is_refused(name: str, value: object, message: str) 
 def test_rotary_positions_need_heads_of_even_width() -> None:
     with refused("model.positions = rotary cannot be used; expected an even head width (here it is 3)"):
         Config().override({"model.d_model": 6, "model.n_heads": 2, "model.positions": "rotary"})
+
+
+def test_a_mean_of_checkpoints_beside_a_moving_average_is_refused() -> None:
+    with refused("train.average = 5 cannot be used; expected 0 beside train.ema, which is an average already"):
+        Config().override({"train.average": 5, "train.ema": 0.99})
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+def test_a_decay_is_refused_with_an_optimizer_that_has_none(optimizer: str) -> None:
+    with refused(f"train.weight_decay = 0.1 cannot be used; expected 0 with {optimizer}, or optimizer = 'adamw'"):
+        Config().override({"train.weight_decay": 0.1, "train.optimizer": optimizer})
+    for decays in ("adamw", "none"):
+        Config().override({"train.weight_decay": 0.1, "train.optimizer": decays})
 
 
 def test_a_stack_that_the_topology_does_not_have_needs_no_layers() -> None:

@@ -428,3 +428,11 @@ def test_patience_without_anything_held_out_is_said_to_change_nothing(toy) -> No
     said: list[str] = []
     train(toy.config({"data.split": 0.0, "train.patience": 2}), toy.folder / "run", say=said.append)
     assert "train.patience changes nothing: no pairs are held out to score on" in said
+
+
+@pytest.mark.parametrize("topology", ["decoder-only", "encoder-only"])
+def test_a_topology_that_does_not_learn_from_pairs_is_refused_before_anything_is_written(toy, topology: str) -> None:
+    expected = f"^model.topology = {topology} does not learn from pairs; expected encoder-decoder$"
+    with pytest.raises(ConfigError, match=expected):
+        run(toy, {"model.topology": topology})
+    assert not (toy.folder / "run").exists()
