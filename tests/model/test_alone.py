@@ -1,5 +1,6 @@
 """Every part works alone, in three lines of a REPL, with plain numbers."""
 
+import re
 from typing import Any
 
 import pytest
@@ -83,8 +84,8 @@ from clearhead.model.feed_forward import SwiGLU
 feed_forward = SwiGLU(d_model=512, d_ff=1365)
 feed_forward(torch.randn(1, 3, 512))
 
-from clearhead.model.residual import AddNorm
-add_norm = AddNorm(torch.nn.LayerNorm(512), dropout=0.1, pre_norm=True)
+from clearhead.model.transformer import AddNorm, LayerNorm
+add_norm = AddNorm(LayerNorm(512), dropout=0.1, pre_norm=True)
 add_norm(torch.randn(1, 3, 512), torch.nn.Linear(512, 512))
 
 from clearhead.model.embedding import Embedding, projection
@@ -95,13 +96,29 @@ from clearhead.model.cache import LayerCache
 cache = LayerCache(torch.zeros(1, 8, 10, 64), torch.zeros(1, 8, 10, 64))
 cache.append(torch.randn(1, 8, 3, 64), torch.randn(1, 8, 3, 64))
 
+from clearhead.model.transformer import EncoderBlock, AddNorm, FeedForward, LayerNorm, SelfAttention
+block = EncoderBlock(SelfAttention(64, 8), FeedForward(64, 256), [AddNorm(LayerNorm(64)), AddNorm(LayerNorm(64))])
+block(torch.randn(1, 3, 64))
+
+from clearhead.model.transformer import DecoderBlock, AddNorm, CrossAttention, FeedForward, LayerNorm, SelfAttention
+parts = SelfAttention(64, 8), CrossAttention(64, 8), FeedForward(64, 256), [AddNorm(LayerNorm(64)) for _ in range(3)]
+DecoderBlock(*parts)(torch.randn(1, 3, 64), parts[1].project(torch.randn(1, 5, 64)))
+
+from clearhead.model.transformer import Encoder, Embedding, ModelConfig, build_encoder
+encoder: Encoder = build_encoder(ModelConfig(n_encoder_layers=2), Embedding(100, d_model=512))
+encoder(torch.tensor([[1, 2, 3]]))
+
+from clearhead.model.transformer import Decoder, Embedding, ModelConfig, build_decoder
+decoder: Decoder = build_decoder(ModelConfig(src_vocab_size=9, tgt_vocab_size=9), Embedding(9, d_model=512), cross=True)
+decoder(torch.tensor([[1, 2]]), torch.randn(1, 5, 512))
+
 from clearhead import ModelConfig, build
 model = build(ModelConfig(src_vocab_size=100, tgt_vocab_size=100))
 model(torch.tensor([[1, 2, 3]]), torch.tensor([[1, 2]]))
 """.strip().split("\n\n")
 
 
-@pytest.mark.parametrize("lines", PARTS, ids=lambda lines: lines.splitlines()[0].split("import ")[-1])
+@pytest.mark.parametrize("lines", PARTS, ids=lambda lines: re.search("import (\\w+)", lines)[1])
 def test_a_part_runs_alone_in_three_lines(lines) -> None:
     first, second, third = lines.splitlines()
     names: dict[str, Any] = {"torch": torch}
