@@ -1,4 +1,5 @@
 import ast
+import sys
 from pathlib import Path
 
 import pytest
@@ -82,3 +83,20 @@ def test_only_what_needs_torch_imports_it_at_the_top() -> None:
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
             assert not heavy & {name.split(".")[0] for name in names}, path
+
+
+def reached(path: Path) -> set[str]:
+    """What a file of the model imports from outside the model and the standard library: floors, other libraries."""
+    named = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            named |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            named.add((node.module or "").split(".")[0])
+    return (named | imported_floors(path)) - sys.stdlib_module_names - {"clearhead", "model"}
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "model").glob("[!_]*.py")), ids=lambda path: path.stem)
+def test_a_part_of_the_model_imports_torch_and_errors_and_only_the_whole_the_settings(path: Path) -> None:
+    allowed = {"torch", "errors"} | ({"config"} if path.stem == "transformer" else set())
+    assert {"torch"} <= reached(path) <= allowed
