@@ -11,12 +11,12 @@ import pytest
 import torch
 
 import clearhead
-from clearhead.cli import main, output
+from clearhead.cli import entry, main, output
 from clearhead.errors import TrainingError
 
 from .conftest import Run
 
-VERBS = ["demo", "train", "evaluate", "translate", "info"]
+VERBS = [verb.name for verb in entry.VERBS]
 
 
 def fail_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
