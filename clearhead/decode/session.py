@@ -118,15 +118,15 @@ class Session:
 
     def _request(self, source: Sequence[int], prefix: Sequence[int]) -> Request:
         config, length = self.config, len(source)
-        limit = length + config.max_extra
+        shortest = max(config.min_len, math.ceil(config.min_ratio * length))
+        limit = max(length + config.max_extra, shortest + 1)  # the end token is no part of the output
         if config.max_len is not None:
-            limit = min(limit, config.max_len + 1)  # the end token is no part of the output
+            limit = min(limit, config.max_len + 1)
         if config.max_ratio is not None:
             limit = min(limit, math.ceil(config.max_ratio * length) + 1)
         limit = max(limit, len(prefix) + 1)
         if self.max_len is not None:
             limit = min(limit, self.max_len)
-        shortest = max(config.min_len, math.ceil(config.min_ratio * length))
         return Request(limit, min(shortest, limit - 1), tuple(prefix))
 
     def _draws(self, sources: Sequence[Sequence[int]]) -> Draws:

@@ -172,6 +172,21 @@ def test_no_answer_is_shorter_than_asked_for(settings_, shortest) -> None:
     assert all(length >= least for length, least in zip(found, shortest))
 
 
+def test_the_shortest_output_may_be_longer_than_max_extra_allows() -> None:
+    for settings_, lengths in (({"min_len": 20}, [20, 20]), ({"min_ratio": 4.0}, [8, 24])):
+        for config_ in (
+            DecodeConfig(beam=2, max_extra=3, **settings_),
+            DecodeConfig(max_extra=3, sample=True, **settings_),
+        ):
+            answers = Session(Echo(), config_).answers([[4, 5], [6] * 6])
+            assert all(len(found[0].ids) >= least for found, least in zip(answers, lengths))
+        for longest in (12, 30):  # the model's positions
+            answers = Session(Echo(endless=True), DecodeConfig(max_extra=3, **settings_), max_len=longest).answers(
+                [[4, 5]]
+            )
+            assert len(answers[0][0].ids) == min(lengths[0] + 1, longest)
+
+
 def test_tokens_come_one_by_one_and_are_those_of_greedy_search() -> None:
     engine = Echo()
     tokens = Session(engine, DecodeConfig(beam=1)).tokens([7, 8, 9])
