@@ -55,6 +55,29 @@ def test_the_papers_models_have_the_parameters_that_are_stated(name, source, tar
     assert size(net) == expected == sum(p.numel() for p in net.parameters() if p.requires_grad)
 
 
+@pytest.mark.parametrize(
+    ("row", "name", "values"),
+    [
+        ("A", "n_heads", (1, 4, 16, 32)),
+        ("C", "n_layers", (2, 4, 8)),
+        ("C", "d_model", (256, 1024)),
+        ("C", "d_ff", (1024, 4096)),
+    ],
+)
+def test_the_variations_of_table_3_have_the_parameters_of_the_formula(row, name, values) -> None:
+    for value in values:
+        changed = {"n_encoder_layers": value, "n_decoder_layers": value} if name == "n_layers" else {name: value}
+        config = ModelConfig(src_vocab_size=37_000, tgt_vocab_size=37_000, **changed)
+        with torch.device("meta"):
+            net = build(config)
+        d, f, n = config.d_model, config.d_ff, value if name == "n_layers" else 6
+        attention, feed_forward, norm = 4 * (d * d + d), d * f + f + f * d + d, 2 * d
+        encoder, decoder = attention + feed_forward + 2 * norm, 2 * attention + feed_forward + 3 * norm
+        assert size(net) == 37_000 * d + n * (encoder + decoder)
+        heads = {module.n_heads for module in net.modules() if hasattr(module, "n_heads")}
+        assert heads == {value if name == "n_heads" else 8}
+
+
 @pytest.mark.parametrize("tie", ["all", "target", "none"])
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize(("norm", "per_norm"), [("layer", 2 * D), ("rms", D)])
