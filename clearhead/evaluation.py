@@ -33,7 +33,7 @@ class Evaluation:
         return {name: [{**self._line(i), "chrf": scored[i]} for i in places] for name, places in picked.items()}
 
     def report(self) -> str:
-        """A page of text: the scores with their signatures, and the best, the worst and the most typical lines."""
+        """A page of text: all scores, and the best, the worst and the most typical lines."""
         scores = self.scores
         rows = [
             f"{scores.sentences:,} sentences of {' + '.join(self.data)}",
@@ -41,6 +41,11 @@ class Evaluation:
             f"chrF {scores.chrf:.2f}  {scores.chrf_signature}",
             f"exact match {scores.exact_match:.4f}",
         ]
+        if scores.token_accuracy is not None:
+            rows.append(f"token accuracy {scores.token_accuracy:.4f}")
+        if scores.perplexity is not None:
+            without = f", without the {self.too_long:,} longest pairs" if self.too_long else ""
+            rows.append(f"perplexity {scores.perplexity:.2f}{without}")
         for name, lines in self.lines().items():
             rows += ["", f"The most {name}" if name == "typical" else f"The {name}"]
             for line in lines:
@@ -58,6 +63,7 @@ class Evaluation:
     def to_dict(self, examples: int = 10) -> dict[str, Any]:
         """The scores, what makes them reproducible, and some lines."""
         return {
+            "format_version": 1,
             **self.scores.to_dict(),
             "data": self.data,
             "decode": {**asdict(self.decode), "suppress": list(self.decode.suppress)},

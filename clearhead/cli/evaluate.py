@@ -97,7 +97,7 @@ def _table(comparison: "Comparison") -> str:
         for bleu, chrf in zip(comparison.bleu, comparison.chrf)
     ]
     note = (
-        "p: how likely a difference to the first model, at least so large, is by chance (paired bootstrap).\n"
+        "p: paired bootstrap against the first model, one-sided; small if the difference is more than chance.\n"
         f"BLEU {comparison.bleu_signature}\nchrF {comparison.chrf_signature}"
     )
     return "\n".join([heading, *rows, note])

@@ -38,6 +38,7 @@ def test_json_is_what_python_gives_and_what_the_folder_keeps(run: Run, folder: P
     values = json.loads(done.out)
     assert values == clearhead.load(folder).evaluate(clearhead.read_pairs([pairs]), beam=1).to_dict()
     assert values == json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))
+    assert values["format_version"] == 1
     assert values["sentences"] == 2 and len(values["examples"][0]["references"]) == 2
     assert set(values["decode"]) == {field.name for field in dataclasses.fields(clearhead.DecodeConfig)}
     clearhead.load(folder)  # its manifest is still true
@@ -115,7 +116,7 @@ def test_several_models_are_compared_with_the_first(
     rows = done.out.splitlines()
     assert done.code == 0 and rows[0].split() == ["BLEU", "95%", "p", "chrF", "95%", "p"]
     assert [row.split()[0] for row in rows[1:3]] == [str(folder), str(other)]
-    assert "paired bootstrap" in rows[3]
+    assert rows[3].startswith("p: paired bootstrap against the first model, one-sided")
     values = json.loads(run("evaluate", folder, other, "--data", pairs, "--beam", "1", "--json").out)
     assert [model["model"] for model in values["models"]] == [str(folder), str(other)]
     assert [it["score"] for it in values["significance"]["bleu"]] == [model["bleu"] for model in values["models"]]
@@ -132,6 +133,7 @@ def test_a_report_has_the_best_the_worst_and_the_most_typical_lines(
     values = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     lines = values.pop("lines")
     assert values == json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))
+    assert f"\ntoken accuracy {values['token_accuracy']:.4f}\nperplexity {values['perplexity']:.2f}\n" in text
     assert set(lines) == {"best", "worst", "typical"} and lines["best"] == lines["worst"][::-1]
     assert all(f"chrF {line['chrf']:6.2f}  {line['source']}" in text for line in lines["best"])
     done = run("evaluate", folder, folder, "--data", pairs, "--report", tmp_path / "x.txt")

@@ -1,5 +1,7 @@
+import os
 import random
 
+import numpy as np
 import pytest
 
 from clearhead.errors import DataError
@@ -40,11 +42,40 @@ def test_a_large_difference_is_no_chance_and_a_small_one_may_be() -> None:
     assert second.p_value > 0.05 > 0.01 > third.p_value
 
 
-def test_the_same_systems_give_the_same_figures_again() -> None:
+def test_p_is_the_share_of_corpora_whose_difference_exceeds_the_mean_by_more_than_the_measured_one() -> None:
+    one, references = corpus(1, 0.25, 10)
+    other = corpus(2, 0.25, 10)[0]
+    draws = np.random.default_rng(12345).choice(10, size=(1000, 10), replace=True)
+
+    def score(texts: list[str], places) -> float:
+        return bleu([texts[i] for i in places], [references[i] for i in places]).score
+
+    measured = abs(score(other, range(10)) - score(one, range(10)))
+    signed = np.array([score(other, places) - score(one, places) for places in draws])
+    exceeding = sum(abs(signed) - abs(signed).mean() > measured)
+    p = paired_bootstrap([("one", one), ("other", other)], references).bleu[1].p_value
+    assert 0.01 < p < 0.5 and p == pytest.approx((exceeding + 1) / 1001, abs=2.1 / 1001)  # sacrebleu counts in float32
+
+
+def test_a_system_beside_itself_is_no_better() -> None:
+    one, references = corpus(1, 0.2, 30)
+    found = paired_bootstrap([("one", one), ("same", one), ("other", corpus(2, 0.2, 30)[0])], references)
+    assert [it.p_value for it in found.bleu[:2]] == [it.p_value for it in found.chrf[:2]] == [None, 1.0]
+    assert found.bleu[2].p_value < 1
+
+
+@pytest.mark.parametrize("seed", [None, "1", "none", "no number"])
+def test_the_same_systems_give_the_same_figures_again_whatever_the_environment_says(
+    seed: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one, references = corpus(1, 0.2)
     other = corpus(2, 0.3)[0]
-    twice = [paired_bootstrap([("a", one), ("b", other)], references) for _ in range(2)]
-    assert twice[0] == twice[1]
+    monkeypatch.delenv("SACREBLEU_SEED", raising=False)
+    expected = paired_bootstrap([("a", one), ("b", other)], references)
+    if seed:
+        monkeypatch.setenv("SACREBLEU_SEED", seed)
+    assert paired_bootstrap([("a", one), ("b", other)], references) == expected
+    assert os.environ.get("SACREBLEU_SEED") == seed and "seed:12345" in expected.bleu_signature
 
 
 def test_sentences_may_have_different_numbers_of_references() -> None:
