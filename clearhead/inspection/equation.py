@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ..errors import ConfigError, ModelError
@@ -54,10 +55,11 @@ def equation_steps(attention: Attention, head: int, row: int = 0) -> list[Equati
     whole = attention.weights.shape
     if attention.bias is not None:
         scores = step("biased", "plus the positions' bias", scores + attention.bias.expand(whole)[row, head])
-    mask = None
+    mask = torch.ones_like(scores, dtype=torch.bool)
     if attention.mask is not None:
         mask = attention.mask.expand(whole)[row, head]
-        step("masked", "-inf where attending is barred", scores.masked_fill(~mask, -math.inf))
+    barred = "nothing is barred here" if mask.all() else "-inf where attending is barred"
+    step("masked", barred, scores.masked_fill(~mask, -math.inf))
     weights = step("weights", "softmax: each row sums to 1", masked_softmax(scores, mask))
     step("output", "weights times V", weights @ v)
     return steps

@@ -19,9 +19,9 @@ def test_a_sentence_is_shown_with_dimensions_equation_and_weights(run: Run, mode
     translation = load(model_folder, device="cpu")(TEXT)
     assert done.out.startswith(f"source       {TEXT}\ntranslation  {translation}\n")
     assert "attention decoder.cross, layer 0, head 0:\nhow each output token" in done.out
-    for name in ("queries", "keys", "values", "scores", "scaled", "weights", "output"):
+    for name in ("queries", "keys", "values", "scores", "scaled", "masked", "weights", "output"):
         assert re.search(rf"^{name} +.*\(1, 2, \d+, \d+\)$", done.out, flags=re.MULTILINE), name
-    assert "masked" not in done.out  # one sentence has no padding
+    assert "masked    nothing is barred here" in done.out  # one sentence has no padding
     assert "dimensions\nencoder\n" in done.out
     assert max(map(len, done.out.splitlines())) <= 80
 

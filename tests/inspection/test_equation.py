@@ -37,12 +37,20 @@ def test_the_steps_are_equation_1_written_out() -> None:
     assert steps["scores"].shape == (2, 2, 4, 4) and steps["output"].shape == (2, 2, 4, 4)
 
 
-def test_a_bias_is_a_step_and_without_a_mask_there_is_none() -> None:
+def test_a_bias_is_a_step_between_scaled_and_masked() -> None:
     bias = torch.randn(1, 2, 4, 4)
     steps = {step.name: step.values for step in equation_steps(recorded(bias=bias), head=0)}
-    assert "masked" not in steps
+    assert list(steps)[4:7] == ["scaled", "biased", "masked"]
     torch.testing.assert_close(steps["biased"], steps["scaled"] + bias[0, 0])
     torch.testing.assert_close(steps["weights"], steps["biased"].softmax(-1))
+
+
+@pytest.mark.parametrize("given", [{}, {"mask": torch.ones(4, 4, dtype=torch.bool)}], ids=["none", "all true"])
+def test_the_masked_step_says_where_nothing_is_barred(given: dict[str, torch.Tensor]) -> None:
+    steps = {step.name: step for step in equation_steps(recorded(**given), head=0)}
+    assert steps["masked"].formula == "nothing is barred here"
+    assert torch.equal(steps["masked"].values, steps["scaled"].values)
+    torch.testing.assert_close(steps["weights"].values, steps["scaled"].values.softmax(-1))
 
 
 @pytest.mark.parametrize("head", [-1, 2])
