@@ -25,7 +25,7 @@ from .inspection.explanation import Explanation
 from .inspection.flow import dimension_flow
 from .inspection.recorder import record
 from .model.transformer import EncoderDecoder, build, evaluation
-from .tasks.translation import Translation, one_line
+from .tasks.translation import Translation
 from .text.lines import shown
 from .text.sources import Pairs, Report
 from .text.tokenizer import BOS, EOS, Tokenizers
@@ -99,8 +99,7 @@ class App:
         return Reading(unknown, length if length > self.config.data.max_len else 0, cut)
 
     def _answer(self, answer: Hypothesis) -> Answer:
-        target = self.tokenizers.target
-        text, pieces = one_line(target.decode(answer.ids)), tuple(target.pieces(answer.ids))
+        text, pieces = self.task.text(answer.ids), tuple(self.tokenizers.target.pieces(answer.ids))
         return Answer(text, answer.score, answer.log_probability, pieces, answer.token_log_probabilities)
 
     def pieces(self, text: str, *, prefix: str = "", **decode: Any) -> Iterator[str]:
@@ -118,11 +117,11 @@ class App:
         said = ""
         for token in session.tokens(source, self.task.prefix(prefix)) if text.strip() else ():
             ids.append(token)
-            whole = one_line(self.tokenizers.target.decode(ids))
+            whole = self.task.text(ids)
             if not whole.endswith("\ufffd"):  # half a character, which the next token completes
                 yield whole[len(said) :]
                 said = whole
-        rest = one_line(self.tokenizers.target.decode(ids))[len(said) :]
+        rest = self.task.text(ids)[len(said) :]
         if rest:
             yield rest
 
@@ -144,7 +143,7 @@ class App:
             self.model(torch.tensor([tokens], device=device), torch.tensor([inputs], device=device))
         return Explanation(
             text=text,
-            translation=one_line(target.decode(best.ids)),
+            translation=self.task.text(best.ids),
             score=best.score,
             log_probability=best.log_probability,
             source=tuple(source.pieces(tokens)),

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,12 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clearhead.app import App, load, one_line, train
+from clearhead.app import App, load, train
 from clearhead.config import Config, DecodeConfig
 from clearhead.errors import ConfigError, DataError, ModelError, TrainingError
 from clearhead.model.transformer import build
 from clearhead.tasks import scores
+from clearhead.tasks.translation import one_line
 from clearhead.text.sources import Pairs, read_pairs
 from clearhead.text.tokenizer import SPECIALS
 from clearhead.training import model_folder
@@ -406,6 +408,22 @@ def test_the_n_best_are_given_with_their_scores_best_first_and_distinct(app: App
         assert sum(answer.logprobs) == pytest.approx(answer.log_probability)
         assert len(answer.logprobs) - len(answer.tokens) in (0, 1)
     assert app.results(["She sings."], beam=6)[0].alternatives == ()
+
+
+def test_the_n_best_differ_as_texts_and_not_only_as_tokens(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    def folded(ids: Sequence[int]) -> str:  # as if there were few tokens, and many ways to write them
+        return " ".join(str(token // 100) for token in ids)
+
+    for n, decode in ((3, {"beam": 8, "n_best": 3}), (4, {"n_best": 4, "diverse": True})):
+        hypotheses = app.task.session(app.model, app.decode_config(**decode)).answers(app.task.sources(TEXTS)[0])
+        assert any(len({folded(answer.ids) for answer in found[:n]}) < n for found in hypotheses)
+        with monkeypatch.context() as patch:
+            patch.setattr(app.task, "text", folded)
+            results = app.results(TEXTS, **decode)
+        answers = [[result, *result.alternatives] for result in results]
+        assert all(len({answer.text for answer in each}) == len(each) for each in answers)
+        assert "diverse" in decode or all(len(each) == n for each in answers)
+        assert [each[0].score for each in answers] == [pytest.approx(found[0].score) for found in hypotheses]
 
 
 def test_diverse_answers_begin_each_with_another_token(app: App) -> None:

@@ -3,6 +3,7 @@
 Axes: B sentences, W beams of each, k candidates of a beam, T tokens so far.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -20,8 +21,9 @@ class Rules:
 
     `end` finishes a hypothesis, tokens of `never` are not generated, and of n-grams of length `no_repeat_ngram` none
     comes twice (0: any may). The log-probability of a token that a hypothesis already has is multiplied by
-    `repetition_penalty`, 1 at least. The search goes on until nothing can get among the best `n_best`. Where tokens are
-    drawn, they are drawn from the `pool` likeliest.
+    `repetition_penalty`, 1 at least. The search goes on until nothing can get among the best `n_best`; of answers with
+    the same `text` only the best counts, where that is given. Where tokens are drawn, they are drawn from the `pool`
+    likeliest.
     """
 
     end: int
@@ -29,6 +31,7 @@ class Rules:
     beam: int = 4
     alpha: float = 0.6
     n_best: int = 1
+    text: Callable[[Sequence[int]], str] | None = None
     no_repeat_ngram: int = 0
     repetition_penalty: float = 1.0
     pool: int = 0

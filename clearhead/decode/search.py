@@ -5,7 +5,7 @@ three calls is searched by the same lines. Axes: B live sentences, W beams of ea
 of a sentence, T tokens so far.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Self, TypeAlias
 
@@ -205,7 +205,7 @@ class _Answers:
 
     def __init__(self, sentences: int, rules: Rules) -> None:
         self.rules = rules
-        self.found: list[list[Hypothesis]] = [[] for _ in range(sentences)]
+        self.found: list[dict[Hashable, Hypothesis]] = [{} for _ in range(sentences)]  # by text, or by number
         self.count = np.zeros(sentences, np.int64)
         self.worst = np.full(sentences, -np.inf)  # of the n_best; -inf while some lack
 
@@ -233,14 +233,20 @@ class _Answers:
     def best_first(self) -> list[list[Hypothesis]]:
         """All answers in order; where every token was impossible, the answer is empty and its score -inf."""
         nothing = Hypothesis((), -np.inf, -np.inf, (), finished=False)
-        for found in self.found:
-            found.sort(key=lambda answer: -answer.score)  # stable: of equals the earlier comes first
-        return [found[: self.rules.beam] or [nothing] for found in self.found]
+        ordered = [
+            sorted(found.values(), key=lambda answer: -answer.score) for found in self.found
+        ]  # stable: of equals
+        return [found[: self.rules.beam] or [nothing] for found in ordered]
 
     def _add(self, sentence: int, ids: IntArray, parts: list[float], total: float, *, finished: bool) -> None:
         score = float(total / self.rules.penalty(len(parts)))
+        answer = Hypothesis(tuple(ids.tolist()), score, sum(parts), tuple(parts), finished)
         found = self.found[sentence]
-        found.append(Hypothesis(tuple(ids.tolist()), score, sum(parts), tuple(parts), finished))
-        self.count[sentence] += 1
+        key = len(found) if self.rules.text is None else self.rules.text(answer.ids)
+        if key in found and found[key].score >= score:
+            return
+        found[key] = answer
+        self.count[sentence] = len(found)
         if len(found) >= self.rules.n_best:
-            self.worst[sentence] = sorted((answer.score for answer in found), reverse=True)[self.rules.n_best - 1]
+            scores = sorted((answer.score for answer in found.values()), reverse=True)
+            self.worst[sentence] = scores[self.rules.n_best - 1]

@@ -1,7 +1,7 @@
 """A model ready to decode: many sequences in any order go in, answers in the same order come out."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -26,13 +26,21 @@ class Session:
     """
 
     def __init__(
-        self, engine: Engine, config: DecodeConfig, *, max_len: int | None = None, suppress: Sequence[int] = ()
+        self,
+        engine: Engine,
+        config: DecodeConfig,
+        *,
+        max_len: int | None = None,
+        suppress: Sequence[int] = (),
+        text: Callable[[Sequence[int]], str] | None = None,
     ) -> None:
         """`max_len`: the most tokens of a sequence that the model reads or writes, the end included.
 
-        `suppress`: tokens that are never generated, besides the special ones.
+        `suppress`: tokens that are never generated, besides the special ones. `text`: of answers that it makes the same
+        of, though their tokens differ, a search gives only the best.
         """
         self.engine, self.config, self.max_len = engine, config, max_len
+        self.text = None if config.sample or config.n_best == 1 else text
         self.width = config.n_best if config.sample else config.beam
         self.diverse = config.diverse and config.n_best > 1
         self.rules = Rules(
@@ -41,6 +49,7 @@ class Session:
             beam=self.width,
             alpha=config.alpha,
             n_best=1 if self.diverse else config.n_best,
+            text=None if self.diverse else self.text,
             no_repeat_ngram=config.no_repeat_ngram,
             repetition_penalty=config.repetition_penalty,
             pool=(config.top_k or _EVERY) if config.sample else 0,
@@ -114,7 +123,16 @@ class Session:
         answers: list[list[Hypothesis]] = [[] for _ in sources]
         for (place, _), hypotheses in zip(expanded, found):
             answers[place].append(hypotheses[0])
-        return [sorted(some, key=lambda answer: -answer.score) for some in answers]
+        return [self._distinct(sorted(some, key=lambda answer: -answer.score)) for some in answers]
+
+    def _distinct(self, answers: list[Hypothesis]) -> list[Hypothesis]:
+        """The first answer of each text."""
+        if self.text is None:
+            return answers
+        by_text: dict[str, Hypothesis] = {}
+        for answer in answers:
+            by_text.setdefault(self.text(answer.ids), answer)
+        return list(by_text.values())
 
     def _request(self, source: Sequence[int], prefix: Sequence[int]) -> Request:
         config, length = self.config, len(source)

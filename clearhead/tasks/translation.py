@@ -24,6 +24,9 @@ from .loss import smoothed_cross_entropy
 from .scores import Scores, TokenCounts, score
 
 
+_SCORED = 1024  # tokens
+
+
 @dataclass(frozen=True)
 class Examples:
     """Sentence pairs as tokens: sources end with EOS, targets begin with BOS and end with EOS."""
@@ -168,7 +171,7 @@ class Translation:
         """Negative log-likelihood and right tokens over all examples, without dropout and label smoothing."""
         counts = TokenCounts()
         with evaluation(model), torch.inference_mode():
-            for rows in examples.batches(chosen(self.config.data.batch_tokens)).epoch(0):
+            for rows in examples.batches(self._scored_together).epoch(0):
                 batch = self.batch(examples, rows)
                 logits = model(batch.source, batch.inputs, source_mask=batch.source_mask).flatten(0, 1)
                 outputs = batch.outputs.flatten()
@@ -180,7 +183,7 @@ class Translation:
         """Of each example the log-probability of every target token, the end included, given those before it."""
         found: list[list[float]] = [[] for _ in range(len(examples))]
         with evaluation(model), torch.inference_mode():
-            for rows in examples.batches(chosen(self.config.data.batch_tokens)).epoch(0):
+            for rows in examples.batches(self._scored_together).epoch(0):
                 batch = self.batch(examples, rows)
                 logits = model(batch.source, batch.inputs, source_mask=batch.source_mask)
                 log_p = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
@@ -189,10 +192,21 @@ class Translation:
                     found[row] = values[: int(examples.targets.lengths[row]) - 1]
         return found
 
+    @property
+    def _scored_together(self) -> int:
+        """Tokens a side in a batch without gradients. Of more, the logits would be larger than all that training makes,
+        since they are in float32, and a process keeps what it once needed."""
+        return min(chosen(self.config.data.batch_tokens), _SCORED)
+
     def session(self, model: EncoderDecoder, decode: DecodeConfig) -> Session:
         """The model ready to decode. A token to suppress that is not in the vocabulary is a DataError."""
         suppress = [self.tokenizers.target.token(piece) for piece in decode.suppress]
-        return Session(TorchEngine(model, pad=PAD), decode, max_len=self.config.model.max_len, suppress=suppress)
+        longest = self.config.model.max_len
+        return Session(TorchEngine(model, pad=PAD), decode, max_len=longest, suppress=suppress, text=self.text)
+
+    def text(self, ids: Sequence[int]) -> str:
+        """The translation that the tokens of an answer stand for."""
+        return one_line(self.tokenizers.target.decode(ids))
 
     def sources(self, texts: Sequence[str]) -> tuple[list[list[int]], list[int]]:
         """Tokens of each text, `max_source_len` of them at most, and how many were cut off at its end."""

@@ -381,6 +381,24 @@ def test_the_n_best_are_distinct_sorted_and_those_of_a_search_that_never_stops_e
         np.testing.assert_allclose(found, expected[: len(found)], rtol=1e-12)
 
 
+@given(seeds, st.integers(1, 4), st.integers(1, 3))
+@settings(max_examples=40, deadline=None)
+def test_of_answers_with_the_same_text_only_the_best_counts(seed, n_best, limit) -> None:
+    words = [token for token in range(6) if token != END]
+
+    def text(ids: Sequence[int]) -> str:
+        return "".join("ab"[token > END] for token in ids)
+
+    best: dict[str, float] = {}
+    for ids in (ids for length in range(limit) for ids in itertools.product(words, repeat=length)):
+        best[text(ids)] = max(best.get(text(ids), -np.inf), score(seed, ids, 6, 0.6))
+    expected = sorted(best.values(), reverse=True)[:n_best]  # 2 ** limit - 1 texts end within the limit
+    answers = search(Toy(6), [seed], [limit], Rules(end=END, beam=6**limit, n_best=n_best, text=text))[0]
+    assert len({text(answer.ids) for answer in answers}) == len(answers)
+    if len(best) >= n_best:
+        np.testing.assert_allclose([answer.score for answer in answers[:n_best]], expected, rtol=1e-12)
+
+
 # --- sampling
 
 
