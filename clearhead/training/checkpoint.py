@@ -183,15 +183,20 @@ class RunFolder:
                 self._sound.add(step)
                 yield checkpoint
 
-    def prune(self, keep: int) -> None:
-        """Delete what is older than the newest `keep` checkpoints that verify; with fewer of them, nothing."""
-        kept = 0
+    def prune(self, keep: int, wanted: Callable[[int], bool] = lambda step: True) -> None:
+        """Keep the newest checkpoint that verifies, and the newest `keep` of `wanted` steps that do; delete the others.
+
+        Where fewer verify, none of these steps is deleted.
+        """
+        newest, kept = True, 0
         for step in self._steps():
-            if kept >= keep:
+            if kept < keep and (newest or wanted(step)):
+                if self._is_sound(step):
+                    kept += wanted(step)
+                    newest = False
+            else:
                 with writing(self.path / _CHECKPOINTS):
                     remove_folder(self._folder(step))
-            elif self._is_sound(step):
-                kept += 1
 
     def _look_around(self) -> None:
         if (holds := _contents(self.path)) and not self._resume:

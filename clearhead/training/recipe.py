@@ -158,7 +158,7 @@ def choose_device(asked: str) -> str:
 
 def _precision(device: torch.device) -> tuple[str, str]:
     if device.type == "cuda":
-        fits = torch.cuda.is_bf16_supported()
+        fits = torch.cuda.is_bf16_supported(including_emulation=False)
     elif device.type == "cpu":
         features = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")  # not public: they may be gone one day
         fits = any(getattr(torch.cpu, name, bool)() for name in features)

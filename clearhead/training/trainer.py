@@ -197,5 +197,6 @@ class Trainer:
         if self.average:
             tensors["average"] = self.average.weights
         folder.save_checkpoint(self.state.step, tensors, values)
-        folder.prune(max(self.config.keep, self.config.average + 1))  # and one that a signal made
+        every = chosen(self.config.save_every)  # what a signal made is kept as long as it is the newest
+        folder.prune(max(self.config.keep, self.config.average), lambda step: step % every == 0)
         self._saved_step = self.state.step

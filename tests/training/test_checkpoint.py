@@ -374,6 +374,15 @@ def test_only_the_newest_are_kept(run: RunFolder) -> None:
     assert sorted(path.name for path in (run.path / "checkpoints").iterdir()) == ["step-00000120", "step-00000160"]
 
 
+def test_of_steps_that_are_not_wanted_only_the_newest_is_kept(run: RunFolder) -> None:
+    left = []
+    for step in (40, 50, 80, 90, 120, 130, 140):
+        run.save_checkpoint(step, tensors(step), STATE)
+        run.prune(2, lambda step: step % 40 == 0)
+        left.append(sorted(int(path.name[5:]) for path in (run.path / "checkpoints").iterdir()))
+    assert left == [[40], [40, 50], [40, 80], [40, 80, 90], [80, 120], [80, 120, 130], [80, 120, 140]]
+
+
 def test_nothing_is_deleted_before_as_many_newer_ones_verify(run: RunFolder) -> None:
     for step in (40, 80, 120):
         run.save_checkpoint(step, tensors(step), STATE)

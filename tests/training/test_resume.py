@@ -116,8 +116,11 @@ def test_a_run_that_is_killed_ten_times_ends_as_if_it_had_not_been(toy, outcome,
         "train.eval_every": 6,
         "train.save_every": 3,
         "model.max_len": 64,
+        "train.seed": seed,
+        "train.threads": 1 + seed % 2,
+        "train.precision": "bf16" if seed % 2 else "fp32",
     }
-    config, out = toy.config(changes | {"train.seed": seed}), toy.folder / "killed"
+    config, out = toy.config(changes), toy.folder / "killed"
     expected = spawn(config, toy.folder / "run")
     kills = sum(kill_when(spawn(config, out), moment) for moment in moments(out, random.Random(seed)))
     assert kills == 10
@@ -512,6 +515,7 @@ def test_a_folder_that_may_not_be_written_to_is_refused(toy, fail_from, read_onl
         {"data.split": 0.0},
         {"train.best": "loss", "train.clip": 0.0, "train.keep": 1},
         {"data.batch_tokens": 16, "train.log_every": 5, "train.label_smoothing": 0.0},
+        {"train.threads": 2, "train.precision": "bf16"},
     ],
     ids=str,
 )
@@ -519,6 +523,20 @@ def test_resume_is_exact_with_other_settings(toy, outcome, monkeypatch, changes:
     expected = outcome(train(toy.config(changes), toy.folder / "expected", say=quiet))
     run = stopped_run(toy, monkeypatch, 7, changes)
     assert outcome(until_finished(toy.config(changes), run)) == expected
+
+
+def test_a_mean_of_checkpoints_is_the_same_however_often_a_run_is_stopped_between_them(
+    toy, outcome, monkeypatch
+) -> None:
+    changes = {"train.average": 3, "train.save_every": 2, "train.keep": 1, "train.best": "loss"}
+    config = toy.config(changes)
+    expected = outcome(train(config, toy.folder / "expected", say=quiet))
+    for step in (5, 7, 9, 11):
+        with monkeypatch.context() as patch, pytest.raises(StoppedError):
+            stop_at(patch, step, signal.SIGINT)
+            train(config, toy.folder / "run", resume=True, say=quiet)
+    assert outcome(until_finished(config, toy.folder / "run")) == expected
+    assert [it["averaged"] for it in expected["metrics"] if "averaged" in it] == [3]
 
 
 def test_the_model_card_keeps_what_was_chosen(toy, monkeypatch) -> None:
