@@ -1,9 +1,10 @@
 """What the verbs that use a trained model have in common."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..config import Config, settings
+from ..config import Config, TrainConfig, settings
 from .parser import Options, Parser, UsageError, add_settings, given_settings
 
 if TYPE_CHECKING:
@@ -43,10 +44,24 @@ def open_model(options: Options) -> tuple["App", dict[str, Any]]:
 
 def open_models(folders: list[str], options: Options) -> tuple[list["App"], dict[str, Any]]:
     """The same of several models, on the same device and with the same search."""
-    given = given_settings(options)
-    config = Config().override(given)  # refuses wrong values before anything is loaded
-    decode = {name.split(".")[1] for name in given if name.startswith("decode.")}
+    here, decode = check_options(folders, options)
     from ..app import load
 
-    apps = [load(folder, device=config.train.device, threads=config.train.threads) for folder in folders]
-    return apps, {name: getattr(config.decode, name) for name in sorted(decode)}
+    apps = [load(folder, device=here.device, threads=here.threads) for folder in folders]
+    for app in apps:
+        app.decode_config(**decode)  # refuses what would change nothing
+    return apps, decode
+
+
+def check_options(folders: list[str], options: Options) -> tuple[TrainConfig, dict[str, Any]]:
+    """Where the models are to run, and the settings of the search that were given.
+
+    A ConfigError where one of the models, with its own settings beside these, cannot search so. No weights are read.
+    """
+    given = given_settings(options)
+    search = {name: value for name, value in given.items() if name.startswith("decode.")}
+    here = Config().override({name: value for name, value in given.items() if name not in search}).train
+    from ..training.model_folder import read_config
+
+    configs = [read_config(Path(folder)).override(search) for folder in folders]
+    return here, {name.split(".")[1]: configs[0].value(name) for name in sorted(search)}

@@ -1,11 +1,15 @@
 import json
 import os
+import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import clearhead
+from clearhead.training.model_folder import model_files, save_files
 
 from .conftest import Done, Run
 
@@ -131,10 +135,70 @@ def test_translating_without_a_folder_is_a_wrong_use(run: Run) -> None:
         assert "error: no model folder is given; expected one that `clearhead train` made" in done.err
 
 
-def test_a_wrong_setting_of_the_search_is_refused_before_the_model_is_looked_for(run: Run, tmp_path: Path) -> None:
-    done = run("translate", tmp_path / "none", "x", "--beam", "0")
+def test_a_wrong_setting_is_refused_before_the_weights_are_read(
+    run: Run, model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clearhead.app.load", None)
+    done = run("translate", model_folder, "x", "--beam", "0")
     assert (done.code, done.err) == (2, "error: decode.beam = 0 cannot be used; expected at least 1\n")
-    assert run("translate", tmp_path / "none", "x", "--threads=0").code == 2
+    done = run("translate", model_folder, "x", "--alpha", "much")
+    assert done.code == 2 and "the command line: decode.alpha = 'much' is not a finite number" in done.err
+    done = run("translate", tmp_path / "none", "x", "--threads=0")
+    assert (done.code, done.err) == (2, "error: train.threads = 0 cannot be used; expected at least 1\n")
+
+
+@pytest.fixture
+def searching(model_folder: Path, tmp_path: Path) -> Callable[..., Path]:
+    """`searching(beam=5)`: a model folder whose config.json holds these settings of the search."""
+
+    def make(**decode: Any) -> Path:
+        shutil.copytree(model_folder, tmp_path / "model")
+        values = json.loads((tmp_path / "model" / "config.json").read_text())
+        del values["format_version"]
+        save_files(tmp_path / "model", model_files(config=values | {"decode": values["decode"] | decode}))
+        return tmp_path / "model"
+
+    return make
+
+
+def test_the_search_that_a_model_has_stored_allows_what_the_defaults_would_not(
+    run: Run, searching: Callable[..., Path]
+) -> None:
+    done = run("translate", searching(beam=5), "She sings.", "--n-best", "5", "--json")
+    assert done.code == 0 and len(json.loads(done.out)["alternatives"]) == 4
+
+
+def test_a_model_that_draws_takes_more_answers_than_beams_and_its_seed(
+    run: Run, searching: Callable[..., Path]
+) -> None:
+    done = run("translate", searching(sample=True), "She sings.", "--n-best", "8", "--seed", "3", "--json")
+    assert done.code == 0 and len(json.loads(done.out)["alternatives"]) == 7
+
+
+@pytest.mark.parametrize(
+    ("stored", "given", "message"),
+    [
+        ({"beam": 2}, ["--n-best", "3"], "decode.n_best = 3 cannot be used; expected at most decode.beam = 2"),
+        (
+            {"beam": 5, "n_best": 5},
+            ["--beam", "4"],
+            "decode.n_best = 5 cannot be used; expected at most decode.beam = 4",
+        ),
+        (
+            {"min_len": 9},
+            ["--max-len", "8"],
+            "decode.max_len = 8 cannot be used; expected at least 1 and decode.min_len",
+        ),
+        ({"sample": True}, ["--diverse", "--n-best", "2"], "decode.diverse = True cannot be used"),
+        ({"sample": True}, ["--beam", "2"], "decode.beam = 2 would change nothing here"),
+    ],
+)
+def test_what_the_stored_search_contradicts_is_refused_before_any_input_is_read(
+    run: Run, searching: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, stored: dict, given: list, message: str
+) -> None:
+    monkeypatch.setattr("clearhead.cli.translate.read_groups", None)
+    done = run("translate", searching(**stored), "--json", *given)
+    assert (done.code, done.out) == (2, "") and message in done.err
 
 
 def test_a_device_that_is_not_there_is_refused(run: Run, model_folder: Path) -> None:
