@@ -166,11 +166,11 @@ class App:
     def score(self, pairs: Pairs, *, alpha: float | None = None) -> tuple[list[Scored], Report]:
         """How likely the model finds each target as a translation of its source, in the order of the pairs.
 
-        Without `alpha` the length penalty is the model's own. Pairs with more tokens than the model was trained on are
-        left out; the report is that of `pairs` with them among what was skipped.
+        Without `alpha` the length penalty is the model's own. Pairs with more tokens than the model can read are left
+        out, as `model.max_len` says; the report is that of `pairs` with them among what was skipped.
         """
         search = self.decode_config() if alpha is None else self.decode_config(alpha=alpha)
-        examples, too_long = self.task.encode(pairs)
+        examples, too_long = self.task.encode(pairs, self.task.readable)
         report = deepcopy(pairs.report)
         for it in too_long:
             report.skip(it.line, it.reason, it.text)

@@ -122,16 +122,21 @@ class Translation:
     @property
     def longest(self) -> tuple[int, str]:
         """The most tokens a side of what is trained on, and the setting that says so."""
-        return min((self.config.data.max_len, "data.max_len"), (self.max_source_len, "model.max_len"))
+        return min((self.config.data.max_len, "data.max_len"), self.readable)
+
+    @property
+    def readable(self) -> tuple[int, str]:
+        """The most tokens a side that the model can read beside the end, and the setting that says so."""
+        return self.max_source_len, "model.max_len"
 
     @property
     def encoder(self) -> PairEncoder:
         """What cuts pairs into the tokens of this task."""
         return PairEncoder(self.tokenizers, *self.longest)
 
-    def encode(self, pairs: Pairs) -> tuple[Examples, list[Skipped]]:
-        """Tokens of every pair, and the pairs that are longer on a side than `data.max_len` or the position table."""
-        found = self.encoder(pairs)
+    def encode(self, pairs: Pairs, longest: tuple[int, str] | None = None) -> tuple[Examples, list[Skipped]]:
+        """Tokens of every pair, and the pairs that are longer on a side than `longest`, the task's own if left out."""
+        found = PairEncoder(self.tokenizers, *(longest or self.longest))(pairs)
         return Examples(found.sources, found.targets), found.skipped
 
     def fresh(self, examples: Examples) -> Callable[[int], Examples]:

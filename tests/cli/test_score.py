@@ -1,9 +1,13 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 from clearhead import load, read_pairs
+from clearhead.app import App
+from clearhead.text.tokenizer import EOS
 
 from .conftest import Run
 
@@ -34,15 +38,45 @@ def test_json_has_the_tokens_with_their_probabilities(run: Run, model_folder: Pa
         assert sum(value["logprobs"]) == pytest.approx(value["log_probability"])
 
 
-def test_the_score_of_a_translation_is_the_one_that_the_search_reports(model_folder: Path, pairs: Path) -> None:
-    app = load(model_folder, device="cpu")
-    for scored in app.score(read_pairs([pairs]))[0]:
-        found = app.results([scored.source], prefix=scored.text, max_len=len(scored.tokens))[0]
-        n = len(scored.tokens)
-        assert found.tokens[:n] == scored.tokens
-        assert list(scored.logprobs[:n]) == pytest.approx(list(found.logprobs[:n]), abs=1e-5)
-        if found.tokens == scored.tokens and len(found.logprobs) == n + 1:  # the search came to the end by itself
-            assert scored.score == pytest.approx(found.score, abs=1e-5)
+@pytest.fixture
+def ending(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models whose random weights rarely end a sentence do."""
+
+    def load_ending(*arguments: Any, **named: Any) -> App:
+        app = load(*arguments, **named)
+        likelier = torch.zeros(app.config.model.tgt_vocab_size)
+        likelier[EOS] = 4.0
+        app.model.decoder.projection.register_forward_hook(lambda _part, _inputs, logits: logits + likelier)
+        return app
+
+    monkeypatch.setattr("clearhead.app.load", load_ending)
+
+
+@pytest.mark.usefixtures("ending")
+@pytest.mark.parametrize(
+    "options", [[], ["--alpha", "0"], ["--beam", "1"], ["--n-best", "4", "--no-repeat-ngram", "1"]]
+)
+def test_the_score_of_a_translation_is_the_one_that_it_was_reported_with(
+    run: Run, word_model_folder: Path, tmp_path: Path, options: list[str]
+) -> None:
+    texts = ["I am hungry.", "She sings.", "We are here, and you are late.", "They sleep well."]
+    done = run("translate", word_model_folder, *texts, "--json", "--min-len", "2", *options)
+    results = [json.loads(line) for line in done.out.splitlines()]
+    answers = [(result["source"], answer) for result in results for answer in (result, *result["alternatives"])]
+    lines = [json.dumps({"source": source, "target": answer["text"]}) for source, answer in answers]
+    (tmp_path / "pairs.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    alpha = options if "--alpha" in options else []
+    done = run("score", word_model_folder, tmp_path / "pairs.jsonl", "--json", *alpha)
+    scored = [json.loads(line) for line in done.out.splitlines()]
+    assert [it["text"] for it in scored] == [answer["text"] for _, answer in answers]
+    compared = 0
+    for it, (_, answer) in zip(scored, answers):
+        n = len(answer["tokens"])
+        if it["tokens"] == answer["tokens"] and len(answer["logprobs"]) == n + 1:  # cut as it was made, and ended
+            compared += 1
+            assert it["logprobs"] == pytest.approx(answer["logprobs"], abs=1e-5)
+            assert it["score"] == pytest.approx(answer["score"], abs=1e-5)
+    assert compared > len(answers) / 2
 
 
 def test_pairs_that_are_too_long_are_left_out_and_counted(run: Run, model_folder: Path, tmp_path: Path) -> None:
@@ -51,6 +85,14 @@ def test_pairs_that_are_too_long_are_left_out_and_counted(run: Run, model_folder
     assert [line.split("\t")[0] for line in done.out.splitlines()] == ["1", "3"]
     assert "skipped 1: longer than 39 tokens (model.max_len)" in done.err
     assert "2 of 3 lines used" in done.err
+
+
+def test_pairs_longer_than_those_of_the_training_are_scored(model_folder: Path, pairs: Path) -> None:
+    app, read = load(model_folder, device="cpu"), read_pairs([pairs])
+    shorter = app.config.override({"data.max_len": 3, "data.batch_tokens": 4})
+    scored, report = App(app.path, shorter, app.model, app.tokenizers).score(read)
+    assert min(len(it.tokens) for it in scored) > 3 and "longer than" not in str(report)
+    assert [it.score for it in scored] == pytest.approx([it.score for it in app.score(read)[0]])
 
 
 def test_scoring_leaves_the_pairs_and_their_report_as_they_were(model_folder: Path, tmp_path: Path) -> None:
