@@ -83,3 +83,15 @@ def test_a_translator_of_letters_trains_and_answers(tmp_path: Path, capsys) -> N
     assert isinstance(example["predict"](net, pairs[0][0], numbers), str)
     with pytest.raises(DataError, match=r"'ß' is not among the \d+ letters of training"):
         example["predict"](net, "ß", numbers)
+
+
+def test_the_whole_of_the_translator_of_letters_says_what_it_does(tmp_path: Path, capsys) -> None:
+    example = runpy.run_path(str(EXAMPLES / "english_french_characters.py"))
+    example["main"](50, 1, tmp_path / "new" / "loss.png")
+    first, epoch, drawn, *said = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"50 pairs, \d+ letters, 6\d\d,\d{3} parameters", first)
+    assert re.fullmatch(r"epoch 1: loss \d\.\d{3}", epoch)
+    assert drawn == f"the loss is drawn in {tmp_path / 'new' / 'loss.png'}"
+    assert (tmp_path / "new" / "loss.png").read_bytes().startswith(b"\x89PNG")
+    asked = ["He is sleeping.", "She is singing.", "I am hungry.", "They are tired.", "We are reading."]
+    assert [line[:20].rstrip() for line in said] == asked

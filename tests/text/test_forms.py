@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from clearhead.errors import DataError
+from clearhead.text.references import read_with_references
 from clearhead.text.sources import PairSource, read_pairs
 
 from .conftest import written
@@ -27,12 +28,16 @@ def csv(rows=PAIRS) -> bytes:
     return "".join(f'{source},"{target}"\n' for source, target in rows).encode()
 
 
-def json_lines(form: str) -> bytes:
-    return "".join(form % pair + "\n" for pair in PAIRS).encode()
+def json_lines(form: str, rows=PAIRS) -> bytes:
+    return "".join(form % pair + "\n" for pair in rows).encode()
 
 
-def aligned(folder: Path) -> list[Path]:
-    return [written(folder / str(i), "".join(f"{pair[i]}\n" for pair in PAIRS)) for i in (0, 1)]
+def aligned(folder: Path, rows=PAIRS) -> list[Path]:
+    return [written(folder / str(i), "".join(f"{pair[i]}\n" for pair in rows)) for i in (0, 1)]
+
+
+def stdin(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
 
 
 def shards(folder: Path) -> list[Path]:
@@ -72,7 +77,7 @@ def test_the_page_lists_the_forms_that_are_read_and_no_others() -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_gives_the_same_pairs_in_every_reading(form: str, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(tsv())))
+    stdin(monkeypatch, tsv())
     with PairSource(FORMS[form](tmp_path), kept=0) as source:
         for _ in range(2):
             assert [(there, back) for _, there, back in source] == PAIRS
@@ -94,10 +99,25 @@ def test_every_reason_that_the_page_gives_is_one_that_is_given() -> None:
 LONG = ("x" * 100_000, "y " * 50_000)
 
 
-@pytest.mark.parametrize("make", [tsv, csv, lambda rows: tsv(rows).replace(b"\t", b"|")], ids=["TSV", "CSV", "pipes"])
-def test_lines_of_a_hundred_thousand_letters_are_lines(make, tmp_path: Path) -> None:
-    pairs = read_pairs([written(tmp_path / "x", make([*PAIRS, LONG]))])
+@pytest.mark.parametrize(
+    "make",
+    [tsv, csv, lambda rows: tsv(rows).replace(b"\t", b"|"), lambda rows: json_lines('{"en": "%s", "fr": "%s"}', rows)],
+    ids=["TSV", "CSV", "pipes", "JSON lines"],
+)
+@pytest.mark.parametrize("through_stdin", [False, True], ids=["file", "standard input"])
+def test_lines_of_a_hundred_thousand_letters_are_lines(
+    make, through_stdin: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = make([*PAIRS, LONG])
+    stdin(monkeypatch, content)
+    pairs = read_pairs(["-" if through_stdin else written(tmp_path / "x", content)])
     assert (pairs.sources[-1], pairs.targets[-1]) == LONG
+
+
+def test_so_are_those_of_aligned_files(tmp_path: Path) -> None:
+    rows = [*PAIRS, LONG]
+    pairs = read_pairs(aligned(tmp_path, rows))
+    assert list(zip(pairs.sources, pairs.targets)) == rows
 
 
 def test_ten_columns_are_two_and_the_rest(tmp_path: Path) -> None:
@@ -113,7 +133,7 @@ def test_ten_columns_are_two_and_the_rest(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "form", [tsv(), csv(), json_lines('{"en": "%s", "fr": "%s"}')], ids=["TSV", "CSV", "JSON lines"]
 )
-def test_what_is_no_text_is_refused_in_every_form(form: bytes, tmp_path: Path) -> None:
+def test_what_is_no_text_is_refused_in_every_form(form: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = form.decode()
     for content, said in (
         (text.encode("utf-16"), "is UTF-16; expected UTF-8"),
@@ -130,3 +150,37 @@ def test_what_is_no_text_is_refused_in_every_form(form: bytes, tmp_path: Path) -
         written(tmp_path / "shards" / "2", content)
         with pytest.raises(DataError, match=said):
             read_pairs([tmp_path / "shards"])
+        stdin(monkeypatch, content)
+        with pytest.raises(DataError, match=said) as caught:
+            read_pairs(["-"])
+        assert "standard input" in str(caught.value)
+
+
+@pytest.mark.parametrize("side", [0, 1], ids=["source", "target"])
+def test_a_folder_beside_a_file_is_aligned_only_if_it_holds_one_of_as_many_lines(side: int, tmp_path: Path) -> None:
+    def refusal() -> str:
+        with pytest.raises(DataError) as caught:
+            read_pairs(paths)
+        return str(caught.value)
+
+    folder, paths = tmp_path / "folder", aligned(tmp_path)
+    folder.mkdir()
+    file, paths[side] = paths[side], folder
+    assert refusal() == f"{folder} is a folder without files; expected files of pairs in it"
+    written(folder / "a", "x\n")
+    assert f"{folder}/a has 1 lines" in (said := refusal()) and "expected as many in both: line n of one" in said
+    written(folder / "b", "x\n")
+    assert f"{folder} holds 2 files" in (said := refusal()) and "expected as many in both: file n of one" in said
+    (folder / "b").unlink()
+    file.rename(folder / "a")
+    pairs = read_pairs(paths)
+    assert list(zip(pairs.sources, pairs.targets)) == PAIRS
+
+
+@pytest.mark.parametrize("sources_alone", [False, True])
+def test_a_folder_is_no_file_of_references(sources_alone: bool, tmp_path: Path) -> None:
+    source, target = aligned(tmp_path)
+    (tmp_path / "folder").mkdir()
+    written(tmp_path / "folder" / "a", target.read_bytes())
+    with pytest.raises(DataError, match=f"^{tmp_path}/folder is a folder; expected a file of text$"):
+        read_with_references([source] if sources_alone else [source, target], [tmp_path / "folder"])

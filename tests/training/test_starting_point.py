@@ -60,6 +60,30 @@ def test_only_dropout_may_be_another(toy, trained: Path) -> None:
     assert not (toy.folder / "third").exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "own"),
+    [
+        ("data.vocab_size", 500, r"[\d_]+|None"),
+        ("data.tokenizer", "bpe", "word"),
+        ("data.joint", False, "True"),
+    ],
+)
+def test_another_vocabulary_is_refused_with_the_reason(toy, trained: Path, name: str, value: object, own: str) -> None:
+    message = (
+        rf"^{name} = {value} contradicts {own}, with which {trained} was trained; "
+        "expected the same or nothing: weights and tokenizer are taken as they are$"
+    )
+    with pytest.raises(ConfigError, match=message):
+        fine_tuned(toy, trained, {name: value})
+    assert not (toy.folder / "second").exists()
+
+
+def test_its_own_vocabulary_may_be_named_again(toy, trained: Path) -> None:
+    first = load_model_folder(trained)
+    same = {f"data.{name}": getattr(first.config.data, name) for name in ("vocab_size", "tokenizer", "joint")}
+    assert load_model_folder(fine_tuned(toy, trained, same)).tokenizer == first.tokenizer
+
+
 def test_a_folder_that_is_no_model_is_refused_before_anything_is_made(toy) -> None:
     with pytest.raises(ModelError, match="nowhere does not exist; expected a model folder"):
         fine_tuned(toy, toy.folder / "nowhere")
