@@ -1,38 +1,22 @@
-"""How fast pairs are made ready for training, and how much memory that takes at its peak.
+"""How fast pairs are made ready for training, and how much memory a training on them takes at its peak.
 
-.venv/bin/python benchmarks/store.py --pairs 5000000 --tokens 14
-.venv/bin/python benchmarks/store.py --pairs 200000 --again     # and once more, with the tokens of the first time
+python benchmarks/store.py --pairs 5000000 --tokens 14
+python benchmarks/store.py --pairs 200000 --again     # and once more, with the tokens of the first time
+
+Memory is that of the process and of all that it begins, what they share counted once (Linux).
 """
 
 import argparse
-import json
 import random
+import re
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
 
-PREPARE = """
-import json, resource, sys, time
-begun = time.perf_counter()
-from pathlib import Path
-from clearhead.config import Config, chosen
-from clearhead.training.checkpoint import RunFolder
-from clearhead.training.prepare import prepare
-
-imported = time.perf_counter()
-start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-config = Config().override({"data.train": [sys.argv[1]], "data.store": sys.argv[3], "train.threads": 2})
-with RunFolder.create(Path(sys.argv[2])) as folder:
-    prepared = prepare(folder, config, set(), lambda message: print("  " + message, file=sys.stderr))
-    ready = time.perf_counter()
-    config = prepared.config
-    epoch = prepared.examples.batches(chosen(config.data.batch_tokens), config.train.seed).epoch(0)
-    for rows in epoch[:: max(len(epoch) // 1000, 1)]:
-        prepared.task.batch(prepared.examples, rows)
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(json.dumps({"pairs": len(prepared.examples), "seconds": ready - imported, "import_kib": start, "peak_kib": peak}))
-"""
+FEW = ["--preset", "nano", "--data.batch_tokens=1024", "--train.steps=20", "--train.eval_sentences=50"]
 
 
 def write_pairs(path: Path, n_pairs: int, n_tokens: int, seed: int = 0) -> None:
@@ -50,14 +34,49 @@ def write_pairs(path: Path, n_pairs: int, n_tokens: int, seed: int = 0) -> None:
             file.write(f"{' '.join(text[start:middle])} {number}\t{' '.join(text[middle : middle + length])}\n")
 
 
-def measure(data: Path, run: Path, store: Path) -> dict[str, float]:
-    """Prepare the pairs of a file in a process of its own."""
-    command = [sys.executable, "-c", PREPARE, str(data), str(run), str(store)]
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+class Training:
+    """`clearhead train` on a file, a few steps of it, looked at from outside."""
+
+    def __init__(self, data: Path, run: Path, store: Path) -> None:
+        files = [str(data), "--out", str(run), f"--data.store={store}"]
+        command = [sys.executable, "-m", "clearhead", "train", *files, *FEW]
+        self.ready = self.peak = self.peak_preparing = 0.0  # seconds, and bytes
+        begun = time.monotonic()
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+            assert process.stderr is not None
+            reader = threading.Thread(target=self._listen, args=(process.stderr, begun))
+            reader.start()
+            while process.poll() is None:
+                self.peak = max(self.peak, occupied(process.pid))
+                if not self.ready:
+                    self.peak_preparing = self.peak
+                time.sleep(0.2)
+            reader.join()
+        if process.returncode:
+            sys.exit(f"training ended with {process.returncode}")
+
+    def _listen(self, lines, begun: float) -> None:
+        for line in lines:
+            print(f"  {line}", end="", file=sys.stderr)
+            if not self.ready and re.match(r"[\d,]+ parameters; ", line):  # the last that is said before the first step
+                self.ready = time.monotonic() - begun
+
+
+def occupied(session: int) -> int:
+    """Bytes of all processes of a session; of memory that several share each has its part."""
+    total = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if int((process / "stat").read_text().rpartition(")")[2].split()[3]) == session:
+                values = (process / "smaps_rollup").read_text().partition("\nPss:")[2].split()
+                total += int(values[0]) * 1024
+        except (OSError, IndexError):  # it is gone
+            continue
+    return total
 
 
 def main() -> None:
-    """Make the file, prepare it, and print pairs a second and the peak of resident memory."""
+    """Make the file, train on it, and print pairs a second and the peak of memory."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=5_000_000)
     parser.add_argument("--tokens", type=int, default=14, help="words a side")
@@ -68,11 +87,11 @@ def main() -> None:
         write_pairs(folder / "pairs.tsv", options.pairs, options.tokens)
         size = (folder / "pairs.tsv").stat().st_size / 2**20
         for turn in range(2 if options.again else 1):
-            found = measure(folder / "pairs.tsv", folder / f"run-{turn}", folder / "store")
+            found = Training(folder / "pairs.tsv", folder / f"run-{turn}", folder / "store")
             print(
-                f"{found['pairs']:,.0f} pairs ({size:,.0f} MiB) ready in {found['seconds']:.1f} s: "
-                f"{found['pairs'] / found['seconds']:,.0f} pairs/s; peak {found['peak_kib'] / 1024:,.0f} MiB, "
-                f"{found['import_kib'] / 1024:,.0f} MiB of them for the imports"
+                f"{options.pairs:,} pairs ({size:,.0f} MiB) ready in {found.ready:.1f} s: "
+                f"{options.pairs / found.ready:,.0f} pairs/s; peak {found.peak_preparing / 2**20:,.0f} MiB until then, "
+                f"{found.peak / 2**20:,.0f} MiB in all"
             )
 
 

@@ -8,8 +8,9 @@ _PAD = 64 * 2**20  # bytes
 
 # Each product is compiled for its shape, a quarter of a megabyte, and 1,024 of them are kept by oneDNN and as many by
 # what calls it. Batches have many shapes, and most of what is kept is for one that does not come back soon, but lies
-# between the large blocks of a step and cuts up the memory for all later ones. One step needs some twenty.
-_ONEDNN = {"LRU_CACHE_CAPACITY": "64", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64"}
+# between the large blocks of a step and cuts up the memory for all later ones. The blocks of a model have the same
+# shapes, so that what one has compiled serves the next: the products of one block are all that must be kept.
+_ONEDNN = {"LRU_CACHE_CAPACITY": "16", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "16"}
 
 
 def keep_freed_memory() -> bool:
