@@ -10,7 +10,7 @@ _PAD = 64 * 2**20  # bytes
 # what calls it. Batches have many shapes, and most of what is kept is for one that does not come back soon, but lies
 # between the large blocks of a step and cuts up the memory for all later ones. The blocks of a model have the same
 # shapes, so that what one has compiled serves the next: the products of one block are all that must be kept.
-_ONEDNN = {"LRU_CACHE_CAPACITY": "16", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "16"}
+_ONEDNN = {"LRU_CACHE_CAPACITY": "24", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "24"}
 
 
 def keep_freed_memory() -> bool:
