@@ -108,9 +108,10 @@ class App:
         That asks for a search that never goes back: the likeliest token each time, or with `sample` one that is drawn.
         A source that is too long is translated from its beginning, as elsewhere; `reading` tells.
         """
-        search = self.decode_config(**decode)
+        one = {"n_best": 1, "diverse": False} | decode  # whatever the model's own settings are
+        search = self.decode_config(**one)
         if not search.sample and "beam" not in decode:
-            search = self.decode_config(**decode, beam=1)
+            search = self.decode_config(**one, beam=1)
         session = self.task.session(self.model, search)
         [source], _ = self.task.sources([text])
         ids: list[int] = []

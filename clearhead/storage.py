@@ -90,6 +90,8 @@ def writing(
             there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
             free = shutil.disk_usage(there).free / 2**20
             advice = f"{free:,.0f} MiB are free: make room and {again}; what was saved before is intact"
+        elif isinstance(error, (FileExistsError, NotADirectoryError)):
+            advice = f"expected a folder where a file is: move the file or {instead}"
         else:
             advice = f"expected a folder that this user may write to: change its rights or {instead}"
         raise TrainingError(f"cannot write to {folder}: {reason}; {advice}") from error

@@ -465,6 +465,12 @@ def test_pieces_make_up_the_greedy_translation(app: App, word_app: App) -> None:
     assert "".join(app.pieces("I", sample=True, seed=5)) == app("I", sample=True, seed=5)
 
 
+def test_pieces_are_those_of_one_answer_whatever_the_model_stores(app: App) -> None:
+    for stored in ({"decode.n_best": 3}, {"decode.n_best": 3, "decode.diverse": True}):
+        changed = App(app.path, app.config.override(stored), app.model, app.tokenizers, weights_digest="")
+        assert "".join(changed.pieces("I")) == app("I", beam=1)
+
+
 def test_a_suppressed_token_is_not_generated_and_must_be_one(app: App) -> None:
     before = app.results(["She sings."])[0]
     after = app.results(["She sings."], suppress=before.tokens)[0]

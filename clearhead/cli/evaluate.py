@@ -10,7 +10,7 @@ from ..storage import write_file, writing
 from .output import to_json
 from .pairs import FILES, add_reading_options, read_as_trained
 from .parser import Options, Parser, UsageError, Verb, new_file
-from .using import NO_FOLDER, add_search_options, open_models
+from .using import NO_FOLDER, add_search_options, check_options, open_models
 
 if TYPE_CHECKING:
     from ..app import App, Evaluation
@@ -50,6 +50,7 @@ def _run(options: Options) -> None:
         raise UsageError(f"{NO_FOLDER}: clearhead evaluate DIR --data FILE")
     if options.report and len(options.folders) > 1:
         raise UsageError("--report is about one model; expected one folder")
+    check_options(options.folders, options)
     pairs = read_as_trained(options.folders, options.data, options, options.references)
     say(str(pairs.report))
     apps, decode = open_models(options.folders, options)

@@ -231,11 +231,10 @@ class _Answers:
         return done
 
     def best_first(self) -> list[list[Hypothesis]]:
-        """All answers in order; where every token was impossible, the answer is empty and its score -inf."""
+        """All answers by score, those that were cut off behind those that ended, since they only fill up what lacks;
+        where every token was impossible, the answer is empty and its score -inf."""
         nothing = Hypothesis((), -np.inf, -np.inf, (), finished=False)
-        ordered = [
-            sorted(found.values(), key=lambda answer: -answer.score) for found in self.found
-        ]  # stable: of equals
+        ordered = [sorted(found.values(), key=lambda it: (not it.finished, -it.score)) for found in self.found]
         return [found[: self.rules.beam] or [nothing] for found in ordered]
 
     def _add(self, sentence: int, ids: IntArray, parts: list[float], total: float, *, finished: bool) -> None:
@@ -243,7 +242,7 @@ class _Answers:
         answer = Hypothesis(tuple(ids.tolist()), score, sum(parts), tuple(parts), finished)
         found = self.found[sentence]
         key = len(found) if self.rules.text is None else self.rules.text(answer.ids)
-        if key in found and found[key].score >= score:
+        if key in found and (found[key].finished, found[key].score) >= (finished, score):
             return
         found[key] = answer
         self.count[sentence] = len(found)

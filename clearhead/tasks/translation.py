@@ -23,7 +23,6 @@ from ..text.tokenizer import PAD, Tokenizers
 from .loss import smoothed_cross_entropy
 from .scores import Scores, TokenCounts, score
 
-
 _SCORED = 1024  # tokens
 
 
@@ -115,7 +114,7 @@ class Translation:
     def max_source_len(self) -> int:
         """The most tokens that a source may have, so that any line can be answered; EOS takes the last place.
 
-        Tables of positions end there; the other schemes know no end, but memory does.
+        Tables of positions end there; the other schemes could go on, but memory could not.
         """
         return self.config.model.max_len - 1
 

@@ -136,13 +136,17 @@ class PairSource:
             report.notes.append("columns and separator that were named are passed over: line-aligned files have none")
         first, second = self._sides
         if len(first) != len(second):
-            counts = " and ".join(f"{path} holds {len(side):,} files" for path, side in zip(report.paths, self._sides))
+            counts = " and ".join(map(_files_of, report.paths, self._sides))
             raise DataError(f"{counts}; expected as many in both: file n of one is aligned with file n of the other")
         before = 0
         for files in zip(first, second):
             if len(first) > 1:
                 report.files.append((" + ".join(file.name for file in files), before))
             before += yield from _read_aligned(*files, report, before, reverse=self._data.reverse)
+
+
+def _files_of(path: str, files: Sequence[object]) -> str:
+    return f"{path} holds {len(files):,} file{'s' * (len(files) != 1)}" if Path(path).is_dir() else f"{path} is a file"
 
 
 def read_pairs(paths: Sequence[str | Path | Input], data: DataConfig | None = None) -> Pairs:

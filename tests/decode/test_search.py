@@ -275,6 +275,19 @@ def test_as_many_ends_as_beams_do_not_cut_off_the_second_of_two_likely_sentences
     assert {answer.ids for answer in answers} == {(4,) * 6, (5,) * 8}
 
 
+@pytest.mark.parametrize("n_best", [1, 2])
+def test_what_was_cut_off_stands_behind_what_ended_so_that_more_answers_change_none(n_best: int) -> None:
+    def ends_at_once_or_never(seed: int, prefix: Sequence[int], vocab: int) -> np.ndarray:
+        log_probabilities = np.full(vocab, -np.inf)
+        log_probabilities[4] = -0.01
+        log_probabilities[END] = -np.inf if prefix else -20.0
+        return log_probabilities
+
+    answers = search(Toy(7, ends_at_once_or_never), [0], [5], Rules(end=END, beam=2, n_best=n_best))[0]
+    expected = [((), True), ((4,) * 5, False)]
+    assert [(answer.ids, answer.finished) for answer in answers] == expected[:n_best]
+
+
 def test_where_every_token_is_impossible_the_answer_is_empty() -> None:
     answers = search(Toy(3), [0, 1], [4, 4], Rules(end=END, never=(0, 1, 2), beam=2))
     assert answers == [[Hypothesis((), -math.inf, -math.inf, (), finished=False)]] * 2
@@ -371,7 +384,8 @@ def test_what_repeats_is_ranked_lower_but_its_probability_is_told_as_it_is() -> 
 def test_the_n_best_are_distinct_sorted_and_those_of_a_search_that_never_stops_early(seed, n_best, limit) -> None:
     beam, vocab = 4**limit if limit < 4 else 16, 4
     answers = search(Toy(vocab), [seed], [limit], Rules(end=END, beam=beam, n_best=min(n_best, beam), alpha=0.6))[0]
-    assert [answer.score for answer in answers] == sorted((answer.score for answer in answers), reverse=True)
+    order = [(answer.finished, answer.score) for answer in answers]
+    assert order == sorted(order, reverse=True)
     assert len({answer.ids for answer in answers}) == len(answers) >= min(n_best, beam)
     if limit < 4:  # the beam holds everything: the n best of all finished sequences
         words = [token for token in range(vocab) if token != END]

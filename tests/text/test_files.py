@@ -85,7 +85,7 @@ def test_two_folders_are_aligned_file_by_file(tmp_path: Path) -> None:
     )
     (tmp_path / "fr" / "1").unlink()
     assert refusal(tmp_path / "en", tmp_path / "fr").startswith(
-        f"{tmp_path}/en holds 2 files and {tmp_path}/fr holds 1 files; expected as many in both"
+        f"{tmp_path}/en holds 2 files and {tmp_path}/fr holds 1 file; expected as many in both"
     )
 
 
