@@ -7,7 +7,10 @@ from torch import nn
 
 from ..config import Config, chosen
 
-_TORCH = 3e8  # bytes that a process occupies before it has a model
+_PROCESS = 4.3e8  # bytes that a process occupies whatever its model: the libraries, and what they keep
+# Bytes for each token of a batch: of a layer by its width and by that of its feed-forward, and of the logits by entry.
+# Measured for short sentences; of long ones attention takes more.
+_BYTES = {"bf16": (64, 8, 3), "fp32": (85, 10, 10)}
 
 
 def forecast(config: Config, model: nn.Module, n_pairs: int, target_tokens: int, *, done: int = 0) -> str:
@@ -15,10 +18,11 @@ def forecast(config: Config, model: nn.Module, n_pairs: int, target_tokens: int,
     n_parameters = sum(p.numel() for p in model.parameters())
     batch_tokens, steps = chosen(config.data.batch_tokens), chosen(config.train.steps)
     n_layers = config.model.n_encoder_layers + config.model.n_decoder_layers
-    # Weights, gradients and two moments, 4 bytes each; some 40 activations of d_model a token and layer; the logits.
-    # And torch itself. Measured: within a tenth for short sentences; long ones take up to a quarter more for attention.
-    activations = 40 * config.model.d_model * n_layers + 4 * config.model.tgt_vocab_size
-    memory = _TORCH + 16 * n_parameters + 4 * batch_tokens * activations
+    of_width, of_ff, of_logit = _BYTES["bf16" if config.train.precision == "bf16" else "fp32"]
+    of_token = n_layers * (of_width * config.model.d_model + of_ff * config.model.d_ff)
+    of_token += of_logit * config.model.tgt_vocab_size
+    # Weights, gradients and two moments, 4 bytes each.
+    memory = _PROCESS + 16 * n_parameters + batch_tokens * of_token
     seconds = 6 * n_parameters * batch_tokens * (steps - done) / _operations_a_second(config)
     left = f", {steps - done:,} of them left" if done else ""
     return (

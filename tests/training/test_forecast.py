@@ -1,4 +1,6 @@
 import re
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -39,6 +41,50 @@ def test_the_time_grows_with_the_steps_and_with_the_parameters(monkeypatch) -> N
     assert seconds > 100
     half = forecast(long, model, 1, 1, done=15_000)
     assert "; 30,000 steps, 15,000 of them left; about" in half and half.endswith(f" and {duration(seconds / 2)}")
+
+
+MEASURE = """
+import resource, sys
+import numpy as np
+from clearhead.config import Config
+from clearhead.training.memory import keep_freed_memory
+
+keep_freed_memory()
+import torch
+from clearhead.model.transformer import build
+from clearhead.tasks.loss import smoothed_cross_entropy
+from clearhead.training.forecast import forecast
+from clearhead.training.update import Update
+
+config = Config.from_toml(__import__("pathlib").Path(sys.argv[1]))
+model = build(config.model)
+rng = np.random.default_rng(0)
+
+def loss(model, rows):
+    shape = len(rows), config.data.batch_tokens // len(rows)
+    tokens = torch.from_numpy(rng.integers(4, config.model.src_vocab_size, shape))
+    logits = model(tokens, tokens[:, :-1])
+    return smoothed_cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten(), smoothing=0.1)
+
+update = Update(model, loss, config.train)
+for step in range(1, 7):
+    update([np.arange(rng.integers(200, 500))], config.data.batch_tokens, step=step, lr=1e-4)
+print(forecast(config, model, 1, 1), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems count memory otherwise")
+@pytest.mark.parametrize("name", ["nano", "mini", "small"])
+def test_the_memory_is_about_what_a_run_takes(name: str, tmp_path) -> None:
+    values = {"model.src_vocab_size": 4000, "model.tgt_vocab_size": 4000, "data.batch_tokens": 4096}
+    values |= {"train.preset": name, "train.precision": "fp32", "train.optimizer": "muon", "train.steps": 6}
+    values |= {"train.device": "cpu", "train.threads": 2, "train.lr": 1e-4, "train.warmup": 1, "model.pre_norm": True}
+    (tmp_path / "config.toml").write_text(Config().override(values).to_toml())
+    arguments = [sys.executable, "-c", MEASURE, str(tmp_path / "config.toml")]
+    said = subprocess.run(arguments, check=True, capture_output=True, text=True).stdout
+    expected, measured = float(re.search(r"about ([\d.]+) GB", said)[1]), float(said.split()[-1])
+    assert expected == pytest.approx(measured, rel=0.2)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
