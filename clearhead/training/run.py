@@ -38,7 +38,7 @@ _GREEDY = {"decode.beam": 1, "decode.n_best": 1, "decode.diverse": False, "decod
 
 def train(
     config: Config,
-    out: str | Path,
+    out: str | Path = "runs/model",
     *,
     resume: bool = False,
     replace: bool = False,

@@ -203,6 +203,14 @@ def test_without_a_split_the_newest_weights_are_kept_and_it_is_said(toy, said) -
     assert "so the newest weights are kept, and their quality is not measured" in said
 
 
+def test_without_a_folder_the_model_is_in_runs_model(toy, monkeypatch) -> None:
+    monkeypatch.chdir(toy.folder)
+    steps, scores = list[dict[str, Any]](), list[dict[str, Any]]()
+    found = train(toy.config(), on_step=steps.append, on_eval=scores.append)
+    assert found == Path("runs/model") and load(found).config.train.steps == len(steps) == 12
+    assert [it["step"] for it in scores] == [5, 10, 12] and all("bleu" in it for it in scores)
+
+
 def test_of_fewer_than_twenty_sources_none_is_held_out_and_it_is_said(toy, said) -> None:
     folder = run(toy, {"data.train": (str(toy.pairs(19)),)}, say=said.append)
     assert "nothing held out: only 19 distinct sources, fewer than 20" in said
