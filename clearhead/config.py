@@ -169,8 +169,8 @@ class TrainConfig:
     threads: int | None = setting(None, "processor threads; left out: every core this process may use")
     eval_every: int | None = setting(None, "steps between evaluations")
     eval_sentences: int = setting(500, "most validation sentences that an evaluation decodes")
-    best: Literal["bleu", "chrf", "exact_match", "token_accuracy", "loss"] = setting(
-        "bleu", "what the weights that translate are chosen by, on the validation split"
+    best: Literal["loss", "token_accuracy", "bleu", "chrf", "exact_match"] = setting(
+        "loss", "what the weights that translate are chosen by, on the validation split"
     )
     patience: int = setting(0, "evaluations without a better score after which training ends early; 0: it does not")
     average: int = setting(0, "newest checkpoints whose mean is tried as the weights that translate; 0: none")

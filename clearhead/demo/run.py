@@ -39,7 +39,6 @@ SETTINGS = preset("nano") | {
     "train.lr": 0.006,
     "train.warmup": 100,
     "train.schedule": "linear",
-    "train.best": "loss",
     "train.eval_every": 260,
     "train.eval_sentences": 200,
     "train.save_every": 650,

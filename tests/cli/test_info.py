@@ -70,7 +70,8 @@ def test_a_choice_of_ties_holds(run: Run) -> None:
 def test_a_model_folder_shows_its_model_data_and_scores(run: Run, folder: Path, tmp_path: Path) -> None:
     with MetricsLog(folder / "metrics.jsonl", after=0) as log:
         for step, bleu in ((2, 3.5), (5, 1.0), (10, 3.5), (12, float("nan")), (15, 2.0)):
-            log.write({"step": step, "valid_bleu": bleu, "valid_chrf": 2 * bleu, "valid_exact_match": 0.25})
+            scores = {"bleu": bleu, "chrf": 2 * bleu, "exact_match": 0.25, "loss": 9 - bleu}
+            log.write({"step": step} | {f"valid_{name}": value for name, value in scores.items()})
     app = clearhead.load(folder)
     (tmp_path / "pairs.tsv").write_text("I am hungry.\tJ'ai faim.\n", encoding="utf-8")
     evaluation = app.evaluate(clearhead.read_pairs([tmp_path / "pairs.tsv"]))
@@ -79,7 +80,7 @@ def test_a_model_folder_shows_its_model_data_and_scores(run: Run, folder: Path, 
     values = json.loads(run("info", folder, "--json").out)
     assert values["settings"] == json.loads(json.dumps(app.config.override({"train.device": "auto"}).to_dict()))
     assert values["parameters"]["total"] == sum(p.numel() for p in app.model.parameters())
-    assert values["validation"] == {"step": 10, "bleu": 3.5, "chrf": 7.0, "exact_match": 0.25}
+    assert values["validation"] == {"step": 10, "bleu": 3.5, "chrf": 7.0, "exact_match": 0.25, "loss": 5.5}
     assert (values["finished"], values["evaluation"]) == (15, evaluation.to_dict() | {"outdated": False})
     text = run("info", folder).out
     assert f"folder      {folder}\ntrained     to its last step, 15\ndata        pairs.tsv\n" in text
