@@ -123,7 +123,7 @@ def usual_optimizer(train: TrainConfig) -> tuple[Literal["adamw", "muon"], str]:
     """The optimiser where none is named, and the reason."""
     if train.weight_decay:
         return "adamw", "the one whose matrices decay"
-    return "muon", "needs about half the tokens that adam does"
+    return "muon", "learns more from as many tokens than adam does"
 
 
 def usual_rate(peak: float, why: str, train: TrainConfig) -> tuple[float, str]:
