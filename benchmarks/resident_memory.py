@@ -1,4 +1,5 @@
-"""How much memory the process of a training occupies, minute by minute: at most until its first epoch ends, and after.
+"""How much memory the process of a training occupies, minute by minute: at most until its first epoch ends, after that,
+and while the chosen weights are scored and the loss is drawn.
 
     T=$CLEARHEAD_DATA/tatoeba/eng-fra.train.tsv.xz
     python benchmarks/resident_memory.py $T --config configs/tatoeba-15m.toml --out runs/tatoeba-15m
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from clearhead.training.metrics import METRICS, read_metrics
 
-_EVERY = 5.0  # seconds
+_EVERY = 2.0  # seconds
 
 
 def main() -> None:
@@ -23,7 +24,7 @@ def main() -> None:
     metrics = Path(arguments[arguments.index("--out") + 1]) / METRICS
     first_epoch: float | None = None  # seconds at its end
     seen: list[tuple[float, float]] = []  # seconds, GB
-    begun = time.monotonic()
+    begun, clock = time.monotonic(), time.time()
     with subprocess.Popen([sys.executable, "-m", "clearhead", "train", *arguments]) as training:
         while training.poll() is None:
             time.sleep(_EVERY)
@@ -40,10 +41,13 @@ def main() -> None:
         if i + 1 == len(seen) or seconds // 60 != seen[i + 1][0] // 60:
             print(f"| {seconds / 60:.1f} | {most:.2f} | {resident:.2f} |")
     first = [gb for at, gb in seen if first_epoch is not None and at <= first_epoch]
-    later = [gb for at, gb in seen if first_epoch is not None and at > first_epoch]
+    trained = metrics.stat().st_mtime - clock if metrics.exists() else 0.0  # nothing is logged after the last step
+    later = [gb for at, gb in seen if first_epoch is not None and first_epoch < at <= trained]
     if first and later:
         more = 100 * (max(later) / max(first) - 1)
         print(f"\nat most {max(first):.2f} GB in the first epoch, {max(later):.2f} GB afterwards: {more:+.1f}%")
+        if ending := [gb for at, gb in seen if at > trained]:
+            print(f"at most {max(ending):.2f} GB to score and draw in the end")
     sys.exit(training.returncode)
 
 
