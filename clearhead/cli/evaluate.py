@@ -50,10 +50,10 @@ def _run(options: Options) -> None:
         raise UsageError(f"{NO_FOLDER}: clearhead evaluate DIR --data FILE")
     if options.report and len(options.folders) > 1:
         raise UsageError("--report is about one model; expected one folder")
-    check_options(options.folders, options)
+    here, decode = check_options(options.folders, options)
     pairs = read_as_trained(options.folders, options.data, options, options.references)
     say(str(pairs.report))
-    apps, decode = open_models(options.folders, options)
+    apps = open_models(options.folders, here, decode)
     evaluations = [app.evaluate(pairs, **decode) for app in apps]
     if len(apps) == 1:
         values = evaluations[0].to_dict()

@@ -4,7 +4,7 @@ from ..messages import say
 from .output import to_json
 from .pairs import FILES, add_reading_options, read_as_trained
 from .parser import Options, Parser, UsageError, Verb
-from .using import add_model_options, check_options, open_model
+from .using import add_model_options, check_options, open_models
 
 
 def _add_options(parser: Parser) -> None:
@@ -17,9 +17,9 @@ def _add_options(parser: Parser) -> None:
 def _run(options: Options) -> None:
     if not options.files:
         raise UsageError(f"no file of pairs is given; expected {FILES}")
-    check_options([options.folder], options)
+    here, decode = check_options([options.folder], options)
     pairs = read_as_trained([options.folder], options.files, options)
-    app, decode = open_model(options)
+    (app,) = open_models([options.folder], here, decode)
     scored, report = app.score(pairs, **decode)
     say(str(report))
     for each in scored:

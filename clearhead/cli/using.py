@@ -38,19 +38,19 @@ def open_model(options: Options) -> tuple["App", dict[str, Any]]:
     """The model, and the settings of the search that were given, as `App.results` takes them."""
     if options.folder is None:
         raise UsageError(NO_FOLDER)
-    (app,), decode = open_models([options.folder], options)
+    here, decode = check_options([options.folder], options)
+    (app,) = open_models([options.folder], here, decode)
     return app, decode
 
 
-def open_models(folders: list[str], options: Options) -> tuple[list["App"], dict[str, Any]]:
-    """The same of several models, on the same device and with the same search."""
-    here, decode = check_options(folders, options)
+def open_models(folders: list[str], here: TrainConfig, decode: dict[str, Any]) -> list["App"]:
+    """Several models on the same device and for the same search, as `check_options` gives both."""
     from ..app import load
 
     apps = [load(folder, device=here.device, threads=here.threads) for folder in folders]
     for app in apps:
         app.decode_config(**decode)  # refuses what would change nothing
-    return apps, decode
+    return apps
 
 
 def check_options(folders: list[str], options: Options) -> tuple[TrainConfig, dict[str, Any]]:
