@@ -96,7 +96,7 @@ class DataConfig:
     separator: str = setting(
         "", "between columns: one character, or tab, comma, semicolon, pipe; left out: found by looking"
     )
-    reverse: bool = setting(False, "exchange source and target: learn the other direction from the same file")
+    reverse: bool = setting(False, "exchange source and target of the file")
     store: str = setting("", "folder where tokens are kept for later runs; left out: they are kept for this run alone")
     split: float = setting(0.02, "share of the distinct sources held out where `valid` names no file")
     tokenizer: Literal["bpe", "unigram", "word", "character"] = setting("bpe", "how text is cut into tokens")
@@ -310,11 +310,14 @@ class Config:
     def override(self, values: Mapping[str, Any], *, origin: str = "the command line") -> Self:
         """The same with some settings replaced: {"train.steps": 300}; a string is read as the setting's type.
 
-        A preset among them, {"train.preset": "nano"}, brings its values, below those that are given beside it.
+        A preset among them, {"train.preset": "nano"}, brings its values, below those that are given beside it; what is
+        beside it as the preset has it is the preset's, too: `override(preset("nano"))` is the same as its name.
         """
-        known, given = settings(), self.given | set(values)
+        known, brought = settings(), {}
         if isinstance(name := values.get("train.preset"), str) and name != "none":
-            values = preset(name) | dict(values)
+            brought = {key: value for key, value in preset(name).items() if key != "train.preset"}
+        given = self.given | {key for key, value in values.items() if key not in brought or brought[key] != value}
+        values = brought | dict(values)
         sections: dict[str, dict[str, Any]] = {}
         for dotted, value in values.items():
             if dotted not in known:

@@ -14,7 +14,8 @@ from collections.abc import Iterable
 
 
 class ClearheadError(Exception):
-    """The root: catch this to catch all of them. The command line prints the message and exits with 1."""
+    """The root: catch this to catch all of them. The command line prints the message, and exits with 1, or 2 where it
+    was used wrongly."""
 
 
 class ConfigError(ClearheadError):

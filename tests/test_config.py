@@ -175,6 +175,13 @@ def test_a_preset_that_is_named_brings_its_values_below_those_beside_it(name: st
     assert Config().override({"train.preset": "none"}) == Config()
 
 
+def test_what_a_preset_brings_is_nobodys_wish() -> None:
+    by_name, by_values = Config().override({"train.preset": "nano"}), Config().override(preset("nano"))
+    assert by_name.given == by_values.given == {"train.preset"}
+    beside = Config().override(preset("nano") | {"model.dropout": 0.25})
+    assert beside.given == {"train.preset", "model.dropout"} and beside.model.dropout == 0.25
+
+
 def test_a_value_is_found_by_its_dotted_name() -> None:
     assert Config().override({"train.steps": 7}).value("train.steps") == 7
 

@@ -56,7 +56,8 @@ def _evaluation(values: dict[str, Any]) -> str:
     if decode.get("sample"):
         search = f"sampled at temperature {decode['temperature']:g}, seed {decode['seed']}"
     outdated = "; of earlier weights: evaluate again" if values["outdated"] else ""
-    return f"{_scores(values)} ({values['sentences']:,} sentences of {', '.join(values['data'])}; {search}{outdated})"
+    sentences = f"{values['sentences']:,} sentence{'s' * (values['sentences'] != 1)} of {', '.join(values['data'])}"
+    return f"{_scores(values)} ({sentences}; {search}{outdated})"
 
 
 def _training(config: Config) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 from ..config import Config, ModelConfig, settings
 from ..messages import say
+from ..values import read_toml
 from .configure import configure
 from .folder import describe_folder, render_folder
 from .output import to_json
@@ -12,6 +13,12 @@ from .parser import Options, Parser, UsageError, Verb, add_settings, given_setti
 
 _SOURCE, _TARGET = "model.src_vocab_size", "model.tgt_vocab_size"
 _SHORT = {"train.preset": ["--preset"], _SOURCE: ["--src-vocab"], _TARGET: ["--tgt-vocab"]}
+_SIDE = "tokens of the {} language; with it nothing is tied, unless --model.tie=target, as in training"
+_HELPS = {
+    "train.preset": "the shape to start from, by name; left out: that of base",
+    _SOURCE: _SIDE.format("source"),
+    _TARGET: _SIDE.format("target"),
+}
 _PAPERS_VOCABULARY = 37_000  # section 5.1: shared, English and German
 
 
@@ -21,7 +28,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("--config", metavar="FILE", help="settings from a TOML file, below those of the command line")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     shape = [name for name in settings() if name.startswith("model.")]
-    add_settings(parser, ["train.preset", *shape], _SHORT)
+    add_settings(parser, ["train.preset", *shape], _SHORT, helps=_HELPS)
 
 
 def _run(options: Options) -> None:
@@ -42,7 +49,9 @@ def _described(options: Options) -> Config:
     if (_SOURCE in given) != (_TARGET in given) or (options.vocab and _SOURCE in given):
         raise UsageError("expected --vocab N for one vocabulary, or both of --src-vocab N and --tgt-vocab N")
     if _SOURCE in given:
-        given.setdefault("model.tie", "none")
+        file = read_toml(Path(options.config)) if options.config else {}
+        if "tie" not in file.get("model", {}):
+            given.setdefault("model.tie", "none")
         return configure(options)[0]
     if options.vocab:
         given |= {_SOURCE: options.vocab, _TARGET: options.vocab}

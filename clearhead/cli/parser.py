@@ -59,13 +59,15 @@ def add_settings(
     short: Mapping[str, Sequence[str]] | None = None,
     *,
     show_defaults: bool = True,
+    helps: Mapping[str, str] | None = None,
 ) -> None:
     """Options for settings: `--train.steps=300`. One that is not given is not among the options.
 
     `short` gives other spellings, {"train.preset": ["--preset"]}, to those that are needed often: they stand first in
-    the help, the others in a group for each section.
+    the help, the others in a group for each section. `helps` has other sentences for what a verb means otherwise.
     """
     known, short = settings(), short or {}
+    own = {name: _escaped(text) for name, text in (helps or {}).items()}
     groups: dict[str, argparse._ActionsContainer] = {}
     for name in sorted(names, key=lambda name: name not in short):
         section = "" if name in short else name.split(".")[0]
@@ -89,7 +91,7 @@ def add_settings(
             nargs="+" if typing.get_origin(known[name].type) is tuple else None,
             metavar=_values(known[name]),
             default=argparse.SUPPRESS,
-            help=_help(known[name]) if show_defaults else _escaped(known[name].help),
+            help=own.get(name) or (_help(known[name]) if show_defaults else _escaped(known[name].help)),
         )
 
 

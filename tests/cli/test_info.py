@@ -67,6 +67,13 @@ def test_a_choice_of_ties_holds(run: Run) -> None:
     assert untied["parameters"]["total"] - tied["parameters"]["total"] == 70 * 128 + 70
 
 
+def test_a_choice_of_ties_in_a_file_holds_too(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "tied.toml").write_text('[model]\ntie = "target"\n')
+    arguments = ("info", "--preset", "nano", "--src-vocab", "90", "--tgt-vocab", "70", "--json")
+    by_file = run(*arguments, "--config", tmp_path / "tied.toml")
+    assert json.loads(by_file.out)["parameters"] == json.loads(run(*arguments, "--model.tie=target").out)["parameters"]
+
+
 def test_a_model_folder_shows_its_model_data_and_scores(run: Run, folder: Path, tmp_path: Path) -> None:
     with MetricsLog(folder / "metrics.jsonl", after=0) as log:
         for step, bleu in ((2, 3.5), (5, 1.0), (10, 3.5), (12, float("nan")), (15, 2.0)):
@@ -86,7 +93,7 @@ def test_a_model_folder_shows_its_model_data_and_scores(run: Run, folder: Path, 
     assert f"folder      {folder}\ntrained     to its last step, 15\ndata        pairs.tsv\n" in text
     assert "tokenizer   bpe, one vocabulary\ntraining    batches of 1,024 tokens, auto, seed 0\n" in text
     assert "validation  BLEU 3.50  chrF 7.00  exact match 0.250 (greedy, step 10)\n" in text
-    assert f"(1 sentences of {tmp_path / 'pairs.tsv'}; beam 4, alpha 0.6)\n" in text
+    assert f"(1 sentence of {tmp_path / 'pairs.tsv'}; beam 4, alpha 0.6)\n" in text
     save_files(folder, {"model.safetensors": weights_to_bytes({"other": torch.zeros(1)})})
     assert "beam 4, alpha 0.6; of earlier weights: evaluate again)\n" in run("info", folder).out
 

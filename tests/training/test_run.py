@@ -14,7 +14,7 @@ import torch
 
 from clearhead import messages
 from clearhead.app import load
-from clearhead.config import Config
+from clearhead.config import Config, preset
 from clearhead.errors import ConfigError, DataError, TrainingError
 from clearhead.text.sources import read_pairs
 from clearhead.text.split import split
@@ -69,6 +69,13 @@ def test_files_alone_are_enough(toy, said, monkeypatch) -> None:
     assert said[-1].startswith("validation: BLEU ")
     assert Manifest.read(folder).finished == 2
     assert isinstance(load(folder)("one two"), str)
+
+
+def test_a_preset_s_warm_up_is_shortened_whether_it_comes_by_name_or_by_value(toy) -> None:
+    for number, values in enumerate((preset("nano"), {"train.preset": "nano"})):
+        asked = Config().override(values | {"data.train": (str(toy.pairs(100)),), "train.steps": 6})
+        folder = train(asked, toy.folder / f"{number}", say=lambda _: None)
+        assert json.loads((folder / "config.json").read_bytes())["train"]["warmup"] == 2
 
 
 def test_a_toy_language_is_learnt(toy) -> None:
