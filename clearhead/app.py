@@ -33,6 +33,7 @@ from .training.memory import keep_freed_memory
 from .training.model_folder import TOKENIZER, load_model_folder, load_weights, save_files
 from .training.recipe import choose_device
 from .training.run import train
+from .values import finite
 
 __all__ = ["App", "Evaluation", "Result", "load", "train"]
 
@@ -162,7 +163,7 @@ class App:
         scores, translations = self.task.evaluate(self.model, held_out, search)
         files = [str(path) for path in pairs.report.paths]
         lines = (held_out.sources, translations, held_out.references)
-        return Evaluation(scores, files, search, self.weights_digest, len(held_out.too_long), *lines)
+        return Evaluation(scores, files, search, self.weights_digest, len(held_out.too_long), held_out.cut, *lines)
 
     def score(self, pairs: Pairs, *, alpha: float | None = None) -> tuple[list[Scored], Report]:
         """How likely the model finds each target as a translation of its source, in the order of the pairs.
@@ -192,7 +193,7 @@ class App:
         """Write `evaluation.json` into the model folder; a TrainingError where that cannot be."""
         if not self.path.is_dir():
             raise TrainingError(f"{self.path} is not there any more: it was moved or removed since it was loaded")
-        content = json.dumps(evaluation.to_dict(), indent=2, ensure_ascii=False) + "\n"
+        content = json.dumps(finite(evaluation.to_dict()), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
         save_files(self.path, {"evaluation.json": content.encode()})
         return self.path / "evaluation.json"
 

@@ -16,6 +16,7 @@ class Evaluation:
     decode: DecodeConfig
     weights: str | None  # the digest of those that were scored
     too_long: int  # pairs that perplexity and token accuracy leave out
+    cut: int  # sources that are longer than the model can read, and were translated from their beginning
     sources: list[str]
     translations: list[str]
     references: list[list[str]]
@@ -46,12 +47,18 @@ class Evaluation:
         if scores.perplexity is not None:
             without = f", without the {self.too_long:,} longest pairs" if self.too_long else ""
             rows.append(f"perplexity {scores.perplexity:.2f}{without}")
+        rows += [self.what_was_cut] if self.cut else []
         for name, lines in self.lines().items():
             rows += ["", f"The most {name}" if name == "typical" else f"The {name}"]
             for line in lines:
                 rows += ["", f"chrF {line['chrf']:6.2f}  {line['source']}", f"       model  {line['translation']}"]
                 rows += [f"   reference  {reference}" for reference in line["references"]]
         return "\n".join(rows) + "\n"
+
+    @property
+    def what_was_cut(self) -> str:
+        """In words, for people."""
+        return f"{self.cut:,} of the sources are too long for the model: only their beginning is translated"
 
     def _line(self, place: int) -> dict[str, Any]:
         return {
@@ -69,5 +76,6 @@ class Evaluation:
             "decode": {**asdict(self.decode), "suppress": list(self.decode.suppress)},
             "weights": self.weights,
             "too_long": self.too_long,
+            "cut": self.cut,
             "examples": [self._line(place) for place in range(min(examples, len(self.sources)))],
         }

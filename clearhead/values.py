@@ -1,4 +1,4 @@
-"""The values of settings, as TOML files and the command line write them."""
+"""Plain values: those of settings, as TOML files and the command line write them, and those that JSON can hold."""
 
 import math
 import re
@@ -83,3 +83,14 @@ def _parsed(value: str | float, kind: type[T]) -> T | None:
         return kind(value)
     except ValueError:
         return None
+
+
+def finite(value: Any) -> Any:
+    """The same as every reader of JSON knows it: NaN and infinity are null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: finite(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return value

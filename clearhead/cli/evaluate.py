@@ -55,6 +55,9 @@ def _run(options: Options) -> None:
     say(str(pairs.report))
     apps = open_models(options.folders, here, decode)
     evaluations = [app.evaluate(pairs, **decode) for app in apps]
+    for folder, evaluation in zip(options.folders, evaluations):
+        if evaluation.cut:
+            say(f"{folder}: {evaluation.what_was_cut}")
     if len(apps) == 1:
         values = evaluations[0].to_dict()
         print(to_json(values) if options.json else _text(values))

@@ -1,8 +1,9 @@
 """Results as JSON; what is said beside them is the business of `messages`."""
 
 import json
-import math
 from typing import Any
+
+from ..values import finite
 
 
 def to_json(value: Any) -> str:
@@ -10,15 +11,5 @@ def to_json(value: Any) -> str:
 
     Letters stay letters, but U+0085, U+2028 and U+2029 are escaped, which some readers take for the end of a line.
     """
-    text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(finite(value), ensure_ascii=False, allow_nan=False)
     return text.translate({code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)})
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {name: _finite(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return value

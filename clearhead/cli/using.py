@@ -1,10 +1,12 @@
 """What the verbs that use a trained model have in common."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..config import Config, TrainConfig, settings
+from ..errors import ConfigError
 from .parser import Options, Parser, UsageError, add_settings, given_settings
 
 if TYPE_CHECKING:
@@ -48,8 +50,9 @@ def open_models(folders: list[str], here: TrainConfig, decode: dict[str, Any]) -
     from ..app import load
 
     apps = [load(folder, device=here.device, threads=here.threads) for folder in folders]
-    for app in apps:
-        app.decode_config(**decode)  # refuses what would change nothing
+    for folder, app in zip(folders, apps):
+        with _of_several(folders, folder):
+            app.decode_config(**decode)  # refuses what would change nothing
     return apps
 
 
@@ -63,5 +66,17 @@ def check_options(folders: list[str], options: Options) -> tuple[TrainConfig, di
     here = Config().override({name: value for name, value in given.items() if name not in search}).train
     from ..training.model_folder import read_config
 
-    configs = [read_config(Path(folder)).override(search) for folder in folders]
+    configs = []
+    for folder in folders:
+        with _of_several(folders, folder):
+            configs.append(read_config(Path(folder)).override(search))
     return here, {name.split(".")[1]: configs[0].value(name) for name in sorted(search)}
+
+
+@contextmanager
+def _of_several(folders: Sequence[str], folder: str) -> Iterator[None]:
+    """Say which of several models it is that refuses."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"{folder}: {error}" if len(folders) > 1 else str(error)) from error

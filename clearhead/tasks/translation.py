@@ -94,11 +94,12 @@ class Batch:
 class HeldOut:
     """Pairs to score on: as tokens for the loss, and each distinct source once with all its references for the rest.
 
-    `too_long` are the pairs that the loss leaves out.
+    `too_long` are the pairs that the loss leaves out; of `cut` sources the model can read only the beginning.
     """
 
     examples: Examples
     too_long: list[Skipped]
+    cut: int
     sources: list[str]
     references: list[list[str]]
 
@@ -152,7 +153,8 @@ class Translation:
     def hold_out(self, pairs: Pairs) -> HeldOut:
         """Prepare pairs for scoring. The text of every one is scored; the loss passes over those that are too long."""
         examples, too_long = self.encode(pairs)
-        return HeldOut(examples, too_long, *references(pairs))
+        _, cut = self.sources(list({it.text for it in too_long}))  # no others can be
+        return HeldOut(examples, too_long, sum(map(bool, cut)), *references(pairs))
 
     def batch(self, examples: Examples, rows: IntArray) -> Batch:
         """The tensors of these examples."""

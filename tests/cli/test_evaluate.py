@@ -72,6 +72,46 @@ def test_two_line_aligned_files_are_pairs(run: Run, folder: Path, pairs: Path, t
     assert one == other
 
 
+def test_sources_that_are_cut_are_counted_and_said(run: Run, folder: Path, tmp_path: Path) -> None:
+    long = " ".join(["hungry"] * 40)
+    data = tmp_path / "long.tsv"
+    data.write_text(PAIRS + f"{long}\tx\n{long}\ty\n{long} too\tz\nI\t{long}\n", encoding="utf-8")
+    done = run("evaluate", folder, "--data", data, "--json")
+    values = json.loads(done.out)
+    assert (values["sentences"], values["too_long"], values["cut"]) == (5, 4, 2)
+    said = "2 of the sources are too long for the model: only their beginning is translated"
+    assert f"{folder}: {said}" in done.err
+    run("evaluate", folder, "--data", data, "--report", tmp_path / "report.txt")
+    assert said in (tmp_path / "report.txt").read_text(encoding="utf-8")
+    data.write_text(PAIRS, encoding="utf-8")
+    assert "too long for the model" not in run("evaluate", folder, "--data", data).err
+
+
+def test_a_number_that_is_none_is_null_in_the_folder_too(run: Run, folder: Path, pairs: Path) -> None:
+    from clearhead.training.model_folder import load_model_folder, model_files, save_files
+
+    weights = load_model_folder(folder).weights
+    sure = {name: 1e4 * weight if "embedding" in name else weight for name, weight in weights.items()}
+    save_files(folder, model_files(weights=sure))
+    done = run("evaluate", folder, "--data", pairs, "--json")
+    values = json.loads(done.out)
+    assert values["perplexity"] is None
+    assert json.loads((folder / "evaluation.json").read_text(), parse_constant=pytest.fail) == values
+
+
+def test_of_several_models_the_one_that_refuses_is_named(run: Run, folder: Path, pairs: Path, tmp_path: Path) -> None:
+    from clearhead.training.model_folder import model_files, save_files
+
+    other = Path(shutil.copytree(folder, tmp_path / "other"))
+    values = json.loads((other / "config.json").read_text())
+    del values["format_version"]
+    save_files(other, model_files(config=values | {"decode": values["decode"] | {"sample": True}}))
+    done = run("evaluate", folder, other, "--data", pairs, "--beam", "2")
+    assert done.code == 2 and f"error: {other}: decode.beam = 2 would change nothing" in done.err
+    narrow = run("evaluate", folder, folder, "--data", pairs, "--n-best", "9")
+    assert narrow.code == 2 and f"error: {folder}: decode.n_best = 9 cannot be used" in narrow.err
+
+
 def test_a_folder_that_cannot_be_written_to_loses_the_file_but_not_the_scores(
     run: Run, folder: Path, pairs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
