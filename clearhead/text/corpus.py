@@ -38,10 +38,10 @@ class Corpus:
         """The pairs held out, in memory."""
         return Pairs.of(self._read(held=True) if self._n_held else (), self.source.report)
 
-    def chunks(self, size: int | None = None) -> Iterator[Pairs]:
-        """The pairs to train on, so many (16,384) at a time."""
+    def chunks(self) -> Iterator[Pairs]:
+        """The pairs to train on, 16,384 at a time."""
         pairs = iter(self)
-        while len(chunk := Pairs.of(islice(pairs, size or _CHUNK), self.source.report)):
+        while len(chunk := Pairs.of(islice(pairs, _CHUNK), self.source.report)):
             yield chunk
 
     def texts(self, most: int = _LEARN) -> tuple["Texts", "Texts"]:

@@ -49,7 +49,8 @@ def named_pair(names: Sequence[str], cells: Sequence[Sequence[str]] = ()) -> tup
     sentences = [sum(" " in cell.strip() for cell in column) * 2 > len(column) for column in cells]
     names = [it if is_text or it.strip().casefold() != "id" else "" for it, is_text in zip(names, sentences)] or names
     for table in _TABLES:
-        groups = [table.get(_plain(name.strip())) for name in names]
+        words = [table is _LANGUAGE_TABLE and _is_word(name.strip()) for name in names]
+        groups = [None if word else table.get(_plain(name.strip())) for name, word in zip(names, words)]
         known = [place for place, group in enumerate(groups) if group is not None]
         if len(known) == 2 and groups[known[0]] != groups[known[1]]:
             first, second = known if table is _LANGUAGE_TABLE else sorted(known, key=lambda place: groups[place] or 0)
@@ -106,3 +107,8 @@ def _place(name: str, names: Sequence[str], asked: str, what: str) -> int:
 def _plain(name: str) -> str:
     """Case and region do not matter: en_GB, en-US, EN."""
     return re.sub(r"[-_][a-z]{2}$", "", name.casefold())
+
+
+def _is_word(name: str) -> bool:
+    """Whether what might be a language's code is a word of a dictionary: "It", "Es", "He"."""
+    return len(name) == 2 and name.istitle()

@@ -11,6 +11,7 @@ from typing import IO, cast
 from ..errors import DataError
 from .files import Input
 
+LOOK = 200  # lines that tell the form of a file
 _BLOCK = 1 << 16  # bytes that tell text from other things
 _ARCHIVES = {b"PK\x03\x04": "a zip archive", b"BZh": "bzip2", b"(\xb5/\xfd": "zstandard", b"7z\xbc\xaf": "a 7z archive"}
 

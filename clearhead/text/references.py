@@ -11,16 +11,14 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from ..config import SEPARATORS, DataConfig
+from ..config import DataConfig
 from ..errors import DataError
 from .files import Input, is_folder
 from .json_lines import look_for_json
-from .lines import decode, read_lines, undecodable
+from .lines import LOOK, decode, read_lines, undecodable
 from .report import Report
 from .sources import Pairs, read_pairs
-from .tables import look_for_table
-
-_LOOK = 200  # lines that tell whether a file holds sources alone
+from .tables import asked_separator, look_for_table
 
 
 def read_with_references(
@@ -98,8 +96,8 @@ def _unusable(text: str | None) -> str | None:
 
 def _holds_sources_alone(file: Input, data: DataConfig) -> bool:
     """Whether the first lines have neither columns nor JSON; a tab or two is no column yet."""
-    head = list(itertools.islice(read_lines(file), _LOOK))
-    mark = SEPARATORS.get(data.separator, data.separator)
+    head = list(itertools.islice(read_lines(file), LOOK))
+    mark = asked_separator(data)
     if mark:
         return not any(mark.encode() in line for line in head)
     try:

@@ -15,13 +15,12 @@ from ..config import DataConfig
 from ..errors import DataError
 from .files import STDIN, Input, digest_of, inputs
 from .json_lines import JsonLines, look_for_json
-from .lines import decode, fault, read_lines, undecodable
+from .lines import LOOK, decode, fault, read_lines, undecodable
 from .report import Report, Skipped
 from .tables import Pair, Table, look_for_table
 
 __all__ = ["Pair", "PairSource", "Pairs", "Report", "Skipped", "read_pairs", "references"]
 
-_LOOK = 200  # lines that tell the form of a file
 _KEPT = 50_000_000  # letters that are kept rather than read again; some 300 MB with all that Python needs for them
 _EXPECTED = "expected a table (source <TAB> target, or CSV), JSON lines, a folder of such, or two line-aligned files"
 
@@ -139,10 +138,20 @@ class PairSource:
             counts = " and ".join(map(_files_of, report.paths, self._sides))
             raise DataError(f"{counts}; expected as many in both: file n of one is aligned with file n of the other")
         before = 0
+        if all(_has_tabs(files[0]) for files in self._sides):
+            report.notes.append(
+                "most lines of both have a tab: if each holds pairs, name one of them, or a folder with both"
+            )
         for files in zip(first, second):
             if len(first) > 1:
                 report.files.append((" + ".join(file.name for file in files), before))
             before += yield from _read_aligned(*files, report, before, reverse=self._data.reverse)
+
+
+def _has_tabs(file: Input) -> bool:
+    """Whether most of the first lines have one, so that the file may be a table."""
+    head = list(itertools.islice(read_lines(file), LOOK))
+    return 2 * sum(b"\t" in line for line in head) > len(head)
 
 
 def _files_of(path: str, files: Sequence[object]) -> str:
@@ -173,7 +182,7 @@ def _forms(files: Sequence[Input], data: DataConfig) -> list[Table | JsonLines]:
     forms: list[Table | JsonLines] = []
     for file in files:
         lines = read_lines(file)
-        head = list(itertools.islice(lines, _LOOK))
+        head = list(itertools.islice(lines, LOOK))
         asked = data
         if forms and isinstance(forms[0], Table) and forms[0].header and not forms[0].is_named_in(head):
             asked = replace(data, source_column="", target_column="")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ..config import SEPARATORS, DataConfig
 from ..errors import DataError
 from .headers import asked_columns, named_pair
-from .lines import fault, shown
+from .lines import fault, shown, undecodable
 from .report import Report
 from .rows import NOT_UTF_8, rows
 
@@ -83,9 +83,14 @@ class Table:
         return f"no {_said(self.separator)}" if text.strip() else "blank line"
 
 
+def asked_separator(data: DataConfig) -> str:
+    """The separator that somebody asked for, "" where nobody did."""
+    return SEPARATORS.get(data.separator, data.separator)
+
+
 def look_for_table(name: str, head: Sequence[bytes], rest: Iterable[bytes], data: DataConfig) -> Table:
     """The form of a table whose first lines are `head`; a DataError that shows a line where there are no columns."""
-    separator = SEPARATORS.get(data.separator, data.separator) or _separator(head)
+    separator = asked_separator(data) or _separator(head)
     if separator is None or not any(separator.encode() in line for line in head):
         raise _no_columns(name, head, rest, data)
     looked = list(rows(head, separator, quoted=separator != "\t"))
@@ -158,12 +163,12 @@ def _no_columns(name: str, head: Sequence[bytes], rest: Iterable[bytes], data: D
     total = len(head) + sum(1 for _ in rest)
     looked = f"the first {len(head)} of {total:,}" if total > len(head) else f"all {total}"
     number, line = next(((i, line) for i, line in enumerate(head, 1) if line.strip()), (1, b""))
-    mark = SEPARATORS.get(data.separator, data.separator)
+    mark = asked_separator(data)
     between = f" and {_said(mark)} between them" if mark else ""
     hint = _hint(head) if not mark else ""
     return DataError(
         f"{name} has no line with two columns{between} (looked at {looked})\n"
-        f"  line {number}: {shown(line.decode('utf-8', 'backslashreplace'))}\n"
+        f"  line {number}: {shown(undecodable(line))}\n"
         f"  expected: source <TAB> target, CSV, JSON lines, or two line-aligned files: train a.en a.fr{hint}"
     )
 

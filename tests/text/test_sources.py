@@ -250,6 +250,14 @@ def test_a_line_bad_on_either_side_is_skipped_on_both(tmp_path: Path) -> None:
     assert 'line 2: "two"' in said and 'line 3: "trois"' in said and 'line 6: "s\\xeex"' in said
 
 
+def test_two_tables_in_place_of_two_aligned_files_are_noticed(tmp_path: Path) -> None:
+    note = "most lines of both have a tab: if each holds pairs, name one of them, or a folder with both"
+    first, second = write(tmp_path, "a\tb\nc\td\n", "1.tsv"), write(tmp_path, "e\tf\ng\th\n", "2.tsv")
+    assert note in read_pairs([first, second]).report.notes
+    text = write(tmp_path, "a\nc\tc\n", "a.en")
+    assert note not in read_pairs([first, text]).report.notes
+
+
 def test_a_missing_final_newline_is_fine(tmp_path: Path) -> None:
     assert both(read_pairs([write(tmp_path, "a\nb", "a.en"), write(tmp_path, "c\nd\n", "a.fr")])) == [
         ("a", "c"),

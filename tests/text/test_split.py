@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clearhead.text import corpus as corpora
 from clearhead.text.corpus import Corpus
 from clearhead.text.sources import PairSource
 from clearhead.text.split import split
@@ -108,7 +109,8 @@ def test_twenty_distinct_sources_are_enough() -> None:
 
 
 @pytest.mark.parametrize("kept", [0, 10**6])
-def test_a_corpus_is_what_is_not_held_out_in_every_reading(kept: int, tmp_path) -> None:
+def test_a_corpus_is_what_is_not_held_out_in_every_reading(kept: int, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(corpora, "_CHUNK", 32)
     rows = [(f"source {i % 70}", f"target {i}") for i in range(200)]
     path = written(tmp_path / "x", "".join(f"{s}\t{t}\nno tab\n" for s, t in rows))
     with PairSource([path], kept=kept) as source:
@@ -120,7 +122,7 @@ def test_a_corpus_is_what_is_not_held_out_in_every_reading(kept: int, tmp_path) 
             held = corpus.held_out()
             assert list(zip(held.sources, held.targets)) == [row for row, held in zip(rows, apart) if held]
             assert list(held.lines) == [2 * i + 1 for i, held in enumerate(apart) if held]
-            chunks = list(corpus.chunks(32))
+            chunks = list(corpus.chunks())
             assert {len(chunk) for chunk in chunks[:-1]} == {32}
             assert [pair for chunk in chunks for pair in zip(chunk.sources, chunk.targets)] == train
         assert [list(texts) for texts in corpus.texts()] == [[s for s, _ in train], [t for _, t in train]]

@@ -108,6 +108,14 @@ def test_commas_of_sentences_separate_nothing(read, refused) -> None:
     assert both(read("a, b\tc, d\nx\ne, f\tg, h\n")) == [("a, b", "c, d"), ("e, f", "g, h")]
 
 
+@pytest.mark.parametrize("words", [("It", "Es"), ("He", "El"), ("No", "Ne")])
+def test_two_words_that_are_codes_of_languages_are_a_pair(read, words: tuple[str, str]) -> None:
+    pairs = read("\t".join(words) + "\nto be\tser\n")
+    assert both(pairs)[0] == words and "no header" in pairs.report.form
+    codes = read("\t".join(words).lower() + "\nto be\tser\n") if words != ("No", "Ne") else read("IT\tES\na\tb\n")
+    assert "no header" not in codes.report.form
+
+
 def test_columns_are_found_by_the_header_wherever_they_stand(read) -> None:
     pairs = read("split,en,fr\ntrain,A dog.,Un chien.\ntest,A cat.,Un chat.\n")
     assert both(pairs) == [("A dog.", "Un chien."), ("A cat.", "Un chat.")]
