@@ -123,7 +123,8 @@ def _end_at_signals() -> None:
     """
 
     def end(number: int, _frame: FrameType | None) -> None:
-        say(f"stopped by {_NAMES[number]}")
+        with contextlib.suppress(OSError):  # not by print, which the signal may have interrupted
+            os.write(2, f"stopped by {_NAMES[number]}\n".encode())
         with contextlib.suppress(OSError, RuntimeError):  # it may be in the middle of writing
             sys.stdout.flush()
         os._exit(128 + number)

@@ -32,10 +32,9 @@ def _run(options: Options) -> None:
     if options.stream and options.json:
         raise UsageError("--stream and --json exclude each other; expected one of them")
     app, decode = open_model(options)
-    search = app.decode_config(**decode)
-    if search.n_best > 1 and not options.json:
+    if not options.json and decode.setdefault("n_best", 1) > 1:  # whatever the model's own settings are
         raise UsageError("several answers for each text need room for their scores; expected --json beside --n-best")
-    reading = options.texts in ([], ["-"])
+    search, reading = app.decode_config(**decode), options.texts in ([], ["-"])
     _check_suppressed(app, search.suppress, texts_may_be_among_them=not options.texts)
     groups = _standard_input() if reading else [_arguments(options.texts)]
     decode["prefix"] = options.prefix
@@ -89,7 +88,7 @@ def _warn(kind: str, line: Line, result: "Reading | Result") -> None:
         from ..text.lines import shown
 
         words = ", ".join(shown(word) for word in result.unknown)
-        say(f"{place} has words that the model has not seen in training: {words}")
+        say(f"{place} has words that the model does not know: {words}")
 
 
 def _standard_input() -> Iterator[list[Line]]:

@@ -24,6 +24,9 @@ class StoppedError(TrainingError):
 class StopSignals:
     """Within `with`, a signal raises a StoppedError where it arrives; where `held`, the first only sets `requested`.
 
+    Also one that was ignored, as a script ignores Ctrl-C for what it starts in the background: who sends it there means
+    the run, which loses nothing.
+
     with StopSignals() as stop:
         prepare()
         with stop.held():

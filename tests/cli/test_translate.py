@@ -115,7 +115,7 @@ def test_words_that_the_model_does_not_know_are_named_with_what_does_not_print_e
 ) -> None:
     done = pipe(b"I am hungry.\nI am a zebra\x1b.\n", "translate", word_model_folder)
     assert (done.code, len(done.out.splitlines())) == (0, 2)
-    assert done.err == 'line 2 has words that the model has not seen in training: "a", "zebra", "\\x1b"\n'
+    assert done.err == 'line 2 has words that the model does not know: "a", "zebra", "\\x1b"\n'
 
 
 def test_a_dash_among_texts_is_a_wrong_use(run: Run, model_folder: Path) -> None:
@@ -235,6 +235,17 @@ def test_several_answers_are_json(run: Run, model_folder: Path) -> None:
     assert (done.code, done.out) == (2, "") and "expected --json beside --n-best" in done.err
 
 
+@pytest.mark.parametrize("stored", [{"n_best": 3}, {"n_best": 3, "diverse": True}, {"n_best": 3, "sample": True}])
+def test_a_model_that_stores_several_answers_gives_one_where_there_is_room_for_one(
+    run: Run, searching: Callable[..., Path], stored: dict
+) -> None:
+    folder = searching(**stored)
+    for more in ([], ["--stream"]):
+        done = run("translate", folder, "She sings.", "We are here.", *more)
+        assert (done.code, len(done.out.splitlines()), done.err) == (0, 2, "")
+    assert len(json.loads(run("translate", folder, "She sings.", "--json").out)["alternatives"]) == 2
+
+
 def test_pieces_are_written_one_line_a_text(run: Run, model_folder: Path) -> None:
     texts = ["She sings.", "I", " "]
     streamed = run("translate", model_folder, *texts, "--stream")
@@ -254,7 +265,7 @@ def test_what_could_not_be_read_is_said_of_streamed_lines_too(
         whole = pipe(lines, "translate", folder, "--beam", "1")
         assert streamed == whole
         assert "line 3 is not UTF-8" in streamed.err and "line 4 is too long for the model: its last" in streamed.err
-    assert 'line 1 has words that the model has not seen in training: "a", "zebra"' in streamed.err
+    assert 'line 1 has words that the model does not know: "a", "zebra"' in streamed.err
     assert run("translate", word_model_folder, "zebra", "--stream").err.startswith("text 1 has words")
 
 
