@@ -67,7 +67,7 @@ class Update:
             )
 
     def _forward(self, rows: IntArray, step: int, micro_batch: int) -> Tensor:
-        seed_step(self.config.seed, step, micro_batch=micro_batch)
+        seed_step(self.config.seed, step, micro_batch)
         with autocast(self._device, self.config.precision):
             return self.loss(self.model, rows)
 
@@ -78,9 +78,10 @@ class Update:
         )
 
 
-def seed_step(seed: int, step: int, rank: int = 0, micro_batch: int = 0) -> None:
+def seed_step(seed: int, step: int, micro_batch: int = 0) -> None:
     """Make the randomness of a step a function of these numbers alone."""
-    torch.manual_seed(int(np.random.SeedSequence([seed, step, rank, micro_batch]).generate_state(1, np.uint64)[0]))
+    numbers = [seed, step, 0, micro_batch]  # the 0 stays, since without it every run would be another
+    torch.manual_seed(int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0]))
 
 
 @contextmanager

@@ -162,9 +162,15 @@ def test_the_randomness_of_a_step_is_a_function_of_seed_and_step_alone() -> None
     first = draw(1, 2)
     torch.rand(5)
     assert draw(1, 2) == first
-    others = [draw(2, 1), draw(1, 3), draw(2, 2), draw(1, 2, 1), draw(1, 2, 0, 1)]
+    others = [draw(2, 1), draw(1, 3), draw(2, 2), draw(1, 2, 1), draw(1, 2, 2)]
     assert all(other != first for other in others)
     assert len({tuple(other) for other in others}) == len(others)
+
+
+def test_the_randomness_of_a_step_is_that_of_every_run_before() -> None:
+    seed_step(1, 2, 3)
+    expected = np.random.SeedSequence([1, 2, 0, 3]).generate_state(1, np.uint64)[0]
+    assert torch.initial_seed() == int(expected)
 
 
 def test_equal_seeds_give_equal_runs_and_others_do_not(folder) -> None:
