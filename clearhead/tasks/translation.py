@@ -6,7 +6,7 @@ from typing import Self
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..config import Config, DecodeConfig, chosen
 from ..decode.engines.torch_engine import TorchEngine
@@ -164,14 +164,11 @@ class Translation:
         ragged = int(examples.sources.lengths[rows].min()) < source.size(1)
         return Batch(source, padding_mask(source, PAD) if ragged else None, target[:, :-1], target[:, 1:], n_tokens)
 
-    def loss(
-        self, model: EncoderDecoder, examples: Examples, rows: IntArray, *, smoothing: float
-    ) -> tuple[Tensor, int]:
-        """Teacher forcing: cross-entropy summed over the real target tokens of these examples, and their number."""
+    def loss(self, model: nn.Module, examples: Examples, rows: IntArray, *, smoothing: float) -> Tensor:
+        """Teacher forcing: cross-entropy summed over the real target tokens of these examples."""
         batch = self.batch(examples, rows)
         logits = model(batch.source, batch.inputs, source_mask=batch.source_mask).flatten(0, 1)
-        loss = smoothed_cross_entropy(logits, batch.outputs.flatten(), smoothing=smoothing, pad=PAD)
-        return loss, batch.n_tokens
+        return smoothed_cross_entropy(logits, batch.outputs.flatten(), smoothing=smoothing, pad=PAD)
 
     def count(self, model: EncoderDecoder, examples: Examples) -> TokenCounts:
         """Negative log-likelihood and right tokens over all examples, without dropout and label smoothing."""

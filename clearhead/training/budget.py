@@ -9,17 +9,15 @@ import itertools
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import torch
-from torch import Tensor, nn
 
 from ..config import SHAPE, Config, chosen
 from ..errors import ConfigError
 from ..model.embedding import Embedding
-from ..model.transformer import EncoderDecoder, build
+from ..model.transformer import build
 from ..tasks.translation import Examples, Translation
-from ..text.batches import IntArray
 from ..values import read_duration
 from .pace import AIM, CLOSING, Scoring
 from .recipe import Choice, usual_optimizer, usual_rate, with_preset
@@ -136,15 +134,10 @@ def _choose_shape(
 def _measure(config: Config, name: str, task: Translation, examples: Examples, n_steps: int = 4) -> Measured:
     """What a step takes: the median of a few, after one that pays for the first touch of everything."""
     torch.manual_seed(config.train.seed)
-    model = cast(EncoderDecoder, build(config.model)).to(config.train.device)
-
-    def loss(model: nn.Module, rows: IntArray) -> Tensor:
-        smoothing = config.train.label_smoothing
-        return task.loss(cast(EncoderDecoder, model), examples, rows, smoothing=smoothing)[0]
-
-    update = Update(
-        model, loss, replace(config.train, optimizer=config.train.optimizer or usual_optimizer(config.train)[0])
-    )
+    model = build(config.model).to(config.train.device)
+    smoothing, optimizer = config.train.label_smoothing, config.train.optimizer or usual_optimizer(config.train)[0]
+    settings = replace(config.train, optimizer=optimizer)
+    update = Update(model, lambda model, rows: task.loss(model, examples, rows, smoothing=smoothing), settings)
     batches = examples.batches(chosen(config.data.batch_tokens), config.train.seed, config.data.batch_sentences)
     rows = itertools.cycle(batches.epoch(0))
     seconds, tokens = [], []

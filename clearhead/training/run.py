@@ -156,12 +156,11 @@ def _model(config: Config) -> EncoderDecoder:
 def _trainer(prepared: Prepared, model: EncoderDecoder) -> Trainer:
     config, task, examples, valid = prepared.config.train, prepared.task, prepared.examples, prepared.valid
     greedy = prepared.config.override(_GREEDY).decode
-
     batches = _batches(prepared)
 
     def loss(model: nn.Module, rows: IntArray) -> Tensor:
         now, rows = batches.at(rows) if isinstance(batches, FreshBatches) else (examples, rows)
-        return task.loss(cast(EncoderDecoder, model), now, rows, smoothing=config.label_smoothing)[0]
+        return task.loss(model, now, rows, smoothing=config.label_smoothing)
 
     def evaluate() -> dict[str, float]:
         assert valid is not None
