@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self, TextIO
 
-from ..errors import DataError
+from ..errors import DataError, TrainingError
 from ..storage import write_file, writing
 
 METRICS = "metrics.jsonl"
@@ -100,6 +100,9 @@ def _number(value: Any) -> Any:
 class Progress:
     """How far training is: one living line on a terminal, elsewhere a line now and then. Nothing on stdout.
 
+    A process without stderr trains in silence. Where stderr is a pipe that nobody reads any more, that is a
+    TrainingError: training has no other result for whoever would have had enough of it.
+
     with Progress(steps) as progress:
         progress.update(step=1, epoch=0, loss=9.2, tokens_per_second=9000.0)
         progress.message("step 1: bleu 0.1")
@@ -115,10 +118,10 @@ class Progress:
     ) -> None:
         """Towards step `steps`, on `stream` (stderr); where that is no terminal, a line every so many seconds."""
         self._steps, self._every, self._clock = steps, every, clock
-        self._stream = stream or sys.stderr
-        living = self._stream.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
-        self._line = _LivingLine(self._stream, steps) if living else None
-        self._interval = 0.2 if living else every
+        self._stream: TextIO | None = stream or sys.stderr
+        movable = os.environ.get("TERM") not in ("dumb", "unknown")
+        self._line = _LivingLine(self._stream, steps) if self._stream and self._stream.isatty() and movable else None
+        self._interval = 0.2 if self._line else every
         self._start: tuple[int, float] | None = None  # step and time of the first update
         self._shown = -math.inf  # when
         self._loss: float | None = None
@@ -149,8 +152,13 @@ class Progress:
         """Say something in between, above the living line."""
         if self._line is not None:
             self._line.message(text)
-        else:
-            print(text, file=self._stream, flush=True)
+        elif self._stream is not None:  # print would take None for stdout
+            try:
+                print(text, file=self._stream, flush=True)
+            except BrokenPipeError as error:
+                raise TrainingError(
+                    "training is stopped, since nobody reads its messages; go on with --resume"
+                ) from error
 
     def close(self) -> None:
         """Leave the last state of the living line where it is."""

@@ -2,8 +2,8 @@
 
 import math
 import time
-from collections.abc import Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Collection
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from .. import messages
 from ..config import PRESETS, SHAPE, Config, chosen, settings
-from ..errors import ConfigError, TrainingError
+from ..errors import ConfigError
 from ..figures import loss_curve
 from ..model.transformer import EncoderDecoder, build
 from ..tasks.scores import Scores
@@ -72,7 +72,7 @@ def train(
     if config.train.tensorboard:
         summary_writer()  # what is missing is better known before the data are read
     keep_freed_memory()
-    with _heard(), StopSignals() as stop, RunFolder.create(out, resume=resume, replace=replace, say=say) as folder:
+    with StopSignals() as stop, RunFolder.create(out, resume=resume, replace=replace, say=say) as folder:
         if resume and folder.finished_step is not None:
             refuse_contradictions(out, read_config(out), config, given)
             say(f"{out} is complete: it was trained to step {folder.finished_step:,}")
@@ -120,15 +120,6 @@ def _go(trainer: Trainer, prepared: Prepared, folder: RunFolder, stop: StopSigna
             trainer.on_eval.insert(0, board.on_eval)
         metrics = opened.enter_context(MetricsLog(folder.path / METRICS, after=done))
         trainer.run(folder, metrics, opened.enter_context(Progress(trainer.last_step)), stop)
-
-
-@contextmanager
-def _heard() -> Iterator[None]:
-    """End training where nobody reads its progress: it has no other result for whoever would have had enough of it."""
-    try:
-        yield
-    except BrokenPipeError as error:
-        raise TrainingError("training is stopped, since nobody reads its messages; go on with --resume") from error
 
 
 def _seemingly_given(config: Config) -> set[str]:

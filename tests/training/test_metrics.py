@@ -224,3 +224,21 @@ def test_nothing_goes_to_stdout(capsys) -> None:
         progress.message("done")
     out, err = capsys.readouterr()
     assert out == "" and len(err.splitlines()) == 2
+
+
+def test_without_stderr_nothing_is_said_and_nothing_fails(capsys, monkeypatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.stderr", None)  # as Python has it after `2>&-`
+        with Progress(1) as progress:
+            progress.update(step=1, epoch=0, loss=1.0, tokens_per_second=1.0)
+            progress.message("done")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_stream_whose_reader_has_gone_ends_training() -> None:
+    class Gone(io.StringIO):
+        def write(self, _text: str) -> int:
+            raise BrokenPipeError
+
+    with Progress(9, stream=Gone()) as progress, pytest.raises(TrainingError, match="nobody reads its messages; go on"):
+        progress.update(step=1, epoch=0, loss=1.0, tokens_per_second=1.0)

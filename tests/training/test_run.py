@@ -1,5 +1,6 @@
 """From files to a model folder."""
 
+import io
 import json
 import math
 import os
@@ -163,16 +164,37 @@ def test_training_whose_messages_nobody_reads_is_stopped_as_a_failure(through: s
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, stdout=writing, stderr=writing)
     os.close(writing)
     assert done.returncode == 1
+    assert (tmp_path / "x" / "config.json").exists()  # training had begun
     assert not (tmp_path / "x" / "model.safetensors").exists()
 
 
 def test_messages_that_nobody_reads_are_said_to_have_stopped_it(toy, monkeypatch) -> None:
-    def broken(*_: Any, **__: Any) -> None:
-        raise BrokenPipeError
+    class Gone(io.StringIO):
+        def write(self, _text: str) -> int:
+            raise BrokenPipeError
 
-    monkeypatch.setattr("clearhead.training.metrics.Progress.message", broken)
+    monkeypatch.setattr("sys.stderr", Gone())
     with pytest.raises(TrainingError, match="training is stopped, since nobody reads its messages; go on with --res"):
         run(toy)
+
+
+@pytest.mark.parametrize("which", ["on_step", "on_eval"])
+def test_a_pipe_of_the_caller_that_breaks_is_the_caller_s(toy, which: str) -> None:
+    broken = BrokenPipeError("of a dashboard")
+
+    def observe(_record: dict[str, Any]) -> None:
+        raise broken
+
+    with pytest.raises(BrokenPipeError) as caught:
+        train(toy.config(), toy.folder / "run", say=quiet, **{which: observe})
+    assert caught.value is broken
+
+
+def test_without_stderr_training_says_nothing_and_ends_well(toy, capsys, monkeypatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.stderr", None)
+        folder = run(toy, {"train.steps": 1}, say=messages.say)
+    assert capsys.readouterr() == ("", "") and Manifest.read(folder).finished == 1
 
 
 def test_the_loss_is_drawn_and_where_it_cannot_be_that_is_said(toy, said, monkeypatch) -> None:
