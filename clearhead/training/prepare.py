@@ -149,10 +149,15 @@ def prepare_again(folder: RunFolder, asked: Config, given: Collection[str], say:
 
 
 def refuse_contradictions(out: Path, stored: Config, asked: Config, given: Collection[str]) -> None:
-    """Raise a ConfigError where a given setting is another than the one that the run in `out` was begun with."""
-    for name in sorted(given):
+    """Raise a ConfigError where a given setting is another than the one that the run in `out` was begun with.
+
+    Files may lie elsewhere now; but those to score on are not given to a run that was begun without them.
+    """
+    added = [name for name in ("data.valid", "data.test") if not stored.value(name)]
+    for name in sorted({*given, *added}):
         before, now = stored.value(name), asked.value(name)
         if before != now and now not in (None, "auto"):
+            before, now = (" ".join(it) or "none" if isinstance(it, tuple) else it for it in (before, now))
             raise ConfigError(
                 f"{name} = {now} contradicts {before}, with which {out} was begun; "
                 "leave the setting out to resume, or begin anew with another --out"

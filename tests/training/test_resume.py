@@ -405,6 +405,23 @@ def test_changed_data_are_refused(toy, monkeypatch, which: str) -> None:
     until_finished(config, run)
 
 
+@pytest.mark.parametrize("finished", [False, True])
+@pytest.mark.parametrize("which", ["valid", "test"])
+def test_a_file_to_score_on_that_the_run_was_begun_without_is_refused_and_spoils_nothing(
+    toy, outcome, uninterrupted, monkeypatch, said, finished: bool, which: str
+) -> None:
+    run = train(toy.config(), toy.folder / "run", say=quiet) if finished else stopped_run(toy, monkeypatch, 6)
+    added = toy.config({f"data.{which}": (str(toy.pairs(8, name="added.tsv")),)})
+    expected = (
+        rf"^data\.{which} = \S*added\.tsv contradicts none, with which \S*run was begun; leave the setting out to "
+        "resume, or begin anew with another --out$"
+    )
+    with pytest.raises(ConfigError, match=expected):
+        train(added, run, resume=True, say=quiet)
+    assert outcome(until_finished(toy.config(), run, said.append)) == uninterrupted
+    assert finished or f"tokens of the same data and tokenizer are in {run / '.tokens'}: they are used again" in said
+
+
 def test_files_may_have_moved(toy, outcome, uninterrupted, monkeypatch) -> None:
     run = stopped_run(toy, monkeypatch, 6)
     moved = toy.folder / "elsewhere.tsv"
