@@ -98,11 +98,12 @@ def _refuse_others(out: Path) -> None:
 
 
 def _write_phrases(out: Path, files: Mapping[str, Sequence[Phrase]]) -> None:
-    """Write the phrases into the folder `out`, which this makes or takes over, and in which nobody may be at work."""
+    """Write the phrases into the folder `out`, which this makes or takes over, and in which nobody may be at work.
+
+    The model of an earlier demo stays until training begins to replace it.
+    """
     with RunFolder.create(out, replace=True) as folder, writing(out):
-        folder.begin({})
-        for picture in PICTURES:
-            (out / picture).unlink(missing_ok=True)
+        folder.write_files({})  # nothing but a manifest, by which the folder is a run's
         (out / PHRASES).mkdir(exist_ok=True)
         for name, phrases in files.items():
             lines = "".join(f"{phrase.english}\t{phrase.french}\n" for phrase in phrases)

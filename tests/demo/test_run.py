@@ -126,6 +126,24 @@ def test_one_that_was_ended_early_is_begun_anew(
     assert caught.value.exit_code == 130
 
 
+def test_an_earlier_one_stays_whole_until_another_has_something_to_put_in_its_place(
+    hasty: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise StoppedError("stopped by SIGINT: go on with --resume", 130)
+
+    out = tmp_path / "demo"
+    with pytest.raises(TrainingError, match="exact match"):
+        run_demo(out)
+    before, pictures = read_verified(out), {name: (out / name).read_bytes() for name in run.PICTURES}
+    monkeypatch.setattr(run, "train", stopped)
+    with pytest.raises(StoppedError):
+        run_demo(out)
+    assert read_verified(out) == before and "evaluation.json" in before
+    assert {name: (out / name).read_bytes() for name in run.PICTURES} == pictures
+    assert isinstance(load(out)("the cat drank the milk"), str)
+
+
 @pytest.mark.slow
 def test_the_demo_reaches_the_score_that_it_promises_and_answers_alike_in_any_company(tmp_path: Path) -> None:
     run_demo(tmp_path / "demo")
