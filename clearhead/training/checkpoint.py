@@ -24,17 +24,20 @@ from .lock import FolderLock
 from .manifest import (
     MANIFEST,
     Manifest,
+    digest,
     mark_finished,
     parse_json_object,
+    read_bytes,
     read_verified,
     replace_files,
     write_folder_with_manifest,
 )
 from .metrics import METRICS
-from .model_folder import CONFIG, weights_from_bytes, weights_to_bytes
+from .model_folder import CONFIG, WEIGHTS, model_files, weights_from_bytes, weights_to_bytes
 
 PICTURES = ("loss.png", "attention.png")  # no file of the model, so that no digest is kept of them
 _CHECKPOINTS, _STATE, _SUFFIX, _TOKENS = "checkpoints", "state.json", ".safetensors", ".tokens"
+_KEPT = ".kept.json"  # {SHA-256 of model.safetensors: what is known of these weights}
 
 
 @dataclass(frozen=True)
@@ -51,8 +54,9 @@ class RunFolder:
 
     with RunFolder.create(out, resume=True) as run:
         run.begin(model_files(config=config, tokenizer=tokenizer))  # before the first step
-        checkpoint = run.latest_checkpoint()
+        checkpoint, about = run.latest_checkpoint(), run.kept()
         ...
+        run.keep(weights, {"best": 31.4})
         run.save_checkpoint(step, {"model": weights, "optimizer": moments}, {"position": position})
         run.prune(keep=2)
         ...
@@ -63,6 +67,7 @@ class RunFolder:
         self.path, self._lock, self._resume, self._say = path, lock, resume, say
         self._made = False  # whether the folder is there because of this run
         self._sound: set[int] = set()  # steps whose checkpoint this process has seen verify
+        self._about: dict[str, Any] = {}  # by their digest, what is known of the weights that are there
 
     @classmethod
     def create(
@@ -123,8 +128,9 @@ class RunFolder:
     def finish(self, step: int) -> None:
         """Mark the run as complete: the last thing that it writes. Saving a checkpoint takes the mark away."""
         with writing(self.path):
+            shutil.rmtree(self.tokens, ignore_errors=True)  # whoever finds the mark has nothing left to do
             mark_finished(self.path, step)
-            shutil.rmtree(self.tokens, ignore_errors=True)
+            (self.path / _KEPT).unlink(missing_ok=True)
 
     def begin(self, files: Mapping[str, bytes]) -> None:
         """Write what a run starts with. What an earlier one left goes: its weights belong to another configuration."""
@@ -135,6 +141,30 @@ class RunFolder:
         """Replace files of the model folder (`model_files`) and their digests; a TrainingError where that fails."""
         with writing(self.path):
             replace_files(self.path, files)
+
+    def keep(self, weights: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
+        """Replace the weights of the model folder, and what `kept` says about them: plain values.
+
+        A process killed anywhere in between leaves the earlier weights or these, and either way what is known of them.
+        """
+        files = model_files(weights=weights)
+        now = {digest(data): dict(about) for data in files.values()}
+        with writing(self.path):
+            write_file(self.path / _KEPT, (json.dumps(self._about | now) + "\n").encode())
+            replace_files(self.path, files)
+        self._about = now
+
+    def kept(self) -> dict[str, Any]:
+        """What is known of the weights that are there, though they be newer than any checkpoint; {} where nothing is.
+
+        A run that goes on asks before it keeps others.
+        """
+        self._about = {}
+        with suppress(ModelError):  # there are none, or nothing was said about them
+            found, path = digest(read_bytes(self.path / WEIGHTS)), self.path / _KEPT
+            known = parse_json_object(path, read_bytes(path))
+            self._about = {found: known[found]} if found in known else {}
+        return next(iter(self._about.values()), {})
 
     def save_checkpoint(self, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]) -> Path:
         """Write checkpoints/step-<step>: all of it, or a TrainingError and nothing; earlier ones are untouched.
@@ -217,7 +247,7 @@ class RunFolder:
         with writing(self.path):
             for step in self._steps():
                 remove_folder(self._folder(step))
-            for name in (*names, METRICS, *PICTURES):
+            for name in (*names, METRICS, *PICTURES, _KEPT):
                 if Path(name).name == name:  # a manifest from elsewhere names no file outside
                     (self.path / name).unlink(missing_ok=True)
             write_file(self.path / MANIFEST, Manifest().to_bytes())

@@ -83,7 +83,7 @@ def train(
             prepared = prepare(folder, config, given, say, end=end)
         else:
             prepared = prepare_again(folder, config, given, say)
-        trainer = _ready(prepared, checkpoint, out, say)
+        trainer = _ready(prepared, checkpoint, folder, say)
         if config.train.budget and checkpoint is None:  # one that goes on ends with the step that it last aimed at
             trainer.pace = Pace(config.train.budget, end, prepared.scoring)
         trainer.on_step += [on_step] if on_step else []
@@ -93,7 +93,7 @@ def train(
     return out
 
 
-def _ready(prepared: Prepared, checkpoint: Checkpoint | None, out: Path, say: Say) -> Trainer:
+def _ready(prepared: Prepared, checkpoint: Checkpoint | None, folder: RunFolder, say: Say) -> Trainer:
     """The trainer where its first step is due, or that after the checkpoint; what is to be expected of it is said."""
     config, examples, model = prepared.config, prepared.examples, _model(prepared.config)
     if prepared.weights is not None:
@@ -103,8 +103,8 @@ def _ready(prepared: Prepared, checkpoint: Checkpoint | None, out: Path, say: Sa
     if config.train.patience and prepared.valid is None:
         say("train.patience changes nothing: no pairs are held out to score on")
     if checkpoint is not None:
-        trainer.restore(checkpoint)
-        say(f"resuming {out} at step {checkpoint.step:,} of {trainer.last_step:,}")
+        trainer.restore(checkpoint, folder.kept())
+        say(f"resuming {folder.path} at step {checkpoint.step:,} of {trainer.last_step:,}")
     aimed = config.override({"train.steps": trainer.last_step})
     say(forecast(aimed, model, len(examples), examples.target_tokens, done=trainer.state.step))
     return trainer

@@ -11,7 +11,7 @@ from ..config import TrainConfig, chosen
 from .averaging import mean_weights
 from .checkpoint import RunFolder
 from .metrics import MetricsLog, Progress
-from .model_folder import load_weights, model_files
+from .model_folder import load_weights
 from .state import State
 
 Observer = Callable[[dict[str, Any]], object]
@@ -34,10 +34,9 @@ class Selection:
         """Score the weights of this step, and keep them where they are the best so far."""
         scores = self._scored(state, log)
         state.evaluated = state.step
-        if self._keep_if_best(state, folder, scores):
-            state.best_step = state.step
+        is_best = self._keep_if_best(state, folder, scores)
         if scores:
-            progress.message(f"step {state.step:,}: {_spoken(scores, best=state.best_step == state.step)}")
+            progress.message(f"step {state.step:,}: {_spoken(scores, best=is_best)}")
             self._tell(state, scores)
 
     def try_mean(self, state: State, folder: RunFolder, log: MetricsLog, progress: Progress) -> None:
@@ -49,9 +48,8 @@ class Selection:
         each = [it.tensors["model"] for it in itertools.islice(regular, self.config.average)]
         load_weights(self.model, mean_weights(each))
         scores = self._scored(state, log, averaged=len(each))
-        if self._keep_if_best(state, folder, scores):
-            state.averaged = len(each)
-        progress.message(f"mean of {len(each)} checkpoints: {_spoken(scores, best=bool(state.averaged))}")
+        is_best = self._keep_if_best(state, folder, scores, averaged=len(each))
+        progress.message(f"mean of {len(each)} checkpoints: {_spoken(scores, best=is_best)}")
         if scores:
             self._tell(state, scores, averaged=len(each))
 
@@ -73,15 +71,19 @@ class Selection:
             log.write({"step": state.step, "epoch": state.epoch, **of, **valid, "seconds": round(state.seconds, 2)})
         return scores
 
-    def _keep_if_best(self, state: State, folder: RunFolder, scores: Mapping[str, float]) -> bool:
-        """Write the weights where their scores are the best so far, of equal ones the newest; whether it did."""
+    def _keep_if_best(self, state: State, folder: RunFolder, scores: Mapping[str, float], *, averaged: int = 0) -> bool:
+        """Write the weights where their scores are the best so far, of equal ones the newest; whether it did.
+
+        They are those of this step, or the mean of so many checkpoints.
+        """
         value = self._value(scores) if scores else None
-        if state.best is None or (value is not None and value > state.best):
-            state.improved_step = state.step
         if value is not None and state.best is not None and value < state.best:
             return False
-        state.best = value
-        folder.write_files(model_files(weights=self.model.state_dict()))
+        if not averaged:  # a mean is no step, and patience may have ended before it
+            better = state.best is None or (value is not None and value > state.best)
+            state.best_step, state.improved_step = state.step, state.step if better else state.improved_step
+        state.best, state.averaged = value, averaged
+        folder.keep(self.model.state_dict(), state.of_best_weights)
         return True
 
     def _value(self, scores: Mapping[str, float]) -> float:

@@ -1,6 +1,7 @@
 """Where a run stands."""
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass
@@ -26,3 +27,8 @@ class State:
     def best_weights(self) -> str:
         """Which weights were kept, in words."""
         return f"mean of {self.averaged} checkpoints" if self.averaged else f"step {self.best_step:,}"
+
+    @property
+    def of_best_weights(self) -> dict[str, Any]:
+        """What is known of them; it changes only with them."""
+        return {name: getattr(self, name) for name in ("best", "best_step", "improved_step", "averaged")}

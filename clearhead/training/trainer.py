@@ -83,8 +83,12 @@ class Trainer:
                     return state
                 self._next_step(log, progress)
 
-    def restore(self, checkpoint: Checkpoint) -> None:
-        """Go back to where a checkpoint was saved; a TrainingError where a constant has changed since."""
+    def restore(self, checkpoint: Checkpoint, kept: Mapping[str, Any] | None = None) -> None:
+        """Go back to where a checkpoint was saved; a TrainingError where a constant has changed since.
+
+        What is `kept` of the best weights (`RunFolder.kept`) goes before what the checkpoint says of them: where a kill
+        came before the next checkpoint, they are those of a step that is still to come.
+        """
         values = dict(checkpoint.state)
         for name, value in self.constants.items():
             if values.pop(name, None) != value:
@@ -96,7 +100,7 @@ class Trainer:
         load_optimizer(self.update.optimizer, self.model, checkpoint.tensors["optimizer"])
         if self.average:
             self.average.load(checkpoint.tensors["average"])
-        self.state = State(step=checkpoint.step, **values)
+        self.state = State(step=checkpoint.step, **{**values, **(kept or {})})
         self._saved_step, self._epoch = checkpoint.step, []
 
     # --- one step ---------------------------------------------------------------------------------------------------

@@ -251,6 +251,51 @@ def test_a_finished_model_without_checkpoints_is_not_overwritten(run: RunFolder)
         again.latest_checkpoint()
 
 
+def test_the_tokens_of_a_complete_run_are_gone_wherever_it_was_killed(run: RunFolder, crash_points) -> None:
+    run.tokens.mkdir()
+    (run.tokens / "header.json").touch()
+    for _ in crash_points(lambda: run.finish(300)):
+        assert run.finished_step is None or not run.tokens.exists()
+    assert run.finished_step == 300 and not run.tokens.exists()
+
+
+# --- the best weights
+
+
+def test_what_is_known_of_the_weights_is_of_those_that_are_there_wherever_keeping_them_was_killed(
+    run: RunFolder, crash_points
+) -> None:
+    run.keep({"w": torch.full((2,), 1.0)}, {"best": 1.0})
+    now, seen = [run], set()
+    for best in (2.0, 3.0):
+        for _ in crash_points(lambda best=best: now[0].keep({"w": torch.full((2,), best)}, {"best": best})):
+            now[0] = reopen(now[0])
+            there = float(load_model_folder(run.path).weights["w"][0])
+            assert now[0].kept() == {"best": there}
+            seen.add(there)
+    assert seen == {1.0, 2.0, 3.0}
+    now[0].close()
+
+
+def test_nothing_is_known_of_weights_that_are_not_there_or_were_written_by_others(run: RunFolder) -> None:
+    assert run.kept() == {}
+    run.keep({"w": torch.zeros(2)}, {"best": 1.0})
+    assert run.kept() == {"best": 1.0}
+    run.write_files(model_files(weights={"w": torch.ones(2)}))
+    assert run.kept() == {}
+    (run.path / "model.safetensors").unlink()
+    assert run.kept() == {}
+
+
+def test_what_is_known_of_the_weights_goes_with_the_run(run: RunFolder) -> None:
+    run.keep({"w": torch.zeros(2)}, {"best": 1.0})
+    run.begin(RUN)
+    assert run.kept() == {} and not (run.path / ".kept.json").exists()
+    run.keep({"w": torch.zeros(2)}, {"best": 1.0})
+    run.finish(300)
+    assert sorted(path.name for path in run.path.iterdir() if path.name.startswith(".")) == [".lock"]
+
+
 # --- checkpoints
 
 

@@ -3,6 +3,7 @@
 import io
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -444,6 +445,79 @@ def test_training_ends_where_patience_does(folder, patience: int, scores: list[f
     assert again.state.step == last
 
 
+class Killed(BaseException):
+    """What ends a run where it stands: nothing is saved any more."""
+
+
+def killed_at(it: Trainer, folder: RunFolder, step: int) -> None:
+    """Run to a step and no further."""
+
+    def kill(record: dict[str, Any]) -> None:
+        if record["step"] == step:
+            raise Killed
+
+    it.on_step.append(kill)
+    with pytest.raises(Killed):
+        run(it, folder)
+
+
+def test_weights_that_a_killed_run_kept_after_its_last_checkpoint_are_known_to_the_next(folder) -> None:
+    """Though a step that is done again may score otherwise, as on a GPU, or may not come again, as with a budget."""
+    scores = {2: 1.0, 4: 2.0, 6: 5.0}
+    it = trainer(evaluate=lambda: {"bleu": scores[it.state.step]})
+    killed_at(it, folder, 7)
+    kept = written(folder)
+    again = trainer(evaluate=lambda: {"bleu": 3.0})
+    again.restore(folder.latest_checkpoint(), folder.kept())
+    assert again.state.step == 4
+    run(again, folder)
+    assert torch.equal(written(folder)["slope.weight"], kept["slope.weight"])
+    for state in (asdict(again.state), folder.latest_checkpoint().state):
+        assert (state["best"], state["best_step"]) == (5.0, 6)
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        [1.0, 3.0, 2.0, 2.0, 3.0, 4.0, 3.0, 1.0],
+        [2.0, 1.0, 1.5, 2.0, 1.0, 2.0, 3.0, 3.0],
+        [math.nan, math.nan, 1.0, 0.5, 1.0, math.nan, 1.0, 0.5],
+        [0.0] * 8,
+        [],
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("patience", [0, 3])
+def test_wherever_a_run_was_killed_it_ends_with_the_same_best_weights(
+    folder, tmp_path: Path, scores: list[float], patience: int
+) -> None:
+    def begun() -> Trainer:
+        def evaluate() -> dict[str, float]:
+            return {"bleu": scores[it.state.step - 1]}
+
+        it = trainer({"patience": patience, "eval_every": 1}, evaluate=evaluate if scores else None)
+        return it
+
+    def ended(it: Trainer, folder: RunFolder) -> tuple[dict[str, Any], list[float], list[tuple]]:
+        records = [(record["step"], str(record.get("valid_bleu"))) for record in run(it, folder)]
+        return {**asdict(it.state), "seconds": 0}, written(folder)["slope.weight"].flatten().tolist(), records
+
+    expected = ended(begun(), folder)
+    last = expected[0]["step"]
+    for step in range(1, last + 1):
+        with RunFolder.create(tmp_path / f"killed at {step} and {last}") as other:
+            for kill in (step, last, None):
+                it = begun()
+                if checkpoint := other.latest_checkpoint():
+                    it.restore(checkpoint, other.kept())
+                else:
+                    other.begin(model_files(config={}))
+                if kill is not None:
+                    killed_at(it, other, kill)
+                else:
+                    assert ended(it, other) == expected
+
+
 @pytest.mark.parametrize("best", ["chrf", "exact_match", "token_accuracy"])
 def test_the_best_weights_are_chosen_by_the_metric_that_is_asked_for(folder, best: str) -> None:
     values = iter([1.0, 3.0, 2.0, 2.0])
@@ -476,6 +550,18 @@ def test_the_scores_of_the_mean_are_in_the_metrics_once(folder) -> None:
     run(again, folder)
     scored = [record for record in read_metrics(folder.path / "metrics.jsonl") if "valid_bleu" in record]
     assert [(record["step"], record.get("averaged")) for record in scored] == [(8, None), (8, 2)]
+
+
+def test_a_mean_that_a_killed_run_kept_stays_and_training_has_ended(folder) -> None:
+    changes, given = {"patience": 1, "average": 2, "save_every": 2}, iter([2.0, 1.0, 3.0])
+    run(trainer(changes, evaluate=lambda: {"bleu": next(given)}), folder)
+    kept = written(folder)
+    again = trainer(changes, evaluate=lambda: {"bleu": 2.5})
+    again.restore(folder.latest_checkpoint(), folder.kept())  # killed before it was complete
+    run(again, folder)
+    assert again.state.step == 4
+    assert torch.equal(written(folder)["slope.weight"], kept["slope.weight"])
+    assert (again.state.best, again.state.best_weights) == (3.0, "mean of 2 checkpoints")
 
 
 def test_no_step_is_missing_in_the_loss_of_a_run_that_ends_early(folder) -> None:
