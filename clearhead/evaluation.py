@@ -5,6 +5,7 @@ from typing import Any
 
 from .config import DecodeConfig
 from .tasks.scores import Scores, sentence_chrf
+from .tasks.translation import what_was_cut
 
 
 @dataclass(frozen=True)
@@ -47,18 +48,13 @@ class Evaluation:
         if scores.perplexity is not None:
             without = f", without the {self.too_long:,} longest pairs" if self.too_long else ""
             rows.append(f"perplexity {scores.perplexity:.2f}{without}")
-        rows += [self.what_was_cut] if self.cut else []
+        rows += [what_was_cut(self.cut)] if self.cut else []
         for name, lines in self.lines().items():
             rows += ["", f"The most {name}" if name == "typical" else f"The {name}"]
             for line in lines:
                 rows += ["", f"chrF {line['chrf']:6.2f}  {line['source']}", f"       model  {line['translation']}"]
                 rows += [f"   reference  {reference}" for reference in line["references"]]
         return "\n".join(rows) + "\n"
-
-    @property
-    def what_was_cut(self) -> str:
-        """In words, for people."""
-        return f"{self.cut:,} of the sources are too long for the model: only their beginning is translated"
 
     def _line(self, place: int) -> dict[str, Any]:
         return {

@@ -50,6 +50,8 @@ def _run(options: Options) -> None:
         raise UsageError(f"{NO_FOLDER}: clearhead evaluate DIR --data FILE")
     if options.report and len(options.folders) > 1:
         raise UsageError("--report is about one model; expected one folder")
+    from ..tasks.translation import what_was_cut
+
     here, decode = check_options(options.folders, options)
     pairs = read_as_trained(options.folders, options.data, options, options.references)
     say(str(pairs.report))
@@ -57,7 +59,7 @@ def _run(options: Options) -> None:
     evaluations = [app.evaluate(pairs, **decode) for app in apps]
     for folder, evaluation in zip(options.folders, evaluations):
         if evaluation.cut:
-            say(f"{folder}: {evaluation.what_was_cut}")
+            say(f"{folder}: {what_was_cut(evaluation.cut)}")
     if len(apps) == 1:
         values = evaluations[0].to_dict()
         print(to_json(values) if options.json else _text(values))

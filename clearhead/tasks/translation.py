@@ -238,6 +238,11 @@ class Translation:
         return score(translations, held_out.references, counts), translations
 
 
+def what_was_cut(n_sources: int) -> str:
+    """In words, for people, of those whose end the model cannot read."""
+    return f"{n_sources:,} source{'s' * (n_sources != 1)} too long for the model: only the beginning is translated"
+
+
 def one_line(text: str) -> str:
     """The same with every line break, of Unicode's too, as a space: a translation is one line."""
     return " ".join(text.splitlines()) if text.splitlines() != [text] else text

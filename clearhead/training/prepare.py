@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..config import Config, chosen
 from ..errors import ConfigError, DataError
-from ..tasks.translation import Examples, HeldOut, Translation
+from ..tasks.translation import Examples, HeldOut, Translation, what_was_cut
 from ..text.corpus import Corpus
 from ..text.sources import Pairs, PairSource, Report, Skipped, read_pairs
 from ..text.store import Store, digest_of
@@ -212,7 +212,7 @@ def _prepared(task: Translation, store: Store, valid: Pairs | None, test: Pairs 
     held_out = _valid(task, valid, say) if valid is not None else None
     tested = task.hold_out(test) if test is not None else None
     if tested is not None:
-        _say_too_long(tested.too_long, "are tested on without their loss", say)
+        _say_too_long(tested, "are tested on without their loss", say)
     return Prepared(task.config, task, examples_of(store), held_out, tested, store.digest)
 
 
@@ -231,17 +231,19 @@ def _valid(task: Translation, valid: Pairs, say: Say) -> HeldOut | None:
             raise DataError(what)
         say(f"nothing held out: {what}; so the newest weights are kept, and their quality is not measured")
         return None
-    _say_too_long(held_out.too_long, "are validated on without their loss", say)
+    _say_too_long(held_out, "are validated on without their loss", say)
     return held_out
 
 
-def _say_too_long(skipped: Sequence[Skipped], consequence: str, say: Say) -> None:
+def _say_too_long(held_out: HeldOut, consequence: str, say: Say) -> None:
     """Count and show the pairs that have too many tokens, as those that cannot be read are shown."""
     report = Report(())
-    for it in skipped:
+    for it in held_out.too_long:
         report.skip(it.line, f"pairs {it.reason}; they {consequence}", it.text)
-    if skipped:
+    if held_out.too_long:
         say("\n".join(report.skipped_rows()))
+    if held_out.cut:
+        say(what_was_cut(held_out.cut))
 
 
 def _too_long(skipped: Sequence[Skipped]) -> str:

@@ -319,6 +319,13 @@ def test_validation_and_test_pairs_that_are_too_long_are_counted_and_shown(toy, 
         assert (len(held_out.examples), len(held_out.sources), len(held_out.too_long)) == (2, 3, 1)
 
 
+def test_validation_sources_whose_end_cannot_be_read_are_counted(toy, said) -> None:
+    some = pairs_file(toy.folder, "one\tone", "one two three four\tfour", "one\tone two three four", "two\ttwo")
+    it = prepared(toy, {"data.valid": some, "data.max_len": 3, "model.max_len": 4}, said.append)
+    assert it.valid is not None and (len(it.valid.too_long), it.valid.cut) == (2, 1)
+    assert "1 source too long for the model: only the beginning is translated" in said
+
+
 def test_a_large_validation_file_is_sampled_by_its_sources(toy) -> None:
     lines = [f"{word}\t{word} {n}" for word in ["one", "two", "three", "four", "five", "six"] for n in range(3)]
     it = prepared(toy, {"data.valid": pairs_file(toy.folder, *lines), "train.eval_sentences": 2})
