@@ -156,7 +156,7 @@ class TrainConfig:
     beta1: float = setting(0.9, "Adam's decay of the mean of the gradient")
     beta2: float = setting(0.98, "Adam's decay of its square")
     eps: float = setting(1e-9, "Adam's epsilon")
-    weight_decay: float = setting(0.0, "decoupled decay of matrices, with adamw")
+    weight_decay: float = setting(0.0, "decoupled decay of matrices, with muon (those of the blocks) and adamw")
     schedule: Literal["paper", "cosine", "linear", "constant"] | None = setting(
         None, "of the learning rate, after the warm-up"
     )
@@ -199,8 +199,8 @@ class TrainConfig:
         one_mean = not (self.ema and self.average)
         _require(one_mean, "train.average", self.average, "0 beside train.ema, which is an average already")
         _require(self.seed < 2**63, "train.seed", self.seed, "below 2^63")
-        decays = not self.weight_decay or self.optimizer in (None, "adamw")
-        _require(decays, "train.weight_decay", self.weight_decay, f"0 with {self.optimizer}, or optimizer = 'adamw'")
+        decays = not self.weight_decay or self.optimizer != "adam"
+        _require(decays, "train.weight_decay", self.weight_decay, "0 with adam, or optimizer = 'adamw' or 'muon'")
         for name in ("clip", "weight_decay", "seed", "average", "patience"):
             _require(getattr(self, name) >= 0, f"train.{name}", getattr(self, name), "at least 0")
 

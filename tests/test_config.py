@@ -153,11 +153,10 @@ def test_a_mean_of_checkpoints_beside_a_moving_average_is_refused() -> None:
         Config().override({"train.average": 5, "train.ema": 0.99})
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "muon"])
-def test_a_decay_is_refused_with_an_optimizer_that_has_none(optimizer: str) -> None:
-    with refused(f"train.weight_decay = 0.1 cannot be used; expected 0 with {optimizer}, or optimizer = 'adamw'"):
-        Config().override({"train.weight_decay": 0.1, "train.optimizer": optimizer})
-    for decays in ("adamw", "none"):
+def test_a_decay_is_refused_with_the_optimizer_that_has_none() -> None:
+    with refused("train.weight_decay = 0.1 cannot be used; expected 0 with adam, or optimizer = 'adamw' or 'muon'"):
+        Config().override({"train.weight_decay": 0.1, "train.optimizer": "adam"})
+    for decays in ("adamw", "muon", "none"):
         Config().override({"train.weight_decay": 0.1, "train.optimizer": decays})
 
 

@@ -20,7 +20,7 @@ from ..model.transformer import build
 from ..tasks.translation import Examples, Translation
 from ..values import read_duration
 from .pace import AIM, CLOSING, Scoring
-from .recipe import Choice, usual_optimizer, usual_rate, with_preset
+from .recipe import USUAL_OPTIMIZER, Choice, usual_rate, with_preset
 from .update import Update
 
 _SHAPES = ("nano", "mini", "small", "base", "big")
@@ -135,7 +135,7 @@ def _measure(config: Config, name: str, task: Translation, examples: Examples, n
     """What a step takes: the median of a few, after one that pays for the first touch of everything."""
     torch.manual_seed(config.train.seed)
     model = build(config.model).to(config.train.device)
-    smoothing, optimizer = config.train.label_smoothing, config.train.optimizer or usual_optimizer(config.train)[0]
+    smoothing, optimizer = config.train.label_smoothing, config.train.optimizer or USUAL_OPTIMIZER
     settings = replace(config.train, optimizer=optimizer)
     update = Update(model, lambda model, rows: task.loss(model, examples, rows, smoothing=smoothing), settings)
     batches = examples.batches(chosen(config.data.batch_tokens), config.train.seed, config.data.batch_sentences)

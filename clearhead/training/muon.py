@@ -43,15 +43,22 @@ class Muon(torch.optim.Adam):
     """Muon over the given linear layers' weights, Adam over everything else; one learning rate suits both.
 
     That is so because Muon's update is scaled to the usual size of Adam's, 0.2 an entry (Liu et al. 2025). The matrices
-    of a fused product move each on its own.
+    of a fused product move each on its own. They decay as with AdamW, by the rate times `decay` a step; what is Adam's
+    does not.
     """
 
     def __init__(
-        self, groups: list[dict[str, Any]], linears: Iterable[Linear], precision: torch.dtype, **adam: Any
+        self,
+        groups: list[dict[str, Any]],
+        linears: Iterable[Linear],
+        precision: torch.dtype,
+        *,
+        decay: float = 0.0,
+        **adam: Any,
     ) -> None:
         """`groups` holds all weights; `precision` is that of the products in `orthogonalize`."""
         super().__init__(groups, **adam)
-        self.linears, self.precision, self.momentum = list(linears), precision, 0.95
+        self.linears, self.precision, self.decay, self.momentum = list(linears), precision, decay, 0.95
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -64,9 +71,9 @@ class Muon(torch.optim.Adam):
             linear.weight.grad = None  # so that Adam passes over it
         for shape, pairs in by_shape.items():  # all matrices of a shape in one product
             updates = orthogonalize(torch.stack([direction for _, direction in pairs]).to(self.precision))
-            size = self.param_groups[0]["lr"] * 0.2 * max(shape) ** 0.5
+            lr = self.param_groups[0]["lr"]
             for (block, _), update in zip(pairs, updates):
-                block.sub_(update, alpha=size)
+                block.mul_(1 - lr * self.decay).sub_(update, alpha=lr * 0.2 * max(shape) ** 0.5)
         return super().step(closure)
 
     def _direction(self, weight: Tensor) -> Tensor:

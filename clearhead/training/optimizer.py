@@ -15,7 +15,10 @@ _ADAM, _MUON = ("exp_avg", "exp_avg_sq", "step"), ("momentum",)  # what each kee
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
-    """Over all weights. With adamw matrices decay, and vectors (biases, gains) do not. Each step sets its own rate."""
+    """Over all weights. With adamw matrices decay, with muon those of the blocks; vectors (biases, gains) never do.
+
+    Each step sets its own rate.
+    """
     matrices = [p for p in model.parameters() if p.dim() >= 2]
     vectors = [p for p in model.parameters() if p.dim() < 2]
     decay = config.weight_decay if config.optimizer == "adamw" else 0.0
@@ -24,7 +27,7 @@ def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimiz
     adam: dict[str, Any] = {"lr": 0.0, "betas": (config.beta1, config.beta2), "eps": config.eps, "fused": True}
     if config.optimizer == "muon":
         precision = torch.bfloat16 if config.precision == "bf16" else torch.float32
-        return Muon(groups, _inner_linears(model), precision, **adam)
+        return Muon(groups, _inner_linears(model), precision, decay=config.weight_decay, **adam)
     return {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[chosen(config.optimizer)](groups, **adam)
 
 

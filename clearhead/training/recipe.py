@@ -13,6 +13,8 @@ from ..config import PRESETS, SHAPE, Config, TrainConfig, preset
 from ..errors import ConfigError
 from .schedule import paper_peak
 
+USUAL_OPTIMIZER: Literal["muon"] = "muon"
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -98,7 +100,7 @@ def choose_schedule(config: Config, batches_an_epoch: int, given: Collection[str
             f"train.steps = {steps} beside train.epochs = {train.epochs:g}; expected one of them, "
             "since each follows from the other"
         )
-    optimizer = train.optimizer or choose("optimizer", *usual_optimizer(train))
+    optimizer = train.optimizer or choose("optimizer", USUAL_OPTIMIZER, "learns more from as many tokens than adam")
     schedule = train.schedule or choose(
         "schedule", "linear", "falls to zero at the last step, which suits a fixed number of steps"
     )
@@ -117,13 +119,6 @@ def choose_schedule(config: Config, batches_an_epoch: int, given: Collection[str
     chosen = {"optimizer": optimizer, "steps": steps, "schedule": schedule, "warmup": warmup, "lr": lr}
     chosen |= {"eval_every": eval_every, "save_every": save_every}
     return config.override({f"train.{name}": value for name, value in chosen.items()}), choices
-
-
-def usual_optimizer(train: TrainConfig) -> tuple[Literal["adamw", "muon"], str]:
-    """The optimiser where none is named, and the reason."""
-    if train.weight_decay:
-        return "adamw", "the one whose matrices decay"
-    return "muon", "learns more from as many tokens than adam does"
 
 
 def usual_rate(peak: float, why: str, train: TrainConfig) -> tuple[float, str]:

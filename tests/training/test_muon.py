@@ -88,6 +88,22 @@ def test_the_matrices_of_a_fused_product_move_as_if_each_were_alone() -> None:
     torch.testing.assert_close(fused.weight, torch.cat([part.weight for part in parts]))
 
 
+def test_matrices_of_blocks_decay_by_the_rate_and_nothing_else_does() -> None:
+    nets = {decay: Net() for decay in (0.0, 0.5)}
+    before = dict(Net().named_parameters())
+    for decay, net in nets.items():
+        optimizer = make_optimizer(net, TrainConfig(optimizer="muon", precision="fp32", weight_decay=decay))
+        torch.manual_seed(0)
+        for p in net.parameters():
+            p.grad = torch.randn_like(p)
+        for group in optimizer.param_groups:
+            group["lr"] = 0.1
+        optimizer.step()
+    for (name, plain), decayed in zip(nets[0.0].named_parameters(), nets[0.5].parameters()):
+        less = 0.1 * 0.5 * before[name] if name == "blocks.0.weight" else 0
+        torch.testing.assert_close(decayed, plain - less)
+
+
 def test_only_the_matrices_of_blocks_are_muons_and_everything_else_moves_as_with_adam() -> None:
     nets = {kind: Net() for kind in ("muon", "adam")}
     for kind, net in nets.items():

@@ -29,7 +29,7 @@ def step(model: nn.Module, optimizer: torch.optim.Optimizer, seed: int, lr: floa
 
 @pytest.mark.parametrize("kind", OPTIMIZERS)
 def test_the_state_read_back_goes_on_bit_for_bit(kind: str) -> None:
-    config = TrainConfig(optimizer=kind, weight_decay=0.1 if kind == "adamw" else 0.0)
+    config = TrainConfig(optimizer=kind, weight_decay=0.0 if kind == "adam" else 0.1)
     one, other = small_model(), small_model()
     optimizer = make_optimizer(one, config)
     for seed in range(3):
@@ -82,9 +82,9 @@ def test_a_state_that_lacks_something_is_refused(missing: str) -> None:
 
 
 @pytest.mark.parametrize("kind", OPTIMIZERS)
-def test_nothing_decays_but_the_matrices_of_adamw(kind: str) -> None:
+def test_of_what_adam_moves_nothing_decays_but_the_matrices_of_adamw(kind: str) -> None:
     model = small_model()
-    optimizer = make_optimizer(model, TrainConfig(optimizer=kind, weight_decay=0.5 if kind == "adamw" else 0.0))
+    optimizer = make_optimizer(model, TrainConfig(optimizer=kind, weight_decay=0.0 if kind == "adam" else 0.5))
     decays = {id(p): group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}
     assert len(decays) == len(list(model.parameters()))
     for p in model.parameters():

@@ -130,12 +130,6 @@ def test_an_unknown_preset_is_refused_wherever_it_is_named() -> None:
         TrainConfig(preset="nanu")
 
 
-def test_weights_that_are_to_decay_get_the_optimiser_that_does_it() -> None:
-    config, choices = choose_schedule(Config().override({"train.weight_decay": 0.1}), 100, {"train.weight_decay"})
-    assert config.train.optimizer == "adamw"
-    assert "train.optimizer = adamw: the one whose matrices decay" in [str(choice) for choice in choices]
-
-
 def test_a_given_warm_up_is_left_as_it_is_also_where_the_preset_has_the_same() -> None:
     asked = Config().override({"train.preset": "nano", "train.warmup": 600, "train.steps": 1000})
     assert choose_schedule(asked, 100, {"train.warmup", "train.steps"})[0].train.warmup == 600
