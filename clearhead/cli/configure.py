@@ -10,15 +10,16 @@ from .parser import Options, given_settings
 Layer = dict[str, Any]  # settings by section, as TOML holds them
 
 
-def configure(options: Options) -> tuple[Config, set[str]]:
+def configure(options: Options, below: dict[str, Any] | None = None) -> tuple[Config, set[str]]:
     """The configuration, and the names that the file and the command line set; a preset's values are not among them.
 
-    Everything is checked together, since a value may fit only with one of another layer.
+    What is in `below`, {"model.tie": "none"}, takes the place of a default. Everything is checked together, since a
+    value may fit only with one of another layer.
     """
     flags = _sections(given_settings(options))
     file = read_toml(Path(options.config)) if options.config else {}
     origin = f"{options.config} or the command line" if options.config else "the command line"
-    config = Config.from_dict(_merged(file, flags), origin=origin)
+    config = Config.from_dict(_merged(_sections(below or {}), file, flags), origin=origin)
     return config, {f"{section}.{key}" for layer in (file, flags) for section in layer for key in layer[section]}
 
 

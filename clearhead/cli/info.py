@@ -5,7 +5,6 @@ from typing import Any
 
 from ..config import Config, ModelConfig, settings
 from ..messages import say
-from ..values import read_toml
 from .configure import configure
 from .folder import describe_folder, render_folder
 from .output import to_json
@@ -49,10 +48,7 @@ def _described(options: Options) -> Config:
     if (_SOURCE in given) != (_TARGET in given) or (options.vocab and _SOURCE in given):
         raise UsageError("expected --vocab N for one vocabulary, or both of --src-vocab N and --tgt-vocab N")
     if _SOURCE in given:
-        file = read_toml(Path(options.config)) if options.config else {}
-        if "tie" not in file.get("model", {}):
-            given.setdefault("model.tie", "none")
-        return configure(options)[0]
+        return configure(options, below={"model.tie": "none"})[0]
     if options.vocab:
         given |= {_SOURCE: options.vocab, _TARGET: options.vocab}
         return configure(options)[0]

@@ -74,6 +74,12 @@ def test_a_choice_of_ties_in_a_file_holds_too(run: Run, tmp_path: Path) -> None:
     assert json.loads(by_file.out)["parameters"] == json.loads(run(*arguments, "--model.tie=target").out)["parameters"]
 
 
+def test_a_file_whose_section_is_none_is_refused_beside_two_sizes_as_elsewhere(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text("model = 3\n")
+    done = run("info", "--src-vocab", "90", "--tgt-vocab", "70", "--config", tmp_path / "run.toml")
+    assert done.code == 2 and "model = 3 is no section" in done.err
+
+
 def test_a_model_folder_shows_its_model_data_and_scores(run: Run, folder: Path, tmp_path: Path) -> None:
     with MetricsLog(folder / "metrics.jsonl", after=0) as log:
         for step, bleu in ((2, 3.5), (5, 1.0), (10, 3.5), (12, float("nan")), (15, 2.0)):
