@@ -15,7 +15,7 @@ from types import FrameType
 
 from .. import __version__
 from ..errors import ClearheadError, ConfigError, did_you_mean
-from ..messages import say
+from ..messages import say, say_within_a_handler
 from . import demo, env, evaluate, explain, info, score, train, translate
 from .parser import UsageError, parse
 
@@ -123,8 +123,7 @@ def _end_at_signals() -> None:
     """
 
     def end(number: int, _frame: FrameType | None) -> None:
-        with contextlib.suppress(OSError):  # not by print, which the signal may have interrupted
-            os.write(2, f"stopped by {_NAMES[number]}\n".encode())
+        say_within_a_handler(f"stopped by {_NAMES[number]}")
         with contextlib.suppress(OSError, RuntimeError):  # it may be in the middle of writing
             sys.stdout.flush()
         os._exit(128 + number)
@@ -139,8 +138,8 @@ def _prepare_streams() -> None:
 
     Python has no stream where a descriptor is closed, and prints what is meant for stderr to stdout then.
     """
-    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115
-    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115 - to the end
+    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115 - to the end
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")

@@ -50,13 +50,13 @@ def _run(options: Options) -> None:
         raise UsageError(f"{NO_FOLDER}: clearhead evaluate DIR --data FILE")
     if options.report and len(options.folders) > 1:
         raise UsageError("--report is about one model; expected one folder")
-    from ..tasks.translation import what_was_cut
-
     here, decode = check_options(options.folders, options)
     pairs = read_as_trained(options.folders, options.data, options, options.references)
     say(str(pairs.report))
     apps = open_models(options.folders, here, decode)
     evaluations = [app.evaluate(pairs, **decode) for app in apps]
+    from ..tasks.translation import what_was_cut
+
     for folder, evaluation in zip(options.folders, evaluations):
         if evaluation.cut:
             say(f"{folder}: {what_was_cut(evaluation.cut)}")

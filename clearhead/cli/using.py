@@ -79,4 +79,6 @@ def _of_several(folders: Sequence[str], folder: str) -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        raise ConfigError(f"{folder}: {error}" if len(folders) > 1 else str(error)) from error
+        if len(folders) == 1:
+            raise
+        raise ConfigError(f"{folder}: {error}") from error

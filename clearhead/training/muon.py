@@ -63,6 +63,7 @@ class Muon(torch.optim.Adam):
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One update of every weight that has a gradient."""
+        lr: float = self.param_groups[0]["lr"]
         by_shape: dict[torch.Size, list[tuple[Tensor, Tensor]]] = {}
         for linear in self.linears:
             blocks = zip(linear.matrices(linear.weight), linear.matrices(self._direction(linear.weight)))
@@ -71,9 +72,11 @@ class Muon(torch.optim.Adam):
             linear.weight.grad = None  # so that Adam passes over it
         for shape, pairs in by_shape.items():  # all matrices of a shape in one product
             updates = orthogonalize(torch.stack([direction for _, direction in pairs]).to(self.precision))
-            lr = self.param_groups[0]["lr"]
+            size = lr * 0.2 * max(shape) ** 0.5
             for (block, _), update in zip(pairs, updates):
-                block.mul_(1 - lr * self.decay).sub_(update, alpha=lr * 0.2 * max(shape) ** 0.5)
+                if self.decay:  # most runs have none, and need no second pass over their weights
+                    block.mul_(1 - lr * self.decay)
+                block.sub_(update, alpha=size)
         return super().step(closure)
 
     def _direction(self, weight: Tensor) -> Tensor:

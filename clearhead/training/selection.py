@@ -80,8 +80,9 @@ class Selection:
         if value is not None and state.best is not None and value < state.best:
             return False
         if not averaged:  # a mean is no step, and patience may have ended before it
-            better = state.best is None or (value is not None and value > state.best)
-            state.best_step, state.improved_step = state.step, state.step if better else state.improved_step
+            state.best_step = state.step
+            if state.best is None or (value is not None and value > state.best):
+                state.improved_step = state.step
         state.best, state.averaged = value, averaged
         folder.keep(self.model.state_dict(), state.of_best_weights)
         return True

@@ -1,14 +1,14 @@
 """Ctrl-C and SIGTERM: while steps are made, the first lets the step end and saves; all others end at once."""
 
-import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, NoReturn, Self
 
 from ..errors import TrainingError
+from ..messages import say_within_a_handler
 
 _GO_ON = "go on with the same command and --resume"
 
@@ -70,8 +70,7 @@ class StopSignals:
         first, self.requested = self.requested is None, number
         if not (first and self._holding):
             self._raise("what was saved before is intact")
-        with suppress(OSError):  # not by print, which the signal may have interrupted
-            os.write(2, b"stopping after this step; a second time stops at once\n")
+        say_within_a_handler("stopping after this step; a second time stops at once")
 
     def _raise(self, what: str) -> NoReturn:
         assert self.requested is not None
