@@ -23,11 +23,13 @@ class Sampling:
     def probabilities(self, log_probabilities: FloatArray) -> FloatArray:
         """What each candidate is drawn with; -inf is never drawn, a row of nothing else is all 0. (N, k) -> (N, k)"""
         order = np.argsort(-log_probabilities, axis=1, kind="stable")
-        values = np.take_along_axis(log_probabilities.astype(np.float64), order, 1) / self.temperature
+        values = np.take_along_axis(log_probabilities.astype(np.float64), order, 1)
+        values -= np.maximum(values[:, :1], np.finfo(np.float64).min)  # finite, also where nothing is allowed
+        with np.errstate(over="ignore"):  # what is far behind the likeliest becomes impossible
+            values /= self.temperature
         if self.top_k:
             values[:, self.top_k :] = -np.inf
-        best = np.maximum(values[:, :1], np.finfo(np.float64).min)  # finite, also where nothing is allowed
-        p = np.exp(values - best)
+        p = np.exp(values)
         p /= np.maximum(p.sum(1, keepdims=True), np.finfo(np.float64).tiny)
         before = np.cumsum(p, 1) - p  # the sum of what is likelier
         p[(before >= self.top_p) | (p < self.min_p * p[:, :1])] = 0.0

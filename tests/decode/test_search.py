@@ -475,6 +475,7 @@ def test_each_filter_keeps_what_it_says() -> None:
     assert kept(top_p=0.7) == pytest.approx([0, 4 / 7, 0, 3 / 7])
     assert kept(top_p=0.71) == pytest.approx([0, 4 / 9, 2 / 9, 3 / 9])
     assert kept(min_p=0.6) == pytest.approx([0, 4 / 7, 0, 3 / 7])
+    assert kept(temperature=1e-310) == [0, 1, 0, 0]
     squares = np.array([0.01, 0.16, 0.04, 0.09])
     assert kept(temperature=0.5) == pytest.approx((squares / squares.sum()).tolist())
     assert kept(top_k=3, top_p=0.45) == pytest.approx([0, 4 / 7, 0, 3 / 7])  # of what top-k left, 4/9 is not enough
