@@ -25,7 +25,8 @@ from .inspection.explanation import Explanation
 from .inspection.flow import dimension_flow
 from .inspection.recorder import record
 from .model.transformer import EncoderDecoder, build, evaluation
-from .tasks.translation import Translation
+from .tasks.translation import Examples, Translation
+from .text.encoding import PairEncoder
 from .text.lines import shown
 from .text.sources import Pairs, Report
 from .text.tokenizer import BOS, EOS, Tokenizers
@@ -172,21 +173,17 @@ class App:
         out, as `model.max_len` says; the report is that of `pairs` with them among what was skipped.
         """
         search = self.decode_config() if alpha is None else self.decode_config(alpha=alpha)
-        examples, too_long = self.task.encode(pairs, self.task.readable)
-        report = deepcopy(pairs.report)
-        for it in too_long:
+        found = PairEncoder(self.tokenizers, *self.task.readable)(pairs)
+        examples, report = Examples(found.sources, found.targets), deepcopy(pairs.report)
+        for it in found.skipped:
             report.skip(it.line, it.reason, it.text)
         report.used = len(examples)
-        left_out = {it.line for it in too_long}
-        kept = [i for i, line in enumerate(pairs.lines) if line not in left_out]
         target, penalty = self.tokenizers.target, Rules(end=EOS, alpha=search.alpha).penalty
         scored = []
-        for place, logprobs in enumerate(self.task.log_probabilities(self.model, examples)):
-            total, pieces = sum(logprobs), tuple(target.pieces(examples.targets[place][1:-1]))
-            answer = Answer(
-                pairs.targets[kept[place]], total / float(penalty(len(logprobs))), total, pieces, tuple(logprobs)
-            )
-            scored.append(Scored(**vars(answer), line=pairs.lines[kept[place]], source=pairs.sources[kept[place]]))
+        for row, (place, logprobs) in enumerate(zip(found.kept, self.task.log_probabilities(self.model, examples))):
+            total, pieces = sum(logprobs), tuple(target.pieces(examples.targets[row][1:-1]))
+            answer = Answer(pairs.targets[place], total / float(penalty(len(logprobs))), total, pieces, tuple(logprobs))
+            scored.append(Scored(**vars(answer), line=pairs.lines[place], source=pairs.sources[place]))
         return scored, report
 
     def save_evaluation(self, evaluation: Evaluation) -> Path:

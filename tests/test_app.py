@@ -18,6 +18,7 @@ from clearhead.errors import ConfigError, DataError, ModelError, TrainingError
 from clearhead.model.transformer import build
 from clearhead.tasks import scores
 from clearhead.tasks.translation import one_line
+from clearhead.text.references import read_with_references
 from clearhead.text.sources import Pairs, read_pairs
 from clearhead.text.tokenizer import SPECIALS
 from clearhead.training import model_folder
@@ -534,3 +535,14 @@ def test_settings_that_are_stored_may_be_idle(app: App) -> None:
     assert searching(TEXTS) == app(TEXTS)
     drawing = App(app.path, app.config.override({"decode.sample": True}), app.model, app.tokenizers)
     assert drawing("I", seed=5) == app("I", sample=True, seed=5) == "".join(drawing.pieces("I", seed=5))
+
+
+def test_scores_stand_beside_their_own_texts_where_a_line_has_several_references(app: App, tmp_path: Path) -> None:
+    (tmp_path / "more").write_text(f"{'x' * 500}\nElle va chanter.\n")  # the first is too long
+    pairs(tmp_path, "I am\tJe suis", "She sings.\tElle chante.")
+    scored, report = app.score(read_with_references([tmp_path / "pairs.tsv"], [tmp_path / "more"]))
+    texts = [("I am", "Je suis"), ("She sings.", "Elle chante."), ("She sings.", "Elle va chanter.")]
+    assert [(it.source, it.text) for it in scored] == texts and report.used == 3
+    for it in scored:
+        alone = app.score(pairs(tmp_path, f"{it.source}\t{it.text}"))[0][0]
+        assert (alone.tokens, alone.score) == (it.tokens, pytest.approx(it.score, rel=1e-5))

@@ -134,9 +134,9 @@ class Translation:
         """What cuts pairs into the tokens of this task."""
         return PairEncoder(self.tokenizers, *self.longest)
 
-    def encode(self, pairs: Pairs, longest: tuple[int, str] | None = None) -> tuple[Examples, list[Skipped]]:
-        """Tokens of every pair, and the pairs that are longer on a side than `longest`, the task's own if left out."""
-        found = PairEncoder(self.tokenizers, *(longest or self.longest))(pairs)
+    def encode(self, pairs: Pairs) -> tuple[Examples, list[Skipped]]:
+        """Tokens of every pair, and the pairs that are longer on a side than those that are trained on."""
+        found = self.encoder(pairs)
         return Examples(found.sources, found.targets), found.skipped
 
     def fresh(self, examples: Examples) -> Callable[[int], Examples]:

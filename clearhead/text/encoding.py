@@ -19,10 +19,12 @@ _MANY = 300_000  # pairs for which it pays to begin processes
 
 @dataclass(frozen=True)
 class Encoded:
-    """Tokens of both sides: sources end with EOS, targets begin with BOS and end with EOS; and the pairs left out."""
+    """Tokens of both sides: sources end with EOS, targets begin with BOS and end with EOS; the places of their pairs,
+    and the pairs left out."""
 
     sources: Ragged
     targets: Ragged
+    kept: list[int]
     skipped: list[Skipped]
 
 
@@ -45,7 +47,7 @@ class PairEncoder:
             else:
                 skipped.append(Skipped(int(pairs.lines[i]), reason, pairs.sources[i]))
         source_tokens = Ragged([[*sources[i], EOS] for i in kept])
-        return Encoded(source_tokens, Ragged([[BOS, *targets[i], EOS] for i in kept]), skipped)
+        return Encoded(source_tokens, Ragged([[BOS, *targets[i], EOS] for i in kept]), kept, skipped)
 
     def each(self, chunks: Iterable[Pairs], n_pairs: int, processes: int) -> Iterator[Encoded]:
         """The chunks, which have `n_pairs` in all, in their order; cut by so many processes where it pays.
