@@ -1,5 +1,6 @@
 """Which columns of a table, or keys of JSON, hold source and target: by their names, or as somebody asks for them."""
 
+import math
 import re
 from collections.abc import Sequence
 
@@ -8,6 +9,7 @@ from ..errors import DataError, did_you_mean
 from .lines import shown
 
 _SHOWN = 20  # names in a message
+_LABELLED = 20  # cells that tell a label from a short sentence that comes again
 
 # A language's code and names; one word a language is enough where its own name and the English one are the same.
 _LANGUAGES = """
@@ -58,6 +60,24 @@ def named_pair(names: Sequence[str], cells: Sequence[Sequence[str]] = ()) -> tup
     return None
 
 
+def holds_no_sentences(column: Sequence[str]) -> bool:
+    """Whether these cells, below each other, are numbers or labels: languages, or few words again and again."""
+    if all(map(is_number, column)):
+        return True
+    if len(column) > 1 and all(_plain(cell.strip()) in _LANGUAGE_TABLE for cell in column):
+        return True
+    few = len(column) >= _LABELLED and len(set(column)) <= len(column) / 10
+    return few and all(re.fullmatch(r"[\w-]+", cell) for cell in column)
+
+
+def is_number(cell: str) -> bool:
+    """Whether it is one, be it the score of an alignment: 12, -3, 1.2498."""
+    try:
+        return cell.isascii() and math.isfinite(float(cell.strip('"')))  # of a TSV a quote is part of the cell
+    except ValueError:
+        return False
+
+
 def asked_columns(name: str, names: Sequence[str], data: DataConfig, what: str = "column") -> tuple[int, int] | None:
     """Where the columns stand that `data` asks for, by name or by number from 1; None where it asks for none.
 
@@ -105,8 +125,8 @@ def _place(name: str, names: Sequence[str], asked: str, what: str) -> int:
 
 
 def _plain(name: str) -> str:
-    """Case and region do not matter: en_GB, en-US, EN."""
-    return re.sub(r"[-_][a-z]{2}$", "", name.casefold())
+    """Case, region and script do not matter: en_GB, en-US, EN, srp_Cyrl."""
+    return re.sub(r"[-_][a-z]{2}([a-z]{2})?$", "", name.casefold())
 
 
 def _is_word(name: str) -> bool:

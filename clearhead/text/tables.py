@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..config import SEPARATORS, DataConfig
 from ..errors import DataError
-from .headers import asked_columns, named_pair
+from .headers import asked_columns, holds_no_sentences, is_number, named_pair
 from .lines import fault, shown, undecodable
 from .report import Report
 from .rows import NOT_UTF_8, rows
@@ -99,32 +99,44 @@ def look_for_table(name: str, head: Sequence[bytes], rest: Iterable[bytes], data
     if not sample:
         raise _no_columns(name, head, rest, data)
     width = Counter(map(len, sample)).most_common(1)[0][0]
-    cells = tuple(looked[0][2] or ())
-    names = (*cells, *[""] * (width - len(cells)))[:width]
-    columns, header, where = _columns(names, sample, width)
+    below = [row for row in sample[1:] if len(row) == width] or sample[:1]  # the first may be a header
+    each = list(zip(*below))
+    names = _names(looked[0][2] or (), each)
+    columns, header, where = _columns(names, each)
     if asked := asked_columns(name, names, data):
         columns = asked
         by_name = {data.source_column, data.target_column}.intersection(cell.strip() for cell in names) - {""}
         header = header or bool(by_name) or named_pair([names[i] for i in sorted(columns)]) is not None
         where = _where(columns)
     columns = columns[::-1] if data.reverse else columns
-    return Table(separator, columns, width, cells if header else None, where)
+    return Table(separator, columns, width, names if header else None, where)
 
 
-def _columns(names: Sequence[str], sample: Sequence[Sequence[str]], width: int) -> tuple[tuple[int, int], bool, str]:
+def _names(first: Sequence[str], each: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """What the first row calls each of the columns below it, were it a header; "" where it holds but a label of theirs.
+
+    A row that is a cell short has no name for the numbers that stand first: so R writes a table.
+    """
+    if len(first) == len(each) - 1 and holds_no_sentences(each[0]):
+        first = ("", *first)
+    named = zip((*first, *[""] * len(each)), each)
+    return tuple("" if name in column and holds_no_sentences(column) else name for name, column in named)
+
+
+def _columns(names: Sequence[str], each: Sequence[Sequence[str]]) -> tuple[tuple[int, int], bool, str]:
     """Where source and target stand, whether there is a header, and that in words.
 
     By the header, where two of its cells say so; else the first two columns, unless the first of three or more holds
-    only numbers.
+    no sentences.
     """
-    usual = [row for row in sample if len(row) == width]
-    usual = usual[1:] or usual  # the first may be a header
-    words = [i for i in range(width) if not all(row[i].isascii() and row[i].isdigit() for row in usual)]
-    columns = (words[0], words[1]) if width > 2 and words[:1] != [0] and len(words) > 1 else (0, 1)
-    columns = named_pair(names, list(zip(*usual))) or columns
+    spoken = [i for i, column in enumerate(each) if not holds_no_sentences(column)]
+    columns = (spoken[0], spoken[1]) if len(each) > 2 and spoken[:1] != [0] and len(spoken) > 1 else (0, 1)
+    columns = named_pair(names, each) or columns
     header = named_pair([names[i] for i in sorted(columns)]) is not None
-    behind_numbers = 0 not in columns and min(columns) in words[:1]
-    return columns, header, _where(columns, "; numbers before them" if behind_numbers else "")
+    if 0 in columns or min(columns) not in spoken[:1]:
+        return columns, header, _where(columns)
+    numbers = all(is_number(cell) for column in each[: min(columns)] for cell in column)
+    return columns, header, _where(columns, f"; {'numbers' if numbers else 'labels'} before them")
 
 
 def _where(columns: tuple[int, int], before: str = "") -> str:

@@ -114,6 +114,14 @@ def test_a_table_that_was_cut_into_files_has_its_header_in_the_first(tmp_path: P
     assert both(read_pairs([tmp_path]))[1:] == [("d", "e"), ("c", "d")]
 
 
+@pytest.mark.parametrize("asked", [{}, {"source_column": "3", "target_column": "4"}], ids=["found", "asked for"])
+def test_no_pair_of_shards_with_labels_is_lost(asked: dict[str, str], tmp_path: Path) -> None:
+    for name, word in (("1", "ja"), ("2", "nein"), ("3", "nie")):
+        written(tmp_path / name, "".join(f"deu\teng\t{word} {i}\tyes {i}\n" for i in range(3)))
+    pairs = read_pairs([tmp_path], DataConfig(**asked))
+    assert both(pairs) == [(f"{word} {i}", f"yes {i}") for word in ("ja", "nein", "nie") for i in range(3)]
+
+
 def test_the_columns_of_a_header_are_not_those_of_a_table_of_another_width(tmp_path: Path) -> None:
     written(tmp_path / "1", "en\tfr\nHello\tBonjour\n")
     written(tmp_path / "2", "1\tHi\tSalut\n2\tBye\tAdieu\n")

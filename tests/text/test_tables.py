@@ -127,6 +127,54 @@ def test_columns_are_found_by_the_header_wherever_they_stand(read) -> None:
     assert both(pairs) == [("A dog.", "Un chien."), ("A cat.", "Un chat.")]
 
 
+@pytest.mark.parametrize("scores", [("1.2498", "1.0973"), ("-3", "0.5"), ("1e-3", "12"), ('"1"', '"2"')])
+def test_scores_in_front_are_passed_over(read, scores: tuple[str, str]) -> None:
+    rows = [("Hello.", "Bonjour."), ("Yes.", "Oui.")]
+    pairs = read("".join(f"{score}\t{source}\t{target}\n" for score, (source, target) in zip(scores, rows)))
+    assert both(pairs) == rows
+    assert pairs.report.form == "TSV, three columns (sentences in 2 and 3; numbers before them), no header"
+
+
+def test_what_is_no_finite_number_is_a_word(read) -> None:
+    assert both(read("nan\tbread\tby me\ninfinity\tendless\tby you\n")) == [("nan", "bread"), ("infinity", "endless")]
+
+
+@pytest.mark.parametrize("codes", [["deu eng"], ["srp_Cyrl eng", "hrv eng", "srp_Latn eng"], ["de_DE fr-FR"]])
+@pytest.mark.parametrize("asked", [{}, {"source_column": "3", "target_column": "4"}], ids=["found", "asked for"])
+def test_languages_on_every_line_are_no_header_and_no_sentences(read, codes: list[str], asked: dict[str, str]) -> None:
+    rows = [(f"Ich bin {i}.", f"I am {i}.") for i in range(6)]
+    lines = ["\t".join([*codes[i % len(codes)].split(), *row]) for i, row in enumerate(rows)]
+    pairs = read("\n".join(lines), **asked)
+    assert both(pairs) == rows
+    where = "sentences in 3 and 4" + ("" if asked else "; labels before them")
+    assert pairs.report.form == f"TSV, four columns ({where}), no header"
+
+
+def test_a_word_that_comes_again_and_again_is_a_label_and_a_short_sentence_is_none(read) -> None:
+    rows = [(f"A dog {i}.", f"Un chien {i}.") for i in range(30)]
+    labelled = ["\t".join([("train", "test")[i % 2], *row]) + "\n" for i, row in enumerate(rows)]
+    assert both(read("".join(labelled))) == rows
+    assert both(read("".join(labelled[:9])))[0] == ("train", "A dog 0.")  # so few may all be greetings
+    assert both(read("".join(f"Go.\t{target}\tby me\n" for _, target in rows)))[0] == ("Go.", "Un chien 0.")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{}, {"source_column": "2", "target_column": "3"}, {"source_column": "en", "target_column": "fr"}],
+    ids=["found", "by number", "by name"],
+)
+def test_a_header_without_a_name_for_the_numbers_in_front_is_one(read, asked: dict[str, str]) -> None:
+    pairs = read("en\tfr\n1\tHello.\tBonjour.\n2\tYes.\tOui.\n", **asked)
+    assert both(pairs) == [("Hello.", "Bonjour."), ("Yes.", "Oui.")]
+    assert pairs.report.form.endswith("header (en, fr)")
+
+
+def test_a_header_may_be_shorter_than_its_rows(read) -> None:
+    content = "en\tfr\nHello.\tBonjour.\tme\nYes.\tOui.\tyou\n"
+    assert both(read(content)) == [("Hello.", "Bonjour."), ("Yes.", "Oui.")]
+    assert both(read(content, source_column="1", target_column="3")) == [("Hello.", "me"), ("Yes.", "you")]
+
+
 def test_a_row_with_more_columns_than_usual_is_counted_and_not_cut(read) -> None:
     pairs = read('a,b\nI am, hungry,J\'ai faim\n"I am, hungry",J\'ai faim\nc,d\ne\n\n"f\n"g"x,h\n' + "i,j\n" * 90)
     assert both(pairs)[:3] == [("a", "b"), ("I am, hungry", "J'ai faim"), ("c", "d")]
