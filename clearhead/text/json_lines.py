@@ -1,6 +1,7 @@
 """JSON lines: one object a line, with a string for the source and one for the target, at its top or nested."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from .report import Report
 from .tables import Pair
 
 _USUAL = 0.5  # of the first objects have a key that counts
+_BEGUN = re.compile(rb"""\{\s*["']""")  # an object with a key, be it of another language
 
 
 @dataclass(frozen=True)
@@ -56,14 +58,16 @@ class JsonLines:
 def look_for_json(name: str, head: Sequence[bytes], data: DataConfig) -> JsonLines | None:
     """The form of JSON lines whose first are `head`, None where they are something else.
 
-    A DataError where it is JSON of another make, or where nothing tells which keys are meant.
+    A DataError where it is JSON of another make, or broken, or where nothing tells which keys are meant.
     """
-    spoken = [line.strip() for line in head if line.strip()]
-    objects = [values for values, _ in map(_object, spoken) if values is not None]
+    spoken = [(number, line.strip()) for number, line in enumerate(head, 1) if line.strip()]
+    objects = [values for _, line in spoken if (values := _object(line)[0]) is not None]
     if not objects or data.separator:
-        _refuse_other_json(name, spoken)
+        _refuse_other_json(name, [line for _, line in spoken])
+        if not data.separator:
+            _refuse_broken_json(name, spoken)
         return None
-    if 2 * sum(line.startswith(b"{") for line in spoken) < len(spoken):
+    if 2 * sum(line.startswith(b"{") for _, line in spoken) < len(spoken):
         return None
     counts = Counter(path for values in objects for path in _paths(values))
     keys = [path for path, count in counts.items() if count >= _USUAL * len(objects)]
@@ -73,10 +77,11 @@ def look_for_json(name: str, head: Sequence[bytes], data: DataConfig) -> JsonLin
         cells = [[it for values in objects if (it := _string(values, path)[0])] for path in keys]
         places = named_pair([path[-1] for path in keys], cells) or ((0, 1) if len(names) == 2 else None)
     if places is None:
+        number, line = spoken[0]
         raise DataError(
             f"{name} has JSON objects with {len(names)} key{'' if len(names) == 1 else 's'} of strings; expected two, "
             "or names that tell, or: --source-column KEY --target-column KEY"
-            f"\n  line 1: {shown(undecodable(spoken[0]))}" + (f"\n  keys: {listed(names)}" if names else "")
+            f"\n  line {number}: {shown(undecodable(line))}" + (f"\n  keys: {listed(names)}" if names else "")
         )
     source, target = (keys[place] for place in (places[::-1] if data.reverse else places))
     return JsonLines(source, target)
@@ -88,6 +93,19 @@ def _refuse_other_json(name: str, spoken: Sequence[bytes]) -> None:
         raise DataError(
             f"{name} is JSON that is no JSON lines; expected one object a line; to convert: "
             + ("jq -c . FILE" if first.startswith(b"{") else "jq -c '.[]' FILE")
+        )
+
+
+def _refuse_broken_json(name: str, spoken: Sequence[tuple[int, bytes]]) -> None:
+    """Lines that begin as objects and are none would be cut at their commas, as if they were a CSV."""
+    begun = [(number, line) for number, line in spoken if _BEGUN.match(line) and b"\t" not in line]
+    if begun and 2 * len(begun) >= len(spoken):
+        number, line = begun[0]
+        raise DataError(
+            f"{name} looks like JSON lines, and none of the first is an object that can be read\n"
+            f"  line {number}: {shown(undecodable(line))}\n"
+            '  expected {"source": "…", "target": "…"} on each line, with double quotes and without a comma behind it; '
+            "if it is a table: --separator"
         )
 
 

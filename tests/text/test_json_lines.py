@@ -110,6 +110,29 @@ def test_json_that_is_no_json_lines_is_refused_with_the_way_to_convert_it(refuse
     assert refused(json.dumps(rows[0], indent=1)).endswith("to convert: jq -c . FILE")
 
 
+def test_the_line_that_is_shown_has_its_own_number(refused) -> None:
+    assert '\n  line 3: "{"a": "1", ' in refused("\n \n" + lines([{"a": "1", "b": "2", "c": "3"}]))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"en": "Hi.", "fr": "Salut %d."},',
+        "{'en': 'Hi.', 'fr': 'Salut %d.'}",
+        '{ "en": "Hi.", "fr": "Salut %d."',
+        '{"en": "so "called", "fr": "Salut %d."}',
+    ],
+)
+def test_broken_objects_are_no_table(refused, line: str, tmp_path: Path) -> None:
+    assert refused("\n" + "".join(line % i + "\n" for i in range(20))) == (
+        f"{tmp_path}/pairs looks like JSON lines, and none of the first is an object that can be read\n"
+        f'  line 2: "{line % 0}"\n'
+        '  expected {"source": "…", "target": "…"} on each line, with double quotes and without a comma behind it; '
+        "if it is a table: --separator"
+    )
+
+
 def test_a_table_of_texts_that_look_like_json_is_a_table(read) -> None:
     assert both(read("{a}\tb\n[{\tc\n")) == [("{a}", "b"), ("[{", "c")]
+    assert both(read('{"a": 1}\tone\n{"b": 2}\ttwo\n')) == [('{"a": 1}', "one"), ('{"b": 2}', "two")]
     assert both(read('{"a": "b"}|c\n', separator="|")) == [('{"a": "b"}', "c")]
