@@ -98,7 +98,9 @@ class DataConfig:
     )
     reverse: bool = setting(False, "exchange source and target of the file")
     store: str = setting("", "folder where tokens are kept for later runs; left out: they are kept for this run alone")
-    split: float = setting(0.02, "share of the distinct sources held out where `valid` names no file")
+    split: float = setting(
+        0.02, "share of the distinct sources held out where `valid` names no file; 10,000 sources at most"
+    )
     tokenizer: Literal["bpe", "unigram", "word", "character"] = setting("bpe", "how text is cut into tokens")
     vocab_size: int | None = setting(None, "most tokens of a vocabulary, special ones included")
     joint: bool = setting(True, "one vocabulary for both languages")

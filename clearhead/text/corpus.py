@@ -8,7 +8,7 @@ from ..errors import DataError
 from .sources import Pair, Pairs, PairSource
 from .split import Split, split
 
-_CHUNK = 16_384  # pairs that are in memory together
+_CHUNK, _LETTERS = 16_384, 1 << 22  # pairs that are in memory together, and about their letters
 _LEARN = 2_000_000  # pairs that a tokenizer learns from: more of them change a vocabulary no more
 
 
@@ -39,9 +39,9 @@ class Corpus:
         return Pairs.of(self._read(held=True) if self._n_held else (), self.source.report)
 
     def chunks(self) -> Iterator[Pairs]:
-        """The pairs to train on, 16,384 at a time."""
+        """The pairs to train on, 16,384 at a time, or fewer where they are long."""
         pairs = iter(self)
-        while len(chunk := Pairs.of(islice(pairs, _CHUNK), self.source.report)):
+        while len(chunk := Pairs.of(_some(pairs), self.source.report)):
             yield chunk
 
     def texts(self, most: int = _LEARN) -> tuple["Texts", "Texts"]:
@@ -58,6 +58,16 @@ class Corpus:
         if count != len(apart):
             paths = " and ".join(self.source.report.paths)
             raise DataError(f"{paths} changed while being read: {len(apart):,} pairs first, then {count:,}; read again")
+
+
+def _some(pairs: Iterator[Pair]) -> Iterator[Pair]:
+    """The next pairs, as many as may be in memory together."""
+    letters = 0
+    for pair in islice(pairs, _CHUNK):
+        yield pair
+        letters += len(pair[1]) + len(pair[2])
+        if letters >= _LETTERS:
+            return
 
 
 @dataclass(frozen=True)

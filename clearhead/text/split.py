@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-_FEWEST = 20  # distinct sources that a split needs
+_FEWEST, _MOST = 20, 10_000  # distinct sources that a split needs, and that it holds out: more measure no better
 _BYTES = 16  # of a digest: two of billions of sentences do not share one
 
 
@@ -22,7 +22,7 @@ class Split:
 
 
 def split(sources: Iterable[str], share: float, seed: int) -> Split:
-    """Hold out `share` of the distinct sources, with all their pairs; of a source 17 bytes are kept in memory.
+    """Hold out `share` of the distinct sources, 10,000 at most, with all their pairs; in memory one takes 17 bytes.
 
     Sources that differ only in case, white space or punctuation count as one and stay on one side.
     The choice depends on the seed and the set of sources, not on their order. Too few sources: nothing is held out.
@@ -37,9 +37,12 @@ def split(sources: Iterable[str], share: float, seed: int) -> Split:
     if len(distinct) < _FEWEST:
         note = f"nothing held out: only {len(distinct)} distinct sources, fewer than {_FEWEST}"
         return Split(np.zeros(len(digests), np.bool_), note)
-    size = min(max(1, round(share * len(distinct))), len(distinct) - 1)
+    asked = min(max(1, round(share * len(distinct))), len(distinct) - 1)
+    size = min(asked, _MOST)
     held = digests <= distinct[size - 1]
     note = f"held out {held.sum():,} pairs: {size:,} of {len(distinct):,} distinct sources, with all their translations"
+    if size < asked:
+        note += f"; a share of {share:g} would be {asked:,}, and {_MOST:,} are enough"
     return Split(held, note)
 
 

@@ -5,12 +5,14 @@ piece begins with its space and ends before the next, and no normal form but the
 """
 
 import re
+from collections import ChainMap
 from collections.abc import Sequence
 from itertools import chain
 
 import tokenizers
 
 _MOST = 200_000  # words that are remembered; then all are forgotten, and the frequent ones come back soon
+_LONG = 40  # letters: what is longer hardly comes again, as the sentences of languages that write no spaces
 _UNLIKE = re.compile("[\x1c-\x1f]")  # white space for Python, and not for Unicode
 
 
@@ -34,9 +36,12 @@ class WordEncoder:
             self._known.clear()
             new = set().union(*words)
         listed = sorted(new)
-        self._known.update(zip(listed, map(tuple, self._encoded(listed))))
-        ids = self._known.__getitem__
-        return [list(chain.from_iterable(map(ids, found))) for found in words]
+        found = dict(zip(listed, map(tuple, self._encoded(listed))))
+        once = {word: ids for word, ids in found.items() if len(word) > _LONG}
+        self._known.update((word, ids) for word, ids in found.items() if word not in once)
+        known, either = self._known.__getitem__, ChainMap(once, self._known).__getitem__
+        ids = (map(known if once.keys().isdisjoint(some) else either, some) for some in words)
+        return [list(chain.from_iterable(each)) for each in ids]
 
     def _words(self, text: str) -> list[str]:
         """What may be encoded by itself: the words, or the whole text."""

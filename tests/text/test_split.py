@@ -104,6 +104,17 @@ def test_what_a_split_does_is_said(texts: list[str], share: float, note: str) ->
     assert bool(held_out(texts, share)) == note.startswith("held out")
 
 
+def test_of_many_sources_no_more_are_held_out_than_it_takes_to_measure(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [f"sentence {i // 2}" for i in range(4000)]
+    asked = set(held_out(texts, 0.02))
+    monkeypatch.setattr("clearhead.text.split._MOST", 30)
+    assert set(held_out(texts, 0.02)) < asked and len(set(held_out(texts, 0.02))) == 30
+    assert split(texts, 0.02, 0).note == (
+        "held out 60 pairs: 30 of 2,000 distinct sources, with all their translations; "
+        "a share of 0.02 would be 40, and 30 are enough"
+    )
+
+
 def test_twenty_distinct_sources_are_enough() -> None:
     assert held_out([f"{i}" for i in range(20)], 0.5)
 
@@ -126,6 +137,18 @@ def test_a_corpus_is_what_is_not_held_out_in_every_reading(kept: int, tmp_path, 
             assert {len(chunk) for chunk in chunks[:-1]} == {32}
             assert [pair for chunk in chunks for pair in zip(chunk.sources, chunk.targets)] == train
         assert [list(texts) for texts in corpus.texts()] == [[s for s, _ in train], [t for _, t in train]]
+
+
+def test_long_pairs_come_in_smaller_chunks(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpora, "_LETTERS", 100)
+    rows = [(f"{i} " + "x" * 30, "y" * (i % 60) + "y") for i in range(50)]
+    path = written(tmp_path / "x", "".join(f"{s}\t{t}\n" for s, t in rows))
+    with PairSource([path]) as source:
+        chunks = list(Corpus.of(source, 0.0, 0).chunks())
+    assert [pair for chunk in chunks for pair in zip(chunk.sources, chunk.targets)] == rows
+    for chunk in chunks[:-1]:
+        sizes = [len(s) + len(t) for s, t in zip(chunk.sources, chunk.targets)]
+        assert sum(sizes) >= 100 > sum(sizes[:-1])
 
 
 def test_a_sample_for_the_tokenizer_is_spread_evenly_and_pairs_stay_pairs(tmp_path) -> None:

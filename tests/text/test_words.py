@@ -69,3 +69,12 @@ def test_no_more_words_are_remembered_than_allowed(monkeypatch: pytest.MonkeyPat
 def test_what_is_returned_may_be_changed(tokenizer: Tokenizer) -> None:
     tokenizer.encode("a b").append(3)
     assert tokenizer.encode("a b") == whole(tokenizer, "a b")
+
+
+def test_what_is_long_is_encoded_as_well_and_not_remembered() -> None:
+    backend = Tokenizer.train(TEXTS, DataConfig(vocab_size=300))._backend
+    encode, sentence = WordEncoder(backend), "東京は日本の首都です。" * 4
+    for _ in range(2):
+        texts = [f"a {sentence} b", "b", sentence]
+        assert encode(texts) == [backend.encode(text, add_special_tokens=False).ids for text in texts]
+    assert encode._known.keys() == {"a", "b"}
