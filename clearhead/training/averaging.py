@@ -1,8 +1,7 @@
 """Means of weights, often better than any of them: over the last checkpoints (section 6.1), or over all steps."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import reduce
 
 import torch
 from torch import Tensor, nn
@@ -45,10 +44,19 @@ class MovingAverage:
             p.data, self.weights[name] = self.weights[name], p.data
 
 
-def mean_weights(each: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """The mean of several models' weights, name by name; summed in float64."""
-    first = each[0]
-    return {
-        name: (reduce(torch.add, (weights[name].double() for weights in each)) / len(each)).to(first[name].dtype)
-        for name in first
-    }
+def mean_weights(each: Iterable[Mapping[str, Tensor]]) -> tuple[dict[str, Tensor], int]:
+    """The mean of several models' weights, name by name, and how many models these were.
+
+    Summed in float64, in their order, so that only the sum and one of them need be in memory.
+    """
+    total: dict[str, Tensor] = {}
+    dtypes: dict[str, torch.dtype] = {}
+    count = 0
+    for count, weights in enumerate(each, 1):
+        if count == 1:
+            dtypes = {name: weight.dtype for name, weight in weights.items()}
+            total = {name: weight.to(torch.float64, copy=True) for name, weight in weights.items()}
+        else:
+            for name, weight in total.items():
+                weight += weights[name]
+    return {name: (total[name] / count).to(dtype) for name, dtype in dtypes.items()}, count

@@ -40,18 +40,24 @@ class Selection:
             self._tell(state, scores)
 
     def try_mean(self, state: State, folder: RunFolder, log: MetricsLog, progress: Progress) -> None:
-        """Keep the mean of the newest checkpoints where it is the best that is known; the model has it afterwards."""
+        """Keep the mean of the newest checkpoints, if there are several, where it is the best that is known.
+
+        The model has it afterwards.
+        """
         if not self.config.average:
             return
         every = chosen(self.config.save_every)  # one that a signal made would not be there in a run without it
         regular = (it for it in folder.checkpoints() if it.step % every == 0 or it.step == state.step)
-        each = [it.tensors["model"] for it in itertools.islice(regular, self.config.average)]
-        load_weights(self.model, mean_weights(each))
-        scores = self._scored(state, log, averaged=len(each))
-        is_best = self._keep_if_best(state, folder, scores, averaged=len(each))
-        progress.message(f"mean of {len(each)} checkpoints: {_spoken(scores, best=is_best)}")
+        newest = itertools.islice(regular, self.config.average)
+        mean, count = mean_weights(it.tensors["model"] for it in newest)
+        if count < 2:  # the mean of one is the last step itself
+            return
+        load_weights(self.model, mean)
+        scores = self._scored(state, log, averaged=count)
+        is_best = self._keep_if_best(state, folder, scores, averaged=count)
+        progress.message(f"mean of {count} checkpoints: {_spoken(scores, best=is_best)}")
         if scores:
-            self._tell(state, scores, averaged=len(each))
+            self._tell(state, scores, averaged=count)
 
     def patience_is_over(self, state: State, progress: Progress) -> bool:
         """Whether so many evaluations as `patience` have passed without one that is better."""

@@ -1,5 +1,7 @@
 """Means of weights against their sums written out."""
 
+import weakref
+
 import pytest
 import torch
 from torch import nn
@@ -9,14 +11,39 @@ from clearhead.training.averaging import MovingAverage, mean_weights
 
 def test_the_mean_of_weights_is_taken_name_by_name_in_their_own_type() -> None:
     each = [{"a": torch.full((2,), float(n)), "b": torch.full((1,), 2.0 * n, dtype=torch.float64)} for n in (1, 2, 6)]
-    mean = mean_weights(each)
+    mean, count = mean_weights(each)
+    assert count == 3
     assert mean["a"].tolist() == [3.0, 3.0] and mean["a"].dtype == torch.float32
     assert mean["b"].tolist() == [6.0] and mean["b"].dtype == torch.float64
 
 
 def test_the_mean_of_one_is_itself_bit_for_bit() -> None:
     weights = {"a": torch.randn(50)}
-    assert torch.equal(mean_weights([weights])["a"], weights["a"])
+    mean, count = mean_weights([weights])
+    assert torch.equal(mean["a"], weights["a"]) and count == 1
+
+
+def test_the_mean_is_summed_in_float64_in_order_and_leaves_the_weights_as_they_are() -> None:
+    each = [torch.randn(500, dtype=dtype) * 10**n for n, dtype in enumerate([torch.float32, torch.float64] * 3)]
+    for some in (each[::2], each[1::2]):
+        kept = [weight.clone() for weight in some]
+        mean, _ = mean_weights({"a": weight} for weight in some)
+        expected = (kept[0].double() + kept[1].double() + kept[2].double()) / 3
+        assert torch.equal(mean["a"], expected.to(some[0].dtype))
+        assert all(map(torch.equal, some, kept))
+
+
+def test_no_more_than_one_of_the_models_is_held_while_the_next_is_read() -> None:
+    seen: list[weakref.ref] = []
+
+    def each():
+        for _ in range(5):
+            weights = {"a": torch.randn(3)}
+            seen.append(weakref.ref(weights["a"]))
+            assert sum(it() is not None for it in seen) <= 2
+            yield weights
+
+    assert mean_weights(each())[1] == len(seen) == 5
 
 
 @pytest.mark.parametrize("decay", [0.5, 0.999])

@@ -578,6 +578,13 @@ def test_the_mean_is_over_as_many_checkpoints_as_there_are(folder) -> None:
     assert it.state.best_weights == "mean of 2 checkpoints"
 
 
+def test_the_mean_of_one_checkpoint_is_the_last_step_and_not_tried(folder) -> None:
+    it = trainer({"average": 9, "save_every": 8, "eval_every": 8}, evaluate=lambda: {"bleu": 3.0})
+    run(it, folder)
+    assert it.state.best_weights == "step 8"
+    assert not [record for record in read_metrics(folder.path / "metrics.jsonl") if "averaged" in record]
+
+
 def test_the_moving_average_is_scored_and_kept_and_training_goes_on_from_the_weights_themselves(folder) -> None:
     plain = trainer()
     run(plain, folder)
