@@ -2,10 +2,13 @@
 
 import time
 
+import numpy as np
 import torch
 from torch import nn
 
 from ..config import Config, chosen
+from ..tasks.translation import Examples
+from ..text.batches import Batches
 
 _PROCESS = 4.3e8  # bytes that a process occupies whatever its model: the libraries, and what they keep
 # Bytes for each token of a batch: of a layer by its width and by that of its feed-forward, and of the logits by entry.
@@ -13,22 +16,36 @@ _PROCESS = 4.3e8  # bytes that a process occupies whatever its model: the librar
 _BYTES = {"bf16": (64, 8, 3), "fp32": (85, 10, 10)}
 
 
-def forecast(config: Config, model: nn.Module, n_pairs: int, target_tokens: int, *, done: int = 0) -> str:
+def forecast(config: Config, model: nn.Module, examples: Examples, *, done: int = 0) -> str:
     """Parameters, pairs, tokens an epoch and steps, and about how much memory and time they take after `done` steps."""
     n_parameters = sum(p.numel() for p in model.parameters())
-    batch_tokens, steps = chosen(config.data.batch_tokens), chosen(config.train.steps)
+    steps, target_tokens = chosen(config.train.steps), examples.target_tokens
+    batches = examples.batches(chosen(config.data.batch_tokens), max_rows=config.data.batch_sentences)
+    of_batch, largest = _sizes(batches)
+    seconds = 6 * n_parameters * of_batch * config.train.accumulate * (steps - done) / _operations_a_second(config)
+    memory = _memory(config, n_parameters, largest)
+    left = f", {steps - done:,} of them left" if done else ""
+    return (
+        f"{n_parameters:,} parameters; {len(examples):,} pairs, {target_tokens:,} target tokens an epoch; "
+        f"{steps:,} steps{left}; about {memory / 1e9:.1f} GB and {duration(seconds)}"
+    )
+
+
+def _sizes(batches: Batches) -> tuple[float, int]:
+    """Tokens a side, padding included: of a batch in the mean, and of the largest."""
+    longer = np.maximum(batches.source_lengths, batches.target_lengths)
+    sizes = [len(rows) * int(longer[rows].max()) for rows in batches.epoch(0)]
+    return sum(sizes) / len(sizes), max(sizes)
+
+
+def _memory(config: Config, n_parameters: int, tokens: int) -> float:
+    """Bytes that training takes with batches of so many tokens; their gradients add up in one place."""
     n_layers = config.model.n_encoder_layers + config.model.n_decoder_layers
     of_width, of_ff, of_logit = _BYTES["bf16" if config.train.precision == "bf16" else "fp32"]
     of_token = n_layers * (of_width * config.model.d_model + of_ff * config.model.d_ff)
     of_token += of_logit * config.model.tgt_vocab_size
-    # Weights, gradients and two moments, 4 bytes each.
-    memory = _PROCESS + 16 * n_parameters + batch_tokens * of_token
-    seconds = 6 * n_parameters * batch_tokens * (steps - done) / _operations_a_second(config)
-    left = f", {steps - done:,} of them left" if done else ""
-    return (
-        f"{n_parameters:,} parameters; {n_pairs:,} pairs, {target_tokens:,} target tokens an epoch; "
-        f"{steps:,} steps{left}; about {memory / 1e9:.1f} GB and {duration(seconds)}"
-    )
+    of_weight = 20 if config.train.ema else 16  # itself, its gradient, two moments and its average, 4 bytes each
+    return _PROCESS + of_weight * n_parameters + tokens * of_token
 
 
 def duration(seconds: float) -> str:

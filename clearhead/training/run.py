@@ -106,7 +106,7 @@ def _ready(prepared: Prepared, checkpoint: Checkpoint | None, folder: RunFolder,
         trainer.restore(checkpoint, folder.kept())
         say(f"resuming {folder.path} at step {checkpoint.step:,} of {trainer.last_step:,}")
     aimed = config.override({"train.steps": trainer.last_step})
-    say(forecast(aimed, model, len(examples), examples.target_tokens, done=trainer.state.step))
+    say(forecast(aimed, model, examples, done=trainer.state.step))
     return trainer
 
 

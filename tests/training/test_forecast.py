@@ -7,6 +7,8 @@ import torch
 
 from clearhead.config import Config
 from clearhead.model.transformer import build
+from clearhead.tasks.translation import Examples
+from clearhead.text.batches import Ragged
 from clearhead.training import forecast as module
 from clearhead.training.forecast import duration, forecast
 
@@ -20,12 +22,21 @@ def config(**model: int) -> Config:
     )
 
 
+def examples(n_pairs: int, length: int) -> Examples:
+    """Pairs of so many tokens a side."""
+    return Examples(Ragged([[5] * length] * n_pairs), Ragged([[5] * (length + 1)] * n_pairs))
+
+
+def gigabytes(said: str) -> float:
+    return float(re.search(r"about ([\d.]+) GB", said)[1])
+
+
 def test_says_what_a_run_is_and_about_what_it_takes() -> None:
     model = build(config().model)
-    said = forecast(config(), model, 12_345, 67_890)
+    said = forecast(config(), model, examples(12_345, 6))
     n_parameters = sum(p.numel() for p in model.parameters())
     assert re.fullmatch(
-        rf"{n_parameters:,} parameters; 12,345 pairs, 67,890 target tokens an epoch; 30 steps; "
+        rf"{n_parameters:,} parameters; 12,345 pairs, 74,070 target tokens an epoch; 30 steps; "
         r"about [\d.]+ GB and (a second|\d+ (seconds|minutes)|[\d.]+ hours)",
         said,
     )
@@ -33,14 +44,38 @@ def test_says_what_a_run_is_and_about_what_it_takes() -> None:
 
 def test_the_time_grows_with_the_steps_and_with_the_parameters(monkeypatch) -> None:
     monkeypatch.setattr(module, "_operations_a_second", lambda _config: 1e9)
-    model = build(config().model)
+    model, data = build(config().model), examples(200, 50)
     n_parameters = sum(p.numel() for p in model.parameters())
     seconds = 6 * n_parameters * 1000 * 30_000 / 1e9  # forward and backward: 6 operations a parameter and token
     long = config().override({"train.steps": 30_000})
-    assert forecast(long, model, 1, 1).endswith(f" and {duration(seconds)}")
+    assert forecast(long, model, data).endswith(f" and {duration(seconds)}")
     assert seconds > 100
-    half = forecast(long, model, 1, 1, done=15_000)
+    half = forecast(long, model, data, done=15_000)
     assert "; 30,000 steps, 15,000 of them left; about" in half and half.endswith(f" and {duration(seconds / 2)}")
+
+
+@pytest.mark.parametrize(
+    ("changes", "times"),
+    [({"train.accumulate": 8}, 8), ({"data.batch_sentences": 5}, 1 / 4), ({"data.batch_tokens": 290}, 1 / 4)],
+    ids=["accumulated batches", "few sentences", "a batch that is never full"],
+)
+def test_the_time_is_that_of_the_tokens_that_a_step_really_has(monkeypatch, changes: dict, times: float) -> None:
+    monkeypatch.setattr(module, "_operations_a_second", lambda _config: 1e7)
+    model, data = build(config().model), examples(200, 50)
+    seconds = 6 * sum(p.numel() for p in model.parameters()) * 1000 * times * 3000 / 1e7
+    assert forecast(config().override({"train.steps": 3000} | changes), model, data).endswith(duration(seconds))
+
+
+def test_a_moving_average_of_the_weights_takes_memory_and_a_batch_that_is_never_full_less_of_it() -> None:
+    large = torch.nn.Linear(50_000, 10_000, device="meta")
+    of_weights = [gigabytes(forecast(config().override({"train.ema": ema}), large, examples(9, 9))) for ema in (0, 0.9)]
+    assert of_weights[1] - of_weights[0] == pytest.approx(4 * 50_001 * 10_000 / 1e9, abs=0.11)
+    many = {"model.src_vocab_size": 50_000, "model.tgt_vocab_size": 50_000, "data.batch_tokens": 10_000}
+    full = config().override(many)
+    few, model = full.override({"data.batch_sentences": 20}), build(config().model)
+    assert (
+        gigabytes(forecast(full, model, examples(1000, 50))) > 4 > gigabytes(forecast(few, model, examples(1000, 50)))
+    )
 
 
 MEASURE = """
@@ -53,6 +88,8 @@ keep_freed_memory()
 import torch
 from clearhead.model.transformer import build
 from clearhead.tasks.loss import smoothed_cross_entropy
+from clearhead.tasks.translation import Examples
+from clearhead.text.batches import Ragged
 from clearhead.training.forecast import forecast
 from clearhead.training.update import Update
 
@@ -69,7 +106,8 @@ def loss(model, rows):
 update = Update(model, loss, config.train)
 for step in range(1, 7):
     update([np.arange(rng.integers(200, 500))], config.data.batch_tokens, step=step, lr=1e-4)
-print(forecast(config, model, 1, 1), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9)
+side = Ragged([[5] * 64] * 64)  # one batch of 4096 tokens
+print(forecast(config, model, Examples(side, side)), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9)
 """
 
 
@@ -92,7 +130,7 @@ def test_nothing_random_is_drawn(precision: str) -> None:
     before = torch.random.get_rng_state()
     model = build(config().model)
     after = torch.random.get_rng_state()
-    forecast(config().override({"train.precision": precision}), model, 1, 1)
+    forecast(config().override({"train.precision": precision}), model, examples(9, 9))
     assert torch.equal(torch.random.get_rng_state(), after) and not torch.equal(before, after)
 
 
