@@ -44,9 +44,10 @@ class TensorBoard:
         self._seconds = record["seconds"]
 
     def on_eval(self, record: dict[str, Any]) -> None:
-        """One evaluation."""
-        for name in record.keys() - {"step", "epoch", "seconds"}:
-            self._add(f"valid/{name}", record[name], record["step"])
+        """One evaluation, of the weights of a step or of a mean of several steps' weights."""
+        kind = "mean" if "averaged" in record else "valid"
+        for name in record.keys() - {"step", "epoch", "seconds", "averaged"}:
+            self._add(f"{kind}/{name}", record[name], record["step"])
 
     def _add(self, name: str, value: float, step: int) -> None:
         self._writer.add_scalar(name, value, step)

@@ -50,6 +50,14 @@ def test_a_resumed_run_goes_on_where_its_checkpoint_is_and_a_new_one_begins_anew
     assert events(tmp_path)["train/loss"] == [(1, 7.0)]
 
 
+def test_the_mean_of_checkpoints_has_curves_of_its_own(tmp_path: Path) -> None:
+    record = {"step": 8, "epoch": 0, "seconds": 1.0}
+    with TensorBoard(tmp_path, after=0) as board:
+        board.on_eval({**record, "bleu": 3.0})
+        board.on_eval({**record, "averaged": 2, "bleu": 4.0})
+    assert events(tmp_path) == {"valid/bleu": [(8, 3.0)], "mean/bleu": [(8, 4.0)]}
+
+
 def test_without_the_package_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(ConfigError, match=r"needs the package tensorboard, .*pip install tensorboard"):
