@@ -152,7 +152,7 @@ class App:
             source=tuple(source.pieces(tokens)),
             inputs=tuple(target.pieces(inputs)),
             outputs=tuple(target.pieces(said)),
-            source_words=tuple(words_of(ids, source.decode)),
+            source_words=tuple(source.word_numbers(text)),
             target_words=tuple(words_of(best.ids, target.decode)),
             flow=tuple(dimension_flow(self.model, (1, len(tokens)), (1, len(inputs)))),
             trace=trace,

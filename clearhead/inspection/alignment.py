@@ -8,7 +8,8 @@ from torch import Tensor
 def words_of(ids: Sequence[int], decode: Callable[[Sequence[int]], str]) -> list[int]:
     """The word, counted from 0, that each token belongs to; words are what white space separates in the text.
 
-    White space before the first word belongs to it, and any other to the word before.
+    White space before the first word belongs to it, and any other to the word before. None may be unknown, as in an
+    answer, since decoding passes over it; of any text `Tokenizer.word_numbers` tells.
     """
     return [max(len(decode(ids[: end + 1]).split()) - 1, 0) for end in range(len(ids))]
 

@@ -131,10 +131,22 @@ class Tokenizer:
         """The words (or characters) of `text` that are not in the vocabulary, each once; never any for subwords."""
         if self.kind in ("bpe", "unigram"):
             return []
-        self.normalize(text)  # refuses what the next line would call a TypeError
-        encoding = self._backend.encode(text, add_special_tokens=False)
+        encoding = self._encoding(text)
         spans = [span for i, span in zip(encoding.ids, encoding.offsets) if i == UNK]
         return list(dict.fromkeys(text[start:end].strip() or text[start:end] for start, end in spans))
+
+    def word_numbers(self, text: str) -> list[int]:
+        """The word of `text`, counted from 0, that each of its tokens belongs to; words are what white space separates.
+
+        A token that is unknown has its place, too. White space before the first word belongs to it, and any other to
+        the word before.
+        """
+        return [max(len(text[:end].split()) - 1, 0) for _, end in self._encoding(text).offsets]
+
+    def _encoding(self, text: str) -> tokenizers.Encoding:
+        """The tokens with their places in `text`."""
+        self.normalize(text)  # refuses what the next line would call a TypeError
+        return self._backend.encode(text, add_special_tokens=False)
 
     def to_json(self) -> str:
         """The text of a `tokenizers` file; `from_json` reads it back to the same tokenizer."""

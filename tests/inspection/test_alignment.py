@@ -1,26 +1,63 @@
+from functools import cache
+
+import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from clearhead.config import DataConfig
 from clearhead.inspection.alignment import align, words_of
-from clearhead.text.tokenizer import train_tokenizers
+from clearhead.text.tokenizer import UNK, Tokenizer, train_tokenizers
 
 TEXTS = ["I am hungry.", "The  cat sat on the mat.", "J'ai faim."]
+KINDS = ("bpe", "unigram", "word", "character")
 
 
-def test_words_are_what_white_space_separates_whatever_the_tokens() -> None:
-    for kind in ("bpe", "unigram", "word", "character"):
-        tokenizer = train_tokenizers(TEXTS, TEXTS, DataConfig(tokenizer=kind, vocab_size=300)).source
-        for text in TEXTS:
-            ids = tokenizer.encode(text)
-            words = words_of(ids, tokenizer.decode)
-            assert words == sorted(words) and set(words) == set(range(len(text.split())))
-            for number, word in enumerate(tokenizer.decode(ids).split()):
-                own = [i for i, place in zip(ids, words) if place == number]
-                assert tokenizer.decode(own).strip() == word
+@cache
+def trained(kind: str) -> Tokenizer:
+    return train_tokenizers(TEXTS, TEXTS, DataConfig(tokenizer=kind, vocab_size=300)).source
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_words_are_what_white_space_separates_whatever_the_tokens(kind: str) -> None:
+    tokenizer = trained(kind)
+    for text in TEXTS:
+        ids = tokenizer.encode(text)
+        words = words_of(ids, tokenizer.decode)
+        assert words == sorted(words) and set(words) == set(range(len(text.split())))
+        for number, word in enumerate(tokenizer.decode(ids).split()):
+            own = [i for i, place in zip(ids, words) if place == number]
+            assert tokenizer.decode(own).strip() == word
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(text=st.text(st.sampled_from("aths.'é½🙂e\u0301\n\u3000 ")))
+@settings(max_examples=60, deadline=None)
+def test_the_words_of_a_text_are_those_of_its_tokens_and_the_unknown_have_their_places(kind: str, text: str) -> None:
+    tokenizer = trained(kind)
+    ids, words = tokenizer.encode(text), tokenizer.word_numbers(text)
+    assert len(words) == len(ids) and set(words) == set(range(len(text.split())))
+    if UNK not in ids:
+        assert words == words_of(ids, tokenizer.decode)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Zorro sat.", [0, 1, 1]),
+        ("The Zorro sat.", [0, 1, 2, 2]),
+        ("The Zorro Bernardo sat.", [0, 1, 2, 3, 3]),
+        ("The cat Zorro", [0, 1, 2]),
+        ("  Zorro!  Zorro", [0, 0, 1]),
+    ],
+)
+def test_a_word_that_is_unknown_is_counted_wherever_it_stands(text: str, words: list[int]) -> None:
+    assert trained("word").unknown_words(text)
+    assert trained("word").word_numbers(text) == words
 
 
 def test_nothing_has_no_words() -> None:
-    assert words_of([], lambda ids: "") == []
+    assert words_of([], lambda ids: "") == trained("word").word_numbers(" ") == []
     assert align(torch.ones(1, 1), [], []) == []
 
 
