@@ -27,6 +27,20 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(message)
 
 
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Help of 100 columns. What an option takes stands once, behind all its spellings, as in Python 3.13 and newer:
+    older ones would repeat it, and the help of a verb would not be the same everywhere."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=30, width=100)
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        takes = self._format_args(action, self._get_default_metavar_for_optional(action))
+        return f"{', '.join(action.option_strings)} {takes}"
+
+
 @dataclass(frozen=True)
 class Verb:
     """One verb: what `--help` says of it, its options, and what it does with them."""
@@ -107,7 +121,7 @@ def parser_of(verb: Verb) -> Parser:
         usage=f"clearhead {verb.name} {verb.usage}",
         description=f"{verb.summary[0].upper()}{verb.summary[1:]}.",
         epilog="\n".join(["examples:", *(f"  {example}" for example in verb.examples)]),
-        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, max_help_position=30, width=100),
+        formatter_class=_Formatter,
         allow_abbrev=False,
     )
     verb.add_options(parser)
