@@ -7,7 +7,7 @@ from typing import Any
 @dataclass(frozen=True)
 class Answer:
     """One translation. `score` is the log-probability over the length penalty. `logprobs` has one number a token, and
-    one more for the end where the translation came to it by itself; their sum is the log-probability."""
+    one more for the end where the translation came to it; their sum is the log-probability."""
 
     text: str
     score: float

@@ -79,6 +79,7 @@ class Draws:
             totals=totals,
             ended=(tokens == rules.end) & (totals > -np.inf),
             kept=np.broadcast_to(np.arange(rules.beam), shape),
+            stranded=beams.dead_ends(candidates),
         )
 
 

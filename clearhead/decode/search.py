@@ -18,12 +18,14 @@ from .rules import BoolArray, FloatArray, IntArray, Rules
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of one sentence: at most `limit` tokens, the end token included, and at least `shortest` before it;
-    `forced` are its first tokens, whatever the model thinks of them."""
+    """What is asked of one sentence: at most `limit` tokens, the end token included, where it is cut off; at least
+    `shortest` before the end, and at most `longest`, behind which only the end may follow. `forced` are its first
+    tokens, whatever the model thinks of them."""
 
     limit: int
     shortest: int = 0
     forced: tuple[int, ...] = ()
+    longest: int | None = None
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,12 @@ class Hypothesis:
     score: float  # log_probability, less what repetitions cost, over the length penalty: what answers are ranked by
     log_probability: float
     token_log_probabilities: tuple[float, ...]
-    finished: bool  # the end token was generated; otherwise the limit came first
+    finished: bool  # the end token was generated; otherwise the limit came first, or nothing was allowed to follow
+
+    @property
+    def order(self) -> tuple[bool, float]:
+        """What answers are sorted by: the score, but those that were cut off only fill up, behind those that ended."""
+        return not self.finished, -self.score
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,7 @@ class Step:
     totals: FloatArray  # (B, C) what ranks the whole hypothesis, before the length penalty; -inf: not allowed
     ended: BoolArray  # (B, C) became an answer
     kept: IntArray  # (B, W) columns that live on as beams 0 to W - 1; what has neither ended nor is kept is dropped
+    stranded: BoolArray  # (B, W) beams that nothing may follow, which count, unfinished, where answers are missing
 
 
 @dataclass(frozen=True)
@@ -87,6 +95,10 @@ class Beams:
             np.concatenate((self.log_probabilities[row, parents], log_probabilities[:, :, None]), 2),
         )
 
+    def dead_ends(self, candidates: Candidates) -> BoolArray:
+        """Which of these beams nothing may follow. (B, W)"""
+        return (self.totals > -np.inf) & (candidates.values == -np.inf).all(2)
+
     def only(self, rows: IntArray) -> Self:
         """The beams of these sentences, given by row. (B',)"""
         if len(rows) == len(self.sentences):
@@ -110,8 +122,8 @@ def beam_search(
     `start` holds the token that each sentence's output follows. A hypothesis ends when its end token is among the
     `beam` best candidates of its sentence, so that beam 1 is greedy. A sentence is done when nothing alive can still
     get among its `n_best` answers, when it has `beam` answers and nothing alive leads the worst of the `n_best` (four
-    unlikely ends must not cut off a likely sentence), or at its limit; what is alive then counts, unfinished, as far as
-    answers are missing.
+    unlikely ends must not cut off a likely sentence), at its limit, or where nothing may follow; what was alive last
+    then counts, unfinished, as far as answers are missing.
     Ties go to the earlier beam, then to the lower id. NaN from the engine is a ModelError.
     """
     return run(steps(decoding, start, requests, rules, best), observe)
@@ -134,18 +146,16 @@ def steps(decoding: Decoding, start: IntArray, requests: Sequence[Request], rule
     beams, answers = Beams.of(len(start)), _Answers(len(start), rules)
     limits = np.array([request.limit for request in requests], np.int64)
     shortest = np.array([request.shortest for request in requests], np.int64)
-    tokens, any_forced = start[:, None], max((len(request.forced) for request in requests), default=0)
+    tokens, forced = start[:, None], _forced(requests, rules.end)
     while len(beams.sentences):
-        length = beams.tokens.shape[2]
-        forced = (
-            [requests[place].forced[length : length + 1] for place in beams.sentences] if length < any_forced else []
-        )
-        candidates = _candidates(decoding, beams, tokens, forced, shortest[beams.sentences] > length, rules)
+        here, length = beams.sentences, beams.tokens.shape[2]
+        candidates = _candidates(decoding, beams, tokens, forced[here, length], shortest[here] > length, rules)
         step = choose(beams, candidates, rules)
         yield step
         answers.add_ended(step, beams)
+        answers.add_unfinished(beams, step.stranded)
         parents, beams = beams.grown(step, rules.end)
-        done = answers.close(beams, limits[beams.sentences])
+        done = answers.close(beams, limits[here])
         live = np.flatnonzero(~done)
         parents, beams, width = parents[live], beams.only(live), tokens.shape[1]
         if len(live) and (done.any() or not np.array_equal(parents, np.tile(np.arange(width), (len(live), 1)))):
@@ -154,16 +164,27 @@ def steps(decoding: Decoding, start: IntArray, requests: Sequence[Request], rule
     return answers.best_first()
 
 
+def _forced(requests: Sequence[Request], end: int) -> IntArray:
+    """The only token that may follow so many, -1 where any may. B requests -> (B, T)"""
+    forced = np.full((len(requests), max((request.limit for request in requests), default=0)), -1, np.int64)
+    for row, request in zip(forced, requests):
+        row[: len(request.forced)] = request.forced
+        if request.longest is not None:
+            row[request.longest : request.longest + 1] = end
+    return forced
+
+
 def _candidates(
     decoding: Decoding,
     beams: Beams,
     tokens: IntArray,
-    forced: list[tuple[int, ...]],
+    forced: IntArray,
     too_short: BoolArray,
     rules: Rules,
 ) -> Candidates:
     """Let the engine take a step, and apply the rules; where a sentence's next token is `forced`, only it may be."""
-    also = np.array([ids[0] if ids else rules.end for ids in forced], np.int64) if forced else None
+    is_forced = forced >= 0
+    also = np.where(is_forced, forced, rules.end) if is_forced.any() else None
     log_probabilities, ids = decoding.step(tokens, rules.candidates(beams.tokens.shape[2]), also)
     if np.isnan(log_probabilities).any():
         place = beams.sentences[np.isnan(log_probabilities).any((1, 2)).argmax()]
@@ -172,10 +193,10 @@ def _candidates(
             "(NaN); expected a model of finite weights: take an earlier checkpoint, or train with a lower learning rate"
         )
     values = rules.rank(log_probabilities, ids, beams.tokens, too_short)
-    if forced:
-        is_forced = np.array([bool(ids) for ids in forced])[:, None, None]
+    if also is not None:
         last = np.arange(values.shape[2]) == values.shape[2] - 1
-        values = np.where(is_forced, np.where(last, log_probabilities, -np.inf), np.where(last, -np.inf, values))
+        only = np.where(last, log_probabilities, -np.inf)
+        values = np.where(is_forced[:, None, None], only, np.where(last, -np.inf, values))
     return Candidates(ids, log_probabilities, values)
 
 
@@ -187,7 +208,8 @@ def best(beams: Beams, candidates: Candidates, rules: Rules) -> Step:
     order = np.lexsort((tokens, beam, -totals))[:, : 2 * rules.beam]  # at most `beam` of them end
     row = np.arange(sentences)[:, None]
     tokens, totals = tokens[row, order], totals[row, order]
-    ends = tokens == rules.end
+    ends, allowed = tokens == rules.end, totals > -np.inf
+    goes_on = (allowed & ~ends).any(1, keepdims=True)
     return Step(
         number=beams.tokens.shape[2] + 1,
         sentences=beams.sentences,
@@ -195,8 +217,9 @@ def best(beams: Beams, candidates: Candidates, rules: Rules) -> Step:
         tokens=tokens,
         log_probabilities=candidates.log_probabilities.reshape(sentences, -1)[row, order],
         totals=totals,
-        ended=ends & (totals > -np.inf) & (np.arange(ends.shape[1]) < rules.beam),
+        ended=ends & allowed & (np.arange(ends.shape[1]) < rules.beam),
         kept=ends.argsort(axis=1, kind="stable")[:, : rules.beam],
+        stranded=beams.dead_ends(candidates) & ~goes_on,
     )
 
 
@@ -216,6 +239,13 @@ class _Answers:
             parts = [*beams.log_probabilities[row, parent].tolist(), float(step.log_probabilities[row, column])]
             self._add(beams.sentences[row], beams.tokens[row, parent], parts, step.totals[row, column], finished=True)
 
+    def add_unfinished(self, beams: Beams, which: BoolArray) -> None:
+        """Take these hypotheses (B, W) of the sentences that lack answers, if they have begun."""
+        lacks = self.count[beams.sentences] < self.rules.n_best
+        for row, beam in np.argwhere(which & lacks[:, None] & (beams.tokens.shape[2] > 0)):
+            parts = beams.log_probabilities[row, beam].tolist()
+            self._add(beams.sentences[row], beams.tokens[row, beam], parts, beams.totals[row, beam], finished=False)
+
     def close(self, beams: Beams, limits: IntArray) -> BoolArray:
         """Which sentences are done; those of them that lack answers take what is alive. (B,) -> (B,)"""
         here, length = beams.sentences, beams.tokens.shape[2]
@@ -224,17 +254,13 @@ class _Answers:
         # A log-probability only falls and the penalty only grows: nothing alive can ever score above the bound.
         bound = leader / self.rules.penalty(limits)
         done = full | (bound <= worst) | (length >= limits)
-        alive = (beams.totals > -np.inf) & (done & (count < self.rules.n_best))[:, None]
-        for row, beam in np.argwhere(alive):
-            parts = beams.log_probabilities[row, beam].tolist()
-            self._add(beams.sentences[row], beams.tokens[row, beam], parts, beams.totals[row, beam], finished=False)
+        self.add_unfinished(beams, (beams.totals > -np.inf) & done[:, None])
         return done
 
     def best_first(self) -> list[list[Hypothesis]]:
-        """All answers by score, those that were cut off behind those that ended, since they only fill up what lacks;
-        where every token was impossible, the answer is empty and its score -inf."""
+        """All answers in order; where every token was impossible, the answer is empty and its score -inf."""
         nothing = Hypothesis((), -np.inf, -np.inf, (), finished=False)
-        ordered = [sorted(found.values(), key=lambda it: (not it.finished, -it.score)) for found in self.found]
+        ordered = [sorted(found.values(), key=lambda answer: answer.order) for found in self.found]
         return [found[: self.rules.beam] or [nothing] for found in ordered]
 
     def _add(self, sentence: int, ids: IntArray, parts: list[float], total: float, *, finished: bool) -> None:
@@ -242,7 +268,7 @@ class _Answers:
         answer = Hypothesis(tuple(ids.tolist()), score, sum(parts), tuple(parts), finished)
         found = self.found[sentence]
         key = len(found) if self.rules.text is None else self.rules.text(answer.ids)
-        if key in found and (found[key].finished, found[key].score) >= (finished, score):
+        if key in found and found[key].order <= answer.order:
             return
         found[key] = answer
         self.count[sentence] = len(found)

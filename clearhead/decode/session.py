@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from .search import Choose, Hypothesis, Request, beam_search, best, steps
 
 SHORTEST = 8  # tokens that a shorter source counts as in a batch: what a row costs does not shrink with its source
 _EVERY = 2**31  # candidates: more than any vocabulary has
+_MOST = 2**31  # tokens: more than any output has
 
 
 class Session:
@@ -68,12 +70,13 @@ class Session:
         Every answer begins with the tokens of `prefix`. A source or prefix that needs more positions than the model has
         is a DataError, before anything is decoded.
         """
-        self._check("the prefix", prefix)
+        self._check("the prefix", prefix, "shorten it")
         for place, source in enumerate(sources):
-            self._check(f"sequence {place + 1}", source)
+            self._check(f"sequence {place + 1}", source, "split it")
         for places in self._batches([len(source) for source in sources]):
             batch = [sources[place] for place in places]
-            found = self._diverse(batch, prefix) if self.diverse else self._decode(batch, [prefix] * len(batch))
+            requests = [self._request(source, prefix) for source in batch]
+            found = self._diverse(batch, requests) if self.diverse else self._decode(batch, requests)
             yield from zip(places, found)
 
     def tokens(self, source: Sequence[int], prefix: Sequence[int] = ()) -> Iterator[int]:
@@ -87,43 +90,52 @@ class Session:
                 f"decode.{wide} = {self.width} cannot be used here: which answer is the best is known only in the end; "
                 f"expected decode.{wide} = 1"
             )
-        self._check("the prefix", prefix)
-        self._check("sequence 1", source)
+        self._check("the prefix", prefix, "shorten it")
+        self._check("sequence 1", source, "split it")
         request = self._request(source, prefix)
         choose: Choose = self._draws([source]) if self.config.sample else best
         with self.engine.prefill([[*source, EOS]], request.limit) as decoding:
             for step in steps(decoding, np.array([BOS]), [request], self.rules, choose):
-                if step.ended.any():
+                chosen = step.kept[0, 0]
+                if step.ended.any() or step.totals[0, chosen] == -np.inf:
                     return
-                yield int(step.tokens[0, step.kept[0, 0]])
+                yield int(step.tokens[0, chosen])
 
-    def _decode(self, sources: Sequence[Sequence[int]], prefixes: Sequence[Sequence[int]]) -> list[list[Hypothesis]]:
-        """The hypotheses for a batch, with a prefix for each source."""
-        requests = [self._request(source, prefix) for source, prefix in zip(sources, prefixes)]
-        start, longest = np.full(len(sources), BOS, np.int64), max(request.limit for request in requests)
-        with self.engine.prefill([[*source, EOS] for source in sources], longest) as decoding:
+    def _decode(self, sources: Sequence[Sequence[int]], requests: Sequence[Request]) -> list[list[Hypothesis]]:
+        """The hypotheses for a batch, with a request for each source."""
+        start, most = np.full(len(sources), BOS, np.int64), max(request.limit for request in requests)
+        with self.engine.prefill([[*source, EOS] for source in sources], most) as decoding:
             if self.config.sample:
                 return sample(decoding, start, requests, self.rules, self._draws(sources))
             return beam_search(decoding, start, requests, self.rules)
 
-    def _diverse(self, sources: Sequence[Sequence[int]], prefix: Sequence[int]) -> list[list[Hypothesis]]:
-        """For each source, what follows best after each of the `n_best` likeliest tokens behind the prefix."""
-        n, start = self.config.n_best, np.full(len(sources), BOS, np.int64)
-        request, rules = Request(len(prefix) + 2, 0, tuple(prefix)), replace(self.rules, beam=n)
-        with self.engine.prefill([[*source, EOS] for source in sources], request.limit) as decoding:
-            first = next(
-                step
-                for step in steps(decoding, start, [request] * len(sources), rules, best)
-                if step.number == len(prefix) + 1
-            )
-        fits = (first.tokens != EOS) & (first.totals > -np.inf)
-        begun = [(place, first.tokens[place][fits[place]][:n].tolist()) for place in range(len(sources))]
-        expanded = [(place, [*prefix, token]) for place, tokens in begun for token in tokens]
-        found = self._decode([sources[place] for place, _ in expanded], [forced for _, forced in expanded])
+    def _diverse(self, sources: Sequence[Sequence[int]], requests: Sequence[Request]) -> list[list[Hypothesis]]:
+        """For each source, what follows best after each of the `n_best` likeliest tokens behind the prefix.
+
+        Where no token may stand there, it is what the prefix alone leads to.
+        """
+        begun = [
+            (place, replace(request, forced=(*request.forced, *first)))
+            for place, (request, tokens) in enumerate(zip(requests, self._first_tokens(sources, requests)))
+            for first in [[token] for token in tokens] or [[]]
+        ]
+        found = self._decode([sources[place] for place, _ in begun], [request for _, request in begun])
         answers: list[list[Hypothesis]] = [[] for _ in sources]
-        for (place, _), hypotheses in zip(expanded, found):
+        for (place, _), hypotheses in zip(begun, found):
             answers[place].append(hypotheses[0])
-        return [self._distinct(sorted(some, key=lambda answer: -answer.score)) for some in answers]
+        return [self._distinct(sorted(some, key=lambda answer: answer.order)) for some in answers]
+
+    def _first_tokens(self, sources: Sequence[Sequence[int]], requests: Sequence[Request]) -> list[list[int]]:
+        """The `n_best` likeliest tokens that may follow each prefix, the end aside; all prefixes are equally long."""
+        n, start, length = self.config.n_best, np.full(len(sources), BOS, np.int64), len(requests[0].forced)
+        found: list[list[int]] = [[] for _ in sources]
+        with self.engine.prefill([[*source, EOS] for source in sources], length + 1) as decoding:
+            search = steps(decoding, start, requests, replace(self.rules, beam=n), best)
+            for step in islice(search, length, length + 1):
+                fits = (step.tokens != EOS) & (step.totals > -np.inf)
+                for place, tokens, allowed in zip(step.sentences.tolist(), step.tokens, fits):
+                    found[place] = tokens[allowed][:n].tolist()
+        return found
 
     def _distinct(self, answers: list[Hypothesis]) -> list[Hypothesis]:
         """The first answer of each text."""
@@ -135,17 +147,14 @@ class Session:
         return list(by_text.values())
 
     def _request(self, source: Sequence[int], prefix: Sequence[int]) -> Request:
+        """How long the answer to a source may be; where minimum and maximum contradict each other, the maximum."""
         config, length = self.config, len(source)
-        shortest = max(config.min_len, math.ceil(config.min_ratio * length))
-        limit = max(length + config.max_extra, shortest + 1)  # the end token is no part of the output
-        if config.max_len is not None:
-            limit = min(limit, config.max_len + 1)
-        if config.max_ratio is not None:
-            limit = min(limit, math.ceil(config.max_ratio * length) + 1)
-        limit = max(limit, len(prefix) + 1)
-        if self.max_len is not None:
-            limit = min(limit, self.max_len)
-        return Request(limit, min(shortest, limit - 1), tuple(prefix))
+        shortest = max(config.min_len, math.ceil(min(config.min_ratio * length, _MOST)))
+        by_ratio = _MOST if config.max_ratio is None else max(1, math.floor(min(config.max_ratio * length, _MOST)))
+        longest = max(min(config.max_len or _MOST, by_ratio), len(prefix))  # a prefix stands whole
+        limit = max(length + config.max_extra, shortest + 1, len(prefix) + 1)  # the end token is no part of the output
+        limit = min(limit, longest + 1, self.max_len or _MOST)
+        return Request(limit, min(shortest, limit - 1), tuple(prefix), longest)
 
     def _draws(self, sources: Sequence[Sequence[int]]) -> Draws:
         """Each source has a generator of its own, made from its tokens: its answer is the same wherever it stands."""
@@ -153,11 +162,11 @@ class Session:
         sampling = Sampling(temperature=config.temperature, top_k=config.top_k, top_p=config.top_p, min_p=config.min_p)
         return Draws(sampling, [np.random.default_rng([config.seed, *source]) for source in sources])
 
-    def _check(self, what: str, tokens: Sequence[int]) -> None:
+    def _check(self, what: str, tokens: Sequence[int], advice: str) -> None:
         if self.max_len is not None and len(tokens) >= self.max_len:
             raise DataError(
                 f"{what} has {len(tokens)} tokens; expected at most {self.max_len - 1}, "
-                f"since model.max_len = {self.max_len}, the end included: split it"
+                f"since model.max_len = {self.max_len}, the end included: {advice}"
             )
 
     def _batches(self, lengths: list[int]) -> Iterator[list[int]]:

@@ -33,7 +33,9 @@ def test_each_pair_has_its_line_log_probability_and_score(run: Run, model_folder
 def test_json_has_the_tokens_with_their_probabilities(run: Run, model_folder: Path, pairs: Path) -> None:
     values = [json.loads(line) for line in run("score", model_folder, pairs, "--json").out.splitlines()]
     assert [value["source"] for value in values] == ["She sings.", "I am hungry."]
+    keys = {"format_version", "line", "source", "text", "score", "log_probability", "tokens", "logprobs"}
     for value in values:
+        assert value.keys() == keys and value["format_version"] == 1
         assert len(value["logprobs"]) == len(value["tokens"]) + 1
         assert sum(value["logprobs"]) == pytest.approx(value["log_probability"])
 
@@ -54,7 +56,8 @@ def ending(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("ending")
 @pytest.mark.parametrize(
-    "options", [[], ["--alpha", "0"], ["--beam", "1"], ["--n-best", "4", "--no-repeat-ngram", "1"]]
+    "options",
+    [[], ["--alpha", "0"], ["--beam", "1"], ["--max-len", "2"], ["--n-best", "4", "--no-repeat-ngram", "1"]],
 )
 def test_the_score_of_a_translation_is_the_one_that_it_was_reported_with(
     run: Run, word_model_folder: Path, tmp_path: Path, options: list[str]

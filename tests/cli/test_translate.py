@@ -246,6 +246,16 @@ def test_a_model_that_stores_several_answers_gives_one_where_there_is_room_for_o
     assert len(json.loads(run("translate", folder, "She sings.", "--json").out)["alternatives"]) == 2
 
 
+def test_no_output_is_longer_than_asked_for_and_each_comes_to_its_end(run: Run, model_folder: Path) -> None:
+    for options in (["--max-len", "1"], ["--max-ratio", "0.01"], ["--max-len", "1", "--n-best", "3", "--diverse"]):
+        values = json.loads(run("translate", model_folder, "She sings.", "--json", *options).out)
+        for answer in (values, *values["alternatives"]):
+            assert (len(answer["tokens"]), len(answer["logprobs"])) == (1, 2)
+    ratios = ["--min-ratio", "1e308", "--max-ratio", "1e308"]
+    values = json.loads(run("translate", model_folder, "She sings.", "--json", *ratios).out)
+    assert len(values["tokens"]) in (39, 40), "the model's own positions"
+
+
 def test_pieces_are_written_one_line_a_text(run: Run, model_folder: Path) -> None:
     texts = ["She sings.", "I", " "]
     streamed = run("translate", model_folder, *texts, "--stream")

@@ -276,7 +276,7 @@ def test_as_many_ends_as_beams_do_not_cut_off_the_second_of_two_likely_sentences
 
 
 @pytest.mark.parametrize("n_best", [1, 2])
-def test_what_was_cut_off_stands_behind_what_ended_so_that_more_answers_change_none(n_best: int) -> None:
+def test_what_was_cut_off_fills_up_behind_what_ended(n_best: int) -> None:
     def ends_at_once_or_never(seed: int, prefix: Sequence[int], vocab: int) -> np.ndarray:
         log_probabilities = np.full(vocab, -np.inf)
         log_probabilities[4] = -0.01
@@ -285,6 +285,30 @@ def test_what_was_cut_off_stands_behind_what_ended_so_that_more_answers_change_n
 
     answers = search(Toy(7, ends_at_once_or_never), [0], [5], Rules(end=END, beam=2, n_best=n_best))[0]
     expected = [((), True), ((4,) * 5, False)]
+    assert [(answer.ids, answer.finished) for answer in answers] == expected[:n_best]
+
+
+@given(seeds, st.integers(1, 3))
+def test_where_nothing_may_follow_the_answers_are_what_was_alive_last(seed, beam) -> None:
+    rules = Rules(end=END, never=(0, 1), beam=beam, no_repeat_ngram=1)  # of two words
+    for answer in search(Toy(5), [seed], [12], rules, shortest=9)[0]:
+        assert sorted(answer.ids) == [3, 4] and not answer.finished
+        expected = [distribution(seed, answer.ids[:t], 5)[token] for t, token in enumerate(answer.ids)]
+        np.testing.assert_allclose(answer.token_log_probabilities, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_best", [1, 2])
+def test_what_nothing_may_follow_fills_up_where_the_others_end(n_best: int) -> None:
+    def ends_behind_3(seed: int, prefix: Sequence[int], vocab: int) -> np.ndarray:
+        log_probabilities = np.full(vocab, -np.inf)
+        if not prefix:
+            log_probabilities[[3, 4]] = -1.0, -0.5
+        elif prefix == [3]:
+            log_probabilities[END] = -0.1
+        return log_probabilities
+
+    answers = search(Toy(7, ends_behind_3), [0], [5], Rules(end=END, beam=2, n_best=n_best))[0]
+    expected = [((3,), True), ((4,), False)]
     assert [(answer.ids, answer.finished) for answer in answers] == expected[:n_best]
 
 
@@ -347,13 +371,23 @@ def test_every_answer_begins_with_what_is_forced_and_counts_it_as_the_model_does
         np.testing.assert_allclose(answer.token_log_probabilities, expected, rtol=1e-12)
 
 
-def test_sentences_with_and_without_a_forced_beginning_share_a_batch() -> None:
+@given(seeds, st.integers(1, 4), st.integers(1, 6))
+@settings(max_examples=40, deadline=None)
+def test_an_answer_as_long_as_it_may_be_ends_there_with_the_models_own_probability(seed, beam, longest) -> None:
+    rules = Rules(end=END, never=(0, 1), beam=beam, n_best=beam)
+    for answer in search(Toy(), [seed], [8], rules, longest=longest)[0]:
+        assert answer.finished and len(answer.ids) <= longest
+        assert math.isclose(answer.score, score(seed, answer.ids, 7, rules.alpha), rel_tol=1e-12)
+
+
+def test_sentences_with_and_without_a_forced_beginning_or_end_share_a_batch() -> None:
     rules, toy = Rules(end=END, never=(0, 1), beam=3), Toy()
-    requests = [Request(7), Request(7, forced=(5, 5, 3)), Request(4, forced=(6,))]
-    with toy.prefill([[1], [2], [3]], 7) as decoding:
-        together = beam_search(decoding, np.ones(3, np.int64), requests, rules)
-    for seed, request, answers in zip((1, 2, 3), requests, together):
-        assert search(Toy(), [seed], [request.limit], rules, forced=request.forced)[0] == answers
+    requests = [Request(7), Request(7, forced=(5, 5, 3)), Request(4, forced=(6,)), Request(7, longest=2)]
+    with toy.prefill([[1], [2], [3], [4]], 7) as decoding:
+        together = beam_search(decoding, np.ones(4, np.int64), requests, rules)
+    for seed, request, answers in zip((1, 2, 3, 4), requests, together):
+        asked = {"forced": request.forced, "longest": request.longest}
+        assert search(Toy(), [seed], [request.limit], rules, **asked)[0] == answers
 
 
 @given(seeds, st.integers(1, 4), st.integers(1, 3))

@@ -17,6 +17,14 @@ WORDS = st.integers(4, 20)
 SOURCES = st.lists(st.lists(WORDS, max_size=9), max_size=12)
 
 
+def successors(log_probabilities: np.ndarray, also: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """All tokens as candidates, and those asked for in a column more."""
+    ids = np.broadcast_to(np.arange(21), log_probabilities.shape)
+    if also is not None:
+        ids = np.concatenate((ids, np.broadcast_to(also[:, None, None], (*ids.shape[:2], 1))), 2)
+    return np.take_along_axis(log_probabilities, ids, 2), ids
+
+
 class Echo:
     """An engine whose only answer is its source, token by token; it never ends where `endless`, and records its use."""
 
@@ -41,17 +49,25 @@ class Echo:
         if self.length == 0:
             self.first_tokens |= set(tokens.ravel().tolist())
         self.widest = max(self.widest, tokens.shape[1])
-        ids = np.broadcast_to(np.arange(21), (*tokens.shape, 21))
-        log_probabilities = np.full(ids.shape, -30.0)
+        log_probabilities = np.full((*tokens.shape, 21), -30.0)
         for b, source in enumerate(self.live):
             log_probabilities[b, :, source[self.length % len(source)]] = -1e-6
         if self.endless:
             log_probabilities[:, :, EOS] = -np.inf
         self.length += 1
-        return log_probabilities, ids
+        return successors(log_probabilities, also)
 
     def select(self, sources: np.ndarray, beams: np.ndarray) -> None:
         self.live = [self.live[source] for source in sources]
+
+
+class Forks(Echo):
+    """Begins with 4 or 5: behind 4 it ends, unlikely as that is, and behind 5 never."""
+
+    def step(self, tokens: np.ndarray, k: int, also: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        likely = np.full((21, 21), -np.inf)
+        likely[BOS, [4, 5]], likely[4, EOS], likely[5, 5] = -0.7, -9.0, -0.01
+        return successors(likely[tokens], also)
 
 
 def config(beam: int = 2, batch_tokens: int = 40, max_extra: int = 5) -> DecodeConfig:
@@ -154,15 +170,34 @@ def test_the_engine_is_released_after_an_error() -> None:
 @pytest.mark.parametrize(
     ("settings_", "lengths"),
     [
-        ({"max_len": 4}, [5, 5]),  # the end, which never comes here, would have had the last place
-        ({"max_ratio": 1.5}, [4, 9]),
-        ({"max_ratio": 1.5, "max_len": 5}, [4, 6]),
-        ({"max_ratio": 100.0}, [5, 9]),  # at most max_extra = 3 longer than the source
+        ({"max_len": 4}, [4, 4]),
+        ({"max_ratio": 1.5}, [3, 9]),
+        ({"max_ratio": 1.4}, [2, 8]),  # rounded down
+        ({"max_ratio": 0.1}, [1, 1]),  # but one token there may be
+        ({"max_ratio": 1.5, "max_len": 5}, [3, 5]),
+        ({"min_ratio": 3.0, "max_len": 5}, [5, 5]),  # the maximum wins
+        ({"max_ratio": 1e308}, [5, 9]),  # at most max_extra = 3 longer than the source
     ],
 )
 def test_a_limit_of_the_length_holds_for_each_source(settings_, lengths) -> None:
     session = Session(Echo(endless=True), DecodeConfig(beam=2, max_extra=3, **settings_))
     assert [len(answers[0].ids) for answers in session.answers([[4, 5], [6] * 6])] == lengths
+
+
+def test_an_output_as_long_as_it_may_be_ends_there_with_the_models_own_probability() -> None:
+    for settings_ in ({"beam": 1}, {"beam": 3}, {"sample": True}):
+        answer = Session(Echo(), DecodeConfig(max_len=3, **settings_)).answers([[4, 5, 6, 7, 8]])[0][0]
+        assert (answer.ids, answer.finished) == ((4, 5, 6), True)
+        assert answer.token_log_probabilities == (-1e-6, -1e-6, -1e-6, -30.0)
+    tokens = Session(Echo(), DecodeConfig(max_len=3, beam=1)).tokens([4, 5, 6, 7, 8])
+    assert list(tokens) == [4, 5, 6]
+
+
+def test_a_prefix_longer_than_an_output_may_be_stands_whole_and_alone() -> None:
+    for settings_ in ({}, {"n_best": 2, "diverse": True}, {"sample": True}):
+        session = Session(Echo(), DecodeConfig(max_len=2, **settings_))
+        ((_, answers),) = session.stream([[4, 5, 6, 7]], [9, 9, 9])
+        assert [(answer.ids, answer.finished) for answer in answers] == [((9, 9, 9), True)]
 
 
 @pytest.mark.parametrize(("settings_", "shortest"), [({"min_len": 4}, [4, 6]), ({"min_ratio": 1.5}, [3, 9])])
@@ -202,10 +237,44 @@ def test_a_wide_beam_has_no_tokens_to_give_before_its_end() -> None:
 
 
 def test_a_prefix_beyond_the_positions_of_the_model_is_refused() -> None:
-    with pytest.raises(DataError, match="the prefix has 8 tokens; expected at most 7"):
+    with pytest.raises(DataError, match=r"the prefix has 8 tokens; expected at most 7, .*: shorten it"):
         list(Session(Echo(), config(), max_len=8).stream([[4]], [5] * 8))
 
 
 def test_suppressed_tokens_are_never_generated() -> None:
     answers = Session(Echo(), config(), suppress=[5]).answers([[4, 5, 6]])[0]
     assert all(5 not in answer.ids for answer in answers)
+
+
+def test_where_nothing_may_follow_the_answer_is_what_there_was_streamed_or_not() -> None:
+    for settings_ in ({"beam": 1}, {"sample": True, "top_k": 1}):
+        session = Session(Forks(), DecodeConfig(min_len=3, **settings_))
+        (answer,) = session.answers([[7]])[0]
+        assert (answer.ids, answer.finished, answer.log_probability) == ((4,), False, -0.7)
+        assert list(session.tokens([7])) == [4]
+
+
+def test_a_draw_that_nothing_may_follow_is_kept_whatever_the_others_are() -> None:
+    session = Session(Forks(), DecodeConfig(min_len=3, max_extra=3, sample=True, n_best=8))
+    answers = session.answers([[7]])[0]
+    assert len(answers) == 8 and {answer.ids for answer in answers} == {(4,), (5, 5, 5, 5)}
+
+
+def test_of_diverse_answers_those_that_were_cut_off_stand_last() -> None:
+    first, second = Session(Forks(), DecodeConfig(n_best=2, diverse=True)).answers([[7]])[0]
+    assert (first.ids, first.finished, second.finished) == ((4,), True, False)
+    assert first.score < second.score
+
+
+def test_diverse_answers_are_no_longer_than_the_others() -> None:
+    session = Session(Echo(endless=True), DecodeConfig(n_best=2, diverse=True, max_extra=1))
+    assert [len(answer.ids) for answer in session.answers([[]])[0]] == [1, 1]
+
+
+@pytest.mark.parametrize("endless", [False, True])
+def test_where_no_token_may_begin_them_diverse_answers_are_the_plain_one(endless: bool) -> None:
+    plain, diverse = (
+        Session(Echo(endless=endless), DecodeConfig(**settings_), suppress=range(4, 21)).answers([[4], [5, 6]])
+        for settings_ in ({}, {"n_best": 2, "diverse": True})
+    )
+    assert diverse == plain and [len(found) for found in plain] == [1, 1]
