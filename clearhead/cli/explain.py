@@ -21,7 +21,8 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "--alignment",
         action="store_true",
-        help="print pairs i-j alone: source word i, word j of the translation; by the last layer but one, or --layer N",
+        help="print pairs i-j alone: source word i, word j of the translation; by the last layer but one (of fewer "
+        "than three, the last), or by --layer N",
     )
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
 

@@ -19,7 +19,7 @@ class Explanation:
     """A text, its translation, and the record of one pass through the model with both.
 
     `source` are the tokens that the encoder reads, `inputs` those that the decoder reads, and `outputs` what it says
-    after each of them; its last is the end token, unless the answer reached its longest before it came to an end.
+    after each of them; its last is the end token, unless the answer was cut off before it came to an end.
     `source_words` and `target_words` tell of each token, the end aside, which word it belongs to.
     """
 
@@ -51,15 +51,21 @@ class Explanation:
             "decoder.cross": (self.outputs, self.source),
         }[place]
 
+    @property
+    def alignment_layer(self) -> int:
+        """The layer whose attention is the nearest to an alignment: the last but one (Garg et al. 2019).
+
+        Of fewer than three it is the last.
+        """
+        last = sum(name.endswith(".cross") for name in self.trace.calls) - 1
+        return last - 1 if last >= 2 else last
+
     def alignment(self, layer: int | None = None) -> list[tuple[int, int]]:
         """(i, j): word i of the text is what word j of the translation looks at most, by the mean of a layer's heads.
 
-        Without a layer it is the last but one, whose attention is the nearest to an alignment (Garg et al. 2019); of
-        fewer than three the last.
+        Without a layer it is `alignment_layer`.
         """
-        if layer is None:
-            last = sum(name.endswith(".cross") for name in self.trace.calls) - 1
-            layer = last - 1 if last >= 2 else last
+        layer = self.alignment_layer if layer is None else layer
         return align(self.weights("decoder.cross", layer).mean(0), self.source_words, self.target_words)
 
     def to_dict(self, place: str, layer: int, head: int) -> dict[str, Any]:
@@ -76,6 +82,7 @@ class Explanation:
             "log_probability": self.log_probability,
             "tokens": {"source": self.source, "inputs": self.inputs, "outputs": self.outputs},
             "alignment": self.alignment(),
+            "alignment_layer": self.alignment_layer,
             "flow": [step.to_dict() for step in self.flow],
             "attention": {**shown, "steps": [step.to_dict() for step in equation_steps(attention, head)]},
         }

@@ -1,0 +1,38 @@
+import pytest
+import torch
+
+from clearhead.errors import ConfigError
+from clearhead.inspection.explanation import Explanation
+from clearhead.inspection.recorder import Attention, Trace
+
+WORDS = ("a", "b", "c", "d", "e")
+
+
+def looking(n_layers: int) -> Explanation:
+    """Two words that look at five: those of layer n at word n, and at nothing else."""
+    calls = {}
+    for layer in range(n_layers):
+        weights = torch.zeros(1, 2, 3, len(WORDS) + 1)
+        weights[..., layer] = 1
+        none = torch.empty(0)
+        calls[f"decoder.{layer}.cross"] = [Attention(none, none, none, None, None, none, weights, 0.0)]
+    tokens = {"source": (*WORDS, "</s>"), "inputs": ("<s>", "x", "y"), "outputs": ("x", "y", "</s>")}
+    words = {"source_words": tuple(range(len(WORDS))), "target_words": (0, 1)}
+    return Explanation("a b c d e", "x y", -1.0, -1.0, **tokens, **words, flow=(), trace=Trace(calls))
+
+
+@pytest.mark.parametrize(("n_layers", "expected"), [(1, 0), (2, 1), (3, 1), (4, 2), (5, 3)])
+def test_the_alignment_is_that_of_the_last_layer_but_one_and_of_fewer_than_three_of_the_last(
+    n_layers: int, expected: int
+) -> None:
+    explanation = looking(n_layers)
+    assert explanation.alignment_layer == expected
+    assert explanation.alignment() == [(expected, 0), (expected, 1)]
+
+
+def test_the_alignment_is_that_of_a_layer_that_is_asked_for() -> None:
+    explanation = looking(3)
+    for layer in range(3):
+        assert explanation.alignment(layer) == [(layer, 0), (layer, 1)]
+    with pytest.raises(ConfigError, match=r"layer 3 of decoder\.cross is not there; expected 0 to 2"):
+        explanation.alignment(3)
