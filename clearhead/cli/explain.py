@@ -4,6 +4,7 @@ from ..inspection.places import PLACES
 from ..messages import say
 from .output import to_json
 from .parser import Options, Parser, UsageError, Verb, new_file
+from .reading import text_of, warn
 from .using import add_model_options, open_model
 
 _CROSS = "decoder.cross"
@@ -39,7 +40,9 @@ def _run(options: Options) -> None:
     if options.png and options.head is not None:
         raise UsageError("--png draws all heads of a layer; expected no --head beside it")
     app, decode = open_model(options)
-    explanation = app.explain(options.text, **decode)
+    line = text_of(options.text)
+    explanation = app.explain(line.text, **decode)
+    warn("the text", line, app.reading(line.text))
     place, layer, head = options.attention or _CROSS, options.layer or 0, options.head or 0
     if options.png:
         from ..figures import attention_heatmap

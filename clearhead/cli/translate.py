@@ -1,20 +1,19 @@
 """`clearhead translate`: texts from the command line, or line by line from standard input; one line out for each."""
 
 import itertools
-import os
 import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError
 from ..messages import say
-from .lines import Line, line_of, read_groups
+from .lines import Line, read_groups
 from .output import to_json
 from .parser import Options, Parser, UsageError, Verb
+from .reading import text_of, warn, warn_of_bytes
 from .using import add_model_options, open_model
 
 if TYPE_CHECKING:
-    from ..answers import Reading, Result
     from ..app import App
 
 
@@ -36,8 +35,11 @@ def _run(options: Options) -> None:
         raise UsageError("several answers for each text need room for their scores; expected --json beside --n-best")
     search, reading = app.decode_config(**decode), options.texts in ([], ["-"])
     _check_suppressed(app, search.suppress, texts_may_be_among_them=not options.texts)
-    groups = _standard_input() if reading else [_arguments(options.texts)]
-    decode["prefix"] = options.prefix
+    typed = [text_of(text, number) for number, text in enumerate(options.texts, 1)]
+    groups = _standard_input() if reading else [typed]
+    prefix = text_of(options.prefix)
+    warn_of_bytes("the prefix", prefix)
+    decode["prefix"] = prefix.text
     if options.stream:
         _stream(app, groups, decode, "line" if reading else "text")
     else:
@@ -48,7 +50,7 @@ def _translate(app: "App", groups: Iterable[list[Line]], decode: dict[str, Any],
     """Answer each group as soon as it is there."""
     for group in groups:
         for line, result in zip(group, app.results([line.text for line in group], **decode)):
-            _warn(place, line, result)
+            warn(f"{place} {line.number:,}", line, result)
             print(to_json(result.to_dict()) if as_json else result.text)
         sys.stdout.flush()
 
@@ -67,28 +69,10 @@ def _check_suppressed(app: "App", pieces: Iterable[str], *, texts_may_be_among_t
 def _stream(app: "App", groups: Iterable[list[Line]], decode: dict[str, Any], place: str) -> None:
     """Write each translation in pieces, as they are found."""
     for line in itertools.chain.from_iterable(groups):
-        _warn(place, line, app.reading(line.text))
+        warn(f"{place} {line.number:,}", line, app.reading(line.text))
         for piece in app.pieces(line.text, **decode):
             print(piece, end="", flush=True)
         print(flush=True)
-
-
-def _warn(kind: str, line: Line, result: "Reading | Result") -> None:
-    """Say what of a line or text could not be read as it should; blank ones have nothing to be said."""
-    place = f"{kind} {line.number:,}"
-    if line.damaged:
-        say(f"{place} is not UTF-8; what could not be read was taken as U+FFFD")
-    if result.long and not result.cut:
-        say(
-            f"{place} has {result.long:,} tokens, more than any sentence in training: expect a poor answer, or split it"
-        )
-    if result.cut:
-        say(f"{place} is too long for the model: its last {result.cut:,} tokens are left out; split it")
-    if result.unknown:
-        from ..text.lines import shown
-
-        words = ", ".join(shown(word) for word in result.unknown)
-        say(f"{place} has words that the model does not know: {words}")
 
 
 def _standard_input() -> Iterator[list[Line]]:
@@ -97,11 +81,6 @@ def _standard_input() -> Iterator[list[Line]]:
     if sys.stdin.isatty():
         say("type a sentence a line; end with Ctrl-D")
     return read_groups(sys.stdin.fileno())
-
-
-def _arguments(texts: list[str]) -> list[Line]:
-    """The texts as lines; bytes of the command line that are no UTF-8 are treated as those of a file."""
-    return [line_of(number, os.fsencode(text)) for number, text in enumerate(texts, 1)]
 
 
 VERB = Verb(

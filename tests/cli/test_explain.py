@@ -1,12 +1,15 @@
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
 
 from clearhead import ConfigError, load
+from clearhead.model.transformer import build
 from clearhead.text.tokenizer import EOS
+from clearhead.training.model_folder import model_files, read_config, save_files
 
 from .conftest import Run
 
@@ -36,15 +39,30 @@ def test_json_holds_all_of_it(run: Run, model_folder: Path) -> None:
     done = run("explain", model_folder, TEXT, "--json", "--attention", "encoder.self")
     assert len(done.out.splitlines()) == 1
     values = json.loads(done.out)
+    keys = {"format_version", "source", "text", "score", "log_probability", "tokens", "alignment", "alignment_layer"}
+    assert values.keys() == keys | {"flow", "attention"} and values["format_version"] == 1
     result = load(model_folder, device="cpu").results([TEXT])[0]
     assert (values["source"], values["text"], values["score"]) == (TEXT, result.text, pytest.approx(result.score))
+    assert values["tokens"].keys() == {"source", "inputs", "outputs"}
     assert values["tokens"]["outputs"] == list(result.tokens)
-    steps = {step["name"]: step for step in values["attention"]["steps"]}
+    attention = values["attention"]
+    shown = {"place", "layer", "head", "rows", "columns"}
+    assert attention.keys() == shown | {"largest_difference", "steps"} and attention["largest_difference"] < 1e-5
+    assert attention["rows"] == attention["columns"] == values["tokens"]["source"]
+    assert all(step.keys() == {"name", "formula", "shape", "values"} for step in attention["steps"])
+    weights = next(step for step in attention["steps"] if step["name"] == "weights")
     length = len(values["tokens"]["source"])
-    assert steps["weights"]["shape"] == [1, 2, length, length]
-    assert all(sum(row) == pytest.approx(1) for row in steps["weights"]["values"])
-    assert values["attention"]["largest_difference"] < 1e-5
+    assert weights["shape"] == [1, 2, length, length]
+    assert all(sum(row) == pytest.approx(1) for row in weights["values"])
+    assert all(step.keys() == {"where", "what", "shape"} for step in values["flow"])
     assert values["flow"][0]["where"] == ["encoder"]
+
+
+def test_what_is_barred_is_null_in_json(run: Run, model_folder: Path) -> None:
+    values = json.loads(run("explain", model_folder, TEXT, "--json", "--attention", "decoder.self").out)
+    masked = next(step for step in values["attention"]["steps"] if step["name"] == "masked")
+    for place, row in enumerate(masked["values"]):
+        assert [value is None for value in row] == [column > place for column in range(len(row))]
 
 
 @pytest.mark.parametrize(("more_likely", "end"), [(1000.0, ["</s>"]), (-1000.0, [])])
@@ -71,9 +89,44 @@ def test_the_longest_source_is_explained_as_it_is_translated(model_folder: Path)
     assert app.explain(longest, max_extra=50).outputs == result.tokens
 
 
-def test_the_alignment_can_be_that_of_a_layer(run: Run, model_folder: Path) -> None:
-    shown = run("explain", model_folder, TEXT, "--alignment", "--layer", "0").out
-    assert shown == run("explain", model_folder, TEXT, "--alignment").out  # there is one
+@pytest.fixture
+def deep_model_folder(word_model_folder: Path, tmp_path: Path) -> Path:
+    """A model of words with three layers in the decoder, each of which looks elsewhere."""
+    config = read_config(word_model_folder).override({"model.n_decoder_layers": 3})
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        weights = build(config.model).state_dict()
+    shutil.copytree(word_model_folder, tmp_path / "deep")
+    save_files(tmp_path / "deep", model_files(config=config.to_dict(), weights=weights))
+    return tmp_path / "deep"
+
+
+def test_the_alignment_can_be_that_of_a_layer(run: Run, deep_model_folder: Path) -> None:
+    text = "I am here We sleep well They sing You are late"
+    shown = [run("explain", deep_model_folder, text, "--alignment", "--layer", layer).out for layer in range(3)]
+    assert len(set(shown)) == 3
+    assert run("explain", deep_model_folder, text, "--alignment").out == shown[1]
+    values = json.loads(run("explain", deep_model_folder, text, "--json", "--layer", "2").out)
+    assert (values["attention"]["layer"], values["alignment_layer"]) == (2, 1)
+    assert shown[1] == " ".join(f"{i}-{j}" for i, j in values["alignment"]) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "unknown"),
+    [
+        ("Zorro sings.", (0, 1, 1), '"Zorro"'),
+        ("She Zorro sings.", (0, 1, 2, 2), '"Zorro"'),
+        ("She Zorro Bernardo sings.", (0, 1, 2, 3, 3), '"Zorro", "Bernardo"'),
+    ],
+)
+def test_a_word_that_the_model_does_not_know_is_one_of_the_words_and_is_named(
+    run: Run, word_model_folder: Path, text: str, words: tuple[int, ...], unknown: str
+) -> None:
+    explanation = load(word_model_folder, device="cpu").explain(text)
+    assert "<unk>" in explanation.source and explanation.source_words == words
+    done = run("explain", word_model_folder, text, "--alignment")
+    assert done.err == f"the text has words that the model does not know: {unknown}\n"
+    assert done.out == " ".join(f"{i}-{j}" for i, j in explanation.alignment()) + "\n"
 
 
 def test_a_place_that_is_not_there_is_refused_with_those_that_are(model_folder: Path) -> None:
