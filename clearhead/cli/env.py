@@ -11,7 +11,9 @@ from .. import __version__
 from .output import to_json
 from .parser import Options, Parser, Verb
 
-_LIBRARIES = ("torch", "numpy", "tokenizers", "safetensors", "sacrebleu", "rich", "tomli-w", "matplotlib")
+_LIBRARIES = (
+    "torch", "numpy", "tokenizers", "safetensors", "sacrebleu", "rich", "tomli-w", "loky", "matplotlib", "tensorboard",
+)  # fmt: skip
 
 
 def _add_options(parser: Parser) -> None:
@@ -19,9 +21,10 @@ def _add_options(parser: Parser) -> None:
 
 
 def _run(options: Options) -> None:
-    values = {"clearhead": __version__, "python": sys.version.split()[0], "platform": platform.platform()}
+    values: dict[str, Any] = {"clearhead": __version__, "python": sys.version.split()[0]}
+    values["platform"] = platform.platform()
     values |= {name: _version(name) for name in _LIBRARIES}
-    values |= _machine()
+    values |= {"processor": _processor(), "cores": os.cpu_count(), "memory": _memory(), **_choices()}
     print(to_json(values) if options.json else "\n".join(f"{name:<12} {value}" for name, value in values.items()))
 
 
@@ -32,18 +35,23 @@ def _version(library: str) -> str:
         return "not installed"
 
 
-def _machine() -> dict[str, Any]:
+def _choices() -> dict[str, Any]:
+    """What training would choose here, or why that cannot be known: a broken installation is what is reported most."""
+    try:
+        return _chosen()
+    except Exception as error:  # torch and its libraries fail in many ways while they are imported
+        return {"device": f"cannot be chosen: {type(error).__name__}: {' '.join(str(error).split())}"}
+
+
+def _chosen() -> dict[str, Any]:
     import torch
 
     from ..config import Config
     from ..training.recipe import choose_machine
 
-    chosen = choose_machine(Config())[0].train  # what training would take
+    chosen = choose_machine(Config())[0].train
     cards = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
     return {
-        "processor": _processor(),
-        "cores": os.cpu_count(),
-        "memory": _memory(),
         "graphics": ", ".join(cards) or "none",
         "device": chosen.device,
         "threads": chosen.threads,
