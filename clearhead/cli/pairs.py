@@ -56,7 +56,9 @@ def read_as_trained(
         settings = ", ".join(f"{name} = {_spelled(value)}" for name, value in kept.items())
         say(f"read as {folders[0]} was trained: {settings}; to read otherwise: --{next(iter(kept))}=...")
     data = configs[0].data
-    return read_with_references(files, references, data) if references else read_pairs(files, data)
+    if not references:
+        return read_pairs(files, data)
+    return read_with_references(files, references, data, own_separator="data.separator" in given)
 
 
 def _way(data: DataConfig) -> dict[str, str | bool]:

@@ -1,10 +1,11 @@
 """Further references: files of one sentence a line, aligned with the sources of a file of pairs, or of sources alone.
 
 Each becomes one pair more of the source on its line. What is blank or cannot be read is no reference, and counted and
-shown as with pairs.
+shown as with pairs; so are sources that have none.
 """
 
 import itertools
+import re
 from array import array
 from collections.abc import Sequence
 from contextlib import closing
@@ -20,43 +21,64 @@ from .report import Report
 from .sources import Pairs, read_pairs
 from .tables import asked_separator, look_for_table
 
+_NEARLY_ALL = 0.9  # of the lines of a table are cut by its separator
+
 
 def read_with_references(
-    paths: Sequence[str | Path], further: Sequence[str | Path], data: DataConfig | None = None
+    paths: Sequence[str | Path],
+    further: Sequence[str | Path],
+    data: DataConfig | None = None,
+    *,
+    own_separator: bool = True,
 ) -> Pairs:
     """The pairs of `paths` as `read_pairs` reads them, and line n of each further file as a target of source n.
 
     A header counts not. A single file without columns holds sources alone, whose only targets are the further ones.
+    The separator of `data` makes columns wherever it stands if it is the file's own; that of a model's training does so
+    where nearly all lines are cut by it.
+
     A DataError where the files do not have as many lines, and where a row need not be a line, as in CSV.
     """
     data = data or DataConfig()
     if len(paths) == 1 and not is_folder(Path(paths[0])):
         with closing(Input(paths[0])) as file:  # one for all readings, since a pipe tells what it holds but once
-            of_pairs = not _holds_sources_alone(file, data)
+            of_pairs = not _holds_sources_alone(file, data, own_separator=own_separator)
             pairs = read_pairs([file], data) if of_pairs else _Lines(file, "sources alone").as_sources()
     else:
         pairs, of_pairs = read_pairs(paths, data), True
     header = _header(pairs.report, paths[0]) if of_pairs else 0
-    if not of_pairs and (data.source_column or data.target_column):
-        pairs.report.notes.append("columns that were named are passed over: sources alone have none")
-    report = pairs.report
+    if not of_pairs and (data.source_column or data.target_column or data.separator):
+        pairs.report.notes.append("columns and separator that were named are passed over: sources alone have none")
     files = [_Lines(Input(path)) for path in further]
-    data_name, n_sources = " + ".join(report.paths), report.lines - header
+    _check_lengths(pairs.report, header, files)
+    return _joined(pairs, header, files, of_pairs=of_pairs)
+
+
+def _check_lengths(report: Report, header: int, files: Sequence["_Lines"]) -> None:
+    n_sources = report.lines - header
     if any(len(each.texts) != n_sources for each in files):
         below = " below its header" if header else ""
         said = " and ".join(f"{each.name} has {len(each.texts):,}" for each in files)
         raise DataError(
-            f"{data_name} has {n_sources:,} lines{below} and {said}; expected as many in all: "
+            f"{' + '.join(report.paths)} has {n_sources:,} lines{below} and {said}; expected as many in all: "
             "line n of each is a translation of source n"
         )
-    report = replace(report, paths=(*report.paths, *(each.name for each in files)))
+
+
+def _joined(pairs: Pairs, header: int, files: Sequence["_Lines"], *, of_pairs: bool) -> Pairs:
+    """Each source with its own target, if there is one, and those of the files; one that has none is not used."""
+    report = replace(pairs.report, paths=(*pairs.report.paths, *(each.name for each in files)))
     report.notes = [*report.notes, *(each.note() for each in files)]
     triples = []
     for place, (line, source) in enumerate(zip(pairs.lines, pairs.sources)):
-        targets = [pairs.targets[place] if of_pairs else None, *(each.texts[line - 1 - header] for each in files)]
-        triples += [(line, source, target) for target in targets if target is not None]
+        targets = [pairs.targets[place]] if of_pairs else []
+        targets += [text for each in files if (text := each.texts[line - 1 - header]) is not None]
+        triples += [(line, source, target) for target in targets]
+        if not targets:
+            report.skip(line, "no reference", source)
+            report.used -= 1
     if not triples:
-        raise DataError(f"no source of {data_name} has a reference\n  {report}")
+        raise DataError(f"no source of {' + '.join(pairs.report.paths)} has a reference\n  {report}")
     return Pairs.of(triples, report)
 
 
@@ -94,11 +116,14 @@ def _unusable(text: str | None) -> str | None:
     return "NUL character" if "\0" in text else None if text.strip() else "blank line"
 
 
-def _holds_sources_alone(file: Input, data: DataConfig) -> bool:
-    """Whether the first lines have neither columns nor JSON; a tab or two is no column yet."""
+def _holds_sources_alone(file: Input, data: DataConfig, *, own_separator: bool) -> bool:
+    """Whether the first lines have neither columns nor JSON; a tab or two is no column yet.
+
+    `own_separator`: as of `read_with_references`.
+    """
     head = list(itertools.islice(read_lines(file), LOOK))
     mark = asked_separator(data)
-    if mark:
+    if mark and (own_separator or _cuts(mark, head)):
         return not any(mark.encode() in line for line in head)
     try:
         if look_for_json(file.name, head, DataConfig()):
@@ -111,6 +136,13 @@ def _holds_sources_alone(file: Input, data: DataConfig) -> bool:
         return True
     spoken = [line for line in head if line.strip()]
     return table.separator == "\t" and 2 * sum(b"\t" in line for line in spoken) < len(spoken)
+
+
+def _cuts(mark: str, head: Sequence[bytes]) -> bool:
+    """Whether nearly all lines have the mark, and not as punctuation: with a space behind it and none before."""
+    spoken, it = [line for line in head if line.strip()], re.escape(mark.encode())
+    between = re.compile(rb"(?<=\s)%b|%b(?=\S)" % (it, it))
+    return sum(bool(between.search(line)) for line in spoken) >= _NEARLY_ALL * len(spoken)
 
 
 def _header(report: Report, path: str | Path) -> int:

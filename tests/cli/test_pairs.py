@@ -83,6 +83,19 @@ def test_models_of_two_directions_are_not_compared_on_one_file(
     assert run("evaluate", there, back, "--data", table, "--reverse", "--beam", "1").code == 0
 
 
+def test_a_separator_that_a_model_was_trained_with_makes_no_columns_of_plain_sentences(
+    run: Run, model_folder: Path, tmp_path: Path
+) -> None:
+    commas = trained(model_folder, tmp_path / "commas", separator=",")
+    (tmp_path / "a.en").write_text("Yes, I am.\nShe sings.\n", encoding="utf-8")
+    (tmp_path / "a.fr").write_text("Oui.\nElle chante.\n", encoding="utf-8")
+    evaluate = ["evaluate", commas, "--data", tmp_path / "a.en", "--references", tmp_path / "a.fr", "--beam", "1"]
+    done = run(*evaluate, "--json")
+    assert [it["source"] for it in json.loads(done.out)["examples"]] == ["Yes, I am.", "She sings."]
+    assert "sources alone; 2 of 2 lines used" in done.err
+    assert "CSV (comma), two columns" in run(*evaluate, "--separator", ",").err
+
+
 def test_pairs_may_come_by_standard_input(run: Run, model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for arguments in (["score", model_folder, "-"], ["evaluate", model_folder, "--data", "-", "--beam", "1"]):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"She sings.\tElle chante.\n")))

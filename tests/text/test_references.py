@@ -62,7 +62,46 @@ def test_sources_and_references_may_flow(write, content: list[str]) -> None:
 def test_columns_of_sources_alone_are_passed_over_and_that_is_said(write) -> None:
     data = DataConfig(source_column="en", target_column="fr")
     pairs = read_with_references([write("a.en", *SOURCES)], [write("2.fr", *SECOND)], data)
-    assert "columns that were named are passed over: sources alone have none" in str(pairs.report)
+    assert "columns and separator that were named are passed over: sources alone have none" in str(pairs.report)
+
+
+@pytest.mark.parametrize(
+    "sources", [["Yes, I am.", "No, he is not.", "Well, no."], ["Yes, I am.", "She sings.", "1,000 of them."]]
+)
+def test_a_separator_of_other_data_makes_no_columns_of_punctuation(write, sources: list[str]) -> None:
+    data, further = write("a.en", *sources), write("1.fr", *FIRST)
+    pairs = read_with_references([data], [further], DataConfig(separator=","), own_separator=False)
+    assert references(pairs) == (sources, [[first] for first in FIRST])
+    assert "sources alone; 3 of 3 lines used" in str(pairs.report)
+    assert "columns and separator that were named are passed over: sources alone have none" in str(pairs.report)
+
+
+@pytest.mark.parametrize(("separator", "between"), [(",", ","), ("|", " | "), (":", ":"), ("tab", "\t")])
+def test_a_separator_of_other_data_makes_columns_where_it_cuts_nearly_all_lines(
+    write, separator: str, between: str
+) -> None:
+    rows = [f"source {n}{between}target {n}" for n in range(19)]
+    data, further = write("a.txt", *rows, "none"), write("1.fr", *map(str, range(20)))
+    kinds = [
+        read_with_references([data], [further], DataConfig(separator=separator), own_separator=own)
+        for own in (True, False)
+    ]
+    assert references(kinds[0]) == references(kinds[1])
+    assert [target.strip() for target in references(kinds[0])[1][18]] == ["target 18", "18"]
+
+
+def test_a_separator_of_the_file_itself_makes_columns_of_a_single_line(write) -> None:
+    data, further = write("a.csv", "Yes, I am.", "She sings."), write("1.fr", "oui", "non")
+    pairs = read_with_references([data], [further], DataConfig(separator=","))
+    assert references(pairs) == (["Yes"], [[" I am.", "oui"]])
+
+
+def test_a_source_without_a_reference_is_counted_and_shown(write) -> None:
+    data, further = write("a.en", "one", "two", "", "four"), write("1.fr", "un", "", "trois", "quatre")
+    pairs = read_with_references([data], [further])
+    assert references(pairs) == (["one", "four"], [["un"], ["quatre"]])
+    assert "sources alone; 2 of 4 lines used" in str(pairs.report) and pairs.report.used == 2
+    assert '\n  skipped 1: no reference\n    line 2: "two"\n' in str(pairs.report)
 
 
 def test_without_further_files_the_pairs_are_as_they_are(write) -> None:
