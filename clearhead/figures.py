@@ -56,7 +56,7 @@ def loss_curve(metrics: Sequence[Mapping[str, Any]], path: Path) -> None:
     train, valid, bleu = (_series(metrics, name) for name in ("loss", "valid_loss", "valid_bleu"))
     if not train[0] and not valid[0]:
         raise DataError("there is no loss to draw: expected records with 'step' and 'loss', as training writes them")
-    with _drawing(path) as figure:
+    with _drawing(path, again="go on with --resume") as figure:
         rows = 2 if bleu[0] else 1
         figure.set_size_inches(7.2, 3.4 + 1.7 * (rows - 1))
         panels = figure.subplots(rows, 1, sharex=True, squeeze=False, height_ratios=[2, 1][:rows])[:, 0]
@@ -92,7 +92,7 @@ def attention_heatmap(
     width, height = columns * len(source_pieces), rows * len(target_pieces)  # in cells
     cell = min(0.34 if len(heads) == 1 else 0.22, 24 / max(width, height))  # in inches
     darkest = np.fmax.reduce(heads, axis=None, initial=1e-9)
-    with _drawing(path, layout="compressed") as figure:
+    with _drawing(path, layout="compressed", again="give the command again") as figure:
         figure.set_size_inches(cell * width + 0.25 * columns + 2.2, cell * height + 0.35 * rows + 1.6)
         panels = figure.subplots(rows, columns, squeeze=False)
         for panel in panels.flat[len(heads) :]:
@@ -123,8 +123,13 @@ def _heads(weights: npt.ArrayLike, n_target: int, n_source: int) -> npt.NDArray[
 
 
 @contextmanager
-def _drawing(path: Path, layout: Literal["constrained", "compressed"] = "constrained") -> Iterator["Figure"]:
-    """An empty figure, written to `path` at the end of `with`; ConfigError where matplotlib is not installed."""
+def _drawing(
+    path: Path, *, again: str, layout: Literal["constrained", "compressed"] = "constrained"
+) -> Iterator["Figure"]:
+    """An empty figure, written to `path` at the end of `with`; ConfigError where matplotlib is not installed.
+
+    `again`: what to do when there is room on a disk that was full.
+    """
     try:
         import matplotlib.style
         from matplotlib.figure import Figure
@@ -142,7 +147,7 @@ def _drawing(path: Path, layout: Literal["constrained", "compressed"] = "constra
             warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # an empty box says it, too
             figure.savefig(png, format="png", bbox_inches="tight", pad_inches=0.15)
             data = png.getvalue()
-    with writing(path.parent):
+    with writing(path.parent, again=again):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, data)
 
