@@ -11,6 +11,7 @@ from clearhead.model.transformer import EncoderDecoder, build
 from clearhead.tasks.translation import Examples, Translation
 from clearhead.text.sources import Pairs, Report
 from clearhead.text.tokenizer import BOS, EOS, PAD, train_tokenizers
+from clearhead.training.update import Update
 
 ENGLISH = ["I am hungry.", "You are late.", "She sings.", "We are here and we sleep.", "They sleep well.", "Go!"]
 FRENCH = ["J'ai faim.", "Tu es en retard.", "Elle chante bien.", "Nous sommes ici.", "Ils dorment bien ici.", "Va !"]
@@ -140,6 +141,24 @@ def test_gradients_do_not_depend_on_the_batches_either(net) -> None:
             translation.loss(net, examples, np.array(rows), smoothing=0.1).backward()
         found.append([parameter.grad.clone() for parameter in net.parameters()])
     torch.testing.assert_close(found[0], found[1], rtol=0, atol=1e-12)
+
+
+def test_micro_batches_with_padding_of_their_own_make_the_update_of_one_large_batch() -> None:
+    translation = task(model__dropout=0.0, train__optimizer="adam")
+    examples, _ = translation.encode(pairs())
+    parts, found = [np.array(rows) for rows in ([4], [1, 0, 3], [5, 2])], []
+    for micro_batches in (parts, [np.concatenate(parts)]):
+        torch.manual_seed(0)
+        update = Update(
+            build(translation.config.model).double(),
+            lambda model, rows: translation.loss(model, examples, rows, smoothing=0.1),
+            translation.config.train,
+        )
+        loss_sum, norm = update(micro_batches, examples.target_tokens, step=1, lr=1e-3)
+        of_gradients = [state["exp_avg"] for state in update.optimizer.state.values()]
+        found.append([torch.tensor([loss_sum, norm], dtype=torch.float64), *of_gradients])
+    assert len(found[0]) > 10
+    torch.testing.assert_close(found[0], found[1], rtol=1e-10, atol=1e-12)
 
 
 def test_counts_accuracy_and_perplexity_are_those_computed_by_hand(net) -> None:

@@ -1,5 +1,6 @@
 """Every form of data that the page on data lists, and what is hostile in each."""
 
+import ast
 import gzip
 import io
 import lzma
@@ -84,14 +85,24 @@ def test_every_form_gives_the_same_pairs_in_every_reading(form: str, tmp_path: P
             assert (source.report.used, source.report.lines, source.report.skipped) == (3, 3, {})
 
 
+def said_by(path: Path) -> set[str]:
+    """Every text of the code but for docstrings, which say nothing; "…" stands for what is put into it."""
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    documented = [node for node in nodes if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)]
+    texts = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    for node in nodes:
+        if isinstance(node, ast.JoinedStr):
+            texts.add("".join(it.value if isinstance(it, ast.Constant) else "…" for it in node.values))
+    return texts - {ast.get_docstring(node, clean=False) for node in documented}
+
+
 def test_every_reason_that_the_page_gives_is_one_that_is_given() -> None:
     table = PAGE.read_text(encoding="utf-8").split("## Lines that cannot be used")[1].split("\n\n")[2]
     reasons = [reason for row in table.splitlines()[2:] for reason in re.findall(r"`([^`]+)`", row.split("|")[1])]
-    code = "".join(path.read_text(encoding="utf-8") for path in (PAGE.parents[1] / "clearhead").rglob("*.py"))
+    said = set().union(*map(said_by, (PAGE.parents[1] / "clearhead").rglob("*.py")))
     assert len(reasons) > 12
     for reason in reasons:
-        pattern = re.sub(r"\b(tab|comma|fr|250|2|data\\\.max_len)\b", r"\\{.*?\\}", re.escape(reason))
-        assert re.search(pattern, code) or reason in code, reason
+        assert {reason, re.sub(r"\b(tab|comma|fr|250|2|data\.max_len)\b", "…", reason)} & said, reason
 
 
 # --- hostile twins
