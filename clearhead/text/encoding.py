@@ -12,20 +12,24 @@ from ..errors import TrainingError
 from .batches import Ragged
 from .report import Skipped
 from .sources import Pairs
-from .tokenizer import BOS, EOS, Tokenizers
+from .tokenizer import BOS, EOS, UNK, Tokenizers
 
 _MANY = 300_000  # pairs for which it pays to begin processes
+_SHOWN = 3  # pairs of each chunk whose unknown words are named
+_UNKNOWN = "pairs with words or characters that the vocabulary lacks; these are learnt as <unk>"
 
 
 @dataclass(frozen=True)
 class Encoded:
     """Tokens of both sides: sources end with EOS, targets begin with BOS and end with EOS; the places of their pairs,
-    and the pairs left out."""
+    and the pairs left out. Of those that stay, `unknown` have words that the vocabulary lacks, named by the first ones.
+    """
 
     sources: Ragged
     targets: Ragged
     kept: list[int]
     skipped: list[Skipped]
+    unknown: list[Skipped]
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,16 @@ class PairEncoder:
             else:
                 skipped.append(Skipped(int(pairs.lines[i]), reason, pairs.sources[i]))
         source_tokens = Ragged([[*sources[i], EOS] for i in kept])
-        return Encoded(source_tokens, Ragged([[BOS, *targets[i], EOS] for i in kept]), kept, skipped)
+        target_tokens = Ragged([[BOS, *targets[i], EOS] for i in kept])
+        places = [i for i in kept if UNK in sources[i] or UNK in targets[i]]
+        words = [self._unknown_words(pairs, i) for i in places[:_SHOWN]] + [""] * len(places)
+        unknown = [Skipped(int(pairs.lines[i]), _UNKNOWN, some) for i, some in zip(places, words)]
+        return Encoded(source_tokens, target_tokens, kept, skipped, unknown)
+
+    def _unknown_words(self, pairs: Pairs, place: int) -> str:
+        source, target = self.tokenizers.source, self.tokenizers.target
+        words = source.unknown_words(pairs.sources[place]) + target.unknown_words(pairs.targets[place])
+        return ", ".join(dict.fromkeys(words))
 
     def each(self, chunks: Iterable[Pairs], n_pairs: int, processes: int) -> Iterator[Encoded]:
         """The chunks, which have `n_pairs` in all, in their order; cut by so many processes where it pays.

@@ -1,5 +1,6 @@
 """Where text is read from: files, folders of them, standard input and pipes, each as often as it is wanted."""
 
+import errno
 import hashlib
 import io
 import os
@@ -9,7 +10,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -66,7 +67,10 @@ class Input:
     def _copied(self) -> IO[bytes]:
         if self._path is None and not sys.stdin:  # Python's name for a closed one is None
             raise DataError("standard input is closed; expected pairs on it, or a file in the place of -")
-        copy = tempfile.TemporaryFile()  # noqa: SIM115 - it lives until `close`
+        try:
+            copy = tempfile.TemporaryFile()  # noqa: SIM115 - it lives until `close`
+        except OSError as error:
+            raise self._no_room(error) from error
         try:
             if self._path is None:
                 shutil.copyfileobj(sys.stdin.buffer, copy, _BLOCK)
@@ -74,10 +78,23 @@ class Input:
                 with self._path.open("rb") as pipe:
                     shutil.copyfileobj(pipe, copy, _BLOCK)
             copy.flush()
-        except BaseException:
-            copy.close()
+        except BaseException as error:
+            with suppress(OSError):  # it would like to write the rest
+                copy.close()
+            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise self._no_room(error) from error
             raise
         return copy
+
+    def _no_room(self, error: OSError) -> DataError:
+        try:
+            folder = tempfile.gettempdir()
+        except OSError:  # of all that are usual none can be written to
+            folder = "a temporary folder"
+        return DataError(
+            f"{self.name} cannot be copied to {folder}, as it is read more than once: {error.strerror}; "
+            "expected room for all of it: make some, or name another folder with TMPDIR=FOLDER"
+        )
 
 
 def inputs(path: "str | Path | Input") -> list[Input]:
@@ -101,7 +118,7 @@ def inputs(path: "str | Path | Input") -> list[Input]:
     return [Input(entry) for entry in entries]
 
 
-def digest_of(files: Iterable[Sequence[Input]]) -> str:
+def bytes_digest(files: Iterable[Sequence[Input]]) -> str:
     """SHA-256 of the bytes of all files, as they lie there."""
     whole = hashlib.sha256()
     for side in files:

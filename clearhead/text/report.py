@@ -53,10 +53,10 @@ class Report:
         rows = [f"{' + '.join(self.paths)}{of}: {self.form}; {counts}"]
         return "\n".join([*rows, *self.skipped_rows(), *(f"  {note}" for note in self.notes)])
 
-    def skipped_rows(self) -> list[str]:
-        """What was not used, by reason, with the first few lines of each."""
+    def skipped_rows(self, what: str = "skipped") -> list[str]:
+        """In words, `what` became of how many lines for each reason, with the first few of them."""
         rows = []
         for reason, count in self.skipped.items():
-            rows.append(f"  skipped {count:,}: {reason}")
+            rows.append(f"  {what} {count:,}: {reason}")
             rows += [f"    {self.place(it.line)}: {shown(it.text)}" for it in self.examples if it.reason == reason]
         return rows

@@ -13,7 +13,7 @@ from typing import Self
 
 from ..config import DataConfig
 from ..errors import DataError
-from .files import STDIN, Input, digest_of, inputs
+from .files import STDIN, Input, bytes_digest, inputs
 from .json_lines import JsonLines, look_for_json
 from .lines import LOOK, decode, fault, read_lines, undecodable
 from .report import Report, Skipped
@@ -21,7 +21,8 @@ from .tables import Pair, Table, look_for_table
 
 __all__ = ["Pair", "PairSource", "Pairs", "Report", "Skipped", "read_pairs", "references"]
 
-_KEPT = 50_000_000  # letters that are kept rather than read again; some 300 MB with all that Python needs for them
+_KEPT = 200_000_000  # letters that are kept rather than read again, some 200 MB; twice that where one takes two bytes
+_PAIR = 200  # letters that would take as much memory as a pair does besides its own
 _EXPECTED = "expected a table (source <TAB> target, or CSV), JSON lines, a folder of such, or two line-aligned files"
 
 
@@ -64,8 +65,8 @@ class PairSource:
         print(source.report)  # of the last reading that came to its end
 
     The settings of `data` that tell how to read are source_column, target_column, separator and reverse. Data of at
-    most `kept` letters, 50 million unless told, are kept from the first reading to the next ones. A DataError where
-    there is no pair to be had.
+    most `kept` letters, 200 million unless told, of which a pair counts 200 besides its own, are kept from the first
+    reading to the next ones. A DataError where there is no pair to be had.
     """
 
     def __init__(
@@ -95,7 +96,13 @@ class PairSource:
 
     def digest(self) -> str:
         """SHA-256 of the bytes of all files."""
-        return digest_of(self._sides)
+        return bytes_digest(self._sides)
+
+    def expect_digest(self, digest: str) -> None:
+        """A DataError where the files hold other bytes by now than those of an earlier `digest`."""
+        if self.digest() != digest:
+            paths = " and ".join(self.report.paths)
+            raise DataError(f"{paths} changed while being read: other bytes first, then these; read again")
 
     def __iter__(self) -> Iterator[Pair]:
         if self._pairs is not None:
@@ -108,7 +115,7 @@ class PairSource:
             report.used += 1
             if kept is not None:
                 kept.append(pair)
-                letters += len(pair[1]) + len(pair[2])
+                letters += _PAIR + len(pair[1]) + len(pair[2])
                 if letters > self._most:
                     kept = None
             yield pair
@@ -234,7 +241,7 @@ def _read_aligned(
         if one is None or other is None:
             longer, line = (first, one) if other is None else (second, other)
             names = (first.name, second.name)
-            raise _unequal(names, number - 1, longer.name, [line or b"", *ones, *others])
+            raise _unequal(names, number - 1, longer.name, itertools.chain([line or b""], ones, others))
         source, target = (decode(other), decode(one)) if reverse else (decode(one), decode(other))
         if source is None or target is None:
             report.skip(before + number, "not UTF-8", undecodable(one if decode(one) is None else other))
@@ -246,12 +253,15 @@ def _read_aligned(
     return number
 
 
-def _unequal(names: Sequence[str], fewer: int, longer: str, extra: Sequence[bytes]) -> DataError:
-    counts = [f"{name} has {fewer + len(extra) if name == longer else fewer:,} lines" for name in names]
-    blank = all(not line.strip() for line in extra)
+def _unequal(names: Sequence[str], fewer: int, longer: str, extra: Iterable[bytes]) -> DataError:
+    n_extra = n_blank = 0
+    for line in extra:  # which may be most of a large file
+        n_extra += 1
+        n_blank += not line.strip()
+    counts = [f"{name} has {fewer + n_extra if name == longer else fewer:,} lines" for name in names]
     advice = (
-        f"remove the {len(extra):,} empty at the end of {longer}"
-        if blank
+        f"remove the {n_extra:,} empty at the end of {longer}"
+        if n_blank == n_extra
         else "line n of one translates line n of the other"
     )
     return DataError(f"{' and '.join(counts)}; expected as many in both: {advice}")

@@ -9,7 +9,7 @@ digest. Nothing waits for the disk (no fsync): after a power cut a store is noti
 
 import hashlib
 import json
-import os
+import secrets
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ class Store:
             if header["format_version"] != FORMAT_VERSION or header["key"] != _plain(key):
                 return None
             seal = header.pop("seal")
-            if seal != _seal(header) or header["digest"] != digest_of(_mapped(path, header)):
+            if seal != _seal(header) or header["digest"] != token_digest(_mapped(path, header)):
                 raise DataError(
                     f"the tokens in {path} are damaged: their digest is another than when they were written"
                 )
@@ -78,14 +78,14 @@ class StoreWriter:
 def new_store(path: Path, key: Mapping[str, Any], *, vocab_size: int) -> Iterator[StoreWriter]:
     """A store to be filled, which gets its name, and takes another's place, when all of it is written.
 
-    Nothing is left where that fails. An OSError passes through.
+    One that another process has made meanwhile under the same key holds the same, and keeps its place. Nothing is left
+    where that fails. An OSError passes through.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     _remove_abandoned(path)
-    aside = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    aside = _private(path)
     dtype = np.dtype("<u2" if vocab_size <= 1 << 16 else "<i4")
     try:
-        shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir()
         with ExitStack() as opened:
             pairs = [tuple(opened.enter_context(path.open("wb")) for path in _paths(aside, side)) for side in _SIDES]
@@ -93,15 +93,15 @@ def new_store(path: Path, key: Mapping[str, Any], *, vocab_size: int) -> Iterato
             yield writer
         header = {"format_version": FORMAT_VERSION, "key": _plain(key), "dtype": dtype.str, "notes": writer.notes}
         header["sizes"] = [[file.stat().st_size for file in _paths(aside, side)] for side in _SIDES]
-        header["digest"] = digest_of(_mapped(aside, header))
+        header["digest"] = token_digest(_mapped(aside, header))
         header = _plain(header)
         (aside / _HEADER).write_text(json.dumps({**header, "seal": _seal(header)}), encoding="utf-8")
-        _take_place(aside, path)
+        _take_place(aside, path, key)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def digest_of(sides: Sequence[Ragged]) -> str:
+def token_digest(sides: Sequence[Ragged]) -> str:
     """SHA-256 of the sequences, whatever type of number holds them."""
     whole = hashlib.sha256()
     for side in sides:
@@ -141,17 +141,30 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _take_place(aside: Path, path: Path) -> None:
-    retired = path.with_name(f".{path.name}.{os.getpid()}.old.partial")
-    shutil.rmtree(retired, ignore_errors=True)
+def _private(path: Path) -> Path:
+    """A name that no other process has: not even on another machine, where numbers of processes begin anew."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
+
+
+def _take_place(aside: Path, path: Path, key: Mapping[str, Any]) -> None:
+    """Give a store its name, unless there is a complete one under the key: others may be about to open it."""
+    if _is_complete(path, key):
+        return
+    retired = _private(path)
     with suppress(FileNotFoundError):
         path.replace(retired)
     try:
         aside.replace(path)
     except OSError:
-        if not path.exists():
-            raise  # otherwise another process made the same in the meantime
+        if not _is_complete(path, key):
+            raise  # otherwise another process made the same in this moment
     shutil.rmtree(retired, ignore_errors=True)
+
+
+def _is_complete(path: Path, key: Mapping[str, Any]) -> bool:
+    with suppress(DataError):
+        return Store.open(path, key) is not None
+    return False
 
 
 def _remove_abandoned(path: Path) -> None:

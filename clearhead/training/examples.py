@@ -13,8 +13,8 @@ from ..storage import writing
 from ..tasks.translation import Examples, Translation
 from ..text.corpus import Corpus
 from ..text.report import Report
-from ..text.sources import Pair, Pairs, PairSource
-from ..text.store import Store, new_store
+from ..text.sources import Pair, Pairs
+from ..text.store import Store, StoreWriter, new_store
 
 Say = Callable[[str], None]
 
@@ -28,11 +28,14 @@ class Shelf:
     say: Say
 
     @classmethod
-    def of(cls, source: PairSource, task: Translation, run: Path, say: Say) -> "Shelf":
-        """In the folder `data.store`, by a name of its own for each data and tokenizer; without one at `run`."""
+    def of(cls, digest: str, task: Translation, run: Path, say: Say) -> "Shelf":
+        """In the folder `data.store`, by a name of its own for each data and tokenizer; without one at `run`.
+
+        `digest` is that of the data before anything was learnt of them.
+        """
         data, train = task.config.data, task.config.train
         key = {
-            "data": source.digest(),
+            "data": digest,
             "reading": [data.source_column, data.target_column, data.separator, data.reverse],
             "split": None if data.valid else [data.split, train.seed],
             "tokenizer": hashlib.sha256(task.tokenizers.to_json().encode()).hexdigest(),
@@ -55,33 +58,42 @@ class Shelf:
     def fill(self, corpus: Corpus, task: Translation, held_out: Pairs, said: Iterable[str]) -> Store:
         """Cut all pairs into tokens and put them there, with the pairs held out and what was `said` of all of them.
 
-        Pairs that are too long are counted and shown; a DataError where all of them are.
+        A DataError where all are too long, or where the data are not those of the key any more.
         """
-        begun, too_long, kept = time.monotonic(), Report((), files=corpus.source.report.files), 0
-        tokenizers = task.tokenizers
-        vocab_size = max(tokenizers.source.vocab_size, tokenizers.target.vocab_size)
+        begun = time.monotonic()
+        vocab_size = max(task.tokenizers.source.vocab_size, task.tokenizers.target.vocab_size)
         with writing(self.path.parent), new_store(self.path, self.key, vocab_size=vocab_size) as writer:
-            processes = chosen(task.config.train.threads)
-            for encoded in task.encoder.each(corpus.chunks(), len(corpus), processes):
-                writer.add(encoded.sources, encoded.targets)
-                kept += len(encoded.sources)
-                for it in encoded.skipped:
-                    too_long.skip(it.line, f"pairs {it.reason}; they are not trained on", it.text)
-            rows = "\n".join(too_long.skipped_rows())
-            if rows:
-                self.say(rows)
+            kept, noticed = _write(writer, corpus, task)
+            for message in noticed:
+                self.say(message)
             if not kept:
                 longest, limit = task.longest
                 raise DataError(
                     f"no pair is left to train on: all {len(corpus):,} are longer than {longest} tokens ({limit}); "
                     "expected shorter ones, or a larger limit"
                 )
+            corpus.source.expect_digest(self.key["data"])
             apart = list(zip(held_out.lines, held_out.sources, held_out.targets))
-            writer.notes = {"said": [*said, *([rows] if rows else [])], "held out": apart}
+            writer.notes = {"said": [*said, *noticed], "held out": apart}
         self.say(f"tokens: {kept:,} pairs in {time.monotonic() - begun:.1f} s")
         store = Store.open(self.path, self.key)
-        assert store is not None
+        if store is None:
+            raise DataError(f"the tokens in {self.path} were removed by another program; give the command again")
         return store
+
+
+def _write(writer: StoreWriter, corpus: Corpus, task: Translation) -> tuple[int, list[str]]:
+    """Write the tokens of all pairs: how many there are, and in words those that are too long or have unknown words."""
+    kept, (too_long, unknown) = 0, (Report((), files=corpus.source.report.files) for _ in range(2))
+    for encoded in task.encoder.each(corpus.chunks(), len(corpus), chosen(task.config.train.threads)):
+        writer.add(encoded.sources, encoded.targets)
+        kept += len(encoded.sources)
+        for it in encoded.skipped:
+            too_long.skip(it.line, f"pairs {it.reason}; they are not trained on", it.text)
+        for it in encoded.unknown:
+            unknown.skip(it.line, it.reason, it.text)
+    rows = too_long.skipped_rows(), unknown.skipped_rows("found")
+    return kept, ["\n".join(some) for some in rows if some]
 
 
 def examples_of(store: Store) -> Examples:

@@ -15,8 +15,9 @@ from ..config import Config, chosen
 from ..errors import ConfigError, DataError
 from ..tasks.translation import Examples, HeldOut, Translation, what_was_cut
 from ..text.corpus import Corpus
+from ..text.files import STDIN
 from ..text.sources import Pairs, PairSource, Report, Skipped, read_pairs
-from ..text.store import Store, digest_of
+from ..text.store import Store, token_digest
 from ..text.tokenizer import SPECIALS, Tokenizer, Tokenizers, train_tokenizers
 from . import budget, recipe
 from .card import model_card
@@ -45,7 +46,7 @@ class Prepared:
         valid = self.valid.examples if self.valid else None
         return {
             "the training data": self.digest,
-            "the validation data": digest_of((valid.sources, valid.targets)) if valid else "none",
+            "the validation data": token_digest((valid.sources, valid.targets)) if valid else "none",
         }
 
     @property
@@ -72,20 +73,25 @@ def prepare(folder: RunFolder, config: Config, given: Collection[str], say: Say,
     A run with a budget is to be over at `end`, a time of `time.monotonic`.
     """
     asked = given
+    _expect_places(config)
     start = StartingPoint.load(Path(config.train.init_from)) if config.train.init_from else None
     if start is not None:
         config, given = start.settings(config, given), {*given, *KEPT}
+        for message in start.differences(config):
+            say(message)
     config, begun = budget.begin(config, given) if config.train.budget else (config, [])
     config, machine = recipe.choose_machine(config)
     torch.set_num_threads(chosen(config.train.threads))
     with PairSource(config.data.train, config.data) as source:
+        digest = source.digest()  # of what is read from here on
         read = _read(source, config, say)
         config, model = recipe.choose_model(config, len(read.corpus), given)
         tokenizers = start.tokenizers if start is not None else _learn(read.corpus, config, say)
         config, vocabularies = _with_vocabularies(config, tokenizers)
         task = Translation(tokenizers, config)
-        shelf = Shelf.of(source, task, folder.tokens, say)
+        shelf = Shelf.of(digest, task, folder.tokens, say)
         if store := shelf.find():
+            source.expect_digest(digest)
             for message in store.notes["said"][len(read.said) :]:  # of what only its tokens tell
                 say(message)
         else:
@@ -132,12 +138,13 @@ def prepare_again(folder: RunFolder, asked: Config, given: Collection[str], say:
     refuse_contradictions(out, config, asked, given)
     places = {name: asked.value(name) for name in ("data.train", "data.valid", "data.test", "data.store")}
     config = config.override({name: place for name, place in places.items() if place})
+    _expect_places(config)
     recipe.choose_device(chosen(config.train.device))  # it may be gone
     torch.set_num_threads(chosen(config.train.threads))
     tokenizers = Tokenizers.from_json(read_tokenizer(out), origin=str(out / TOKENIZER))
     task = Translation(tokenizers, config)
     with PairSource(config.data.train, config.data) as source:
-        shelf = Shelf.of(source, task, folder.tokens, say)
+        shelf = Shelf.of(source.digest(), task, folder.tokens, say)
         if store := shelf.find():
             for message in store.notes["said"]:
                 say(message)
@@ -146,6 +153,18 @@ def prepare_again(folder: RunFolder, asked: Config, given: Collection[str], say:
         read = _read(source, config, say)
         store = shelf.fill(read.corpus, task, read.held_out, read.said)
     return _prepared(task, store, read.valid, read.test, say)
+
+
+def _expect_places(config: Config) -> None:
+    """Raise an error where what is named cannot serve: that is better known before the data are read."""
+    data = config.data
+    named = [name for name in ("data.train", "data.valid", "data.test") if STDIN in config.value(name)]
+    if len(named) > 1:
+        raise DataError(
+            f"standard input, -, was named twice, by {' and '.join(named)}; it is read to its end by the first of them"
+        )
+    if data.store and Path(data.store).is_file():
+        raise ConfigError(f"data.store = {data.store} cannot be used; expected a folder, and it is a file")
 
 
 def refuse_contradictions(out: Path, stored: Config, asked: Config, given: Collection[str]) -> None:

@@ -52,3 +52,11 @@ class StartingPoint:
         if "model.dropout" not in given:
             own["model.dropout"] = self.config.model.dropout
         return config.override(own)
+
+    def differences(self, config: Config) -> list[str]:
+        """What is read otherwise than the model learnt to, which may be meant so, in words."""
+        then, now = self.config.data.reverse, config.data.reverse
+        if then == now:
+            return []
+        said = [str(it).lower() for it in (then, now)]
+        return [f"{self.path} was trained with data.reverse = {said[0]}, and goes on with data.reverse = {said[1]}"]

@@ -66,3 +66,14 @@ def test_a_process_that_is_killed_is_said(encoder: PairEncoder, monkeypatch) -> 
     monkeypatch.setattr(encoding, "_encode", lambda pairs: os.kill(os.getpid(), signal.SIGKILL))
     with pytest.raises(TrainingError, match="a process that cuts pairs into tokens was killed"):
         list(encoder.each(chunks(), len(SOURCES), 2))
+
+
+def test_pairs_with_unknown_words_are_told_and_the_first_ones_name_them(encoder: PairEncoder) -> None:
+    sources = ["number 1 of the zebras", "number 2", *["no zebra"] * 5]
+    pairs = Pairs(sources, ["NUMBER yak", *["NUMBER"] * 6], array("q", range(1, 8)), Report(()))
+    found = encoder(pairs)
+    assert len(found.sources) == 7 and not found.skipped
+    assert [it.line for it in found.unknown] == [1, 3, 4, 5, 6, 7]
+    assert [it.text for it in found.unknown[:2]] == ["zebras, yak", "no, zebra"]
+    subwords = PairEncoder(train_tokenizers(SOURCES, TARGETS, DataConfig(vocab_size=300)), 99, "data.max_len")
+    assert not subwords(pairs).unknown

@@ -185,7 +185,9 @@ def test_a_pipe_is_read_twice_as_a_file_is() -> None:
     os.close(reader)
 
 
-def test_a_copy_that_cannot_be_made_leaves_nothing(monkeypatch: pytest.MonkeyPatch, disk_full: OSError) -> None:
+def test_a_copy_that_finds_no_room_is_told_with_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disk_full: OSError
+) -> None:
     stdin(monkeypatch, b"a\tb\n")
 
     def fail(*_: object) -> None:
@@ -193,15 +195,34 @@ def test_a_copy_that_cannot_be_made_leaves_nothing(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr("shutil.copyfileobj", fail)
     each = Input("-")
-    with pytest.raises(DataError, match="standard input cannot be read: No space left on device"), each.open():
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    with pytest.raises(DataError) as caught, each.open():
         pass
+    assert str(caught.value).startswith(
+        f"standard input cannot be copied to {tmp_path}, as it is read more than once: No space left on device; "
+    )
     each.close()
+
+
+def test_where_no_folder_takes_a_copy_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    stdin(monkeypatch, b"a\tb\n")
+    monkeypatch.setattr("tempfile.TemporaryFile", fail)
+    monkeypatch.setattr("tempfile.gettempdir", fail)
+    assert refusal("-") == (
+        "standard input cannot be copied to a temporary folder, as it is read more than once: "
+        "No usable temporary directory found; "
+        "expected room for all of it: make some, or name another folder with TMPDIR=FOLDER"
+    )
 
 
 # --- reading again
 
 
-@pytest.mark.parametrize("kept", [0, 10, 1000])
+@pytest.mark.parametrize("kept", [0, 1000, 10_000])  # letters, of which a pair counts 200 besides its own
 def test_pairs_come_again_whether_they_were_kept_or_not(kept: int, tmp_path: Path) -> None:
     path = written(tmp_path / "x", "en\tfr\n" + "".join(f"{i}a\tb\n" for i in range(20)) + "c\n")
     with PairSource([path], kept=kept) as source:
@@ -209,8 +230,8 @@ def test_pairs_come_again_whether_they_were_kept_or_not(kept: int, tmp_path: Pat
         report = str(source.report)
         path.write_text("now\tanother\n")
         second = list(source)
-    assert (second == first) == (kept == 1000)
-    assert (str(source.report) == report) == (kept == 1000)
+    assert (second == first) == (kept == 10_000)
+    assert (str(source.report) == report) == (kept == 10_000)
 
 
 def test_a_reading_that_is_broken_off_changes_nothing(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@ import gzip
 import lzma
 import os
 import random
+import tracemalloc
 from array import array
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -283,6 +284,16 @@ def test_unequal_line_counts_are_right_however_the_paths_are_spelled(
     monkeypatch.chdir(tmp_path)
     assert refusal(["./a.en", ".//a.fr"]).startswith("./a.en has 2 lines and .//a.fr has 1 lines; ")
     assert refusal(["./a.fr", "./a.en"]).startswith("./a.fr has 1 lines and ./a.en has 2 lines; ")
+
+
+def test_the_rest_of_the_longer_file_is_counted_and_not_held(tmp_path: Path) -> None:
+    short, long = write(tmp_path, "a\n", "a.en"), write(tmp_path, "b\n" * 200_000, "a.fr")
+    tracemalloc.start()
+    try:
+        assert f"{long} has 200,000 lines" in refusal([short, long])
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
 
 
 def test_extra_empty_lines_at_the_end_of_one_file_are_told(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from clearhead.errors import DataError
 from clearhead.text.batches import Ragged
-from clearhead.text.store import Store, digest_of, new_store
+from clearhead.text.store import Store, new_store, token_digest
 
 in_place = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 KEY = {"data": "abc", "longest": (7, "data.max_len")}
@@ -37,11 +37,12 @@ def rows_of(store: Store) -> list:
 @given(rows=examples, chunk=st.integers(1, 30), vocab_size=st.sampled_from([65_536, 65_537]))
 @in_place
 def test_examples_come_back_whatever_the_chunks_and_the_type_of_number(rows, chunk, vocab_size, tmp_path) -> None:
+    shutil.rmtree(tmp_path / "s", ignore_errors=True)
     fill(tmp_path / "s", rows, chunk=chunk, vocab_size=vocab_size)
     store = Store.open(tmp_path / "s", KEY)
     assert store is not None and rows_of(store) == rows and store.notes == {"said": ["é"]}
     kept = tuple(Ragged([row[side] for row in rows]) for side in (0, 1))
-    assert store.digest == digest_of(kept)
+    assert store.digest == token_digest(kept)
     picked = np.arange(len(rows))[::-2]
     for side, whole in zip(store.sides, kept):
         assert side.padded(picked, -1).tolist() == whole.padded(picked, -1).tolist()
@@ -50,13 +51,13 @@ def test_examples_come_back_whatever_the_chunks_and_the_type_of_number(rows, chu
 
 def test_a_token_takes_two_bytes_where_the_vocabulary_allows(tmp_path: Path) -> None:
     for vocab_size, width in ((65_536, 2), (65_537, 4)):
-        fill(tmp_path / "s", EXAMPLES, vocab_size=vocab_size)
-        assert (tmp_path / "s" / "source.tokens").stat().st_size == 4 * width
+        fill(tmp_path / str(width), EXAMPLES, vocab_size=vocab_size)
+        assert (tmp_path / str(width) / "source.tokens").stat().st_size == 4 * width
 
 
 def test_the_digest_is_of_every_token_and_of_where_sequences_end() -> None:
     several = [([[1, 2], [3]], [[4]]), ([[1], [2, 3]], [[4]]), ([[1, 2], [4]], [[4]]), ([[1, 2]], [[3], [4]])]
-    assert len({digest_of([Ragged(side) for side in sides]) for sides in several}) == 4
+    assert len({token_digest([Ragged(side) for side in sides]) for sides in several}) == 4
 
 
 def test_there_is_no_store_of_another_key_or_format_or_none_at_all(tmp_path: Path) -> None:
@@ -116,6 +117,28 @@ def test_a_process_that_dies_at_any_moment_leaves_the_old_store_or_the_new_one(t
         found = [Store.open(tmp_path / "s", key) for key in (KEY, {"new": 1})]
         assert sum(it is not None for it in found) <= 1  # between two names there is none for a moment
     assert Store.open(tmp_path / "s", {"new": 1}) is not None
+
+
+def test_two_that_write_at_once_do_not_touch_what_the_other_writes(tmp_path: Path) -> None:
+    sides = [Ragged([row[side] for row in EXAMPLES]) for side in (0, 1)]
+    with new_store(tmp_path / "s", KEY, vocab_size=65_536) as one:
+        one.add(*sides)
+        with new_store(tmp_path / "s", KEY, vocab_size=65_536) as other:  # numbers of processes may be the same
+            other.add(*sides)
+    store = Store.open(tmp_path / "s", KEY)
+    assert store is not None and rows_of(store) == EXAMPLES
+    assert [path.name for path in tmp_path.iterdir()] == ["s"]
+
+
+def test_a_complete_store_of_the_same_key_keeps_its_place_and_a_damaged_one_does_not(tmp_path: Path) -> None:
+    fill(tmp_path / "s", EXAMPLES)
+    first = (tmp_path / "s").stat().st_ino
+    fill(tmp_path / "s", EXAMPLES)
+    assert (tmp_path / "s").stat().st_ino == first
+    (tmp_path / "s" / "source.tokens").write_bytes(b"")
+    fill(tmp_path / "s", EXAMPLES)
+    assert (tmp_path / "s").stat().st_ino != first
+    assert Store.open(tmp_path / "s", KEY) is not None
 
 
 def test_a_store_that_another_process_made_in_the_meantime_is_kept(tmp_path: Path, monkeypatch) -> None:

@@ -13,9 +13,10 @@ import pytest
 
 from clearhead.app import load
 from clearhead.config import Config
-from clearhead.errors import DataError, TrainingError
+from clearhead.errors import ConfigError, DataError, TrainingError
 from clearhead.tasks.translation import FreshBatches
 from clearhead.text import corpus, sources
+from clearhead.training import prepare as preparing
 from clearhead.training.checkpoint import RunFolder
 from clearhead.training.prepare import Prepared, prepare
 from clearhead.training.run import train
@@ -101,6 +102,51 @@ def test_a_disk_that_is_full_is_told(toy, monkeypatch: pytest.MonkeyPatch, disk_
     with pytest.raises(TrainingError, match=r"cannot write to .*run: No space left on device"):
         train(toy.config(), toy.folder / "run", say=quiet)
     assert not (toy.folder / "run").exists()
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["made", "found"])
+@pytest.mark.parametrize("kept", [0, 10**9], ids=["read again", "kept"])
+def test_data_that_are_edited_after_the_first_reading_are_refused_and_give_no_tokens(
+    toy, monkeypatch: pytest.MonkeyPatch, there: bool, kept: int
+) -> None:
+    config = toy.config({"data.store": str(toy.folder / "tokens"), "train.steps": 1})
+    path, learn = Path(config.data.train[0]), preparing._learn
+    if there:
+        train(config, toy.folder / "first", say=quiet)
+
+    def learn_and_edit(*arguments: Any) -> Any:
+        learnt = learn(*arguments)
+        path.write_text(path.read_text().replace("six", "one"))
+        return learnt
+
+    monkeypatch.setattr(sources, "_KEPT", kept)
+    monkeypatch.setattr(preparing, "_learn", learn_and_edit)
+    with pytest.raises(DataError, match=r"pairs\.tsv changed while being read: other bytes first, then these; read"):
+        train(config, toy.folder / "run", say=quiet)
+    assert len(list((toy.folder / "tokens").iterdir())) == there
+
+
+def test_tokens_that_another_program_removes_at_once_are_missed(toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clearhead.text.store._take_place", lambda *_: None)
+    with pytest.raises(DataError, match=r"the tokens in .*run/\.tokens were removed by another program"):
+        train(toy.config(), toy.folder / "run", say=quiet)
+
+
+def test_a_file_in_the_place_of_the_store_is_refused(toy) -> None:
+    (toy.folder / "tokens").write_text("")
+    with pytest.raises(
+        ConfigError, match=r"^data\.store = .*tokens cannot be used; expected a folder, and it is a file$"
+    ):
+        train(toy.config({"data.store": str(toy.folder / "tokens")}), toy.folder / "run", say=quiet)
+    assert not (toy.folder / "run").exists()
+
+
+def test_standard_input_is_read_for_one_purpose_alone(toy) -> None:
+    for names in (["data.train", "data.valid"], ["data.valid", "data.test"], ["data.train", "data.valid", "data.test"]):
+        message = f"^standard input, -, was named twice, by {' and '.join(names)}; it is read to its end by the first"
+        with pytest.raises(DataError, match=message):
+            train(toy.config(dict.fromkeys(names, ("-",))), toy.folder / "run", say=quiet)
+        assert not (toy.folder / "run").exists()
 
 
 # --- in a folder of their own

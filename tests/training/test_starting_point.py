@@ -24,12 +24,14 @@ def trained(toy) -> Path:
     return train(toy.config(), toy.folder / "first", say=quiet)
 
 
-def fine_tuned(toy, trained: Path, changes: dict[str, Any] | None = None, name: str = "second", **options: Any) -> Path:
+def fine_tuned(
+    toy, trained: Path, changes: dict[str, Any] | None = None, name: str = "second", say=quiet, **options: Any
+) -> Path:
     """Begun from the model, on data of other sentences."""
     values = {"data.train": (str(toy.pairs(30)),), "train.init_from": str(trained), "train.lr": 1e-9, "train.warmup": 0}
     values |= {"train.steps": 3, "train.threads": 1, "train.precision": "fp32", "data.batch_tokens": 300}
     values |= {"train.eval_every": 3, "train.save_every": 1, **(changes or {})}
-    return train(Config().override(values), toy.folder / name, say=quiet, **options)
+    return train(Config().override(values), toy.folder / name, say=say, **options)
 
 
 def test_it_begins_where_the_model_ended_with_its_tokenizer_and_shape(toy, trained: Path) -> None:
@@ -82,6 +84,27 @@ def test_its_own_vocabulary_may_be_named_again(toy, trained: Path) -> None:
     first = load_model_folder(trained)
     same = {f"data.{name}": getattr(first.config.data, name) for name in ("vocab_size", "tokenizer", "joint")}
     assert load_model_folder(fine_tuned(toy, trained, same)).tokenizer == first.tokenizer
+
+
+def test_pairs_with_words_that_the_model_does_not_know_are_counted_and_shown(toy, trained: Path, said) -> None:
+    path = toy.folder / "new.tsv"
+    path.write_text(toy.pairs(30).read_text() + "seven one\tone eight\n")
+    fine_tuned(toy, trained, {"data.train": (str(path),), "data.split": 0}, say=said.append)
+    assert (
+        "  found 1: pairs with words or characters that the vocabulary lacks; these are learnt as <unk>\n"
+        '    line 31: "seven, eight"'
+    ) in said
+    said.clear()
+    fine_tuned(toy, trained, name="third", say=said.append)
+    assert not any("the vocabulary lacks" in line for line in said)
+
+
+def test_another_direction_of_reading_is_said(toy, trained: Path, said) -> None:
+    note = f"{trained} was trained with data.reverse = false, and goes on with data.reverse = true"
+    fine_tuned(toy, trained, say=said.append)
+    assert note not in said
+    fine_tuned(toy, trained, {"data.reverse": True}, "third", say=said.append)
+    assert note in said
 
 
 def test_a_folder_that_is_no_model_is_refused_before_anything_is_made(toy) -> None:
