@@ -96,7 +96,10 @@ def test_a_separator_that_a_model_was_trained_with_makes_no_columns_of_plain_sen
     assert "CSV (comma), two columns" in run(*evaluate, "--separator", ",").err
 
 
-def test_pairs_may_come_by_standard_input(run: Run, model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for arguments in (["score", model_folder, "-"], ["evaluate", model_folder, "--data", "-", "--beam", "1"]):
+def test_pairs_may_come_by_standard_input(
+    run: Run, model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = trained(model_folder, tmp_path / "own")  # evaluating writes into the folder
+    for arguments in (["score", own, "-"], ["evaluate", own, "--data", "-", "--beam", "1"]):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"She sings.\tElle chante.\n")))
         assert run(*arguments).code == 0
