@@ -39,6 +39,7 @@ from .values import finite
 __all__ = ["App", "Evaluation", "Result", "load", "train"]
 
 _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")  # what only matters where tokens are drawn
+_ONE = {"n_best": 1}  # where there is room for one answer, whatever a model stores
 
 
 class App:
@@ -64,9 +65,10 @@ class App:
     def __call__(self, text: list[str], **decode: Any) -> list[str]: ...
     def __call__(self, text: str | list[str], **decode: Any) -> str | list[str]:
         """Translate: a text gives a text, a list a list. A `prefix` and settings of `decode` may follow: `beam=1`."""
+        one = _ONE | decode
         if isinstance(text, str):
-            return self.results([text], **decode)[0].text
-        return [result.text for result in self.results(text, **decode)]
+            return self.results([text], **one)[0].text
+        return [result.text for result in self.results(text, **one)]
 
     def results(self, texts: Sequence[str], **decode: Any) -> list[Result]:
         """The full records, in the order of the texts; with a `prefix`, every translation begins so."""
@@ -110,7 +112,7 @@ class App:
         That asks for a search that never goes back: the likeliest token each time, or with `sample` one that is drawn.
         A source that is too long is translated from its beginning, as elsewhere; `reading` tells.
         """
-        one = {"n_best": 1, "diverse": False} | decode  # whatever the model's own settings are
+        one = _ONE | decode
         search = self.decode_config(**one)
         if not search.sample and "beam" not in decode:
             search = self.decode_config(**one, beam=1)
@@ -138,7 +140,7 @@ class App:
         if not text.strip() or cut:
             what = f"is too long for the model: {len(ids) + cut:,} tokens" if cut else "is blank"
             raise DataError(f"the text {what}; expected a sentence of at most {self.task.max_source_len:,} tokens")
-        best = self.task.session(self.model, self.decode_config(**decode)).answers([ids])[0][0]
+        best = self.task.session(self.model, self.decode_config(**(_ONE | decode))).answers([ids])[0][0]
         said = [*best.ids, EOS] if best.finished else list(best.ids)  # the end only where the model said it
         tokens, inputs = ([*ids, EOS], [BOS, *best.ids][: len(said)])
         device = self.config.train.device
@@ -160,7 +162,7 @@ class App:
 
     def evaluate(self, pairs: Pairs, **decode: Any) -> Evaluation:
         """Translate every distinct source and score it against all of its references."""
-        held_out, search = self.task.hold_out(pairs), self.decode_config(**decode)
+        held_out, search = self.task.hold_out(pairs), self.decode_config(**(_ONE | decode))
         scores, translations = self.task.evaluate(self.model, held_out, search)
         files = [str(path) for path in pairs.report.paths]
         lines = (held_out.sources, translations, held_out.references)

@@ -312,6 +312,19 @@ def test_an_evaluation_hears_settings_of_the_search(app: App, tmp_path: Path) ->
     assert evaluation.translations == app(TEXTS, beam=1, max_extra=1) != app(TEXTS)
 
 
+def test_where_there_is_room_for_one_answer_one_is_searched_for_whatever_the_model_stores(
+    app: App, tmp_path: Path
+) -> None:
+    several, read = {"decode.n_best": 3, "decode.diverse": True}, pairs(tmp_path, "She sings.\tElle chante.")
+    changed = App(app.path, app.config.override(several), app.model, app.tokenizers)
+    assert changed.evaluate(read).decode.n_best == 1 and changed.evaluate(read, n_best=2).decode.n_best == 2
+    for more in ({}, {"beam": 1}):  # of which several answers would be too many
+        assert changed.evaluate(read, **more).translations == app.evaluate(read, **more).translations
+        assert changed.explain("She sings.", **more).score == app.explain("She sings.", **more).score
+        assert changed(TEXTS, **more) == app(TEXTS, **more)
+    assert len(changed.results(["She sings."])[0].alternatives) == 2
+
+
 def test_where_every_pair_is_too_long_for_the_loss_the_text_is_scored(app: App, tmp_path: Path) -> None:
     evaluation = app.evaluate(pairs(tmp_path, f"I am\t{'x' * 300}"))
     assert evaluation.scores.sentences == 1

@@ -50,7 +50,7 @@ def _run(options: Options) -> None:
         raise UsageError(f"{NO_FOLDER}: clearhead evaluate DIR --data FILE")
     if options.report and len(options.folders) > 1:
         raise UsageError("--report is about one model; expected one folder")
-    here, decode = check_options(options.folders, options)
+    here, decode = check_options(options.folders, options, one_answer=True)
     pairs = read_as_trained(options.folders, options.data, options, options.references)
     say(str(pairs.report))
     apps = open_models(options.folders, here, decode)

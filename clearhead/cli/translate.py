@@ -30,8 +30,8 @@ def _run(options: Options) -> None:
         raise UsageError("- stands for standard input, and is one of several texts here; expected it alone")
     if options.stream and options.json:
         raise UsageError("--stream and --json exclude each other; expected one of them")
-    app, decode = open_model(options)
-    if not options.json and decode.setdefault("n_best", 1) > 1:  # whatever the model's own settings are
+    app, decode = open_model(options, one_answer=not options.json)
+    if not options.json and decode["n_best"] > 1:
         raise UsageError("several answers for each text need room for their scores; expected --json beside --n-best")
     search, reading = app.decode_config(**decode), options.texts in ([], ["-"])
     _check_suppressed(app, search.suppress, texts_may_be_among_them=not options.texts)

@@ -36,11 +36,14 @@ def add_search_options(parser: Parser, search: Sequence[str] | None = None) -> N
     add_settings(parser, ["train.device", "train.threads", *search], _SHORT, show_defaults=False)
 
 
-def open_model(options: Options) -> tuple["App", dict[str, Any]]:
-    """The model, and the settings of the search that were given, as `App.results` takes them."""
+def open_model(options: Options, *, one_answer: bool) -> tuple["App", dict[str, Any]]:
+    """The model, and the settings of the search that were given, as `App.results` takes them.
+
+    `one_answer`: there is room for one, whatever `n_best` the model stores.
+    """
     if options.folder is None:
         raise UsageError(NO_FOLDER)
-    here, decode = check_options([options.folder], options)
+    here, decode = check_options([options.folder], options, one_answer=one_answer)
     (app,) = open_models([options.folder], here, decode)
     return app, decode
 
@@ -56,14 +59,17 @@ def open_models(folders: list[str], here: TrainConfig, decode: dict[str, Any]) -
     return apps
 
 
-def check_options(folders: list[str], options: Options) -> tuple[TrainConfig, dict[str, Any]]:
-    """Where the models are to run, and the settings of the search that were given.
+def check_options(
+    folders: list[str], options: Options, *, one_answer: bool = False
+) -> tuple[TrainConfig, dict[str, Any]]:
+    """Where the models are to run, and the settings of the search that were given, for `one_answer` with its `n_best`.
 
     A ConfigError where one of the models, with its own settings beside these, cannot search so. No weights are read.
     """
     given = given_settings(options)
     search = {name: value for name, value in given.items() if name.startswith("decode.")}
     here = Config().override({name: value for name, value in given.items() if name not in search}).train
+    search = {"decode.n_best": 1, **search} if one_answer else search
     from ..training.model_folder import read_config
 
     configs = []

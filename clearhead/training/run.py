@@ -173,14 +173,15 @@ def _batches(prepared: Prepared) -> Batches:
 
 
 def _finish(folder: RunFolder, prepared: Prepared, trainer: Trainer, say: Say) -> None:
-    """Score the chosen weights with the search that `translate` uses, and complete the folder."""
+    """Score the chosen weights with the search that `translate` uses for one answer, and complete the folder."""
     config, task, model = prepared.config, prepared.task, cast(EncoderDecoder, trainer.model)
     load_weights(model, load_model_folder(folder.path).weights)
+    search = config.override({"decode.n_best": 1}).decode
     found: dict[str, dict[str, Any]] = {}
     for name, held_out in (("validation", prepared.valid), ("test", prepared.test)):
         if held_out is None:
             continue
-        found[name] = values = task.evaluate(model, held_out, config.decode)[0].to_dict()
+        found[name] = values = task.evaluate(model, held_out, search)[0].to_dict()
         say(f"{name}: BLEU {values['bleu']:.2f}  chrF {values['chrf']:.2f}  exact match {values['exact_match']:.3f}  "
             f"({values['sentences']:,} sentences, {trainer.state.best_weights})")  # fmt: skip
     written = folder.path / CARD

@@ -246,6 +246,17 @@ def test_a_model_that_stores_several_answers_gives_one_where_there_is_room_for_o
     assert len(json.loads(run("translate", folder, "She sings.", "--json").out)["alternatives"]) == 2
 
 
+def test_one_hypothesis_is_enough_for_one_answer_whatever_the_model_stores(
+    run: Run, searching: Callable[..., Path], tmp_path: Path
+) -> None:
+    folder, pairs = searching(n_best=3), tmp_path / "pairs.tsv"
+    pairs.write_text("She sings.\tElle chante.\n", encoding="utf-8")
+    calls = [("translate", folder, "I"), ("translate", folder, "I", "--stream"), ("explain", folder, "I")]
+    for call in (*calls, ("evaluate", folder, "--data", pairs)):
+        assert run(*call, "--beam", "1").code == 0
+    assert json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))["decode"]["n_best"] == 1
+
+
 def test_no_output_is_longer_than_asked_for_and_each_comes_to_its_end(run: Run, model_folder: Path) -> None:
     for options in (["--max-len", "1"], ["--max-ratio", "0.01"], ["--max-len", "1", "--n-best", "3", "--diverse"]):
         values = json.loads(run("translate", model_folder, "She sings.", "--json", *options).out)

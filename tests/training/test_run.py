@@ -17,6 +17,7 @@ from clearhead import messages
 from clearhead.app import load
 from clearhead.config import Config, preset
 from clearhead.errors import ConfigError, DataError, TrainingError
+from clearhead.tasks.translation import Translation
 from clearhead.text.sources import read_pairs
 from clearhead.text.split import split
 from clearhead.training.checkpoint import RunFolder, read_checkpoint
@@ -452,6 +453,18 @@ def test_evaluations_are_greedy_whatever_the_search_of_the_model_is(toy, setting
     plain: list[dict[str, Any]] = []
     train(toy.config({"train.steps": 5}), toy.folder / "plain", say=quiet, on_eval=plain.append)
     assert [{**it, "seconds": 0} for it in records] == [{**it, "seconds": 0} for it in plain] != []
+
+
+def test_the_last_scores_are_those_of_one_answer_whatever_the_model_stores(toy, monkeypatch) -> None:
+    searches, evaluate = [], Translation.evaluate
+
+    def watched(self: Translation, model: Any, held_out: Any, decode: Any) -> Any:
+        searches.append(decode)
+        return evaluate(self, model, held_out, decode)
+
+    monkeypatch.setattr(Translation, "evaluate", watched)
+    run = train(toy.config({"train.steps": 5, "decode.n_best": 3}), toy.folder / "run", say=quiet)
+    assert (searches[-1].beam, searches[-1].n_best, load(run).config.decode.n_best) == (4, 1, 3)
 
 
 def test_a_search_that_cannot_be_is_refused_before_the_first_step(toy) -> None:
