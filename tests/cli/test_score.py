@@ -34,9 +34,7 @@ def test_json_has_the_tokens_with_their_probabilities(run: Run, model_folder: Pa
     values = [json.loads(line) for line in run("score", model_folder, pairs, "--json").out.splitlines()]
     assert [value["source"] for value in values] == ["She sings.", "I am hungry."]
     keys = {"format_version", "line", "source", "text", "score", "log_probability", "tokens", "logprobs"}
-    keys = {"format_version", "line", "source", "text", "score", "log_probability", "tokens", "logprobs"}
     for value in values:
-        assert value.keys() == keys and value["format_version"] == 1
         assert value.keys() == keys and value["format_version"] == 1
         assert len(value["logprobs"]) == len(value["tokens"]) + 1
         assert sum(value["logprobs"]) == pytest.approx(value["log_probability"])
