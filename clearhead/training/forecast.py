@@ -14,6 +14,9 @@ _PROCESS = 4.3e8  # bytes that a process occupies whatever its model: the librar
 # Bytes for each token of a batch: of a layer by its width and by that of its feed-forward, and of the logits by entry.
 # Measured for short sentences; of long ones attention takes more.
 _BYTES = {"bf16": (64, 8, 3), "fp32": (85, 10, 10)}
+# What a token takes besides its products (norms, softmax, dropout, changes of precision), as operations of products:
+# little of a large model, and most of a small one. Measured with the presets, batches of 2,000 and 4,000 tokens.
+_BESIDES = {"bf16": 7.5e6, "fp32": 1e6}
 
 
 def forecast(config: Config, model: nn.Module, examples: Examples, *, done: int = 0) -> str:
@@ -22,7 +25,8 @@ def forecast(config: Config, model: nn.Module, examples: Examples, *, done: int 
     steps, target_tokens = chosen(config.train.steps), examples.target_tokens
     batches = examples.batches(chosen(config.data.batch_tokens), max_rows=config.data.batch_sentences)
     of_batch, largest = _sizes(batches)
-    seconds = 6 * n_parameters * of_batch * config.train.accumulate * (steps - done) / _operations_a_second(config)
+    of_token = 6 * n_parameters + _BESIDES[_precision(config)]  # forward and backward
+    seconds = of_token * of_batch * config.train.accumulate * (steps - done) / _operations_a_second(config)
     memory = _memory(config, n_parameters, largest)
     left = f", {steps - done:,} of them left" if done else ""
     return (
@@ -41,11 +45,15 @@ def _sizes(batches: Batches) -> tuple[float, int]:
 def _memory(config: Config, n_parameters: int, tokens: int) -> float:
     """Bytes that training takes with batches of so many tokens; their gradients add up in one place."""
     n_layers = config.model.n_encoder_layers + config.model.n_decoder_layers
-    of_width, of_ff, of_logit = _BYTES["bf16" if config.train.precision == "bf16" else "fp32"]
+    of_width, of_ff, of_logit = _BYTES[_precision(config)]
     of_token = n_layers * (of_width * config.model.d_model + of_ff * config.model.d_ff)
     of_token += of_logit * config.model.tgt_vocab_size
     of_weight = 20 if config.train.ema else 16  # itself, its gradient, two moments and its average, 4 bytes each
     return _PROCESS + of_weight * n_parameters + tokens * of_token
+
+
+def _precision(config: Config) -> str:
+    return "bf16" if config.train.precision == "bf16" else "fp32"
 
 
 def duration(seconds: float) -> str:
@@ -59,7 +67,7 @@ def duration(seconds: float) -> str:
 
 def _operations_a_second(config: Config) -> float:
     """Floating-point operations a second that training gets: half of what a product like the model's own gets."""
-    dtype = torch.bfloat16 if config.train.precision == "bf16" else torch.float32
+    dtype = torch.bfloat16 if _precision(config) == "bf16" else torch.float32
     a = torch.ones(2048, config.model.d_model, dtype=dtype, device=config.train.device)
     b = torch.ones(config.model.d_model, config.model.d_ff, dtype=dtype, device=config.train.device)
     fastest = float("inf")

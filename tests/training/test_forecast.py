@@ -46,7 +46,7 @@ def test_the_time_grows_with_the_steps_and_with_the_parameters(monkeypatch) -> N
     monkeypatch.setattr(module, "_operations_a_second", lambda _config: 1e9)
     model, data = build(config().model), examples(200, 50)
     n_parameters = sum(p.numel() for p in model.parameters())
-    seconds = 6 * n_parameters * 1000 * 30_000 / 1e9  # forward and backward: 6 operations a parameter and token
+    seconds = (6 * n_parameters + 1e6) * 1000 * 30_000 / 1e9  # forward and backward: 6 operations a parameter and token
     long = config().override({"train.steps": 30_000})
     assert forecast(long, model, data).endswith(f" and {duration(seconds)}")
     assert seconds > 100
@@ -62,7 +62,7 @@ def test_the_time_grows_with_the_steps_and_with_the_parameters(monkeypatch) -> N
 def test_the_time_is_that_of_the_tokens_that_a_step_really_has(monkeypatch, changes: dict, times: float) -> None:
     monkeypatch.setattr(module, "_operations_a_second", lambda _config: 1e7)
     model, data = build(config().model), examples(200, 50)
-    seconds = 6 * sum(p.numel() for p in model.parameters()) * 1000 * times * 3000 / 1e7
+    seconds = (6 * sum(p.numel() for p in model.parameters()) + 1e6) * 1000 * times * 3000 / 1e7
     assert forecast(config().override({"train.steps": 3000} | changes), model, data).endswith(duration(seconds))
 
 
