@@ -1,9 +1,14 @@
 """The examples run, and what they print is what the equations say."""
 
+import importlib
+import json
 import math
 import re
 import runpy
+import sys
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -80,9 +85,18 @@ def test_a_translator_of_letters_trains_and_answers(tmp_path: Path, capsys) -> N
     assert len(history) == 6 * 4 and sum(history[-4:]) < 0.8 * sum(history[:4])
     example["figure"](history, tmp_path / "loss.png")
     assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
-    assert isinstance(example["predict"](net, pairs[0][0], numbers), str)
     with pytest.raises(DataError, match=r"'ß' is not among the \d+ letters of training"):
         example["predict"](net, "ß", numbers)
+
+
+def test_what_is_learnt_by_heart_is_predicted_letter_by_letter() -> None:
+    example = runpy.run_path(str(EXAMPLES / "english_french_characters.py"))
+    pairs = example["load"](4)
+    numbers = example["vocabulary"](pairs)
+    net = example["model"](numbers)
+    history = example["train"](net, pairs, numbers, epochs=150)
+    assert history[-1] < 0.1
+    assert [example["predict"](net, english, numbers) for english, _ in pairs] == [french for _, french in pairs]
 
 
 def test_the_whole_of_the_translator_of_letters_says_what_it_does(tmp_path: Path, capsys) -> None:
@@ -93,5 +107,37 @@ def test_the_whole_of_the_translator_of_letters_says_what_it_does(tmp_path: Path
     assert re.fullmatch(r"epoch 1: loss \d\.\d{3}", epoch)
     assert drawn == f"the loss is drawn in {tmp_path / 'new' / 'loss.png'}"
     assert (tmp_path / "new" / "loss.png").read_bytes().startswith(b"\x89PNG")
-    asked = ["He is sleeping.", "She is singing.", "I am hungry.", "They are tired.", "We are reading."]
+    asked = ["He is sleeping.", "She is singing.", "I am hungry.", "The cat is black.", "We are reading."]
     assert [line[:20].rstrip() for line in said] == asked
+
+
+def code_cells() -> list[dict[str, Any]]:
+    notebook = json.loads((EXAMPLES / "english_french_characters.ipynb").read_text(encoding="utf-8"))
+    return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+
+
+def test_the_notebook_was_run_from_its_top_to_its_end() -> None:
+    cells = code_cells()
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+    outputs = [output for cell in cells for output in cell["outputs"]]
+    assert {output["output_type"] for output in outputs} == {"stream", "execute_result"}
+    assert sum("image/png" in output.get("data", {}) for output in outputs) == 2
+    said = "".join("".join(output.get("text", [])) for output in outputs)
+    assert re.search(r"^He is sleeping\. +Il dort\.$", said, flags=re.MULTILINE)
+
+
+def test_the_notebook_runs(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    display: Any = ModuleType("IPython.display")
+    display.Image = lambda data, **_: data
+    monkeypatch.setitem(sys.modules, "IPython", ModuleType("IPython"))
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    monkeypatch.setattr(sys, "path", [str(EXAMPLES), *sys.path])
+    monkeypatch.delitem(sys.modules, "english_french_characters", raising=False)
+    example = importlib.import_module("english_french_characters")
+    monkeypatch.setattr(example.load, "__defaults__", (100,))
+    monkeypatch.setattr(example.train, "__defaults__", (1,))
+    values: dict[str, Any] = {}
+    for cell in code_cells():
+        exec("".join(cell["source"]), values)
+    assert "100 pairs" in (said := capsys.readouterr().out) and "encoder.0.self" in said
+    assert len(values["history"]) == 2
