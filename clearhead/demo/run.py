@@ -35,11 +35,11 @@ SETTINGS = preset("nano") | {
     "data.licence": "MIT, as Clearhead itself",
     "train.optimizer": "muon",
     "train.label_smoothing": 0.0,
-    "train.steps": 1300,
+    "train.steps": 1150,
     "train.lr": 0.006,
     "train.warmup": 100,
     "train.schedule": "linear",
-    "train.eval_every": 260,
+    "train.eval_every": 230,
     "train.eval_sentences": 200,
     "train.save_every": 650,
 }
