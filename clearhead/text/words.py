@@ -5,7 +5,6 @@ piece begins with its space and ends before the next, and no normal form but the
 """
 
 import re
-from collections import ChainMap
 from collections.abc import Sequence
 from itertools import chain
 
@@ -36,12 +35,13 @@ class WordEncoder:
             self._known.clear()
             new = set().union(*words)
         listed = sorted(new)
-        found = dict(zip(listed, map(tuple, self._encoded(listed))))
-        once = {word: ids for word, ids in found.items() if len(word) > _LONG}
-        self._known.update((word, ids) for word, ids in found.items() if word not in once)
-        known, either = self._known.__getitem__, ChainMap(once, self._known).__getitem__
-        ids = (map(known if once.keys().isdisjoint(some) else either, some) for some in words)
-        return [list(chain.from_iterable(each)) for each in ids]
+        self._known.update(zip(listed, map(tuple, self._encoded(listed))))
+        ids = self._known.__getitem__
+        encoded = [list(chain.from_iterable(map(ids, found))) for found in words]
+        for word in listed:
+            if len(word) > _LONG:
+                del self._known[word]
+        return encoded
 
     def _words(self, text: str) -> list[str]:
         """What may be encoded by itself: the words, or the whole text."""
