@@ -18,6 +18,7 @@ T = TypeVar("T")
 
 
 SEPARATORS = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|"}  # what a shell makes hard to write, by name
+DROPOUT = ("model.dropout", "model.attention_dropout", "model.activation_dropout")
 
 
 def setting(default: T, help: str) -> T:
@@ -40,7 +41,11 @@ class ModelConfig:
     d_ff: int = setting(2048, "inner width of the feed-forward sub-layer")
     n_encoder_layers: int = setting(6, "blocks of the encoder")
     n_decoder_layers: int = setting(6, "blocks of the decoder")
-    dropout: float = setting(0.1, "probability of dropping, everywhere the paper has dropout")
+    dropout: float = setting(0.1, "section 5.4: probability of dropping what an embedding or a sub-layer gives")
+    attention_dropout: float | None = setting(None, "of dropping attention weights; left out: as model.dropout")
+    activation_dropout: float | None = setting(
+        None, "of dropping inside the feed-forward network; left out: as model.dropout"
+    )
     positions: Literal["sinusoidal", "learned", "rotary", "relative", "alibi"] = setting(
         "sinusoidal", "how the model knows the order of its tokens"
     )
@@ -64,7 +69,9 @@ class ModelConfig:
         for name, without in (("n_encoder_layers", "decoder-only"), ("n_decoder_layers", "encoder-only")):
             fewest = 0 if self.topology == without else 1
             _require(getattr(self, name) >= fewest, f"model.{name}", getattr(self, name), f"at least {fewest}")
-        _require(0 <= self.dropout < 1, "model.dropout", self.dropout, "at least 0 and below 1")
+        for name in DROPOUT:
+            value = getattr(self, name.split(".")[1])
+            _require(value is None or 0 <= value < 1, name, value, "at least 0 and below 1")
         _require(self.norm_eps > 0, "model.norm_eps", self.norm_eps, "above 0")
         divisor = "a divisor of model.d_model"
         _require(self.d_model % self.n_heads == 0, "model.n_heads", self.n_heads, f"{divisor} = {self.d_model}")

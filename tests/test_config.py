@@ -119,6 +119,11 @@ def test_a_text_of_the_command_line_is_read_as_its_settings_type(name: str, text
             "model.tie = all cannot be used; expected one vocabulary for both sides (they have 9",
         ),
         ("model.dropout", 1.0, "model.dropout = 1.0 cannot be used; expected at least 0 and below 1"),
+        (
+            "model.attention_dropout",
+            -0.1,
+            "model.attention_dropout = -0.1 cannot be used; expected at least 0 and below 1",
+        ),
         ("model.norm_eps", 0.0, "model.norm_eps = 0.0 cannot be used; expected above 0"),
         ("data.split", 1.0, "data.split = 1.0 cannot be used; expected at least 0 and below 1"),
         ("data.vocab_size", 4, "data.vocab_size = 4 cannot be used; expected at least 5"),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import cast
+from typing import TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,8 @@ from .masks import causal_mask
 from .norms import LayerNorm, RMSNorm
 from .positions import Alibi, Learned, Positions, Relative, Rotary, Sinusoidal
 from .residual import AddNorm
+
+A = TypeVar("A", SelfAttention, CrossAttention)
 
 
 class Encoder(nn.Module):
@@ -170,7 +172,7 @@ def build(config: ModelConfig) -> EncoderDecoder | Encoder | Decoder:
 def build_encoder(config: ModelConfig, embedding: Embedding) -> Encoder:
     """The left of Figure 1 over a given embedding."""
     blocks = [
-        EncoderBlock(_attention(config), _feed_forward(config), [_add_norm(config) for _ in range(2)])
+        EncoderBlock(_attention(config, SelfAttention), _feed_forward(config), [_add_norm(config) for _ in range(2)])
         for _ in range(config.n_encoder_layers)
     ]
     positions, norm = _positions(config, two_sided=True), _norm(config) if config.pre_norm else None
@@ -181,8 +183,8 @@ def build_decoder(config: ModelConfig, embedding: Embedding, *, cross: bool) -> 
     """The right of Figure 1 over a given embedding; without `cross`, a language model."""
     blocks = [
         DecoderBlock(
-            _attention(config),
-            _cross_attention(config) if cross else None,
+            _attention(config, SelfAttention),
+            _attention(config, CrossAttention) if cross else None,
             _feed_forward(config),
             [_add_norm(config) for _ in range(3 if cross else 2)],
         )
@@ -200,20 +202,16 @@ def _embedding(config: ModelConfig, size: str) -> Embedding:
     return Embedding(vocab_size, config.d_model)
 
 
-def _attention(config: ModelConfig) -> SelfAttention:
-    kv = config.n_kv_heads
-    return SelfAttention(config.d_model, config.n_heads, config.dropout, n_kv_heads=kv, bias=config.bias)
-
-
-def _cross_attention(config: ModelConfig) -> CrossAttention:
-    kv = config.n_kv_heads
-    return CrossAttention(config.d_model, config.n_heads, config.dropout, n_kv_heads=kv, bias=config.bias)
+def _attention(config: ModelConfig, kind: type[A]) -> A:
+    dropout = config.dropout if config.attention_dropout is None else config.attention_dropout
+    return kind(config.d_model, config.n_heads, dropout, n_kv_heads=config.n_kv_heads, bias=config.bias)
 
 
 def _feed_forward(config: ModelConfig) -> nn.Module:
+    dropout = config.dropout if config.activation_dropout is None else config.activation_dropout
     if config.activation == "swiglu":
-        return SwiGLU(config.d_model, config.d_ff, config.dropout, bias=config.bias)
-    return FeedForward(config.d_model, config.d_ff, config.dropout, activation=config.activation, bias=config.bias)
+        return SwiGLU(config.d_model, config.d_ff, dropout, bias=config.bias)
+    return FeedForward(config.d_model, config.d_ff, dropout, activation=config.activation, bias=config.bias)
 
 
 def _norm(config: ModelConfig) -> nn.Module:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from ..config import SEPARATORS, DataConfig
 from ..errors import DataError
 from .headers import asked_columns, holds_no_sentences, is_number, named_pair
-from .lines import fault, shown, undecodable
+from .lines import LOOK, fault, shown, undecodable
 from .report import Report
-from .rows import NOT_UTF_8, rows
+from .rows import NOT_UTF_8, UNCLOSED, Row, rows
 
 Pair = tuple[int, str, str]  # line (from 1), source, target
 
@@ -93,7 +93,7 @@ def look_for_table(name: str, head: Sequence[bytes], rest: Iterable[bytes], data
     separator = asked_separator(data) or _separator(head)
     if separator is None or not any(separator.encode() in line for line in head):
         raise _no_columns(name, head, rest, data)
-    looked = list(rows(head, separator, quoted=separator != "\t"))
+    looked = _whole_rows(head, separator)
     sample = [cells or text.split(separator) for _, text, cells, reason in looked if reason in ("", NOT_UTF_8)]
     sample = [cells for cells in sample if len(cells) > 1]
     if not sample:
@@ -160,9 +160,16 @@ def _separator(head: Sequence[bytes]) -> str | None:
     return "\t" if tabs else None
 
 
+def _whole_rows(head: Sequence[bytes], separator: str) -> list[Row]:
+    """The rows of a table's first lines, without a quoted text that the look ends in: its lines are no rows."""
+    looked = list(rows(head, separator, quoted=separator != "\t"))
+    begun = (place for place, row in enumerate(looked) if row[3] == UNCLOSED and 2 * row[0] > len(head) == LOOK)
+    return looked[: next(begun, None)]
+
+
 def _regularity(head: Sequence[bytes], separator: str) -> float:
     """The share of rows with the usual number of columns; 0 where the marks are a text's own, a space behind them."""
-    sample = [cells for _, text, cells, _ in rows(head, separator, quoted=True) if text.strip()]
+    sample = [cells for _, text, cells, _ in _whole_rows(head, separator) if text.strip()]
     widths = Counter(len(cells) for cells in sample if cells)
     width, number = max(widths.items(), key=lambda it: (it[1], it[0]), default=(1, 0))
     later = [cell for cells in sample if cells for cell in cells[1:]]

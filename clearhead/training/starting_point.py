@@ -7,14 +7,14 @@ from typing import Self
 
 from torch import Tensor
 
-from ..config import Config, ModelConfig
+from ..config import DROPOUT, Config, ModelConfig
 from ..errors import ConfigError
 from ..text.tokenizer import Tokenizers
 from .model_folder import TOKENIZER, load_model_folder
 
 # What cannot be otherwise, since the weights were learnt so: every setting of the shape but dropout, and of the text.
 KEPT = (
-    *(f"model.{field.name}" for field in fields(ModelConfig) if field.name != "dropout"),
+    *(name for name in (f"model.{field.name}" for field in fields(ModelConfig)) if name not in DROPOUT),
     *(f"data.{name}" for name in ("tokenizer", "vocab_size", "joint", "unicode", "whitespace", "lowercase")),
 )
 
@@ -49,8 +49,7 @@ class StartingPoint:
                 f"train.preset = {config.train.preset} beside train.init_from = {self.path}; "
                 "expected one of them: the shape is that of the model"
             )
-        if "model.dropout" not in given:
-            own["model.dropout"] = self.config.model.dropout
+        own |= {name: self.config.value(name) for name in DROPOUT if name not in given}
         return config.override(own)
 
     def differences(self, config: Config) -> list[str]:

@@ -167,6 +167,19 @@ def test_dropout_stands_where_the_paper_has_it_and_nowhere_while_evaluating(pre_
     assert shapes == []
 
 
+@pytest.mark.parametrize("activation", ["relu", "swiglu"])
+def test_attention_weights_and_the_feed_forward_network_may_have_a_dropout_of_their_own(activation) -> None:
+    def probabilities(**settings: float) -> tuple[set[float], set[float], set[float]]:
+        parts = list(build(small(activation=activation, dropout=0.3, **settings)).named_modules())
+        drops = {name: it.p for name, it in parts if isinstance(it, dropout.Dropout)}
+        inside = {p for name, p in drops.items() if name.endswith("feed_forward.dropout")}
+        others = {p for name, p in drops.items() if not name.endswith("feed_forward.dropout")}
+        return {it.dropout for _, it in parts if isinstance(it, Attend)}, inside, others
+
+    assert probabilities() == ({0.3}, {0.3}, {0.3})
+    assert probabilities(attention_dropout=0.0, activation_dropout=0.2) == ({0.0}, {0.2}, {0.3})
+
+
 def test_training_repeats_from_its_seed_and_evaluation_needs_none() -> None:
     net, outputs = build(small(dropout=0.3)), []
     for seed in (1, 1, 2):

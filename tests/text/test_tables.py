@@ -97,6 +97,16 @@ def test_line_ends_of_windows_and_a_mark_of_bytes_are_no_part_of_a_csv(read) -> 
     assert both(pairs) == PAIRS and "header (en, fr)" in pairs.report.form
 
 
+@pytest.mark.parametrize("answer", ["B: yes", "B: no,yes,no"])
+@pytest.mark.parametrize("lines", [2, 30, 90])
+def test_a_text_of_many_lines_in_which_the_look_ends_is_no_sign_against_a_csv(read, lines: int, answer: str) -> None:
+    dialogue = "\n".join(["A: here, and there", *[answer] * (lines - 1)])
+    table = [(f"{dialogue} {number}", f"they talk, {number} times") for number in range(400 // lines + 1)]
+    pairs = read(as_csv([("dialogue", "summary"), *table]))
+    assert pairs.report.form.startswith("CSV (comma), two columns") and len(pairs) >= len(table)
+    assert both(pairs)[-2:] == table[-2:]
+
+
 def test_a_quote_in_a_tsv_is_a_letter(read) -> None:
     assert both(read('"a\tb"\n"c" d\t"\n')) == [('"a', 'b"'), ('"c" d', '"')]
 

@@ -51,7 +51,8 @@ def test_what_it_learns_is_the_new_data(toy, trained: Path) -> None:
 
 
 def test_only_dropout_may_be_another(toy, trained: Path) -> None:
-    assert load(fine_tuned(toy, trained, {"model.dropout": 0.45})).config.model.dropout == 0.45
+    model = load(fine_tuned(toy, trained, {"model.dropout": 0.45, "model.attention_dropout": 0.05})).config.model
+    assert (model.dropout, model.attention_dropout, model.activation_dropout) == (0.45, 0.05, None)
     message = rf"model\.d_model = 64 contradicts 32, with which {trained} was trained; expected the same or nothing"
     with pytest.raises(ConfigError, match=message):
         fine_tuned(toy, trained, {"model.d_model": 64}, "third")
