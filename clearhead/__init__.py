@@ -30,7 +30,7 @@ _MODULES = {
     "load": "app",
     "preset": "config",
     "read_pairs": "text.sources",
-    "train": "training.run",
+    "train": "training.warm_start",
 }
 
 __all__ = [
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from .evaluation import Evaluation
     from .model.transformer import build
     from .text.sources import read_pairs
-    from .training.run import train
+    from .training.warm_start import train
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,8 @@
-"""What a model answers, as records: a translation, the best of several, a translation that others made."""
+"""What a model answers, as records: a translation, the best of several, one that others made; a label of a text."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,24 @@ class Scored(Answer):
 
     line: int
     source: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"format_version": 1, **asdict(self)}
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """The likeliest label of a text and its probability; those of all labels, the likeliest first. `unknown` and
+    `cut` are as in `Reading`; nothing is too `long`, for what is cut in use is cut in training, too."""
+
+    text: str
+    label: str
+    probability: float
+    probabilities: Mapping[str, float]
+    unknown: tuple[str, ...] = ()
+    long: ClassVar[int] = 0
+    cut: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

@@ -58,13 +58,24 @@ class ModelConfig:
     tie: Literal["all", "target", "none"] = setting(
         "all", "which matrices are one: source, target and projection; target and projection; or none"
     )
+    copy: bool = setting(False, "a pointer that copies tokens of the source; needs one vocabulary for both languages")
+    head: Literal["none", "class", "span", "token"] = setting(
+        "none", "on top of an encoder-only model: classes of a text, a passage of it, its hidden tokens, or nothing"
+    )
+    n_classes: int = setting(0, "classes of the head that tells them apart; 0 until the labels are known")
+    pooling: Literal["mean", "first"] = setting(
+        "mean", "what that head reads of a text: the mean of its tokens, or the first one"
+    )
+    n_token_types: int = setting(
+        0, "types of tokens with a learned vector each, such as question and text, of an encoder-only model; 0: none"
+    )
 
     def __post_init__(self) -> None:
         """Refuse what cannot be built, before anything is."""
         positive = ("d_model", "n_heads", "d_ff", "max_len")
         for name in positive:
             _require(getattr(self, name) >= 1, f"model.{name}", getattr(self, name), "at least 1")
-        for name in ("src_vocab_size", "tgt_vocab_size"):
+        for name in ("src_vocab_size", "tgt_vocab_size", "n_classes", "n_token_types"):
             _require(getattr(self, name) >= 0, f"model.{name}", getattr(self, name), "at least 0")
         for name, without in (("n_encoder_layers", "decoder-only"), ("n_decoder_layers", "encoder-only")):
             fewest = 0 if self.topology == without else 1
@@ -85,6 +96,18 @@ class ModelConfig:
             same = self.src_vocab_size == self.tgt_vocab_size
             sizes = f"{self.src_vocab_size} and {self.tgt_vocab_size}"
             _require(same, "model.tie", "all", f"one vocabulary for both sides (they have {sizes}); or tie = 'target'")
+        self._require_what_fits_the_topology()
+
+    def _require_what_fits_the_topology(self) -> None:
+        copies = self.topology == "encoder-decoder" and self.src_vocab_size == self.tgt_vocab_size
+        joint = "false unless model.topology = 'encoder-decoder' with one vocabulary for both sides"
+        _require(copies or not self.copy, "model.copy", self.copy, joint)
+        for name, without in (("head", "none"), ("n_token_types", 0)):
+            value = getattr(self, name)
+            fits = self.topology == "encoder-only" or value == without
+            _require(fits, f"model.{name}", value, f"{without!r} unless model.topology = 'encoder-only'")
+        of_classes = self.head == "class" or not self.n_classes
+        _require(of_classes, "model.n_classes", self.n_classes, "0 unless model.head = 'class'")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +143,10 @@ class DataConfig:
     max_len: int = setting(250, "longest pair that is trained on, in tokens a side; longer ones are counted and shown")
     batch_tokens: int | None = setting(None, "most tokens a side in a batch, padding included")
     batch_sentences: int | None = setting(None, "most pairs in a batch; left out: as many as its tokens allow")
+    unanswerable: bool = setting(
+        False, "of questions about texts: whether some have no answer there, from the training data"
+    )
+    labels: tuple[str, ...] = setting((), "of texts with labels: all that there are, from the training data")
     name: str = setting("", "what the data is called, for the model card")
     source: str = setting("", "where the data comes from, for the model card")
     licence: str = setting("", "the data's licence, for the model card")
@@ -150,9 +177,16 @@ class DataConfig:
 class TrainConfig:
     """How the weights are found (section 5 of the paper)."""
 
+    task: Literal["translate", "generate", "classify", "answer", "summarize"] | None = setting(
+        None, "what is learnt; left out: found by looking at the data"
+    )
     preset: str | None = setting(None, "the shape to start from, by name; left out: by the size of the data")
     budget: str = setting("", "time from start to end, such as 15m or 1h30m: it chooses the preset and the steps")
     init_from: str = setting("", "a trained model whose weights and tokenizer training begins with")
+    warm_start: Literal["", "denoise"] = setting(
+        "", "denoise: learn first from the texts alone, a part of which is hidden, and say what that is good for"
+    )
+    warm_steps: int | None = setting(None, "updates of the weights in that; left out: as many as in what follows")
     steps: int | None = setting(None, "updates of the weights")
     epochs: float | None = setting(None, "the same as passes over the data, instead of steps")
     seed: int = setting(0, "of the initial weights, the order of the data and dropout")
@@ -169,17 +203,19 @@ class TrainConfig:
     schedule: Literal["paper", "cosine", "linear", "constant"] | None = setting(
         None, "of the learning rate, after the warm-up"
     )
+    lr_end: float = setting(0.0, "learning rate at the last step, with cosine and linear")
     warmup: int | None = setting(None, "steps of linear warm-up; left out: by preset")
     accumulate: int = setting(1, "batches whose gradients make one step")
     label_smoothing: float = setting(0.1, "section 5.4")
+    balance: bool = setting(False, "the rarer a label, the more each of its texts counts, so that all weigh the same")
     clip: float = setting(1.0, "largest norm of the gradient; 0: none")
     precision: Literal["auto", "fp32", "bf16"] = setting("auto", "auto: bf16 where the processor multiplies in it")
     device: str = setting("auto", "auto, cpu, cuda or cuda:1")
     threads: int | None = setting(None, "processor threads; left out: every core this process may use")
     eval_every: int | None = setting(None, "steps between evaluations")
     eval_sentences: int = setting(500, "most validation sentences that an evaluation decodes")
-    best: Literal["loss", "token_accuracy", "bleu", "chrf", "exact_match"] = setting(
-        "loss", "what the weights that translate are chosen by, on the validation split"
+    best: str = setting(
+        "loss", "what weights are chosen by, on the validation split: loss or another score of the task"
     )
     patience: int = setting(0, "evaluations without a better score after which training ends early; 0: it does not")
     average: int = setting(0, "newest checkpoints whose mean is tried as the weights that translate; 0: none")
@@ -189,9 +225,24 @@ class TrainConfig:
     log_every: int = setting(20, "steps between lines of the metrics")
     tensorboard: bool = setting(False, "write what TensorBoard shows to the folder's tensorboard/ (needs that package)")
 
+    @property
+    def begins_trained(self) -> bool:
+        """Whether the weights are not random before the first step."""
+        return bool(self.init_from or self.warm_start)
+
     def __post_init__(self) -> None:
         """Refuse what cannot be trained."""
-        counts = ("steps", "eval_every", "save_every", "keep", "log_every", "eval_sentences", "threads", "accumulate")
+        counts = (
+            "steps",
+            "warm_steps",
+            "eval_every",
+            "save_every",
+            "keep",
+            "log_every",
+            "eval_sentences",
+            "threads",
+            "accumulate",
+        )
         if self.budget:
             read_duration(self.budget)
         if self.preset is not None:
@@ -202,6 +253,11 @@ class TrainConfig:
         _require(self.epochs is None or self.epochs > 0, "train.epochs", self.epochs, "above 0")
         _require(self.warmup is None or self.warmup >= 0, "train.warmup", self.warmup, "at least 0")
         _require(self.lr is None or self.lr > 0, "train.lr", self.lr, "above 0")
+        _require(self.lr_end >= 0, "train.lr_end", self.lr_end, "at least 0")
+        below = self.lr is None or self.lr_end <= self.lr
+        _require(below, "train.lr_end", self.lr_end, f"at most train.lr = {self.lr}")
+        falls = not self.lr_end or self.schedule not in ("paper", "constant")
+        _require(falls, "train.lr_end", self.lr_end, f"0 with train.schedule = {self.schedule}, or cosine or linear")
         _require(self.eps > 0, "train.eps", self.eps, "above 0")
         for name in ("beta1", "beta2", "label_smoothing", "ema"):
             _require(0 <= getattr(self, name) < 1, f"train.{name}", getattr(self, name), "at least 0 and below 1")
@@ -237,6 +293,9 @@ class DecodeConfig:
     top_k: int = setting(0, "of sampling: only this many of the likeliest tokens are drawn; 0: all")
     top_p: float = setting(1.0, "of sampling: only the likeliest tokens are drawn whose probabilities reach this sum")
     min_p: float = setting(0.0, "of sampling: only tokens at least so likely, relative to the likeliest, are drawn")
+    unknown: Literal["error", "unk"] = setting(
+        "error", "what a prompt with characters that the model never saw is: refused, or read with <unk> for them"
+    )
     seed: int = setting(0, "of sampling: the same seed and text give the same answer")
     batch_tokens: int = setting(4096, "most tokens decoded together, sources times beams, padding included")
 
@@ -269,6 +328,11 @@ class Config:
     train: TrainConfig = field(default_factory=TrainConfig)
     decode: DecodeConfig = field(default_factory=DecodeConfig)
     given: frozenset[str] = field(default=frozenset(), compare=False, repr=False)  # the names that `override` was told
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense together."""
+        joint = self.data.joint or not self.model.copy
+        _require(joint, "model.copy", self.model.copy, "false without data.joint = true")
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """Nested plain values, as JSON and TOML hold them."""

@@ -1,66 +1,94 @@
 """The scores of a model on a file, how they came about, and the lines that tell most about it."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from .config import DecodeConfig
-from .tasks.scores import Scores, sentence_chrf
-from .tasks.translation import what_was_cut
+from .tasks import shown
+from .tasks.task import Judged
+from .text.lines import one_line
+from .text.lines import shown as text_shown
+
+_WIDTH = 400  # letters of a block of text in a report
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Scores, the lines that they were computed from, and how they came about: on which files, by which search."""
+    """Answers and their scores, and how they came about: on which files, by which search."""
 
-    scores: Scores
+    judged: Judged
     data: list[str]
     decode: DecodeConfig
     weights: str | None  # the digest of those that were scored
-    too_long: int  # pairs that perplexity and token accuracy leave out
-    cut: int  # sources that are longer than the model can read, and were translated from their beginning
-    sources: list[str]
-    translations: list[str]
-    references: list[list[str]]
+    too_long: int  # examples that perplexity and token accuracy leave out
+    cut: int  # sources that are longer than the model can read, and were answered by their beginning
+    answer: str = "translation"  # what an answer is called
+
+    @property
+    def scores(self) -> Any:
+        """All of them, as the record of the task."""
+        return self.judged.scores
+
+    @property
+    def sources(self) -> Sequence[str]:
+        """What was answered."""
+        return self.judged.sources
+
+    @property
+    def answers(self) -> Sequence[str]:
+        """The answers, in the order of the sources."""
+        return self.judged.answers
+
+    @property
+    def references(self) -> Sequence[Sequence[str]]:
+        """What would have been right, of each source."""
+        return self.judged.references
 
     def lines(self, most: int = 10) -> dict[str, list[dict[str, Any]]]:
-        """The `best`, `worst` and most `typical` sentences, at most so many of each, by their own chrF."""
-        scored = sentence_chrf(self.translations, self.references)
-        order = sorted(range(len(scored)), key=lambda i: -scored[i])
+        """The `best`, `worst` and most `typical` answers, at most so many of each, by their own score."""
+        name, scored = self._singly
+        better = 1 if shown.LABELS[name].lower else -1
+        order = sorted(range(len(scored)), key=lambda i: better * scored[i])
         middle = scored[order[len(order) // 2]]
         picked = {
             "best": order[:most],
             "worst": order[::-1][:most],
             "typical": sorted(order, key=lambda i: abs(scored[i] - middle))[:most],
         }
-        return {name: [{**self._line(i), "chrf": scored[i]} for i in places] for name, places in picked.items()}
+        return {kind: [{**self._line(i), name: scored[i]} for i in places] for kind, places in picked.items()}
+
+    @property
+    def _singly(self) -> tuple[str, list[float]]:
+        """What the best and worst are told apart by: its name and values."""
+        name, values = next(iter(self.judged.singly().items()))
+        return name, values.tolist()
 
     def report(self) -> str:
         """A page of text: all scores, and the best, the worst and the most typical lines."""
-        scores = self.scores
-        rows = [
-            f"{scores.sentences:,} sentences of {' + '.join(self.data)}",
-            f"BLEU {scores.bleu:.2f}  {scores.bleu_signature}",
-            f"chrF {scores.chrf:.2f}  {scores.chrf_signature}",
-            f"exact match {scores.exact_match:.4f}",
-        ]
-        if scores.token_accuracy is not None:
-            rows.append(f"token accuracy {scores.token_accuracy:.4f}")
-        if scores.perplexity is not None:
-            without = f", without the {self.too_long:,} longest pairs" if self.too_long else ""
-            rows.append(f"perplexity {scores.perplexity:.2f}{without}")
-        rows += [what_was_cut(self.cut)] if self.cut else []
-        for name, lines in self.lines().items():
-            rows += ["", f"The most {name}" if name == "typical" else f"The {name}"]
+        values = self.scores.to_dict()
+        rows = [f"{shown.count_of(values)} of {' + '.join(self.data)}"]
+        rows += [f"{name} {number}  {note}" for name, number, note in shown.rows(values, self.too_long)]
+        rows += [*shown.beside(values), *([shown.what_was_cut(self.cut)] if self.cut else [])]
+        rows += ["", self.judged.details] if self.judged.details else []
+        name, _ = self._singly
+        label = shown.LABELS[name]
+        for kind, lines in self.lines().items():
+            rows += ["", f"The most {kind}" if kind == "typical" else f"The {kind}"]
             for line in lines:
-                rows += ["", f"chrF {line['chrf']:6.2f}  {line['source']}", f"       model  {line['translation']}"]
-                rows += [f"   reference  {reference}" for reference in line["references"]]
+                source = one_line(line["source"]) if self.answers else text_shown(line["source"], _WIDTH)
+                rows += ["", f"{label.name} {label.number(line[name]):>6}  {source}"]
+                rows += [f"       model  {line[self.answer]}"] if line.get(self.answer) else []
+                rows += [f"   reference  {one_line(it)}" for it in line.get("references", ())]
         return "\n".join(rows) + "\n"
 
     def _line(self, place: int) -> dict[str, Any]:
+        if not self.answers:
+            return {"source": self.sources[place]}
         return {
             "source": self.sources[place],
-            "translation": self.translations[place],
-            "references": self.references[place],
+            self.answer: self.answers[place],
+            "references": list(self.references[place]),
         }
 
     def to_dict(self, examples: int = 10) -> dict[str, Any]:
@@ -73,5 +101,5 @@ class Evaluation:
             "weights": self.weights,
             "too_long": self.too_long,
             "cut": self.cut,
-            "examples": [self._line(place) for place in range(min(examples, len(self.sources)))],
+            "examples": [self._line(place) for place in range(min(examples, len(self.answers)))],
         }

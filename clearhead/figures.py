@@ -1,4 +1,4 @@
-"""Two pictures: how the loss fell, and where attention went. Both PNG, drawn by matplotlib without a screen."""
+"""Pictures: how the loss fell, where attention went, which labels are confused. PNG, by matplotlib without a screen."""
 
 import io
 import math
@@ -108,6 +108,31 @@ def attention_heatmap(
         bar.set_label("attention weight")
         bar.outline.set_visible(False)
         figure.suptitle(_readable(title, 60), fontweight="bold", parse_math=False)
+
+
+def confusion_matrix(counts: npt.ArrayLike, labels: Sequence[str], path: Path) -> None:
+    """Draw how often each label (a row) was taken for which (a column), (C, C): dark by the share of the row's texts.
+
+    ModelError: there is not a row and a column for each label.
+    """
+    array = np.asarray(counts, dtype=np.int64)
+    if array.shape != (len(labels), len(labels)) or not len(labels):
+        raise ModelError(
+            f"a confusion matrix has shape {array.shape}; expected {(len(labels),) * 2}, for {len(labels)} labels"
+        )
+    shares = array / array.sum(1, keepdims=True).clip(min=1)
+    cell = min(0.6, 16 / len(labels))  # in inches
+    with _drawing(path, layout="compressed", again="go on with --resume") as figure:
+        figure.set_size_inches(cell * len(labels) + 2.4, cell * len(labels) + 1.8)
+        panel = figure.subplots()
+        panel.imshow(shares, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
+        _separate_cells(panel, array.shape, lines=cell > 0.1)
+        _tick_pieces(panel, cell, labels, labels)
+        for row, column in zip(*np.nonzero(array)) if cell > 0.4 else ():
+            ink = "white" if shares[row, column] > 0.5 else _INK
+            panel.text(column, row, f"{array[row, column]:,}", ha="center", va="center", fontsize=8, color=ink)
+        panel.set_ylabel("right label")
+        panel.set_xlabel("label given")
 
 
 def _heads(weights: npt.ArrayLike, n_target: int, n_source: int) -> npt.NDArray[np.float64]:

@@ -2,7 +2,9 @@
 disk and a process to fail."""
 
 import errno
+import json
 import os
+import random
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -48,6 +50,57 @@ def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def word_model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same with a vocabulary of words, so that there are unknown ones. Not to be written to."""
     return make_model_folder(tmp_path_factory.mktemp("words"), tokenizer="word")
+
+
+def make_questions(n: int, seed: int = 0, *, lacking: bool = False) -> dict:
+    """Articles of one short text each, as SQuAD has them, with five kinds of questions, whose answers have one token or
+    two. What is asked with `lacking` is not always in the text."""
+    dice, articles = random.Random(seed), []
+    for number in range(n):
+        said = {
+            "Who was there?": dice.choice(["Ann", "Bob", "Cid", "Dan", "Eva", "Fay"]),
+            "Which birds came?": dice.choice(["ten", "two", "six"]) + dice.choice([" owls", " swans"]),
+            "Where was it?": dice.choice(["Rome", "New York", "Oslo", "Cape Town"]),
+            "When was it?": dice.choice(["June", "May", "March"]),
+        }
+        absent = dice.choice(list(said)) if lacking else None
+        parts = [said[asked] for asked in said if asked != absent]
+        context = " and ".join(dice.sample(parts, len(parts))) + "."
+        questions = [
+            {"id": f"{number}-{i}", "question": asked, "is_impossible": asked == absent,
+             "answers": [] if asked == absent else [{"text": text, "answer_start": context.index(text)}]}
+            for i, (asked, text) in enumerate(said.items())
+        ]  # fmt: skip
+        articles.append({"title": f"Article {number}", "paragraphs": [{"context": context, "qas": questions}]})
+    return {"version": "2.0" if lacking else "1.1", "data": articles}
+
+
+ANSWERING = {
+    "data.tokenizer": "word", "data.max_len": 40, "data.batch_tokens": 512, "model.dropout": 0.0, "model.d_model": 32,
+    "model.n_heads": 2, "model.d_ff": 64, "model.n_encoder_layers": 2, "model.pre_norm": True, "train.lr": 0.01,
+    "train.warmup": 10, "train.optimizer": "adam", "train.threads": 1, "train.precision": "fp32",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def answer_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that has learnt what `make_questions` asks, and where there is no answer. Not to be written to."""
+    import torch
+
+    from clearhead.training.run import train
+
+    folder = tmp_path_factory.mktemp("answers")
+    data = folder / "questions.json"
+    data.write_text(json.dumps(make_questions(150, lacking=True)), encoding="utf-8")
+    values = {**ANSWERING, "train.task": "answer", "data.train": [str(data)], "data.split": 0.1, "train.steps": 50}
+    threads, generator = torch.get_num_threads(), torch.random.get_rng_state()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("clearhead.training.run.keep_freed_memory", lambda: True)
+        patch.setattr("clearhead.training.run.loss_curve", lambda *_: None)
+        train(Config().override({**values, "train.eval_every": 50}), folder / "model", say=lambda _: None)
+    torch.set_num_threads(threads)
+    torch.random.set_rng_state(generator)
+    return folder / "model"
 
 
 @pytest.fixture(scope="session")

@@ -12,12 +12,12 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clearhead.app import App, load, train
+from clearhead.app import Translator, load, train
 from clearhead.config import Config, DecodeConfig
 from clearhead.errors import ConfigError, DataError, ModelError, TrainingError
 from clearhead.model.transformer import build
 from clearhead.tasks import scores
-from clearhead.tasks.translation import one_line
+from clearhead.text.lines import one_line
 from clearhead.text.references import read_with_references
 from clearhead.text.sources import Pairs, read_pairs
 from clearhead.text.tokenizer import SPECIALS
@@ -32,12 +32,12 @@ BREAKS = ["\n", "\r", "\r\n", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u202
 
 
 @pytest.fixture(scope="module")
-def app(model_folder: Path) -> App:
+def app(model_folder: Path) -> Translator:
     return load(model_folder, device="cpu")
 
 
 @pytest.fixture(scope="module")
-def word_app(word_model_folder: Path) -> App:
+def word_app(word_model_folder: Path) -> Translator:
     return load(word_model_folder, device="cpu")
 
 
@@ -56,14 +56,14 @@ def pairs(folder: Path, *lines: str) -> Pairs:
 # --- texts in, texts out
 
 
-def test_a_text_gives_a_text_and_a_list_gives_a_list(app: App) -> None:
+def test_a_text_gives_a_text_and_a_list_gives_a_list(app: Translator) -> None:
     text, texts = app("I am hungry."), app(["I am hungry."])
     assert isinstance(text, str)
     assert texts == [text]
     assert app([]) == app.results([]) == []
 
 
-def test_records_come_in_the_order_of_the_texts(app: App) -> None:
+def test_records_come_in_the_order_of_the_texts(app: Translator) -> None:
     results = app.results(TEXTS)
     assert [result.source for result in results] == TEXTS
     assert [result.text for result in results] == app(TEXTS)
@@ -79,13 +79,13 @@ def test_a_translation_does_not_depend_on_what_is_translated_beside_it(model_fol
         assert alone.score == pytest.approx(result.score, rel=1e-12)
 
 
-def test_texts_are_yielded_with_their_places_and_each_once(app: App) -> None:
+def test_texts_are_yielded_with_their_places_and_each_once(app: Translator) -> None:
     streamed = list(app.stream(["", *TEXTS, " "]))
     assert sorted(place for place, _ in streamed) == list(range(len(TEXTS) + 2))
     assert dict(streamed) == dict(enumerate(app.results(["", *TEXTS, " "])))
 
 
-def test_a_score_is_the_log_probability_over_the_length_penalty(app: App) -> None:
+def test_a_score_is_the_log_probability_over_the_length_penalty(app: Translator) -> None:
     plain, long = app.results(TEXTS, alpha=0.0, beam=1), app.results(TEXTS, alpha=0.6, beam=1)
     for one, other in zip(plain, long):
         assert one.tokens == other.tokens  # one hypothesis: nothing to choose
@@ -95,18 +95,18 @@ def test_a_score_is_the_log_probability_over_the_length_penalty(app: App) -> Non
         assert other.score == pytest.approx(other.log_probability / penalty)
 
 
-def other_limit(app: App, text: str) -> int:
+def other_limit(app: Translator, text: str) -> int:
     return min(len(app.tokenizers.source.encode(text)) + app.config.decode.max_extra, app.config.model.max_len)
 
 
-def test_tokens_are_those_of_the_text(word_app: App) -> None:
+def test_tokens_are_those_of_the_text(word_app: Translator) -> None:
     for result in word_app.results(TEXTS):
         assert "".join(result.tokens).replace("▁", " ").strip() == result.text
         assert not set(result.tokens) & set(SPECIALS)
 
 
 @pytest.mark.parametrize("text", ["", " ", "\t \n", "\u3000", "\r\n"])
-def test_a_blank_text_has_a_blank_translation(app: App, text: str) -> None:
+def test_a_blank_text_has_a_blank_translation(app: Translator, text: str) -> None:
     assert app(text) == ""
     (result,) = app.results([text])
     assert (result.source, result.tokens, result.score, result.cut, result.unknown) == (text, (), 0.0, 0, ())
@@ -115,7 +115,7 @@ def test_a_blank_text_has_a_blank_translation(app: App, text: str) -> None:
 
 @given(text=st.text(max_size=30))
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_text_gets_one_line(app: App, word_app: App, text: str) -> None:
+def test_any_text_gets_one_line(app: Translator, word_app: Translator, text: str) -> None:
     for translator in (app, word_app):
         (result,) = translator.results([text], beam=1)
         assert result.source == text
@@ -123,7 +123,7 @@ def test_any_text_gets_one_line(app: App, word_app: App, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["word " * 500, "x" * 5000, "猫" * 300, "\U0001f9ff" * 40])
-def test_a_text_beyond_the_longest_is_cut_counted_and_answered(app: App, text: str) -> None:
+def test_a_text_beyond_the_longest_is_cut_counted_and_answered(app: Translator, text: str) -> None:
     n_tokens = len(app.tokenizers.source.encode(text))
     assert n_tokens > LONGEST
     (result,) = app.results([text])
@@ -133,7 +133,7 @@ def test_a_text_beyond_the_longest_is_cut_counted_and_answered(app: App, text: s
     assert short.cut == 0
 
 
-def test_the_longest_text_is_not_cut_and_what_follows_it_changes_nothing(app: App) -> None:
+def test_the_longest_text_is_not_cut_and_what_follows_it_changes_nothing(app: Translator) -> None:
     longest = "7" * (LONGEST - 1)  # each digit is a token, and so is the space in front
     assert len(app.tokenizers.source.encode(longest)) == LONGEST
     whole, more = app.results([longest, longest + "0"])
@@ -141,19 +141,19 @@ def test_the_longest_text_is_not_cut_and_what_follows_it_changes_nothing(app: Ap
     assert whole.text == more.text
 
 
-def test_unknown_words_are_named_once_and_subwords_know_all(app: App, word_app: App) -> None:
+def test_unknown_words_are_named_once_and_subwords_know_all(app: Translator, word_app: Translator) -> None:
     text = "I am Zebra and Zebra am hungry."
     assert word_app.results([text])[0].unknown == ("Zebra", "and")
     assert word_app.results(["I am hungry."])[0].unknown == ()
     assert app.results([text])[0].unknown == ()
 
 
-def test_half_a_character_is_refused(app: App) -> None:
+def test_half_a_character_is_refused(app: Translator) -> None:
     with pytest.raises(DataError, match=r"holds U\+D83D, half of a surrogate pair"):
         app(["fine", "not \ud83d fine"])
 
 
-def test_one_text_where_a_list_is_expected_is_refused(app: App) -> None:
+def test_one_text_where_a_list_is_expected_is_refused(app: Translator) -> None:
     with pytest.raises(
         DataError, match=r'one text was given, "I am hungry\."; expected a list of texts: results\(\[te'
     ):
@@ -179,7 +179,7 @@ def test_a_text_without_line_breaks_is_left_alone(text: str) -> None:
 # --- settings of the search
 
 
-def test_settings_of_a_call_replace_the_models_own(app: App) -> None:
+def test_settings_of_a_call_replace_the_models_own(app: Translator) -> None:
     assert app.decode_config() == app.config.decode == DecodeConfig(max_extra=4)
     assert app.decode_config(beam=1, alpha=0) == DecodeConfig(max_extra=4, beam=1, alpha=0.0)
     limits = [other_limit(app, text) for text in TEXTS]
@@ -196,7 +196,7 @@ def test_settings_of_a_call_replace_the_models_own(app: App) -> None:
         ({"alpha": "much"}, r"the call: decode\.alpha = 'much' is not a finite number"),
     ],
 )
-def test_wrong_settings_of_a_call_are_refused(app: App, settings_: dict, message: str) -> None:
+def test_wrong_settings_of_a_call_are_refused(app: Translator, settings_: dict, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         app("I am hungry.", **settings_)
 
@@ -204,7 +204,7 @@ def test_wrong_settings_of_a_call_are_refused(app: App, settings_: dict, message
 # --- loading
 
 
-def test_what_was_saved_is_read_back_to_the_same_logits_bit_for_bit(app: App, copy: Path) -> None:
+def test_what_was_saved_is_read_back_to_the_same_logits_bit_for_bit(app: Translator, copy: Path) -> None:
     torch.manual_seed(1)
     model = build(app.config.model).eval()
     save_files(copy, model_files(weights=model.state_dict()))
@@ -215,7 +215,7 @@ def test_what_was_saved_is_read_back_to_the_same_logits_bit_for_bit(app: App, co
         assert not torch.equal(model(source, target), app.model(source, target))
 
 
-def test_a_loaded_model_does_not_drop_and_needs_no_gradient_to_be_used(app: App) -> None:
+def test_a_loaded_model_does_not_drop_and_needs_no_gradient_to_be_used(app: Translator) -> None:
     app("I am hungry.")
     assert not any(module.training for module in app.model.modules())
     assert all(p.grad is None for p in app.model.parameters())
@@ -274,7 +274,9 @@ def test_a_model_that_does_not_translate_is_refused(copy: Path, topology: str) -
     values = {"topology": topology, "d_model": 16, "n_heads": 2, "src_vocab_size": 300, "tgt_vocab_size": 300}
     config = Config.from_dict({"model": values})
     save_files(copy, model_files(config=config.to_dict()))
-    with pytest.raises(ModelError, match=f"model is a model of topology {topology}; expected encoder-decoder"):
+    with pytest.raises(
+        ModelError, match=f"model has model.topology = {topology}; one that learnt to translate has encoder-decoder"
+    ):
         load(copy)
 
 
@@ -286,12 +288,12 @@ def test_training_is_at_the_same_door() -> None:
 # --- evaluation
 
 
-def test_every_distinct_source_is_scored_once_against_all_its_references(app: App, tmp_path: Path) -> None:
+def test_every_distinct_source_is_scored_once_against_all_its_references(app: Translator, tmp_path: Path) -> None:
     lines = ["She sings.\tElle chante.", "I am\tJe suis", "She sings.\tElle va chanter.", "She sings.\tElle chante."]
     evaluation = app.evaluate(pairs(tmp_path, *lines))
     sources, references = ["She sings.", "I am"], [["Elle chante.", "Elle va chanter."], ["Je suis"]]
     assert (evaluation.sources, evaluation.references) == (sources, references)
-    assert evaluation.translations == app(sources)
+    assert evaluation.answers == app(sources)
     expected = scores.score(app(sources), references)
     assert evaluation.scores.sentences == 2
     for name in ("bleu", "chrf", "exact_match", "bleu_signature"):
@@ -299,7 +301,7 @@ def test_every_distinct_source_is_scored_once_against_all_its_references(app: Ap
     assert evaluation.scores.perplexity > 1
 
 
-def test_a_translation_that_equals_any_reference_matches(app: App, tmp_path: Path) -> None:
+def test_a_translation_that_equals_any_reference_matches(app: Translator, tmp_path: Path) -> None:
     translation = app("She sings.")
     assert translation.strip() and "\t" not in translation
     evaluation = app.evaluate(pairs(tmp_path, "She sings.\tElle chante.", f"She sings.\t{translation}"))
@@ -307,25 +309,25 @@ def test_a_translation_that_equals_any_reference_matches(app: App, tmp_path: Pat
     assert evaluation.scores.chrf == pytest.approx(100)
 
 
-def test_an_evaluation_hears_settings_of_the_search(app: App, tmp_path: Path) -> None:
+def test_an_evaluation_hears_settings_of_the_search(app: Translator, tmp_path: Path) -> None:
     evaluation = app.evaluate(pairs(tmp_path, *(f"{text}\tOui." for text in TEXTS)), beam=1, max_extra=1)
-    assert evaluation.translations == app(TEXTS, beam=1, max_extra=1) != app(TEXTS)
+    assert evaluation.answers == app(TEXTS, beam=1, max_extra=1) != app(TEXTS)
 
 
 def test_where_there_is_room_for_one_answer_one_is_searched_for_whatever_the_model_stores(
-    app: App, tmp_path: Path
+    app: Translator, tmp_path: Path
 ) -> None:
     several, read = {"decode.n_best": 3, "decode.diverse": True}, pairs(tmp_path, "She sings.\tElle chante.")
-    changed = App(app.path, app.config.override(several), app.model, app.tokenizers)
+    changed = Translator(app.path, app.config.override(several), app.model, app.tokenizers)
     assert changed.evaluate(read).decode.n_best == 1 and changed.evaluate(read, n_best=2).decode.n_best == 2
     for more in ({}, {"beam": 1}):  # of which several answers would be too many
-        assert changed.evaluate(read, **more).translations == app.evaluate(read, **more).translations
+        assert changed.evaluate(read, **more).answers == app.evaluate(read, **more).answers
         assert changed.explain("She sings.", **more).score == app.explain("She sings.", **more).score
         assert changed(TEXTS, **more) == app(TEXTS, **more)
     assert len(changed.results(["She sings."])[0].alternatives) == 2
 
 
-def test_where_every_pair_is_too_long_for_the_loss_the_text_is_scored(app: App, tmp_path: Path) -> None:
+def test_where_every_pair_is_too_long_for_the_loss_the_text_is_scored(app: Translator, tmp_path: Path) -> None:
     evaluation = app.evaluate(pairs(tmp_path, f"I am\t{'x' * 300}"))
     assert evaluation.scores.sentences == 1
     assert evaluation.scores.perplexity is None and "perplexity" not in evaluation.to_dict()
@@ -387,8 +389,10 @@ def test_files_that_a_run_replaces_meanwhile_do_not_mix(copy: Path, monkeypatch:
     assert load(copy, device="cpu")(TEXTS) == expected
 
 
-def test_what_a_text_has_that_cannot_be_read_is_known_before_it_is_translated(app: App, word_app: App) -> None:
-    long = App(app.path, app.config.override({"data.max_len": 3}), app.model, app.tokenizers)
+def test_what_a_text_has_that_cannot_be_read_is_known_before_it_is_translated(
+    app: Translator, word_app: Translator
+) -> None:
+    long = Translator(app.path, app.config.override({"data.max_len": 3}), app.model, app.tokenizers)
     for each in (app, word_app, long):
         for text in (*TEXTS, "", " ", "Zebra and Zebra", "I am " * 9, "x" * 500):
             reading, (result,) = each.reading(text), each.results([text])
@@ -403,8 +407,8 @@ def test_an_evaluation_is_not_written_while_a_run_holds_the_folder(copy: Path, t
     assert not (copy / "evaluation.json").exists()
 
 
-def test_a_text_longer_than_any_in_training_is_counted(app: App) -> None:
-    used = App(app.path, app.config.override({"data.max_len": 3}), app.model, app.tokenizers)
+def test_a_text_longer_than_any_in_training_is_counted(app: Translator) -> None:
+    used = Translator(app.path, app.config.override({"data.max_len": 3}), app.model, app.tokenizers)
     short, long = used.results(["I am", "I am " * 9])
     assert short.long == short.cut == long.cut == 0
     assert long.long == len(app.tokenizers.source.encode("I am " * 9)) > 3
@@ -413,7 +417,7 @@ def test_a_text_longer_than_any_in_training_is_counted(app: App) -> None:
 # --- other ways to decode
 
 
-def test_the_n_best_are_given_with_their_scores_best_first_and_distinct(app: App) -> None:
+def test_the_n_best_are_given_with_their_scores_best_first_and_distinct(app: Translator) -> None:
     best = app.results(["She sings."], beam=6, n_best=4)[0]
     answers = [best, *best.alternatives]
     assert len(answers) == len({answer.tokens for answer in answers}) == 4
@@ -424,7 +428,7 @@ def test_the_n_best_are_given_with_their_scores_best_first_and_distinct(app: App
     assert app.results(["She sings."], beam=6)[0].alternatives == ()
 
 
-def test_the_n_best_differ_as_texts_and_not_only_as_tokens(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_n_best_differ_as_texts_and_not_only_as_tokens(app: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
     def folded(ids: Sequence[int]) -> str:  # as if there were few tokens, and many ways to write them
         return " ".join(str(token // 100) for token in ids)
 
@@ -440,7 +444,7 @@ def test_the_n_best_differ_as_texts_and_not_only_as_tokens(app: App, monkeypatch
         assert [each[0].score for each in answers] == [pytest.approx(found[0].score) for found in hypotheses]
 
 
-def test_diverse_answers_begin_each_with_another_token(app: App) -> None:
+def test_diverse_answers_begin_each_with_another_token(app: Translator) -> None:
     best = app.results(["She sings.", "I"], n_best=4, diverse=True)[0]
     answers = [best, *best.alternatives]
     assert len({answer.tokens[0] for answer in answers}) == 4
@@ -452,7 +456,7 @@ def test_diverse_answers_begin_each_with_another_token(app: App) -> None:
     assert all(answer.text.startswith(prefix) for answer in answers) and len({a.tokens[n] for a in answers}) == 3
 
 
-def test_every_translation_begins_with_the_prefix(app: App, word_app: App) -> None:
+def test_every_translation_begins_with_the_prefix(app: Translator, word_app: Translator) -> None:
     for result in app.results(TEXTS, prefix="Elle ch"):
         assert result.text.startswith("Elle ch")
     assert [result.text for result in app.results(TEXTS, prefix=" ")] == app(TEXTS)
@@ -460,7 +464,7 @@ def test_every_translation_begins_with_the_prefix(app: App, word_app: App) -> No
         word_app.results(TEXTS, prefix="zèbre")
 
 
-def test_sampling_is_a_function_of_text_and_seed_and_of_no_company(app: App) -> None:
+def test_sampling_is_a_function_of_text_and_seed_and_of_no_company(app: Translator) -> None:
     draws = app.results(TEXTS, sample=True, seed=3)
     assert [app.results([text], sample=True, seed=3)[0].text for text in TEXTS] == [draw.text for draw in draws]
     assert [draw.text for draw in app.results(TEXTS, sample=True, seed=4)] != [draw.text for draw in draws]
@@ -469,7 +473,7 @@ def test_sampling_is_a_function_of_text_and_seed_and_of_no_company(app: App) -> 
     assert len(several.alternatives) == 4
 
 
-def test_pieces_make_up_the_greedy_translation(app: App, word_app: App) -> None:
+def test_pieces_make_up_the_greedy_translation(app: Translator, word_app: Translator) -> None:
     for each in (app, word_app):
         for text in TEXTS:
             pieces = list(each.pieces(text))
@@ -479,13 +483,13 @@ def test_pieces_make_up_the_greedy_translation(app: App, word_app: App) -> None:
     assert "".join(app.pieces("I", sample=True, seed=5)) == app("I", sample=True, seed=5)
 
 
-def test_pieces_are_those_of_one_answer_whatever_the_model_stores(app: App) -> None:
+def test_pieces_are_those_of_one_answer_whatever_the_model_stores(app: Translator) -> None:
     for stored in ({"decode.n_best": 3}, {"decode.n_best": 3, "decode.diverse": True}):
-        changed = App(app.path, app.config.override(stored), app.model, app.tokenizers, weights_digest="")
+        changed = Translator(app.path, app.config.override(stored), app.model, app.tokenizers, weights_digest="")
         assert "".join(changed.pieces("I")) == app("I", beam=1)
 
 
-def test_a_suppressed_token_is_not_generated_and_must_be_one(app: App) -> None:
+def test_a_suppressed_token_is_not_generated_and_must_be_one(app: Translator) -> None:
     before = app.results(["She sings."])[0]
     after = app.results(["She sings."], suppress=before.tokens)[0]
     assert not set(before.tokens) & set(after.tokens)
@@ -507,7 +511,7 @@ def test_a_suppressed_token_is_not_generated_and_must_be_one(app: App) -> None:
         ({"sample": True, "diverse": True}, "decode.diverse = True cannot be used; expected decode.sample = false"),
     ],
 )
-def test_ways_to_decode_that_make_no_sense_are_refused(app: App, settings_: dict, message: str) -> None:
+def test_ways_to_decode_that_make_no_sense_are_refused(app: Translator, settings_: dict, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         app("I", **settings_)
     assert message in str(caught.value)
@@ -535,22 +539,26 @@ def test_ways_to_decode_that_make_no_sense_are_refused(app: App, settings_: dict
         ),
     ],
 )
-def test_settings_of_a_call_that_the_others_make_idle_are_refused(app: App, settings_: dict, message: str) -> None:
+def test_settings_of_a_call_that_the_others_make_idle_are_refused(
+    app: Translator, settings_: dict, message: str
+) -> None:
     for call in (app, app.explain, lambda text, **named: list(app.pieces(text, **named))):
         with pytest.raises(ConfigError) as caught:
             call("I", **settings_)
         assert message in str(caught.value)
 
 
-def test_settings_that_are_stored_may_be_idle(app: App) -> None:
+def test_settings_that_are_stored_may_be_idle(app: Translator) -> None:
     idle = {"decode.seed": 7, "decode.top_p": 0.5, "decode.diverse": True}
-    searching = App(app.path, app.config.override(idle), app.model, app.tokenizers)
+    searching = Translator(app.path, app.config.override(idle), app.model, app.tokenizers)
     assert searching(TEXTS) == app(TEXTS)
-    drawing = App(app.path, app.config.override({"decode.sample": True}), app.model, app.tokenizers)
+    drawing = Translator(app.path, app.config.override({"decode.sample": True}), app.model, app.tokenizers)
     assert drawing("I", seed=5) == app("I", sample=True, seed=5) == "".join(drawing.pieces("I", seed=5))
 
 
-def test_scores_stand_beside_their_own_texts_where_a_line_has_several_references(app: App, tmp_path: Path) -> None:
+def test_scores_stand_beside_their_own_texts_where_a_line_has_several_references(
+    app: Translator, tmp_path: Path
+) -> None:
     (tmp_path / "more").write_text(f"{'x' * 500}\nElle va chanter.\n")  # the first is too long
     pairs(tmp_path, "I am\tJe suis", "She sings.\tElle chante.")
     scored, report = app.score(read_with_references([tmp_path / "pairs.tsv"], [tmp_path / "more"]))

@@ -124,6 +124,19 @@ def test_a_text_of_the_command_line_is_read_as_its_settings_type(name: str, text
             -0.1,
             "model.attention_dropout = -0.1 cannot be used; expected at least 0 and below 1",
         ),
+        ("model.n_classes", -1, "model.n_classes = -1 cannot be used; expected at least 0"),
+        ("model.n_classes", 3, "model.n_classes = 3 cannot be used; expected 0 unless model.head = 'class'"),
+        ("model.n_token_types", -1, "model.n_token_types = -1 cannot be used; expected at least 0"),
+        (
+            "model.n_token_types",
+            2,
+            "model.n_token_types = 2 cannot be used; expected 0 unless model.topology = 'encoder-only'",
+        ),
+        (
+            "model.head",
+            "span",
+            "model.head = span cannot be used; expected 'none' unless model.topology = 'encoder-only'",
+        ),
         ("model.norm_eps", 0.0, "model.norm_eps = 0.0 cannot be used; expected above 0"),
         ("data.split", 1.0, "data.split = 1.0 cannot be used; expected at least 0 and below 1"),
         ("data.vocab_size", 4, "data.vocab_size = 4 cannot be used; expected at least 5"),
@@ -134,6 +147,7 @@ def test_a_text_of_the_command_line_is_read_as_its_settings_type(name: str, text
         ("train.epochs", 0.0, "train.epochs = 0.0 cannot be used; expected above 0"),
         ("train.warmup", -1, "train.warmup = -1 cannot be used; expected at least 0"),
         ("train.lr", 0.0, "train.lr = 0.0 cannot be used; expected above 0"),
+        ("train.lr_end", -1.0, "train.lr_end = -1.0 cannot be used; expected at least 0"),
         ("train.eps", 0.0, "train.eps = 0.0 cannot be used; expected above 0"),
         ("train.beta2", 1.0, "train.beta2 = 1.0 cannot be used; expected at least 0 and below 1"),
         ("train.label_smoothing", -0.1, "train.label_smoothing = -0.1 cannot be used; expected at least 0 and below 1"),
@@ -151,6 +165,24 @@ def test_what_cannot_be_used_is_refused(name: str, value: object, message: str) 
 def test_rotary_positions_need_heads_of_even_width() -> None:
     with refused("model.positions = rotary cannot be used; expected an even head width (here it is 3)"):
         Config().override({"model.d_model": 6, "model.n_heads": 2, "model.positions": "rotary"})
+
+
+def test_a_pointer_needs_a_source_and_one_vocabulary_for_both_sides() -> None:
+    message = "model.copy = True cannot be used; expected false unless model.topology = 'encoder-decoder' with one"
+    for beside in ({"model.topology": "decoder-only"}, {"model.src_vocab_size": 9, "model.tie": "none"}):
+        with refused(message):
+            Config().override({"model.copy": True} | beside)
+    with refused("model.copy = True cannot be used; expected false without data.joint = true"):
+        Config().override({"model.copy": True, "data.joint": False})
+    for tie in ("all", "target", "none"):
+        assert Config().override({"model.copy": True, "model.tie": tie}).model.copy
+
+
+def test_an_encoder_alone_may_have_a_head_and_types_of_tokens() -> None:
+    alone = Config().override({"model.topology": "encoder-only"})
+    for head in ("none", "class", "span", "token"):
+        assert alone.override({"model.head": head, "model.n_token_types": 2}).model.head == head
+    assert alone.override({"model.head": "class", "model.n_classes": 4}).model.n_classes == 4
 
 
 def test_a_mean_of_checkpoints_beside_a_moving_average_is_refused() -> None:
@@ -218,11 +250,14 @@ def test_a_file_that_is_not_there_is_refused() -> None:
         Config.from_toml(Path("nowhere.toml"))
 
 
-def test_the_recipes_of_the_project_load() -> None:
-    recipes = sorted((Path(__file__).parent.parent / "configs").glob("*.toml"))
-    assert recipes
-    for path in recipes:
-        assert Config.from_toml(path) != Config()
+def test_a_rate_to_end_at_is_below_the_peak_and_of_a_schedule_that_falls() -> None:
+    with refused("train.lr_end = 0.02 cannot be used; expected at most train.lr = 0.01"):
+        Config().override({"train.lr": 0.01, "train.lr_end": 0.02})
+    for schedule in ("paper", "constant"):
+        with refused(f"train.lr_end = 0.01 cannot be used; expected 0 with train.schedule = {schedule}, or cosine or"):
+            Config().override({"train.lr_end": 0.01, "train.schedule": schedule})
+    config = Config().override({"train.lr": 0.01, "train.lr_end": 0.01, "train.schedule": "cosine"})
+    assert config.train.lr_end == config.train.lr
 
 
 def test_settings_cannot_be_changed_in_place() -> None:

@@ -2,6 +2,7 @@
 
 import ast
 import itertools
+import json
 import re
 import shutil
 import subprocess
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from clearhead.cli.reference import reference
+
+from .conftest import make_questions
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "clearhead"
@@ -79,6 +82,7 @@ def test_every_error_of_the_page_is_one_that_the_code_says() -> None:
 LEFT_OUT = (
     "a matrix of shape …",
     "attention weights have shape …",
+    "a confusion matrix has shape …",
     "there is no loss to draw",
     "…: clearhead evaluate",
 )
@@ -144,6 +148,74 @@ def test_the_commands_and_the_python_of_a_page_run(
         assert done.returncode == 0 and wrote, f"{command}\n{done.stderr}"
     for block in blocks(text, "python"):
         exec(compile(block, page, "exec"), {})
+
+
+def test_the_page_of_answering_runs(answer_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / "docs" / "tasks" / "answer.md").read_text(encoding="utf-8")
+    shutil.copytree(answer_folder, tmp_path / "models" / "answers")
+    for name, seed in (("questions.json", 0), ("more-questions.json", 1)):
+        (tmp_path / name).write_text(json.dumps(make_questions(30, seed, lacking=True)), encoding="utf-8")
+    (tmp_path / "article.txt").write_text("Ann and two owls and New York and June.", encoding="utf-8")
+    (tmp_path / "asked.txt").write_text("Where was it?\nWhen was it?\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    commands = [line for block in blocks(text) for line in block.splitlines()]
+    assert len(commands) == 5
+    for command in commands:
+        called = command.replace("clearhead ", f"{sys.executable} -m clearhead ", 1)
+        if " train " in command:
+            called = called.replace("models/answers", "models/mine") + f" {TINY}"
+        done = subprocess.run(called, shell=True, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0 and (done.stdout or " train " in command), f"{command}\n{done.stderr}"
+    for block in blocks(text, "python"):
+        exec(compile(block, "answer", "exec"), {})
+
+
+def test_the_commands_and_the_python_of_the_page_on_labels_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("sklearn")
+    text = (ROOT / "docs" / "tasks" / "classify.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    lines = [f"Match number {n} ended.\t{('sport', 'trade')[n % 2]}\n" for n in range(40)]
+    for name in ("texts.tsv", "test.tsv"):
+        Path(name).write_text("".join(lines), encoding="utf-8")
+    Path("texts.csv").write_text("topic,author,body\n" + "".join(f"a{n % 2},me,text {n}\n" for n in range(40)))
+    Path("new.txt").write_text("One line.\n\nAnother.\n", encoding="utf-8")
+    commands = [line for block in blocks(text) for line in block.splitlines()]
+    assert len(commands) == 7 and all(command.startswith("clearhead ") for command in commands)
+    for command in commands:
+        called = command.replace("clearhead ", f"{sys.executable} -m clearhead ", 1)
+        done = subprocess.run(
+            called + f" {TINY}" * (" train " in command), shell=True, capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == 0 and (done.stdout or " train " in command), f"{command}\n{done.stderr}"
+        if not Path("models/other").exists():
+            shutil.copytree("models/topics", "models/other")
+    for block in blocks(text, "python"):
+        exec(compile(block, "classify.md", "exec"), {})
+
+
+def test_the_commands_and_the_python_of_the_page_on_summaries_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (ROOT / "docs" / "tasks" / "summarize.md").read_text(encoding="utf-8")
+    rows = [f'{n},"Ann: The number is {n}.\nBob: I see, it is {n}, not {n + 1}.",It is {n}.' for n in range(60)]
+    (tmp_path / "dialogues.csv").write_text("\n".join(["id,dialogue,summary", *rows]), encoding="utf-8")
+    for name in ("meeting.txt", "documents.txt"):
+        (tmp_path / name).write_text("Ann: The number is 3.\nBob: I see.\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    commands = [line for block in blocks(text) for line in block.splitlines()]
+    commands += re.findall(r"`(clearhead .*?)`", text)
+    assert len(commands) == 7 and "clearhead train" in commands[0]
+    for command in commands:
+        called = command.replace("clearhead ", f"{sys.executable} -m clearhead ", 1)
+        called += f" {TINY}" * (" train " in command)
+        done = subprocess.run(called, shell=True, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+        if " train " in command:
+            assert (tmp_path / "models" / "minutes" / "loss.png").exists()
+            shutil.copytree(tmp_path / "models" / "minutes", tmp_path / "models" / "other")
+    assert (tmp_path / "attention.png").exists()
+    for block in blocks(text, "python"):
+        exec(compile(block, "summarize.md", "exec"), {})
 
 
 @pytest.mark.slow
@@ -218,3 +290,25 @@ def test_nothing_speaks_of_the_place_where_it_was_made() -> None:
         if path != ROOT / "tests" / "conftest.py":
             text = path.read_text(encoding="utf-8")
             assert not re.search(r"\.\./" + r"shared|/wo" + r"rk/", text), path
+
+
+def test_the_commands_and_the_python_of_the_page_on_running_text_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (ROOT / "docs" / "tasks" / "generate.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    story = "Once upon a time there was a number, and it was {}.\nThe end!\n"
+    for name in ("story.txt", "other-story.txt", "beginning.txt", "sources/deep/a.py", "sources/b.py"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text("".join(story.format(n) for n in range(100)), encoding="utf-8")
+    commands = [line for block in blocks(text) for line in block.splitlines()]
+    assert len(commands) == 12 and all(re.match(r"(cat \S+ \| )?clearhead ", command) for command in commands)
+    for command in sorted(commands, key=lambda command: " train " not in command):
+        called = command.replace("clearhead ", f"{sys.executable} -m clearhead ", 1)
+        called += f" {TINY}" * (" train " in command)
+        done = subprocess.run(called, shell=True, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0 and (done.stdout or " train " in command), f"{command}\n{done.stderr}"
+        if not Path("models/other").exists():
+            shutil.copytree("models/story", "models/other")
+    for block in blocks(text, "python"):
+        exec(compile(block, "generate.md", "exec"), {})

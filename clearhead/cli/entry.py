@@ -16,10 +16,11 @@ from types import FrameType
 from .. import __version__
 from ..errors import ClearheadError, ConfigError, did_you_mean
 from ..messages import say, say_within_a_handler
-from . import demo, env, evaluate, explain, info, score, train, translate
+from . import answer, classify, demo, env, evaluate, explain, generate, info, score, summarize, train, translate
 from .parser import UsageError, parse
 
-VERBS = (demo.VERB, train.VERB, evaluate.VERB, translate.VERB, score.VERB, explain.VERB, info.VERB, env.VERB)
+_MODULES = (demo, train, evaluate, translate, generate, classify, answer, summarize, score, explain, info, env)
+VERBS = tuple(module.VERB for module in _MODULES)
 _VERBS = {verb.name: verb for verb in VERBS}
 
 _NAMES: dict[int, str] = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
@@ -28,6 +29,9 @@ _MEMORY = {  # what to do where it is short
     "train": "it takes less with a lower --data.batch_tokens or a smaller --preset",
     "evaluate": "it takes less with a lower --batch-tokens",
     "translate": "it takes less with a lower --batch-tokens",
+    "answer": "it takes less with a lower --batch-tokens",
+    "summarize": "it takes less with a lower --batch-tokens",
+    "classify": "it takes less with a lower --batch-tokens",
 }
 
 _HELP = f"""\

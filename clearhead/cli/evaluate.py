@@ -14,9 +14,12 @@ from .using import NO_FOLDER, add_search_options, check_options, open_models
 
 if TYPE_CHECKING:
     from ..app import App, Evaluation
+    from ..tasks.shown import Label
     from ..tasks.significance import Compared, Comparison
+    from ..tasks.task import Task
 
 _EXAMPLES = 5  # lines shown to people
+_WIDTH = 400  # letters of a source or reference shown to people
 _AGAIN = "give the command again"
 
 
@@ -55,16 +58,16 @@ def _run(options: Options) -> None:
     say(str(pairs.report))
     apps = open_models(options.folders, here, decode)
     evaluations = [app.evaluate(pairs, **decode) for app in apps]
-    from ..tasks.translation import what_was_cut
+    from ..tasks import shown
 
     for folder, evaluation in zip(options.folders, evaluations):
         if evaluation.cut:
-            say(f"{folder}: {what_was_cut(evaluation.cut)}")
+            say(f"{folder}: {shown.what_was_cut(evaluation.cut)}")
     if len(apps) == 1:
         values = evaluations[0].to_dict()
-        print(to_json(values) if options.json else _text(values))
+        print(to_json(values) if options.json else _text(values, evaluations[0]))
     else:
-        _compare(options.folders, evaluations, as_json=options.json)
+        _compare(apps[0].task, options.folders, evaluations, as_json=options.json)
     for app, evaluation in zip(apps, evaluations):
         _save(app, evaluation)
     if options.report:
@@ -82,36 +85,36 @@ def _page(path: Path, evaluation: "Evaluation") -> str:
     return evaluation.report()
 
 
-def _compare(folders: list[str], evaluations: list["Evaluation"], *, as_json: bool) -> None:
+def _compare(task: "Task", folders: list[str], evaluations: list["Evaluation"], *, as_json: bool) -> None:
     """Print the scores of several models, and which differences are more than chance."""
-    from ..tasks.significance import paired_bootstrap
+    from ..tasks import shown
 
-    systems = [(folder, evaluation.translations) for folder, evaluation in zip(folders, evaluations)]
-    comparison = paired_bootstrap(systems, evaluations[0].references)
+    systems = [(folder, evaluation.judged) for folder, evaluation in zip(folders, evaluations)]
+    comparison = task.compare(systems)
     if as_json:
         models = [{"model": folder, **it.to_dict()} for folder, it in zip(folders, evaluations)]
         print(to_json({"format_version": 1, "models": models, "significance": comparison.to_dict()}))
     else:
-        print(_table(comparison))
+        print("\n".join([_table(comparison), *shown.beside(evaluations[0].scores.to_dict())]))
 
 
 def _table(comparison: "Comparison") -> str:
-    width = max(12, *(len(it.system) for it in comparison.bleu))
-    heading = f"{'':<{width}}  " + "  ".join(f"{name:>6} {'95%':>15} {'p':>6}" for name in ("BLEU", "chrF"))
-    rows = [
-        f"{bleu.system:<{width}}  {_columns(bleu)}  {_columns(chrf)}".rstrip()
-        for bleu, chrf in zip(comparison.bleu, comparison.chrf)
-    ]
-    note = (
-        "p: paired bootstrap against the first model, one-sided; small if the difference is more than chance.\n"
-        f"BLEU {comparison.bleu_signature}\nchrF {comparison.chrf_signature}"
-    )
-    return "\n".join([heading, *rows, note])
+    from ..tasks.shown import LABELS
+
+    labels = [LABELS[name] for name in comparison.by_score]
+    systems = list(zip(*comparison.by_score.values()))
+    width = max(12, *(len(row[0].system) for row in systems))
+    heading = f"{'':<{width}}  " + "  ".join(f"{label.name:>6} {'95%':>15} {'p':>6}" for label in labels)
+    rows = [f"{row[0].system:<{width}}  {'  '.join(map(_columns, row, labels))}".rstrip() for row in systems]
+    notes = ["p: paired bootstrap against the first model, one-sided; small if the difference is more than chance."]
+    notes += [f"{LABELS[name].name} {signature}" for name, signature in comparison.signatures.items()]
+    return "\n".join([heading, *rows, *notes])
 
 
-def _columns(it: "Compared") -> str:
+def _columns(it: "Compared", label: "Label") -> str:
     p = "" if it.p_value is None else f"{it.p_value:.4f}"
-    return f"{it.score:6.2f} {f'{it.mean:.2f} ± {it.interval:.2f}':>15} {p:>6}"
+    within = f"{label.number(it.mean)} ± {label.number(it.interval)}"
+    return f"{label.number(it.score):>{max(6, len(label.name))}} {within:>15} {p:>6}"
 
 
 def _save(app: "App", evaluation: "Evaluation") -> None:
@@ -126,23 +129,27 @@ def _save(app: "App", evaluation: "Evaluation") -> None:
         say(f"written to {path}")
 
 
-def _text(values: dict[str, Any]) -> str:
-    rows = [
-        ("sentences", f"{values['sentences']:,}", ""),
-        ("BLEU", f"{values['bleu']:.2f}", values["bleu_signature"]),
-        ("chrF", f"{values['chrf']:.2f}", values["chrf_signature"]),
-        ("exact match", f"{values['exact_match']:.4f}", "share of translations that equal a reference"),
-    ]
-    if "token_accuracy" in values:
-        rows.append(("token accuracy", f"{values['token_accuracy']:.4f}", "given the reference so far"))
-    if "perplexity" in values:
-        without = f", without the {values['too_long']:,} longest pairs" if values["too_long"] else ""
-        rows.append(("perplexity", f"{values['perplexity']:.2f}", f"a token{without}"))
+def _text(values: dict[str, Any], evaluation: "Evaluation") -> str:
+    from ..tasks import shown
+
+    what, count = shown.count(values)
+    rows = [(what, f"{count:,}", ""), *shown.rows(values, values["too_long"])]
     lines = [f"{name:<15} {number:>8}  {note}".rstrip() for name, number, note in rows]
+    answer, details = evaluation.answer, evaluation.judged.details
+    lines += shown.beside(values)
+    lines += ["", details] if details else []
     for example in values["examples"][:_EXAMPLES]:
-        lines += ["", f"source          {example['source']}", f"translation     {example['translation']}"]
-        lines += [f"reference       {reference}" for reference in example["references"]]
+        lines += ["", f"source          {_clipped(example['source'])}", f"{answer:<15} {example[answer]}"]
+        lines += [f"reference       {_clipped(reference)}" for reference in example["references"]]
     return "\n".join(lines)
+
+
+def _clipped(text: str) -> str:
+    """As much of a text as a few lines of a terminal hold."""
+    from ..text.lines import one_line
+
+    line = one_line(text)
+    return line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…"
 
 
 VERB = Verb(

@@ -39,7 +39,7 @@ def _run(options: Options) -> None:
         )
     if options.png and options.head is not None:
         raise UsageError("--png draws all heads of a layer; expected no --head beside it")
-    app, decode = open_model(options, one_answer=True)
+    app, decode = open_model(options, "translate", "summarize", one_answer=True)
     line = text_of(options.text)
     explanation = app.explain(line.text, **decode)
     warn("the text", line, app.reading(line.text))

@@ -35,7 +35,10 @@ def describe_folder(folder: Path) -> tuple[Config, dict[str, Any]]:
 
 def render_folder(config: Config, about: dict[str, Any]) -> str:
     """A few lines for people."""
+    from ..tasks.kinds import kind_of
+
     data, finished, validation = about["data"], about["finished"], about["validation"]
+    searches = kind_of(config).searches
     more = ", ".join(text for text in (data["name"], data["licence"]) if text)
     rows = [
         ("folder", about["folder"]),
@@ -45,19 +48,22 @@ def render_folder(config: Config, about: dict[str, Any]) -> str:
         ("training", _training(config)),
     ]
     if validation:
-        rows.append(("validation", f"{_scores(validation)} (greedy, step {validation['step']:,})"))
+        greedy = "greedy, " * searches
+        rows.append(("validation", f"{_scores(validation)} ({greedy}step {validation['step']:,})"))
     if about["evaluation"]:
-        rows.append(("evaluation", _evaluation(about["evaluation"])))
+        rows.append(("evaluation", _evaluation(about["evaluation"], searches=searches)))
     return "\n".join(f"{name:<12}{text}" for name, text in rows)
 
 
-def _evaluation(values: dict[str, Any]) -> str:
+def _evaluation(values: dict[str, Any], *, searches: bool) -> str:
     search, decode = f"beam {values['decode']['beam']}, alpha {values['decode']['alpha']:g}", values["decode"]
     if decode.get("sample"):
         search = f"sampled at temperature {decode['temperature']:g}, seed {decode['seed']}"
     outdated = "; of earlier weights: evaluate again" if values["outdated"] else ""
-    sentences = f"{values['sentences']:,} sentence{'s' * (values['sentences'] != 1)} of {', '.join(values['data'])}"
-    return f"{_scores(values)} ({sentences}; {search}{outdated})"
+    from ..tasks import shown
+
+    sentences = f"{shown.count_of(values)} of {', '.join(values['data'])}"
+    return f"{_scores(values)} ({sentences}{f'; {search}' * searches}{outdated})"
 
 
 def _training(config: Config) -> str:
@@ -91,5 +97,6 @@ def _best_validation(folder: Path, config: Config) -> dict[str, Any] | None:
 
 
 def _scores(values: dict[str, Any]) -> str:
-    names = (("BLEU", "bleu", ".2f"), ("chrF", "chrf", ".2f"), ("exact match", "exact_match", ".3f"))
-    return "  ".join(f"{label} {values[key]:{form}}" for label, key, form in names if key in values)
+    from ..tasks import shown
+
+    return shown.spoken(values)

@@ -2,15 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ..config import DataConfig
 from ..errors import ConfigError
 from ..messages import say
 from .parser import Options, Parser, add_settings, given_settings
-
-if TYPE_CHECKING:
-    from ..text.sources import Pairs
 
 FILES = "a table (TSV, CSV), JSON lines, a folder of such, - for standard input, or two line-aligned files"
 
@@ -29,19 +26,27 @@ def add_reading_options(parser: Parser) -> None:
 
 def read_as_trained(
     folders: Sequence[str], files: Sequence[str], options: Options, references: Sequence[str] = ()
-) -> "Pairs":
-    """The pairs of `files`, columns and direction as the models were trained, where the options do not say otherwise.
+) -> Any:
+    """What `files` hold for the task of the models, columns and direction as these were trained, where the options do
+    not say otherwise.
 
     Lines of `references` are further targets of theirs.
 
-    A ConfigError where the models were trained in different ones, so that no file fits them all.
+    A ConfigError where the models were trained for different tasks or columns, so that no file fits them all.
     """
+    from ..tasks.data import PairForm
+    from ..tasks.kinds import kind_of
     from ..text.references import read_with_references
-    from ..text.sources import read_pairs
     from ..training.model_folder import read_config
 
     given = {name: value for name, value in given_settings(options).items() if name in READING}
     configs = [read_config(Path(folder)).override(given) for folder in folders]
+    kinds = [kind_of(config) for config in configs]
+    for folder, kind in zip(folders, kinds):
+        if kind is not kinds[0]:
+            raise ConfigError(
+                f"{folders[0]} learnt to {kinds[0].verb} and {folder} to {kind.verb}; expected models of one task"
+            )
     ways = [_way(config.data) for config in configs]
     for folder, way in zip(folders, ways):
         for name, value in way.items():
@@ -57,8 +62,11 @@ def read_as_trained(
         say(f"read as {folders[0]} was trained: {settings}; to read otherwise: --{next(iter(kept))}=...")
     data = configs[0].data
     if not references:
-        return read_pairs(files, data)
-    return read_with_references(files, references, data, own_separator="data.separator" in given)
+        return kinds[0].form.read(files, data)
+    form = kinds[0].form
+    if not isinstance(form, PairForm) or form.roles.labels:
+        raise ConfigError(f"--references {' '.join(references)}: a model that learnt to {kinds[0].verb} has none")
+    return read_with_references(files, references, data, form.roles, own_separator="data.separator" in given)
 
 
 def _way(data: DataConfig) -> dict[str, str | bool]:

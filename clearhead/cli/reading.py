@@ -7,7 +7,7 @@ from ..messages import say
 from .lines import Line, line_of
 
 if TYPE_CHECKING:
-    from ..answers import Reading, Result
+    from ..answers import Labelled, Reading, Result
 
 
 def text_of(argument: str, number: int = 1) -> Line:
@@ -15,7 +15,7 @@ def text_of(argument: str, number: int = 1) -> Line:
     return line_of(number, os.fsencode(argument))
 
 
-def warn(place: str, line: Line, result: "Reading | Result") -> None:
+def warn(place: str, line: Line, result: "Reading | Result | Labelled") -> None:
     """Say what of a line or text could not be read as it should; blank ones have nothing to be said."""
     warn_of_bytes(place, line)
     if result.long and not result.cut:

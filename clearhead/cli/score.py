@@ -1,10 +1,15 @@
-"""`clearhead score`: how likely a model finds translations that others made."""
+"""`clearhead score`: how likely a model finds translations, or summaries, that others made."""
+
+from typing import TYPE_CHECKING, cast
 
 from ..messages import say
 from .output import to_json
 from .pairs import FILES, add_reading_options, read_as_trained
 from .parser import Options, Parser, UsageError, Verb
-from .using import add_model_options, check_options, open_models
+from .using import NO_FOLDER, add_model_options, check_options, expect_task, open_models
+
+if TYPE_CHECKING:
+    from ..app import Translator
 
 
 def _add_options(parser: Parser) -> None:
@@ -17,10 +22,13 @@ def _add_options(parser: Parser) -> None:
 def _run(options: Options) -> None:
     if not options.files:
         raise UsageError(f"no file of pairs is given; expected {FILES}")
+    if options.folder is None:
+        raise UsageError(NO_FOLDER)
     here, decode = check_options([options.folder], options)
+    expect_task(options.folder, "translate", "summarize")
     pairs = read_as_trained([options.folder], options.files, options)
     (app,) = open_models([options.folder], here, decode)
-    scored, report = app.score(pairs, **decode)
+    scored, report = cast("Translator", app).score(pairs, **decode)
     say(str(report))
     for each in scored:
         values = f"{each.line}\t{each.log_probability:.6f}\t{each.score:.6f}"

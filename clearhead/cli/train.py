@@ -1,7 +1,5 @@
 """`clearhead train`: from files of sentence pairs to a model folder."""
 
-import shlex
-
 from ..config import Config, settings
 from ..messages import say
 from .configure import configure
@@ -9,9 +7,11 @@ from .pairs import FILES, READING
 from .parser import Options, Parser, UsageError, Verb, add_settings
 
 _SHORT = {
+    "train.task": ["--task"],
     "train.preset": ["--preset"],
     "train.budget": ["--budget"],
     "train.init_from": ["--init-from"],
+    "train.warm_start": ["--warm-start"],
     "train.device": ["--device"],
     "train.threads": ["--threads"],
     "data.valid": ["--valid"],
@@ -19,7 +19,13 @@ _SHORT = {
     "data.split": ["--split"],
     **READING,
 }
-_FOLLOW = ("model.src_vocab_size", "model.tgt_vocab_size")  # from the tokenizer: nothing to wish for
+_FOLLOW = (  # the data decide
+    "model.src_vocab_size",
+    "model.tgt_vocab_size",
+    "model.n_classes",
+    "data.labels",
+    "data.unanswerable",
+)
 
 
 def _add_options(parser: Parser) -> None:
@@ -57,7 +63,6 @@ def _run(options: Options) -> None:
     from ..training.pace import process_began
 
     train(config, options.out, resume=options.resume, given=given, began=process_began())
-    say(f'translate with: clearhead translate {shlex.quote(options.out)} "a sentence"')
 
 
 def _warn_of_frozen_shape(config: Config, given: set[str]) -> None:
@@ -80,6 +85,7 @@ VERB = Verb(
         "clearhead train pairs.csv --out models/en-fr --source-column english --target-column french",
         "zcat parts/*.gz | clearhead train - --out models/en-fr",
         "clearhead train pairs.tsv --out models/en-fr --resume",
+        "clearhead train book.txt --out models/book --task generate",
     ),
     add_options=_add_options,
     run=_run,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..config import Config, TrainConfig, settings
-from ..errors import ConfigError
+from ..errors import ConfigError, ModelError
 from .parser import Options, Parser, UsageError, add_settings, given_settings
 
 if TYPE_CHECKING:
@@ -36,16 +36,33 @@ def add_search_options(parser: Parser, search: Sequence[str] | None = None) -> N
     add_settings(parser, ["train.device", "train.threads", *search], _SHORT, show_defaults=False)
 
 
-def open_model(options: Options, *, one_answer: bool) -> tuple["App", dict[str, Any]]:
-    """The model, and the settings of the search that were given, as `App.results` takes them.
+def open_model(options: Options, *verbs: str, one_answer: bool) -> tuple[Any, dict[str, Any]]:
+    """The model, and the settings of the search that were given, as `Translator.results` takes them.
+
+    It is one that learnt for one of the `verbs`; others are a ModelError that names their own.
 
     `one_answer`: there is room for one, whatever `n_best` the model stores.
     """
     if options.folder is None:
         raise UsageError(NO_FOLDER)
     here, decode = check_options([options.folder], options, one_answer=one_answer)
+    expect_task(options.folder, *verbs)
     (app,) = open_models([options.folder], here, decode)
     return app, decode
+
+
+def expect_task(folder: str, *verbs: str) -> None:
+    """A ModelError, before any weights are read, where the model of a folder did not learn for one of the verbs."""
+    from ..tasks.kinds import kind_of
+    from ..training.model_folder import read_config
+
+    kind = kind_of(read_config(Path(folder)))
+    if kind.verb not in verbs:
+        wanted = " or ".join(f"`{verb}`" for verb in verbs)
+        raise ModelError(
+            f"{folder} is a model that learnt to {kind.verb}; expected one for {wanted}. "
+            f"What it can do: {kind.example(folder)}"
+        )
 
 
 def open_models(folders: list[str], here: TrainConfig, decode: dict[str, Any]) -> list["App"]:

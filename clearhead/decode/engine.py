@@ -32,3 +32,18 @@ class Engine(Protocol):
 
     def prefill(self, sources: Sequence[Sequence[int]], steps: int) -> AbstractContextManager[Decoding]:
         """Read B sources, whatever their lengths, to be decoded for at most `steps` steps inside the `with` block."""
+
+
+class WindowEngine(Engine, Protocol):
+    """A model that goes on with texts, which may be longer than what it reads at once.
+
+    Its `prefill` is given each text without the last token, which is the first that `step` is given.
+    """
+
+    @property
+    def max_len(self) -> int:
+        """The most tokens that it reads at once."""
+
+    @property
+    def beyond(self) -> str:
+        """In words, for people: how a longer text is read."""

@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .beams import Beams, Candidates, Hypothesis, Request, Step
 from .engine import Decoding
 from .rules import FloatArray, IntArray, Rules
-from .search import Beams, Candidates, Hypothesis, Request, Step, run, steps
+from .search import run, steps
 
 
 @dataclass(frozen=True, kw_only=True)

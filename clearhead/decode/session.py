@@ -1,7 +1,8 @@
 """A model ready to decode: many sequences in any order go in, answers in the same order come out."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import islice
 
@@ -10,10 +11,11 @@ import numpy as np
 from ..config import DecodeConfig
 from ..errors import ConfigError, DataError
 from ..text.tokenizer import BOS, EOS, PAD, UNK
-from .engine import Engine
-from .rules import Rules
+from .beams import Hypothesis, Request
+from .engine import Decoding, Engine
+from .rules import IntArray, Rules
 from .sampling import Draws, Sampling, sample
-from .search import Choose, Hypothesis, Request, beam_search, best, steps
+from .search import Choose, beam_search, best, steps
 
 SHORTEST = 8  # tokens that a shorter source counts as in a batch: what a row costs does not shrink with its source
 _EVERY = 2**31  # candidates: more than any vocabulary has
@@ -73,14 +75,14 @@ class Session:
         self._check("the prefix", prefix, "shorten it")
         for place, source in enumerate(sources):
             self._check(f"sequence {place + 1}", source, "split it")
-        for places in self._batches([len(source) for source in sources]):
+        for places in self._batches([self._length(source) for source in sources]):
             batch = [sources[place] for place in places]
             requests = [self._request(source, prefix) for source in batch]
             found = self._diverse(batch, requests) if self.diverse else self._decode(batch, requests)
             yield from zip(places, found)
 
-    def tokens(self, source: Sequence[int], prefix: Sequence[int] = ()) -> Iterator[int]:
-        """The tokens of the one answer to a source, each as soon as it is chosen: greedily, or drawn.
+    def tokens(self, source: Sequence[int], prefix: Sequence[int] = ()) -> Generator[int, None, Hypothesis]:
+        """The tokens of the one answer to a source, each as soon as it is chosen: greedily, or drawn; then the answer.
 
         A beam of several is a ConfigError: which of them wins is known only in the end.
         """
@@ -94,17 +96,34 @@ class Session:
         self._check("sequence 1", source, "split it")
         request = self._request(source, prefix)
         choose: Choose = self._draws([source]) if self.config.sample else best
-        with self.engine.prefill([[*source, EOS]], request.limit) as decoding:
-            for step in steps(decoding, np.array([BOS]), [request], self.rules, choose):
+        with self._prefill([source], request.limit) as decoding:
+            search = steps(decoding, self._start([source]), [request], self.rules, choose)
+            while True:
+                try:
+                    step = next(search)
+                except StopIteration as end:
+                    [[answer]] = end.value
+                    return answer
                 chosen = step.kept[0, 0]
-                if step.ended.any() or step.totals[0, chosen] == -np.inf:
-                    return
-                yield int(step.tokens[0, chosen])
+                if not step.ended.any() and step.totals[0, chosen] > -np.inf:
+                    yield int(step.tokens[0, chosen])
+
+    def _prefill(self, sources: Sequence[Sequence[int]], steps: int) -> AbstractContextManager[Decoding]:
+        """The engine with these sources read."""
+        return self.engine.prefill([[*source, EOS] for source in sources], steps)
+
+    def _start(self, sources: Sequence[Sequence[int]]) -> IntArray:
+        """The token that each answer follows. B sources -> (B,)"""
+        return np.full(len(sources), BOS, np.int64)
+
+    def _length(self, source: Sequence[int]) -> int:
+        """What a source counts as in a batch, less one, in tokens."""
+        return len(source)
 
     def _decode(self, sources: Sequence[Sequence[int]], requests: Sequence[Request]) -> list[list[Hypothesis]]:
         """The hypotheses for a batch, with a request for each source."""
-        start, most = np.full(len(sources), BOS, np.int64), max(request.limit for request in requests)
-        with self.engine.prefill([[*source, EOS] for source in sources], most) as decoding:
+        start = self._start(sources)
+        with self._prefill(sources, max(request.limit for request in requests)) as decoding:
             if self.config.sample:
                 return sample(decoding, start, requests, self.rules, self._draws(sources))
             return beam_search(decoding, start, requests, self.rules)
@@ -127,9 +146,9 @@ class Session:
 
     def _first_tokens(self, sources: Sequence[Sequence[int]], requests: Sequence[Request]) -> list[list[int]]:
         """The `n_best` likeliest tokens that may follow each prefix, the end aside; all prefixes are equally long."""
-        n, start, length = self.config.n_best, np.full(len(sources), BOS, np.int64), len(requests[0].forced)
+        n, start, length = self.config.n_best, self._start(sources), len(requests[0].forced)
         found: list[list[int]] = [[] for _ in sources]
-        with self.engine.prefill([[*source, EOS] for source in sources], length + 1) as decoding:
+        with self._prefill(sources, length + 1) as decoding:
             search = steps(decoding, start, requests, replace(self.rules, beam=n), best)
             for step in islice(search, length, length + 1):
                 fits = (step.tokens != EOS) & (step.totals > -np.inf)

@@ -18,8 +18,9 @@ from torch.utils.hooks import RemovableHandle
 
 from ..model.attention import Attend, CrossAttention, SelfAttention
 from ..model.blocks import DecoderBlock, EncoderBlock
+from ..model.heads import Classifier, SpanFinder, TokenPredictor
 from ..model.positions import Learned, Sinusoidal
-from ..model.transformer import Decoder, Encoder, EncoderDecoder, evaluation
+from ..model.transformer import Decoder, Encoder, EncoderDecoder, EncoderModel, evaluation
 from .parts import stacks
 
 Shape = tuple[int, ...]
@@ -46,11 +47,14 @@ def dimension_flow(model: nn.Module, source: Shape = (2, 10), target: Shape = (2
     watch = _Watch()
     for name, stack in stacks(model).items():
         _watch_stack(watch, (name,), stack)
+    if isinstance(model, EncoderModel):
+        watch.enter(model.head, "head", "memory")
+        watch.output(model.head, ("head",), _HEADS[type(model.head)])
     device = next(model.parameters()).device
     tokens = [torch.zeros(shape, dtype=torch.long, device=device) for shape in (source, target)]
     try:
         with evaluation(model), torch.no_grad():
-            model(*_inputs(model, tokens))
+            _run(model, *tokens)
     finally:
         watch.close()
     return watch.steps
@@ -77,12 +81,12 @@ class _Watch:
         self.handles: list[RemovableHandle] = []
         self.running = ""
 
-    def enter(self, stack: nn.Module, name: str) -> None:
+    def enter(self, stack: nn.Module, name: str, what: str = "tokens") -> None:
         """Take what follows a stack's input as its own."""
 
         def hook(_stack: nn.Module, inputs: tuple[Tensor, ...]) -> None:
             self.running = name
-            self.note((name,), "tokens", inputs[0].shape)
+            self.note((name,), what, inputs[0].shape)
 
         self.handles.append(stack.register_forward_pre_hook(hook))
 
@@ -111,10 +115,20 @@ class _Watch:
             handle.remove()
 
 
-def _inputs(model: nn.Module, tokens: list[Tensor]) -> list[Tensor]:
+_HEADS: dict[type[nn.Module], str] = {
+    Classifier: "a score a class",
+    SpanFinder: "scores as start and as end",
+    TokenPredictor: "logits of each hidden token",
+}
+
+
+def _run(model: nn.Module, source: Tensor, target: Tensor) -> None:
     if isinstance(model, EncoderDecoder):
-        return tokens
-    return tokens[:1] if isinstance(model, Encoder) else tokens[1:]
+        model(source, target)
+    elif isinstance(model, EncoderModel) and isinstance(model.head, TokenPredictor):
+        model(source, at=torch.arange(source.numel(), device=source.device))  # what is True cannot be counted on "meta"
+    else:
+        model(target if isinstance(model, Decoder) else source)
 
 
 def _watch_stack(watch: _Watch, where: tuple[str, ...], stack: Encoder | Decoder) -> None:
@@ -123,13 +137,19 @@ def _watch_stack(watch: _Watch, where: tuple[str, ...], stack: Encoder | Decoder
     watch.output(stack.embedding, where, f"embedding times sqrt({d_model})")
     if isinstance(stack.positions, Sinusoidal | Learned):
         watch.input(stack.dropout, where, f"plus {type(stack.positions).__name__.lower()} positions")
+    if isinstance(stack, Encoder) and stack.types is not None:
+        watch.output(stack.types, where, "plus token types")
     for block in list(stack.blocks)[:1]:
         _watch_block(watch, (*where, "block 0"), cast(EncoderBlock | DecoderBlock, block))
     n_blocks = len(stack.blocks)
     watch.output(stack.blocks[-1], where, f"after {n_blocks} such block{'s' if n_blocks > 1 else ''}")
     if not isinstance(stack.norm, nn.Identity):
         watch.output(stack.norm, where, "final norm")
-    watch.output(stack, where, "projection: logits" if isinstance(stack, Decoder) else "memory")
+    if isinstance(stack, Decoder) and stack.pointer is not None:
+        watch.output(stack.projection, where, "projection: logits")
+        watch.output(stack, where, "with what the pointer copies: log p")
+    else:
+        watch.output(stack, where, "projection: logits" if isinstance(stack, Decoder) else "memory")
 
 
 def _watch_block(watch: _Watch, where: tuple[str, ...], block: EncoderBlock | DecoderBlock) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import nn
 
-from ..model.transformer import Decoder, Encoder, EncoderDecoder
+from ..model.transformer import Decoder, Encoder, EncoderDecoder, EncoderModel
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,17 @@ def stacks(model: nn.Module) -> dict[str, Encoder | Decoder]:
     """The stacks of Figure 1 that a model has, by name."""
     if isinstance(model, EncoderDecoder):
         return {"encoder": model.encoder, "decoder": model.decoder}
+    model = model.encoder if isinstance(model, EncoderModel) else model
     assert isinstance(model, Encoder | Decoder)
     return {"encoder" if isinstance(model, Encoder) else "decoder": model}
 
 
 def parts(model: nn.Module) -> list[Part]:
-    """The stacks, their blocks (once: they are alike) and sub-layers. A matrix that two parts share is counted once."""
+    """The stacks, their blocks (once: they are alike) and sub-layers, and a head. A matrix that two parts share is
+    counted once."""
     counted: dict[int, str] = {}
-    return [Part(name, parts=tuple(_stack(name, stack, counted))) for name, stack in stacks(model).items()]
+    found = [Part(name, parts=tuple(_stack(name, stack, counted))) for name, stack in stacks(model).items()]
+    return [*found, _leaf("head", model.head, counted)] if isinstance(model, EncoderModel) else found
 
 
 def count_parameters(model: nn.Module) -> dict[str, int]:
@@ -59,6 +62,8 @@ def render_parts(model: nn.Module) -> str:
 
 def _stack(name: str, stack: Encoder | Decoder, counted: dict[int, str]) -> Iterator[Part]:
     yield _leaf("embedding", stack.embedding, counted, f"{name}'s embedding")
+    if isinstance(stack, Encoder) and stack.types is not None:
+        yield _leaf("token types", stack.types, counted)
     if list(stack.positions.parameters()):
         yield _leaf("positions", stack.positions, counted)
     if len(stack.blocks):
@@ -68,6 +73,8 @@ def _stack(name: str, stack: Encoder | Decoder, counted: dict[int, str]) -> Iter
         yield _leaf("final norm", stack.norm, counted)
     if isinstance(stack, Decoder):
         yield _leaf("projection", stack.projection, counted)
+        if stack.pointer is not None:
+            yield _leaf("pointer", stack.pointer, counted)
 
 
 def _block(block: nn.Module, counted: dict[int, str]) -> Iterator[Part]:

@@ -5,6 +5,7 @@ values become an output. Swap it to try another attention.
 """
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -31,6 +32,17 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     return scores.masked_fill(barred, lowest).softmax(-1).masked_fill(barred, 0.0)
 
 
+def attention_weights(q: Tensor, k: Tensor, *, mask: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
+    """softmax(Q K^T / sqrt(d_k)): how much each query takes of each key, the first half of Equation 1.
+
+    (B, H, T, K), (B, H, S, K) -> (B, H, T, S); mask and bias broadcast to it
+    """
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+    if bias is not None:
+        scores = scores + bias
+    return masked_softmax(scores, mask)
+
+
 def scaled_dot_product_attention(
     q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None = None, bias: Tensor | None = None, dropout: float = 0.0
 ) -> tuple[Tensor, Tensor]:
@@ -38,10 +50,7 @@ def scaled_dot_product_attention(
 
     (B, H, T, K), (B, H, S, K), (B, H, S, Kv) -> (B, H, T, Kv), (B, H, T, S); mask and bias broadcast to (B, H, T, S)
     """
-    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
-    if bias is not None:
-        scores = scores + bias
-    weights = masked_softmax(scores, mask)
+    weights = attention_weights(q, k, mask=mask, bias=bias)
     return drop(weights, dropout).to(v.dtype) @ v, weights
 
 
@@ -87,6 +96,10 @@ class Attend(nn.Module):
         if k.size(-2) >= self.fused_from:
             return fused_attention(q, k, v, mask=mask, bias=bias, dropout=dropout)
         return scaled_dot_product_attention(q, k, v, mask=mask, bias=bias, dropout=dropout)[0]
+
+    def weights(self, q: Tensor, k: Tensor, *, mask: Tensor | None = None) -> Tensor:
+        """The weights that `forward` applies, without dropout. (B, H, T, K), (B, G, S, K) -> (B, H, T, S)"""
+        return attention_weights(q, k.repeat_interleave(q.size(1) // k.size(1), 1), mask=mask)
 
 
 class MultiHeadAttention(nn.Module):
@@ -178,17 +191,27 @@ class CrossAttention(nn.Module):
         keys, values = split_heads(self.kv(memory), 2 * self.n_kv_heads).chunk(2, dim=1)
         return keys, values
 
-    def forward(self, x: Tensor, memory: tuple[Tensor, Tensor], *, mask: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        memory: tuple[Tensor, Tensor],
+        *,
+        mask: Tensor | None = None,
+        observe: Callable[[Tensor], None] | None = None,
+    ) -> Tensor:
         """(R, T, D), keys (B, G, S, K), values (B, G, S, K) -> (R, T, D); the mask broadcasts to (B, H, R/B*T, S)
 
         The memory comes as `project` made it. R may be a multiple of its B rows: the hypotheses of one source stand
-        together, and are queries of the same memory, which is therefore never copied.
+        together, and are queries of the same memory, which is therefore never copied. `observe` is given the weights,
+        of the shape to which the mask broadcasts.
         """
         keys, values = memory
         rows, length, width = x.shape
         if rows % keys.size(0):
             raise ModelError(f"{rows} rows of queries cannot share {keys.size(0)} memories; expected a multiple")
         q = split_heads(self.q(x).reshape(keys.size(0), -1, width), self.n_heads)
+        if observe is not None:
+            observe(self.attend.weights(q, keys, mask=mask))
         return self.out(merge_heads(self.attend(q, keys, values, mask=mask)).view(rows, length, width))
 
 

@@ -1,5 +1,7 @@
 """The two blocks of Figure 1. They are given their parts, and only join them."""
 
+from collections.abc import Callable
+
 from torch import Tensor, nn
 
 from ..errors import ModelError
@@ -56,15 +58,16 @@ class DecoderBlock(nn.Module):
         bias: Tensor | None = None,
         rotation: Rotation | None = None,
         cache: LayerCache | None = None,
+        observe: Callable[[Tensor], None] | None = None,
     ) -> Tensor:
         """(B, T, D), keys (B, G, S, K), values (B, G, S, K), mask (1, 1, T, T), memory_mask (B, 1, 1, S) -> (B, T, D)
 
-        The memory is keys and values as its cross-attention projects them.
+        The memory is keys and values as its cross-attention projects them; `observe` is given the weights of that.
         """
         x = self.add_norm_1(x, lambda x: self.attention(x, mask=mask, bias=bias, rotation=rotation, cache=cache))
         if self.cross_attention is not None and self.add_norm_2 is not None:
             attend = self.cross_attention
             if memory is None:
                 raise ModelError("this block attends to an encoder's memory, which is missing; pass memory=...")
-            x = self.add_norm_2(x, lambda x: attend(x, memory, mask=memory_mask))
+            x = self.add_norm_2(x, lambda x: attend(x, memory, mask=memory_mask, observe=observe))
         return self.add_norm_3(x, self.feed_forward)

@@ -30,6 +30,24 @@ class Embedding(nn.Module):
             ) from error
 
 
+class TokenTypes(nn.Module):
+    """A learned vector a type of token, added to its embedding: the segments of BERT (Devlin et al. 2019), such as a
+    question and what it is asked of."""
+
+    def __init__(self, n_types: int, d_model: int = 512) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(n_types, d_model) * d_model**-0.5)
+
+    def forward(self, types: Tensor) -> Tensor:  # (B, S) -> (B, S, D)
+        try:
+            return nn.functional.embedding(types, self.weight)
+        except IndexError as error:
+            raise ModelError(
+                f"token type {int(types.max())} is beyond the {len(self.weight)} types of this model "
+                "(model.n_token_types), which are counted from 0"
+            ) from error
+
+
 def projection(d_model: int, vocab_size: int, *, tied: Embedding | None = None) -> Linear:
     """The last linear layer, (B, T, D) -> logits (B, T, V): an embedding's own matrix without a bias, or one with."""
     linear = Linear(d_model, vocab_size, bias=tied is None)

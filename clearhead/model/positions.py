@@ -24,6 +24,8 @@ class Rotation(NamedTuple):
 class Positions(nn.Module):
     """No positions at all: the base of the schemes, and what cross-attention uses."""
 
+    endless = True  # whether any position can be asked for; a table has a last one
+
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:  # (B, T, D), (B, T) -> (B, T, D)
         """The embeddings with their positions."""
         return x
@@ -50,6 +52,7 @@ def sinusoid(n_positions: int, d_model: int) -> Tensor:
 class Sinusoidal(Positions):
     """The paper's: a fixed table of sines and cosines is added to the embeddings."""
 
+    endless = False
     table: Tensor
 
     def __init__(self, d_model: int, max_len: int = 5000) -> None:
@@ -62,6 +65,8 @@ class Sinusoidal(Positions):
 
 class Learned(Positions):
     """A table of the same shape, learned (section 3.5 found it equal on translation)."""
+
+    endless = False
 
     def __init__(self, d_model: int, max_len: int = 5000) -> None:
         super().__init__()

@@ -16,6 +16,18 @@ def smoothed_cross_entropy(logits: Tensor, targets: Tensor, *, smoothing: float 
     return cast(Tensor, _SmoothedCrossEntropy.apply(logits, targets, smoothing, pad))  # type: ignore[no-untyped-call]
 
 
+def class_cross_entropy(
+    logits: Tensor, targets: Tensor, *, smoothing: float = 0.0, weights: Tensor | None = None
+) -> Tensor:
+    """The sum over examples of -w sum_c q(c) log p(c), with w the weight of the right class, 1 without `weights` (C,).
+
+    q gives 1 - smoothing to the right class, and spreads the rest over all, that one among them. (N, C), (N,) -> ()
+    """
+    log_p = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
+    terms = (1 - smoothing) * log_p.gather(-1, targets[:, None])[:, 0] + smoothing * log_p.mean(-1)
+    return -(terms if weights is None else terms * weights[targets]).sum()
+
+
 class _SmoothedCrossEntropy(torch.autograd.Function):
     """The loss, and its gradient p - q. Left to autograd the way back takes several times as long: it fills and adds
     a whole (N, V) for each term of the sum."""

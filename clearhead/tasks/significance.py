@@ -1,16 +1,21 @@
-"""Whether one system is better than another, or was lucky: the paired bootstrap (Koehn 2004), by sacrebleu."""
+"""Whether one system is better than another, or was lucky: the paired bootstrap (Koehn 2004).
+
+Scores of a whole corpus, BLEU and chrF, are resampled by sacrebleu; those that are means over examples, here.
+"""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from ..errors import DataError
+from .resampling import SAMPLES, SEED, FloatArray, interval, resampled_means
 from .scores import References, check, columns
 
-_SAMPLES = 1000
-_SEED = ("SACREBLEU_SEED", "12345")  # the variable that sacrebleu takes it from, and its own default
+_SEED_NAME = "SACREBLEU_SEED"  # the variable that sacrebleu takes it from
 
 
 @dataclass(frozen=True)
@@ -31,16 +36,15 @@ class Compared:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Systems on the same sentences, by BLEU and by chrF, with sacrebleu's signatures."""
+    """Systems on the same data, by each score; some scores have a signature, with which others can reproduce them."""
 
-    bleu: list[Compared]
-    chrf: list[Compared]
-    bleu_signature: str
-    chrf_signature: str
+    by_score: Mapping[str, list[Compared]]
+    signatures: Mapping[str, str]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return asdict(self)
+        systems = {name: [asdict(it) for it in compared] for name, compared in self.by_score.items()}
+        return systems | {f"{name}_signature": signature for name, signature in self.signatures.items()}
 
 
 def paired_bootstrap(systems: Sequence[tuple[str, Sequence[str]]], references: References) -> Comparison:
@@ -60,7 +64,7 @@ def paired_bootstrap(systems: Sequence[tuple[str, Sequence[str]]], references: R
     named: list[tuple[str, Sequence[str]]] = [(name, list(translations)) for name, translations in systems]
     metrics = {"BLEU": BLEU(force=True), "chrF": CHRF()}
     with _fixed_seed():
-        signatures, scores = PairedTest(named, metrics, columns(references), test_type="bs", n_samples=_SAMPLES)()
+        signatures, scores = PairedTest(named, metrics, columns(references), test_type="bs", n_samples=SAMPLES)()
     by_metric = {name[:4].lower(): name for name in scores if name != "System"}  # chrF2 is called so
 
     def compared(metric: str) -> list[Compared]:
@@ -70,9 +74,50 @@ def paired_bootstrap(systems: Sequence[tuple[str, Sequence[str]]], references: R
             for (name, _), it in zip(systems, results)
         ]
 
-    return Comparison(
-        compared("bleu"), compared("chrf"), str(signatures[by_metric["bleu"]]), str(signatures[by_metric["chrf"]])
-    )
+    names = ("bleu", "chrf")
+    return Comparison({it: compared(it) for it in names}, {it: str(signatures[by_metric[it]]) for it in names})
+
+
+def compare_means(systems: Sequence[tuple[str, FloatArray]], weights: FloatArray | None = None) -> list[Compared]:
+    """Compare scores that are means over examples (accuracy, ROUGE, F1) with that of the first system.
+
+    A system is a name and the value of each example, (N,): of the same examples in the same order for all systems. A
+    score that is a ratio of sums is a weighted mean, with weights (N,): bits per byte are those of each text, weighted
+    by its bytes. Fewer than two systems, values that are not finite, or not one for each of the same examples, and
+    weights that are not above 0 are a DataError.
+    """
+    if len(systems) < 2:
+        raise DataError(f"{len(systems)} systems cannot be compared; expected at least two")
+    values = _side_by_side(systems)
+    if weights is None:
+        weights = np.ones(len(values))
+    elif weights.shape != values.shape[:1] or not (np.isfinite(weights) & (weights > 0)).all():
+        raise DataError(f"the weights of the examples are not {len(values)} finite numbers above 0, one for each")
+    scores, samples = weights @ values / weights.sum(), resampled_means(values, weights)
+    compared = []
+    for k, (name, _) in enumerate(systems):
+        low, high = interval(samples[:, k])
+        away = np.abs(samples[:, k] - samples[:, 0])
+        exceeding = int((away - away.mean() > abs(scores[k] - scores[0])).sum())
+        alike = np.array_equal(values[:, k], values[:, 0])
+        p_value = None if k == 0 else 1.0 if alike else (exceeding + 1) / (SAMPLES + 1)
+        compared.append(Compared(name, float(scores[k]), float(samples[:, k].mean()), (high - low) / 2, p_value))
+    return compared
+
+
+def _side_by_side(systems: Sequence[tuple[str, FloatArray]]) -> FloatArray:
+    """The values of all systems, when they can be compared. K systems of (N,) -> (N, K)"""
+    (first, examples), *_ = systems
+    for name, values in systems:
+        if values.shape != (len(examples),) or not len(values):
+            raise DataError(
+                f"{name} has values of shape {values.shape}, {first} of shape {examples.shape}; expected one value for "
+                "each of the same examples, and at least one"
+            )
+        if not np.isfinite(values).all():
+            place = int(np.isfinite(values).argmin())
+            raise DataError(f"value {place} of {name} is {values[place]}; expected a finite number")
+    return np.stack([values for _, values in systems], axis=1).astype(np.float64)
 
 
 def _p_value(it: Any, first: Any) -> float | None:
@@ -86,13 +131,12 @@ def _p_value(it: Any, first: Any) -> float | None:
 @contextmanager
 def _fixed_seed() -> Iterator[None]:
     """sacrebleu has no argument for its seed: the environment names one for as long as this lasts."""
-    name, seed = _SEED
-    before = os.environ.get(name)
-    os.environ[name] = seed
+    before = os.environ.get(_SEED_NAME)
+    os.environ[_SEED_NAME] = str(SEED)
     try:
         yield
     finally:
         if before is None:
-            del os.environ[name]
+            del os.environ[_SEED_NAME]
         else:
-            os.environ[name] = before
+            os.environ[_SEED_NAME] = before

@@ -6,7 +6,7 @@ The order is a function of (seed, epoch) alone, so training goes on from any bat
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,22 @@ class Ragged:
         return padded
 
 
+class Plan(Protocol):
+    """Which examples each batch of an epoch has; whatever they are, they go by numbers, `rows`."""
+
+    def epoch(self, epoch: int) -> list[IntArray]:
+        """The rows of each batch, in order: a function of a seed and the epoch."""
+
+    def predictions(self, rows: IntArray) -> int:
+        """How many terms the loss of these examples has."""
+
+    def tokens(self, rows: IntArray) -> int:
+        """The size of these examples, as that of an epoch is measured."""
+
+    def sizes(self) -> list[int]:
+        """Tokens a side of each batch of the first epoch, padding included."""
+
+
 @dataclass(frozen=True)
 class Batches:
     """The batches of any epoch over examples with these lengths: at most `max_tokens` a side, padding included, and at
@@ -59,6 +75,20 @@ class Batches:
     max_tokens: int
     seed: int = 0
     max_rows: int | None = None
+    counts_sources: bool = False  # whether `tokens` are those that are read, not those that are predicted
+
+    def predictions(self, rows: IntArray) -> int:
+        """Numbers on the second side."""
+        return int(self.target_lengths[rows].sum())
+
+    def tokens(self, rows: IntArray) -> int:
+        """Those of the second side, or of the first."""
+        return int((self.source_lengths if self.counts_sources else self.target_lengths)[rows].sum())
+
+    def sizes(self) -> list[int]:
+        """Tokens a side of each batch, padding included."""
+        longer = np.maximum(self.source_lengths, self.target_lengths)
+        return [len(rows) * int(longer[rows].max()) for rows in self.epoch(0)]
 
     def epoch(self, epoch: int) -> list[IntArray]:
         """Indices of the examples of each batch, in order. Every example is in exactly one batch."""

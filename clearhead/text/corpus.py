@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import Self
 
 from ..errors import DataError
 from .sources import Pair, Pairs, PairSource
@@ -18,14 +19,28 @@ class Corpus:
 
     source: PairSource
     split: Split
+    letters: int = 0  # of all pairs, both sides
 
     @classmethod
-    def of(cls, source: PairSource, share: float, seed: int) -> "Corpus":
+    def of(cls, source: PairSource, share: float, seed: int) -> Self:
         """Read all of it once; `share` and `seed` as `split` takes them."""
-        return cls(source, split((text for _, text, _ in source), share, seed))
+        letters = 0
+
+        def counted() -> Iterator[str]:
+            nonlocal letters
+            for _, text, other in source:
+                letters += len(text) + len(other)
+                yield text
+
+        return cls(source, split(counted(), share, seed, source.roles.plural), letters)
 
     def __len__(self) -> int:
         return len(self.split.held) - self._n_held
+
+    @property
+    def note(self) -> str:
+        """What was held out, in words."""
+        return self.split.note
 
     @property
     def _n_held(self) -> int:
@@ -44,7 +59,7 @@ class Corpus:
         while len(chunk := Pairs.of(_some(pairs), self.source.report)):
             yield chunk
 
-    def texts(self, most: int = _LEARN) -> tuple["Texts", "Texts"]:
+    def texts(self, most: int = _LEARN) -> tuple["Texts", "Texts | tuple[()]"]:
         """Sources and targets for a tokenizer to learn from: of all pairs, or of `most` spread evenly over them."""
         return Texts(self, 1, most), Texts(self, 2, most)
 
@@ -58,6 +73,18 @@ class Corpus:
         if count != len(apart):
             paths = " and ".join(self.source.report.paths)
             raise DataError(f"{paths} changed while being read: {len(apart):,} pairs first, then {count:,}; read again")
+
+
+class LabelledCorpus(Corpus):
+    """Texts with labels: no tokenizer learns from the labels, which are names and not text."""
+
+    def texts(self, most: int = _LEARN) -> tuple["Texts", tuple[()]]:
+        """The texts to train on."""
+        return Texts(self, 1, most), ()
+
+    def labels(self) -> tuple[str, ...]:
+        """All that are trained on, sorted."""
+        return tuple(sorted({label for _, _, label in self}))
 
 
 def _some(pairs: Iterator[Pair]) -> Iterator[Pair]:

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import TrainingError
@@ -22,7 +22,8 @@ _UNKNOWN = "pairs with words or characters that the vocabulary lacks; these are 
 @dataclass(frozen=True)
 class Encoded:
     """Tokens of both sides: sources end with EOS, targets begin with BOS and end with EOS; the places of their pairs,
-    and the pairs left out. Of those that stay, `unknown` have words that the vocabulary lacks, named by the first ones.
+    and the pairs left out. Of those that stay, `unknown` have words that the vocabulary lacks, named by the first ones,
+    and `cut` have a source of which only the beginning is read.
     """
 
     sources: Ragged
@@ -30,15 +31,20 @@ class Encoded:
     kept: list[int]
     skipped: list[Skipped]
     unknown: list[Skipped]
+    cut: list[Skipped] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class PairEncoder:
-    """Cuts pairs into tokens; those of more than `longest` on a side are left out, since `limit` says so."""
+    """Cuts pairs into tokens; those of more than `longest` on a side are left out, since `limit` says so.
+
+    With `cuts`, only long targets are: of a long source the beginning is read, as nothing is wrong with the target.
+    """
 
     tokenizers: Tokenizers
     longest: int
     limit: str
+    cuts: bool = False
 
     def __call__(self, pairs: Pairs) -> Encoded:
         """Both sides of some pairs."""
@@ -46,16 +52,17 @@ class PairEncoder:
         targets = self.tokenizers.target.encode_batch(pairs.targets)
         kept, skipped, reason = [], [], f"longer than {self.longest} tokens ({self.limit})"
         for i, (source, target) in enumerate(zip(sources, targets)):
-            if max(len(source), len(target)) <= self.longest:
+            if len(target) <= self.longest and (self.cuts or len(source) <= self.longest):
                 kept.append(i)
             else:
                 skipped.append(Skipped(int(pairs.lines[i]), reason, pairs.sources[i]))
-        source_tokens = Ragged([[*sources[i], EOS] for i in kept])
+        cut = [Skipped(int(pairs.lines[i]), reason, pairs.sources[i]) for i in kept if len(sources[i]) > self.longest]
+        source_tokens = Ragged([[*sources[i][: self.longest], EOS] for i in kept])
         target_tokens = Ragged([[BOS, *targets[i], EOS] for i in kept])
         places = [i for i in kept if UNK in sources[i] or UNK in targets[i]]
         words = [self._unknown_words(pairs, i) for i in places[:_SHOWN]] + [""] * len(places)
         unknown = [Skipped(int(pairs.lines[i]), _UNKNOWN, some) for i, some in zip(places, words)]
-        return Encoded(source_tokens, target_tokens, kept, skipped, unknown)
+        return Encoded(source_tokens, target_tokens, kept, skipped, unknown, cut)
 
     def _unknown_words(self, pairs: Pairs, place: int) -> str:
         source, target = self.tokenizers.source, self.tokenizers.target
@@ -95,7 +102,7 @@ class PairEncoder:
         """
         import loky
 
-        told = (self.tokenizers.to_json(), self.longest, self.limit)
+        told = (self.tokenizers.to_json(), self.longest, self.limit, self.cuts)
         alone = {"TOKENIZERS_PARALLELISM": "false"}  # every core has a process already
         try:  # who waits for a minute has lost the process that gave the work
             return loky.ProcessPoolExecutor(processes, timeout=60, env=alone, initializer=_begin, initargs=told)
@@ -119,9 +126,9 @@ def _without_interrupts() -> Iterator[None]:
 _encoder: PairEncoder | None = None  # of a process that does nothing else
 
 
-def _begin(tokenizers: str, longest: int, limit: str) -> None:
+def _begin(tokenizers: str, longest: int, limit: str, cuts: bool) -> None:
     global _encoder
-    _encoder = PairEncoder(Tokenizers.from_json(tokenizers, origin="the tokenizer"), longest, limit)
+    _encoder = PairEncoder(Tokenizers.from_json(tokenizers, origin="the tokenizer"), longest, limit, cuts)
 
 
 def _encode(pairs: Pairs) -> Encoded:

@@ -66,7 +66,7 @@ class Input:
 
     def _copied(self) -> IO[bytes]:
         if self._path is None and not sys.stdin:  # Python's name for a closed one is None
-            raise DataError("standard input is closed; expected pairs on it, or a file in the place of -")
+            raise DataError("standard input is closed; expected text on it, or a file in the place of -")
         try:
             copy = tempfile.TemporaryFile()  # noqa: SIM115 - it lives until `close`
         except OSError as error:
@@ -118,6 +118,29 @@ def inputs(path: "str | Path | Input") -> list[Input]:
     return [Input(entry) for entry in entries]
 
 
+def tree(path: "str | Path | Input") -> list[Input]:
+    """The file itself, or all files of a folder and of those in it, in natural order; hidden ones are passed over.
+
+    A folder without files is a DataError, and one that cannot be read.
+    """
+    if isinstance(path, Input):
+        return [path]
+    if str(path) == STDIN or not is_folder(Path(path)):
+        return [Input(path)]
+
+    def refuse(error: OSError) -> None:
+        raise DataError(f"{error.filename} cannot be read: {error.strerror}") from error
+
+    found = []
+    for folder, folders, names in os.walk(path, onerror=refuse):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [Path(folder, name) for name in names if not name.startswith(".")]
+    files = [file for file in found if file.is_file()]  # a pipe would be waited for
+    if not files:
+        raise DataError(f"{path} is a folder without files; expected files of text in it")
+    return [Input(file) for file in sorted(files, key=lambda it: [*map(_natural, it.parts)])]
+
+
 def bytes_digest(files: Iterable[Sequence[Input]]) -> str:
     """SHA-256 of the bytes of all files, as they lie there."""
     whole = hashlib.sha256()
@@ -127,6 +150,12 @@ def bytes_digest(files: Iterable[Sequence[Input]]) -> str:
             with each.open() as file:
                 whole.update(hashlib.file_digest(file, "sha256").digest())
     return whole.hexdigest()
+
+
+def expect_digest(files: Iterable[Sequence[Input]], digest: str, paths: Iterable[str]) -> None:
+    """A DataError that names the `paths` where the files hold other bytes by now than those of an earlier digest."""
+    if bytes_digest(files) != digest:
+        raise DataError(f"{' and '.join(paths)} changed while being read: other bytes first, then these; read again")
 
 
 def is_folder(path: Path) -> bool:

@@ -1,4 +1,8 @@
-"""JSON lines: one object a line, with a string for the source and one for the target, at its top or nested."""
+"""JSON lines: one object a line, with a string for the source and one for the target, at its top or nested.
+
+A label may also be a number or a boolean; a document may be a list of its sentences, and of summaries there may be a
+list, each of which makes a pair of its own.
+"""
 
 import json
 import re
@@ -9,9 +13,10 @@ from typing import Any
 
 from ..config import DataConfig
 from ..errors import DataError
-from .headers import asked_columns, listed, named_pair
-from .lines import decode, fault, shown, undecodable
+from .headers import asked_columns, listed
+from .lines import decode, shown, undecodable
 from .report import Report
+from .roles import SENTENCES, Roles
 from .tables import Pair
 
 _USUAL = 0.5  # of the first objects have a key that counts
@@ -24,6 +29,7 @@ class JsonLines:
 
     source: tuple[str, ...]
     target: tuple[str, ...]
+    roles: Roles = SENTENCES
 
     @property
     def kind(self) -> str:
@@ -36,55 +42,86 @@ class JsonLines:
         return ".".join(self.source), ".".join(self.target)
 
     def __str__(self) -> str:
-        return "JSON lines, source in {}, target in {}".format(*self.names)
+        source, target = self.names
+        return f"JSON lines, {self.roles.source} in {source}, {self.roles.target} in {target}"
 
     def read(self, lines: Iterable[bytes], report: Report, before: int) -> Generator[Pair, None, int]:
         """The pairs, their lines counted after `before` others; returns the number of lines. The report is added to."""
-        number = 0
+        number = several = 0
         for number, line in enumerate(lines, 1):
-            values, why = _object(line)
+            values, why = read_object(line)
             if values is None:
                 report.skip(before + number, why, undecodable(line))
                 continue
-            (source, why), (target, other) = (_string(values, path) for path in (self.source, self.target))
-            if reason := why or other or fault(source, target) or _unsayable(line, source + target):
-                report.skip(before + number, reason, undecodable(line))
-            else:
-                yield before + number, source, target
+            source, why = self._source(values)
+            targets, other = self._targets(values)
+            several += len(targets) > 1
+            for target in targets:
+                wrong = why or other or self.roles.fault(source, target)
+                if reason := wrong or half_a_character(line, source + target):
+                    report.skip(before + number, reason, undecodable(line))
+                else:
+                    yield before + number, source, target
+        if several:
+            report.notes.append(f"several in {self.names[1]} on {several:,} lines: each makes a pair of its own")
         report.lines += number
         return number
 
+    def _source(self, values: dict[str, Any]) -> tuple[str, str]:
+        """The text, or "" and the reason why there is none."""
+        value, why = value_at(values, self.source)
+        if isinstance(value, str):
+            return value, ""
+        if self.roles.lists and _is_list(value):
+            return " ".join(value), ""
+        return "", why or f"no string in {self.names[0]}"
 
-def look_for_json(name: str, head: Sequence[bytes], data: DataConfig) -> JsonLines | None:
+    def _targets(self, values: dict[str, Any]) -> tuple[list[str], str]:
+        """All there are, one at least, which is "" with the reason where there is none."""
+        value, why = value_at(values, self.target)
+        if self.roles.lists and _is_list(value):
+            return value or [""], ""
+        text = _text(value, self.roles)
+        if text is None:
+            return [""], why or f"no {self.roles.target if self.roles.labels else 'string'} in {self.names[1]}"
+        return [text], ""
+
+
+def look_for_json(name: str, head: Sequence[bytes], data: DataConfig, roles: Roles = SENTENCES) -> JsonLines | None:
     """The form of JSON lines whose first are `head`, None where they are something else.
 
     A DataError where it is JSON of another make, or broken, or where nothing tells which keys are meant.
     """
     spoken = [(number, line.strip()) for number, line in enumerate(head, 1) if line.strip()]
-    objects = [values for _, line in spoken if (values := _object(line)[0]) is not None]
+    objects = [values for _, line in spoken if (values := read_object(line)[0]) is not None]
     if not objects or data.separator:
         _refuse_other_json(name, [line for _, line in spoken])
         if not data.separator:
-            _refuse_broken_json(name, spoken)
+            _refuse_broken_json(name, spoken, roles)
         return None
     if 2 * sum(line.startswith(b"{") for _, line in spoken) < len(spoken):
         return None
-    counts = Counter(path for values in objects for path in _paths(values))
+    counts = Counter(path for values in objects for path in _paths(values, roles))
     keys = [path for path, count in counts.items() if count >= _USUAL * len(objects)]
     names = [".".join(path) for path in keys]
     places = asked_columns(name, names, data, "key")
     if places is None:
-        cells = [[it for values in objects if (it := _string(values, path)[0])] for path in keys]
-        places = named_pair([path[-1] for path in keys], cells) or ((0, 1) if len(names) == 2 else None)
+        cells = [[it for values in objects if (it := _cell(values, path, roles))] for path in keys]
+        places = roles.keys([path[-1] for path in keys], cells)
     if places is None:
-        number, line = spoken[0]
-        raise DataError(
-            f"{name} has JSON objects with {len(names)} key{'' if len(names) == 1 else 's'} of strings; expected two, "
-            "or names that tell, or: --source-column KEY --target-column KEY"
-            f"\n  line {number}: {shown(undecodable(line))}" + (f"\n  keys: {listed(names)}" if names else "")
-        )
+        raise _no_keys(name, names, *spoken[0], roles)
     source, target = (keys[place] for place in (places[::-1] if data.reverse else places))
-    return JsonLines(source, target)
+    return JsonLines(source, target, roles)
+
+
+def _no_keys(name: str, names: Sequence[str], number: int, line: bytes, roles: Roles) -> DataError:
+    of = "strings or numbers" if roles.labels else "strings"
+    expected = f"names such as {roles.source} and {roles.target}" if roles.source_names else "two, or names that tell"
+    return DataError(
+        f"{name} has JSON objects with {len(names)} key{'' if len(names) == 1 else 's'} of {of}; expected {expected}, "
+        "or: --source-column KEY --target-column KEY"
+        f"\n  line {number}: {shown(undecodable(line))}" + (f"\n  keys: {listed(names)}" if names else "")
+    )
 
 
 def _refuse_other_json(name: str, spoken: Sequence[bytes]) -> None:
@@ -96,7 +133,7 @@ def _refuse_other_json(name: str, spoken: Sequence[bytes]) -> None:
         )
 
 
-def _refuse_broken_json(name: str, spoken: Sequence[tuple[int, bytes]]) -> None:
+def _refuse_broken_json(name: str, spoken: Sequence[tuple[int, bytes]], roles: Roles) -> None:
     """Lines that begin as objects and are none would be cut at their commas, as if they were a CSV."""
     begun = [(number, line) for number, line in spoken if _BEGUN.match(line) and b"\t" not in line]
     if begun and 2 * len(begun) >= len(spoken):
@@ -104,21 +141,39 @@ def _refuse_broken_json(name: str, spoken: Sequence[tuple[int, bytes]]) -> None:
         raise DataError(
             f"{name} looks like JSON lines, and none of the first is an object that can be read\n"
             f"  line {number}: {shown(undecodable(line))}\n"
-            '  expected {"source": "…", "target": "…"} on each line, with double quotes and without a comma behind it; '
-            "if it is a table: --separator"
+            f'  expected {{"{roles.source}": "…", "{roles.target}": "…"}} on each line, with double quotes and '
+            "without a comma behind it; if it is a table: --separator"
         )
 
 
-def _paths(values: dict[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The keys that lead to strings."""
+def _paths(values: dict[str, Any], roles: Roles, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The keys that lead to what may be read."""
     for key, value in values.items():
-        if isinstance(value, str):
+        if isinstance(value, dict) and len(above) < 8:
+            yield from _paths(value, roles, (*above, key))
+        elif _text(value, roles) is not None or (roles.lists and _is_list(value)):
             yield (*above, key)
-        elif isinstance(value, dict) and len(above) < 8:
-            yield from _paths(value, (*above, key))
 
 
-def _object(line: bytes) -> tuple[dict[str, Any] | None, str]:
+def _text(value: Any, roles: Roles) -> str | None:
+    """A string; of a label also what a number or a boolean is in JSON; None for anything else."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value) if roles.labels and isinstance(value, bool | int | float) else None
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(it, str) for it in value)
+
+
+def _cell(values: dict[str, Any], path: Sequence[str], roles: Roles) -> str:
+    """What stands at the end of a path, as it would in a table."""
+    value, _ = value_at(values, path)
+    return " ".join(value) if _is_list(value) else _text(value, roles) or ""
+
+
+def read_object(line: bytes) -> tuple[dict[str, Any] | None, str]:
+    """The object of a line, or None and the reason why there is none."""
     text = decode(line)
     if text is None:
         return None, "not UTF-8"
@@ -131,16 +186,16 @@ def _object(line: bytes) -> tuple[dict[str, Any] | None, str]:
     return (values, "") if isinstance(values, dict) else (None, "no JSON object")
 
 
-def _string(values: Any, path: Sequence[str]) -> tuple[str, str]:
-    """The string at the end of a path, or "" and the reason why there is none."""
+def value_at(values: Any, path: Sequence[str]) -> tuple[Any, str]:
+    """The value at the end of a path, or None and the reason why there is none."""
     for key in path:
         if not isinstance(values, dict) or key not in values:
-            return "", f"no key {'.'.join(path)}"
+            return None, f"no key {'.'.join(path)}"
         values = values[key]
-    return (values, "") if isinstance(values, str) else ("", f"no string in {'.'.join(path)}")
+    return values, ""
 
 
-def _unsayable(line: bytes, text: str) -> str | None:
+def half_a_character(line: bytes, text: str) -> str | None:
     """Escapes may spell half a character, which no tokenizer can read."""
     if b"\\u" in line and any("\ud800" <= letter <= "\udfff" for letter in text):
         return "half of a surrogate pair"

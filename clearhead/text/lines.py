@@ -5,6 +5,7 @@ import io
 import lzma
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
 
@@ -13,19 +14,33 @@ from .files import Input
 
 LOOK = 200  # lines that tell the form of a file
 _BLOCK = 1 << 16  # bytes that tell text from other things
+_MARK = b"\xef\xbb\xbf"  # of bytes in UTF-8
 _ARCHIVES = {b"PK\x03\x04": "a zip archive", b"BZh": "bzip2", b"(\xb5/\xfd": "zstandard", b"7z\xbc\xaf": "a 7z archive"}
 
 
 def read_lines(source: Input | Path) -> Iterator[bytes]:
     """The lines without their ends and without a byte order mark; a DataError where the file is no text to be read."""
+    with _text(source) as file:
+        for number, line in enumerate(file):
+            text = line.removesuffix(b"\n").removesuffix(b"\r")
+            yield text if number else text.removeprefix(_MARK)
+
+
+def read_whole(source: Input | Path) -> bytes:
+    """All of a file, its line ends as they are, without a byte order mark; a DataError as with `read_lines`."""
+    with _text(source) as file:
+        return file.read().removeprefix(_MARK)
+
+
+@contextmanager
+def _text(source: Input | Path) -> Iterator[io.BufferedIOBase]:
+    """The unpacked bytes of a file of text."""
     source = source if isinstance(source, Input) else Input(source)
     name = source.name
     try:
         with source.open() as raw, io.BufferedReader(cast(io.RawIOBase, _unpacked(raw)), _BLOCK) as file:
             _refuse_what_is_no_text(name, file.peek(_BLOCK))
-            for number, line in enumerate(file):
-                text = line.removesuffix(b"\n").removesuffix(b"\r")
-                yield text if number else text.removeprefix(b"\xef\xbb\xbf")
+            yield file
     except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError) as error:
         raise DataError(
             f"{name} is damaged or cut off: it cannot be unpacked to its end ({error}); expected whole gzip or xz data"
@@ -51,13 +66,9 @@ def shown(text: str, width: int = 80) -> str:
     return '"' + "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in clipped) + '"'
 
 
-def fault(source: str, target: str) -> str | None:
-    """Why a pair cannot be used, or None."""
-    if not source.strip():
-        return "empty source" if target.strip() else "blank line"
-    if not target.strip():
-        return "empty target"
-    return "NUL character" if "\0" in source or "\0" in target else None
+def one_line(text: str) -> str:
+    """The same with every line break, of Unicode's too, as a space: an answer is one line."""
+    return " ".join(text.splitlines()) if text.splitlines() != [text] else text
 
 
 def _unpacked(raw: io.BufferedReader) -> IO[bytes] | io.BufferedIOBase:

@@ -65,9 +65,16 @@ def _byte_letters() -> dict[str, int]:
 BYTES = _byte_letters()
 
 
+def spelled(piece: str) -> bytes:
+    """The bytes that a piece stands for in a text."""
+    if not BYTES.keys() >= set(piece):
+        return piece.encode()  # of another program's vocabulary
+    return bytes(BYTES[letter] for letter in piece)
+
+
 def readable(piece: str) -> str:
     """A piece as a table shows it: "▁" for a space, escapes for part of a character and for what does not print."""
     if not BYTES.keys() >= set(piece):
         return piece  # of another program's vocabulary
-    text = bytes(BYTES[letter] for letter in piece).decode("utf-8", "backslashreplace").replace(" ", "▁")
+    text = spelled(piece).decode("utf-8", "backslashreplace").replace(" ", "▁")
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

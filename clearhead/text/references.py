@@ -18,6 +18,7 @@ from .files import Input, is_folder
 from .json_lines import look_for_json
 from .lines import LOOK, decode, read_lines, undecodable
 from .report import Report
+from .roles import SENTENCES, Roles
 from .sources import Pairs, read_pairs
 from .tables import asked_separator, look_for_table
 
@@ -28,6 +29,7 @@ def read_with_references(
     paths: Sequence[str | Path],
     further: Sequence[str | Path],
     data: DataConfig | None = None,
+    roles: Roles = SENTENCES,
     *,
     own_separator: bool = True,
 ) -> Pairs:
@@ -42,10 +44,10 @@ def read_with_references(
     data = data or DataConfig()
     if len(paths) == 1 and not is_folder(Path(paths[0])):
         with closing(Input(paths[0])) as file:  # one for all readings, since a pipe tells what it holds but once
-            of_pairs = not _holds_sources_alone(file, data, own_separator=own_separator)
-            pairs = read_pairs([file], data) if of_pairs else _Lines(file, "sources alone").as_sources()
+            of_pairs = not _holds_sources_alone(file, data, roles, own_separator=own_separator)
+            pairs = read_pairs([file], data, roles) if of_pairs else _Lines(file, "sources alone").as_sources()
     else:
-        pairs, of_pairs = read_pairs(paths, data), True
+        pairs, of_pairs = read_pairs(paths, data, roles), True
     header = _header(pairs.report, paths[0]) if of_pairs else 0
     if not of_pairs and (data.source_column or data.target_column or data.separator):
         pairs.report.notes.append("columns and separator that were named are passed over: sources alone have none")
@@ -116,7 +118,7 @@ def _unusable(text: str | None) -> str | None:
     return "NUL character" if "\0" in text else None if text.strip() else "blank line"
 
 
-def _holds_sources_alone(file: Input, data: DataConfig, *, own_separator: bool) -> bool:
+def _holds_sources_alone(file: Input, data: DataConfig, roles: Roles, *, own_separator: bool) -> bool:
     """Whether the first lines have neither columns nor JSON; a tab or two is no column yet.
 
     `own_separator`: as of `read_with_references`.
@@ -126,12 +128,12 @@ def _holds_sources_alone(file: Input, data: DataConfig, *, own_separator: bool) 
     if mark and (own_separator or _cuts(mark, head)):
         return not any(mark.encode() in line for line in head)
     try:
-        if look_for_json(file.name, head, DataConfig()):
+        if look_for_json(file.name, head, DataConfig(), roles):
             return False
     except DataError:  # it is JSON, and reading it will say what is wrong
         return False
     try:
-        table = look_for_table(file.name, head, (), DataConfig())
+        table = look_for_table(file.name, head, (), DataConfig(), roles)
     except DataError:
         return True
     spoken = [line for line in head if line.strip()]

@@ -27,6 +27,7 @@ class Report:
     paths: tuple[str, ...]
     form: str = ""
     unit: str = "lines"
+    item: str = "line"  # what the number of a place counts
     lines: int = 0  # of a table, header included, or of each of two files
     used: int = 0
     skipped: dict[str, int] = field(default_factory=dict)  # lines by reason
@@ -43,9 +44,9 @@ class Report:
     def place(self, line: int) -> str:
         """Where a line stands, in words."""
         if not self.files:
-            return f"line {line:,}"
+            return f"{self.item} {line:,}"
         name, before = self.files[bisect_right(self.files, line - 1, key=lambda it: it[1]) - 1]
-        return f"{name} line {line - before:,}"
+        return f"{name} {self.item} {line - before:,}"
 
     def __str__(self) -> str:
         counts = f"{self.used:,} of {self.lines:,} {self.unit} used"

@@ -19,8 +19,10 @@ Row = tuple[int, str, list[str] | None, str]
 NOT_UTF_8, UNCLOSED, STRAY = "not UTF-8", "unclosed quote", "text after a closing quote"
 
 
-def rows(lines: Iterable[bytes], separator: str, *, quoted: bool) -> Iterator[Row]:
-    """The rows of a table; without `quoted` a quote is a letter like others, and every line a row."""
+def rows(lines: Iterable[bytes], separator: str, *, quoted: bool, cuts: int = -1) -> Iterator[Row]:
+    """The rows of a table; without `quoted` a quote is a letter like others, and every line a row, which is cut at most
+    `cuts` times if that is not negative.
+    """
     stream, ahead, number = iter(lines), deque[bytes](), 0
     while (line := ahead.popleft() if ahead else next(stream, None)) is not None:
         number += 1
@@ -28,7 +30,7 @@ def rows(lines: Iterable[bytes], separator: str, *, quoted: bool) -> Iterator[Ro
         if text is None:
             yield number, undecodable(line), None, NOT_UTF_8
         elif not quoted or '"' not in text:
-            yield number, text, text.split(separator), ""
+            yield number, text, text.split(separator, cuts), ""
         else:
             cells, reason = _cells(text, separator)
             if reason == UNCLOSED and (longer := _closed(text, separator, stream, ahead)):

@@ -6,24 +6,28 @@ reason; nothing is cut, shifted or dropped in silence.
 
 import itertools
 from array import array
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
 from ..config import DataConfig
-from ..errors import DataError
-from .files import STDIN, Input, bytes_digest, inputs
+from ..errors import ConfigError, DataError
+from .aligned import are_exchanged, has_tabs, read_aligned
+from .files import STDIN, Input, bytes_digest, expect_digest, inputs
 from .json_lines import JsonLines, look_for_json
-from .lines import LOOK, decode, fault, read_lines, undecodable
+from .lines import LOOK, read_lines
 from .report import Report, Skipped
+from .roles import SENTENCES, Roles
 from .tables import Pair, Table, look_for_table
 
 __all__ = ["Pair", "PairSource", "Pairs", "Report", "Skipped", "read_pairs", "references"]
 
 _KEPT = 200_000_000  # letters that are kept rather than read again, some 200 MB; twice that where one takes two bytes
 _PAIR = 200  # letters that would take as much memory as a pair does besides its own
-_EXPECTED = "expected a table (source <TAB> target, or CSV), JSON lines, a folder of such, or two line-aligned files"
+_EXPECTED = (
+    "expected a table ({0.source} <TAB> {0.target}, or CSV), JSON lines, a folder of such, or two line-aligned files"
+)
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,9 @@ class Pairs:
 class PairSource:
     """Pairs that can be read again and again, one by one, so that they need not fit into memory.
 
+    `roles` tells what they are: sentences and translations, LABELLED texts, or documents and SUMMARIES. Where a line
+    has several targets, as a list of summaries, each makes a pair, and one line is used.
+
     with PairSource(["pairs.tsv"], DataConfig(reverse=True)) as source:
         for line, source_text, target_text in source: ...
         print(source.report)  # of the last reading that came to its end
@@ -70,15 +77,25 @@ class PairSource:
     """
 
     def __init__(
-        self, paths: Sequence[str | Path | Input], data: DataConfig | None = None, *, kept: int | None = None
+        self,
+        paths: Sequence[str | Path | Input],
+        data: DataConfig | None = None,
+        roles: Roles = SENTENCES,
+        *,
+        kept: int | None = None,
     ) -> None:
         if len(paths) not in (1, 2):
-            raise DataError(f"{len(paths)} files were named; {_EXPECTED}")
+            raise DataError(f"{len(paths)} files were named; {_EXPECTED.format(roles)}")
+        if data is not None and data.reverse and roles is not SENTENCES:
+            raise ConfigError(
+                f"data.reverse = true exchanges the columns; expected false where they are {roles.source} and "
+                f"{roles.target}: --source-column and --target-column tell which is which"
+            )
         names = tuple(path.name if isinstance(path, Input) else Input(path).name for path in paths)
         if [str(path) for path in paths].count(STDIN) > 1:
             raise DataError("standard input, -, was named twice; it can be one of two line-aligned files, not both")
         self.report = Report(names)
-        self._data, self._most = data or DataConfig(), _KEPT if kept is None else kept
+        self._data, self.roles, self._most = data or DataConfig(), roles, _KEPT if kept is None else kept
         self._sides = [inputs(path) for path in paths]
         self._pairs: list[Pair] | None = None
 
@@ -100,9 +117,7 @@ class PairSource:
 
     def expect_digest(self, digest: str) -> None:
         """A DataError where the files hold other bytes by now than those of an earlier `digest`."""
-        if self.digest() != digest:
-            paths = " and ".join(self.report.paths)
-            raise DataError(f"{paths} changed while being read: other bytes first, then these; read again")
+        expect_digest(self._sides, digest, self.report.paths)
 
     def __iter__(self) -> Iterator[Pair]:
         if self._pairs is not None:
@@ -110,9 +125,10 @@ class PairSource:
             return
         report = Report(self.report.paths)
         kept: list[Pair] | None = []
-        letters = 0
+        letters = last = 0
         for pair in self._tables(report) if len(self._sides) == 1 else self._aligned(report):
-            report.used += 1
+            report.used += pair[0] != last
+            last = pair[0]
             if kept is not None:
                 kept.append(pair)
                 letters += _PAIR + len(pair[1]) + len(pair[2])
@@ -127,7 +143,7 @@ class PairSource:
     def _tables(self, report: Report) -> Iterator[Pair]:
         """From one file, or the files of a folder one after the other."""
         (files,), before = self._sides, 0
-        forms = _forms(files, self._data)
+        forms = _forms(files, self._data, self.roles)
         report.form = str(forms[0]) + (", reversed" if self._data.reverse else "")
         report.unit = "rows" if forms[0].kind.startswith("CSV") else "lines"
         for file, form in zip(files, forms):
@@ -137,41 +153,38 @@ class PairSource:
 
     def _aligned(self, report: Report) -> Iterator[Pair]:
         """From two files, or two folders of files that are aligned one by one."""
-        report.form = "two line-aligned files" + (", reversed" if self._data.reverse else "")
         if self._data.source_column or self._data.target_column or self._data.separator:
             report.notes.append("columns and separator that were named are passed over: line-aligned files have none")
         first, second = self._sides
         if len(first) != len(second):
             counts = " and ".join(map(_files_of, report.paths, self._sides))
             raise DataError(f"{counts}; expected as many in both: file n of one is aligned with file n of the other")
-        before = 0
-        if all(_has_tabs(files[0]) for files in self._sides):
+        before, reverse = 0, self._data.reverse
+        report.form = "two line-aligned files" + (", reversed" if reverse else "")
+        if self.roles is not SENTENCES:
+            reverse = are_exchanged(first[0], second[0], self.roles)
+            report.form += self.roles.where((1, 0) if reverse else (0, 1))
+        if all(has_tabs(files[0]) for files in self._sides):
             report.notes.append(
                 "most lines of both have a tab: if each holds pairs, name one of them, or a folder with both"
             )
         for files in zip(first, second):
             if len(first) > 1:
                 report.files.append((" + ".join(file.name for file in files), before))
-            before += yield from _read_aligned(*files, report, before, reverse=self._data.reverse)
-
-
-def _has_tabs(file: Input) -> bool:
-    """Whether most of the first lines have one, so that the file may be a table."""
-    head = list(itertools.islice(read_lines(file), LOOK))
-    return 2 * sum(b"\t" in line for line in head) > len(head)
+            before += yield from read_aligned(*files, report, before, self.roles, reverse=reverse)
 
 
 def _files_of(path: str, files: Sequence[object]) -> str:
     return f"{path} holds {len(files):,} file{'s' * (len(files) != 1)}" if Path(path).is_dir() else f"{path} is a file"
 
 
-def read_pairs(paths: Sequence[str | Path | Input], data: DataConfig | None = None) -> Pairs:
+def read_pairs(paths: Sequence[str | Path | Input], data: DataConfig | None = None, roles: Roles = SENTENCES) -> Pairs:
     """Read all pairs of a file or folder, or of two that are line-aligned, into memory.
 
     The settings of `data` that tell how to read are source_column, target_column, separator and reverse; without it
     all is found by looking. A DataError where there is no pair to be had.
     """
-    with PairSource(paths, data, kept=0) as source:
+    with PairSource(paths, data, roles, kept=0) as source:
         pairs = Pairs.of(source, source.report)
         return replace(pairs, report=source.report)
 
@@ -184,7 +197,7 @@ def references(pairs: Pairs) -> tuple[list[str], list[list[str]]]:
     return list(found), [list(targets) for targets in found.values()]
 
 
-def _forms(files: Sequence[Input], data: DataConfig) -> list[Table | JsonLines]:
+def _forms(files: Sequence[Input], data: DataConfig, roles: Roles) -> list[Table | JsonLines]:
     """The form of each file, found by its first lines; a DataError where they do not go together."""
     forms: list[Table | JsonLines] = []
     for file in files:
@@ -193,7 +206,9 @@ def _forms(files: Sequence[Input], data: DataConfig) -> list[Table | JsonLines]:
         asked = data
         if forms and isinstance(forms[0], Table) and forms[0].header and not forms[0].is_named_in(head):
             asked = replace(data, source_column="", target_column="")
-        forms.append(look_for_json(file.name, head, asked) or look_for_table(file.name, head, lines, asked))
+        forms.append(
+            look_for_json(file.name, head, asked, roles) or look_for_table(file.name, head, lines, asked, roles)
+        )
         if forms[-1].kind != forms[0].kind:
             raise DataError(
                 f"{files[0].name} is {forms[0].kind} and {file.name} is {forms[-1].kind}; "
@@ -230,38 +245,3 @@ def _of_one_piece(files: Sequence[Input], forms: list[Table | JsonLines]) -> lis
 def _counted(table: Table) -> str:
     source, target = table.columns
     return f"{source + 1} and {target + 1}"
-
-
-def _read_aligned(
-    first: Input, second: Input, report: Report, before: int, *, reverse: bool
-) -> Generator[Pair, None, int]:
-    """The pairs of two files, lines counted after `before` others; returns the number of lines."""
-    ones, others, number = read_lines(first), read_lines(second), 0
-    for number, (one, other) in enumerate(itertools.zip_longest(ones, others), 1):
-        if one is None or other is None:
-            longer, line = (first, one) if other is None else (second, other)
-            names = (first.name, second.name)
-            raise _unequal(names, number - 1, longer.name, itertools.chain([line or b""], ones, others))
-        source, target = (decode(other), decode(one)) if reverse else (decode(one), decode(other))
-        if source is None or target is None:
-            report.skip(before + number, "not UTF-8", undecodable(one if decode(one) is None else other))
-        elif reason := fault(source, target):
-            report.skip(before + number, reason, source if source.strip() else target)
-        else:
-            yield before + number, source, target
-    report.lines += number
-    return number
-
-
-def _unequal(names: Sequence[str], fewer: int, longer: str, extra: Iterable[bytes]) -> DataError:
-    n_extra = n_blank = 0
-    for line in extra:  # which may be most of a large file
-        n_extra += 1
-        n_blank += not line.strip()
-    counts = [f"{name} has {fewer + n_extra if name == longer else fewer:,} lines" for name in names]
-    advice = (
-        f"remove the {n_extra:,} empty at the end of {longer}"
-        if n_blank == n_extra
-        else "line n of one translates line n of the other"
-    )
-    return DataError(f"{' and '.join(counts)}; expected as many in both: {advice}")

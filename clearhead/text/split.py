@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-_FEWEST, _MOST = 20, 10_000  # distinct sources that a split needs, and that it holds out: more measure no better
+FEWEST, _MOST = 20, 10_000  # distinct sources that a split needs, and that it holds out: more measure no better
 _BYTES = 16  # of a digest: two of billions of sentences do not share one
 
 
@@ -21,32 +21,37 @@ class Split:
     note: str
 
 
-def split(sources: Iterable[str], share: float, seed: int) -> Split:
+def split(
+    sources: Iterable[str], share: float, seed: int, names: tuple[str, str] = ("sources", "translations")
+) -> Split:
     """Hold out `share` of the distinct sources, 10,000 at most, with all their pairs; in memory one takes 17 bytes.
 
     Sources that differ only in case, white space or punctuation count as one and stay on one side.
     The choice depends on the seed and the set of sources, not on their order. Too few sources: nothing is held out.
+    `names` are those of the two sides, for the words.
     """
     if share == 0:
         return Split(np.zeros(sum(1 for _ in sources), np.bool_), "nothing held out: no share is asked for")
     packed = bytearray()
     for source in sources:
-        packed += _digest(seed, _key(source))
+        packed += _digest(seed, spelling(source))
     digests = np.frombuffer(packed, f"S{_BYTES}")
     distinct = np.unique(digests)
-    if len(distinct) < _FEWEST:
-        note = f"nothing held out: only {len(distinct)} distinct sources, fewer than {_FEWEST}"
+    if len(distinct) < FEWEST:
+        note = f"nothing held out: only {len(distinct)} distinct {names[0]}, fewer than {FEWEST}"
         return Split(np.zeros(len(digests), np.bool_), note)
     asked = min(max(1, round(share * len(distinct))), len(distinct) - 1)
     size = min(asked, _MOST)
     held = digests <= distinct[size - 1]
-    note = f"held out {held.sum():,} pairs: {size:,} of {len(distinct):,} distinct sources, with all their translations"
+    of = f"{size:,} of {len(distinct):,} distinct {names[0]}, with all their {names[1]}"
+    note = f"held out {held.sum():,} pairs: {of}"
     if size < asked:
         note += f"; a share of {share:g} would be {asked:,}, and {_MOST:,} are enough"
     return Split(held, note)
 
 
-def _key(text: str) -> str:
+def spelling(text: str) -> str:
+    """What two texts have in common that differ only in case, white space or punctuation."""
     folded = text.casefold()
     if not folded.isascii():
         folded = unicodedata.normalize("NFKC", folded)

@@ -20,7 +20,7 @@ from tokenizers import models, trainers
 
 from ..config import DataConfig
 from ..errors import ConfigError, DataError, ModelError
-from .pipeline import BYTES, Kind, readable, text_pipeline
+from .pipeline import BYTES, Kind, readable, spelled, text_pipeline
 from .unigram import train_unigram
 from .words import WordEncoder
 
@@ -43,8 +43,9 @@ class Tokenizer:
     def __init__(self, backend: tokenizers.Tokenizer) -> None:
         backend.encode_special_tokens = True  # "</s>" in a text is text; the library does not keep this in the file
         self._backend, self._encode = backend, WordEncoder(backend)
-        self._prefix = backend.normalizer.normalize_str("a") != "a"  # of all kinds, only characters have none
-        self.kind: Kind = _KINDS[type(backend.model)] or ("word" if self._prefix else "character")
+        # whether a text begins with a space more, which `decode` takes away; of all kinds, only characters have none
+        self.space_in_front: bool = backend.normalizer.normalize_str("a") != "a"
+        self.kind: Kind = _KINDS[type(backend.model)] or ("word" if self.space_in_front else "character")
 
     @classmethod
     def train(cls, texts: Iterable[str], data: DataConfig) -> Self:
@@ -86,7 +87,7 @@ class Tokenizer:
             normalized: str = self._backend.normalizer.normalize_str(text)
         except UnicodeEncodeError as error:
             raise _half_a_character(error) from error
-        return normalized[1:] if self._prefix else normalized
+        return normalized[1:] if self.space_in_front else normalized
 
     def encode(self, text: str) -> list[int]:
         """The ids of `text`, without special tokens around them. Half a surrogate pair in it is a DataError."""
@@ -131,7 +132,7 @@ class Tokenizer:
         """The words (or characters) of `text` that are not in the vocabulary, each once; never any for subwords."""
         if self.kind in ("bpe", "unigram"):
             return []
-        encoding = self._encoding(text)
+        encoding = self.encoding(text)
         spans = [span for i, span in zip(encoding.ids, encoding.offsets) if i == UNK]
         return list(dict.fromkeys(text[start:end].strip() or text[start:end] for start, end in spans))
 
@@ -141,10 +142,10 @@ class Tokenizer:
         A token that is unknown has its place, too. White space before the first word belongs to it, and any other to
         the word before.
         """
-        return [max(len(text[:end].split()) - 1, 0) for _, end in self._encoding(text).offsets]
+        return [max(len(text[:end].split()) - 1, 0) for _, end in self.encoding(text).offsets]
 
-    def _encoding(self, text: str) -> tokenizers.Encoding:
-        """The tokens with their places in `text`."""
+    def encoding(self, text: str) -> tokenizers.Encoding:
+        """The tokens with the library's idea of their places in `text`; that of `places.py` is exact."""
         self.normalize(text)  # refuses what the next line would call a TypeError
         return self._backend.encode(text, add_special_tokens=False)
 
@@ -177,9 +178,17 @@ class Tokenizer:
         return cls(backend)
 
     @cached_property
+    def spellings(self) -> list[bytes]:
+        """The bytes that each token adds to a text, in the order of the ids; special tokens add none."""
+        return [*(b"" for _ in SPECIALS), *map(spelled, self._learnt())]
+
+    @cached_property
     def _readable(self) -> list[str]:
+        return [*SPECIALS, *map(readable, self._learnt())]
+
+    def _learnt(self) -> list[str]:
         tokens = sorted(self._backend.get_vocab().items(), key=lambda item: item[1])
-        return [*SPECIALS, *(readable(token) for token, _ in tokens[len(SPECIALS) :])]
+        return [token for token, _ in tokens[len(SPECIALS) :]]
 
 
 @dataclass(frozen=True)

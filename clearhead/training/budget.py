@@ -17,14 +17,14 @@ from ..config import SHAPE, Config, chosen
 from ..errors import ConfigError
 from ..model.embedding import Embedding
 from ..model.transformer import build
-from ..tasks.translation import Examples, Translation
+from ..tasks.task import Learnable, Task
 from ..values import read_duration
 from .pace import AIM, CLOSING, Scoring
 from .recipe import USUAL_OPTIMIZER, Choice, usual_rate, with_preset
 from .update import Update
 
 _SHAPES = ("nano", "mini", "small", "base", "big")
-_TOKENS_A_WEIGHT = 0.8  # a shape is worth its time where each weight sees so many target tokens, embeddings apart
+_TOKENS_A_WEIGHT = 0.8  # a shape is worth its time where each weight sees so many tokens, embeddings apart
 _FEWEST = 50  # steps
 _EVALUATIONS = 6
 
@@ -66,8 +66,8 @@ def begin(config: Config, given: Collection[str]) -> tuple[Config, list[Choice]]
 def plan(
     config: Config,
     given: Collection[str],
-    task: Translation,
-    examples: Examples,
+    task: Task,
+    examples: Learnable,
     left: Callable[[], float],
     scoring: Scoring,
 ) -> tuple[Config, list[Choice]]:
@@ -90,12 +90,12 @@ def plan(
             f"seconds, beside {closing:.0f} to score {scoring.valid + scoring.test:,} sentences in the end; "
             f"expected at least {_FEWEST}: give more time, or a smaller --preset"
         )
-    epochs = steps * shape.tokens / examples.target_tokens
+    epochs = steps * shape.tokens / examples.tokens
     values: dict[str, Any] = {"train.steps": steps, "train.warmup": max(min(300, steps // 8), 1)}
     lr, why_lr = usual_rate(0.08 * config.model.d_model**-0.5, f"for a width of {config.model.d_model}", config.train)
     values |= {"train.lr": lr, "train.schedule": "linear"}
     values |= {"train.eval_every": max(steps // _EVALUATIONS, 1)}
-    if not config.train.init_from:  # a trained model keeps its own
+    if not config.train.begins_trained:  # a trained model keeps its own
         values["model.dropout"] = _dropout(epochs)
     why = {
         "train.steps": f"{seconds:.0f} seconds are left, a step takes {shape.seconds:.2f}, {epochs:.1f} epochs",
@@ -108,12 +108,12 @@ def plan(
     kept = {name: value for name, value in values.items() if name not in given}
     choices = [Choice(name, value, why[name]) for name, value in kept.items()]
     if "train.preset" not in given and not set(SHAPE) <= set(given):
-        choices.insert(0, Choice("train.preset", shape.name, _why(shape, seconds)))
+        choices.insert(0, Choice("train.preset", shape.name, _why(shape, seconds, task.units.tokens)))
     return config.override(kept), choices
 
 
 def _choose_shape(
-    config: Config, given: Collection[str], task: Translation, examples: Examples, left: Callable[[float], float]
+    config: Config, given: Collection[str], task: Task, examples: Learnable, left: Callable[[float], float]
 ) -> Measured:
     """The largest shape that the time teaches enough; measuring ends with the first that it does not.
 
@@ -131,7 +131,7 @@ def _choose_shape(
     return best
 
 
-def _measure(config: Config, name: str, task: Translation, examples: Examples, n_steps: int = 4) -> Measured:
+def _measure(config: Config, name: str, task: Task, examples: Learnable, n_steps: int = 4) -> Measured:
     """What a step takes: the median of a few, after one that pays for the first touch of everything."""
     torch.manual_seed(config.train.seed)
     model = build(config.model).to(config.train.device)
@@ -143,11 +143,11 @@ def _measure(config: Config, name: str, task: Translation, examples: Examples, n
     seconds, tokens = [], []
     for step in range(1 + n_steps):
         micro_batches = list(itertools.islice(rows, config.train.accumulate))
-        n_tokens = sum(int(batches.target_lengths[some].sum()) for some in micro_batches)
+        n_terms = sum(map(batches.predictions, micro_batches))
         begun = time.perf_counter()
-        update(micro_batches, n_tokens, step=step, lr=1e-6)
+        update(micro_batches, n_terms, step=step, lr=1e-6)
         seconds.append(time.perf_counter() - begun)
-        tokens.append(n_tokens)
+        tokens.append(sum(map(batches.tokens, micro_batches)))
     weights = sum(p.numel() for p in model.parameters()) - sum(
         weight.numel() for weight in {m.weight for m in model.modules() if isinstance(m, Embedding)}
     )
@@ -165,6 +165,6 @@ def _dropout(epochs: float) -> float:
     return 0.0 if epochs < 5 else 0.1 if epochs < 15 else 0.2 if epochs < 40 else 0.3
 
 
-def _why(shape: Measured, seconds: float) -> str:
+def _why(shape: Measured, seconds: float, what: str) -> str:
     tokens = seconds / shape.seconds * shape.tokens
-    return f"{tokens / 1e6:.1f} million target tokens in that time, for {shape.weights / 1e6:.1f} million weights"
+    return f"{tokens / 1e6:.1f} million {what} in that time, for {shape.weights / 1e6:.1f} million weights"

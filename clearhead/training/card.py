@@ -6,29 +6,34 @@ from pathlib import Path
 from typing import Any
 
 from ..config import PRESETS, SHAPE, Config, chosen, settings
+from ..tasks import shown
+from ..tasks.kinds import Kind
 
 _UNSCORED = "None yet: training has not ended."
 
 
-def model_card(config: Config, *, pairs: int, notes: Sequence[str] = (), given: Collection[str] = ()) -> str:
-    """Markdown; `notes` are the choices that were made for these data, `given` the settings that nobody had to choose.
+def model_card(
+    config: Config, kind: Kind, *, count: int, notes: Sequence[str] = (), given: Collection[str] = ()
+) -> str:
+    """Markdown, of a model that learnt from so many examples; `notes` are the choices that were made for these data,
+    `given` the settings that nobody had to choose.
     The scores come later: `with_scores`.
     """
     data, model, train = config.data, config.model, config.train
     files = ", ".join(f"`{Path(name).name}`" for name in data.train)
     source = ", ".join(filter(None, (data.name, data.source)))
     lines = [
-        f"# A translation model{f': {data.name}' if data.name else ''}",
+        f"# {kind.title}{f': {data.name}' if data.name else ''}",
         "",
         "Made with Clearhead, a Transformer as in *Attention Is All You Need*. Use it:",
         "",
         "```",
-        'clearhead translate THIS_FOLDER "a sentence"',
+        kind.example("THIS_FOLDER"),
         "```",
         "",
         "## Data",
         "",
-        f"{pairs:,} sentence pairs from {files}. Source: {source or 'not stated (data.name, data.source)'}. "
+        f"{count:,} {kind.data} from {files}. Source: {source or 'not stated (data.name, data.source)'}. "
         f"Licence: {data.licence or 'not stated (data.licence)'}.",
         "",
         "## Scores",
@@ -37,7 +42,7 @@ def model_card(config: Config, *, pairs: int, notes: Sequence[str] = (), given: 
         "",
         "## Model",
         "",
-        f"{model.n_encoder_layers} + {model.n_decoder_layers} layers, d_model {model.d_model}, {model.n_heads} heads, "
+        f"{_layers(config)} layers, d_model {model.d_model}, {model.n_heads} heads, "
         f"d_ff {model.d_ff}, {model.positions} positions, {'pre' if model.pre_norm else 'post'}-norm; "
         f"{data.tokenizer} tokens, vocabulary {model.src_vocab_size:,}"
         + (f" and {model.tgt_vocab_size:,}" if model.src_vocab_size != model.tgt_vocab_size else "")
@@ -50,6 +55,12 @@ def model_card(config: Config, *, pairs: int, notes: Sequence[str] = (), given: 
     if notes:
         lines += ["", "What was chosen for these data:", "", *(f"- {note}" for note in notes)]
     return "\n".join(lines) + "\n"
+
+
+def _layers(config: Config) -> str:
+    model = config.model
+    one = {"encoder-only": f"{model.n_encoder_layers}", "decoder-only": f"{model.n_decoder_layers}"}
+    return one.get(model.topology, f"{model.n_encoder_layers} + {model.n_decoder_layers}")
 
 
 def training_command(config: Config, given: Collection[str]) -> str:
@@ -74,7 +85,13 @@ def training_command(config: Config, given: Collection[str]) -> str:
 
 def with_scores(card: str, scores: Mapping[str, Mapping[str, Any]]) -> str:
     """The card with `scores` by the name of what was scored, as `Scores.to_dict` gives them."""
-    return card.replace(_UNSCORED, _table(scores) if scores else "None: no pairs were held out.")
+    return card.replace(_UNSCORED, table(scores) if scores else "None: no pairs were held out.")
+
+
+def with_section(card: str, heading: str, text: str) -> str:
+    """The card with a section of its own below the scores; as it is where it has one already."""
+    heading, next_one = f"## {heading}", "\n## Model\n"
+    return card if heading in card else card.replace(next_one, f"\n{heading}\n\n{text}\n{next_one}", 1)
 
 
 def with_steps(card: str, planned: int, done: int) -> str:
@@ -86,10 +103,22 @@ def _steps(planned: int) -> str:
     return f". {planned:,} steps, seed "
 
 
-def _table(scores: Mapping[str, Mapping[str, Any]]) -> str:
-    rows = ["| on | sentences | BLEU | chrF | exact match |", "|---|---|---|---|---|"]
+def table(scores: Mapping[str, Mapping[str, Any]], first_column: str = "on") -> str:
+    """Scores by the name of what has them, as Markdown, with what makes them reproducible."""
+    first = next(iter(scores.values()))
+    what, _ = shown.count(first)
+    names = list(shown.usual(first))
+    rows = [f"| {first_column} | {' | '.join([what, *names])} |", "|---" * (2 + len(names)) + "|"]
     for name, values in scores.items():
-        exact = f"{100 * values['exact_match']:.1f}%"
-        rows.append(f"| {name} | {values['sentences']:,} | {values['bleu']:.2f} | {values['chrf']:.2f} | {exact} |")
-    signatures = sorted({values[key] for values in scores.values() for key in ("bleu_signature", "chrf_signature")})
-    return "\n".join([*rows, "", "Signatures: " + ", ".join(f"`{it}`" for it in signatures) + "."])
+        rows.append(_row(name, shown.count(values)[1], values))
+        rows += [
+            _row(f"{name}, {shown.BASELINES[it]}", shown.count(values)[1], others)
+            for it, others in values.get("baselines", {}).items()
+        ]
+    signatures = sorted({it for values in scores.values() for it in shown.signatures(values)})
+    told = ["", "Signatures: " + ", ".join(f"`{it}`" for it in signatures) + "."] if signatures else []
+    return "\n".join([*rows, *told])
+
+
+def _row(name: str, count: int, values: Mapping[str, Any]) -> str:
+    return f"| {name} | {' | '.join([f'{count:,}', *shown.usual(values).values()])} |"

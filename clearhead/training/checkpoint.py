@@ -36,7 +36,8 @@ from .metrics import METRICS
 from .model_folder import CONFIG, WEIGHTS, model_files, weights_from_bytes, weights_to_bytes
 
 PICTURES = ("loss.png", "attention.png")  # no file of the model, so that no digest is kept of them
-_CHECKPOINTS, _STATE, _SUFFIX, _TOKENS = "checkpoints", "state.json", ".safetensors", ".tokens"
+CHECKPOINTS = "checkpoints"
+_STATE, _SUFFIX, _TOKENS = "state.json", ".safetensors", ".tokens"
 _KEPT = ".kept.json"  # {SHA-256 of model.safetensors: what is known of these weights}
 
 
@@ -92,7 +93,7 @@ class RunFolder:
                 run._look_around()
             with writing(path):
                 remove_partials(path)
-                remove_partials(path / _CHECKPOINTS)
+                remove_partials(path / CHECKPOINTS)
         except BaseException:
             lock.release()
             raise
@@ -225,7 +226,7 @@ class RunFolder:
                     kept += wanted(step)
                     newest = False
             else:
-                with writing(self.path / _CHECKPOINTS):
+                with writing(self.path / CHECKPOINTS):
                     remove_folder(self._folder(step))
 
     def _look_around(self) -> None:
@@ -260,7 +261,7 @@ class RunFolder:
         return step in self._sound
 
     def _folder(self, step: int) -> Path:
-        return self.path / _CHECKPOINTS / f"step-{step:08d}"
+        return self.path / CHECKPOINTS / f"step-{step:08d}"
 
     def _steps(self) -> list[int]:
         return _checkpoint_steps(self.path)
@@ -278,7 +279,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
 
 def _checkpoint_steps(run: Path) -> list[int]:
     """The steps of the checkpoints that are there, newest first."""
-    names = (re.fullmatch(r"step-(\d{8,})", folder.name) for folder in (run / _CHECKPOINTS).glob("step-*"))
+    names = (re.fullmatch(r"step-(\d{8,})", folder.name) for folder in (run / CHECKPOINTS).glob("step-*"))
     return sorted((int(name[1]) for name in names if name), reverse=True)
 
 

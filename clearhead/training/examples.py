@@ -10,10 +10,9 @@ from typing import Any
 from ..config import chosen
 from ..errors import DataError
 from ..storage import writing
-from ..tasks.translation import Examples, Translation
-from ..text.corpus import Corpus
+from ..tasks.data import Divided
+from ..tasks.task import Task
 from ..text.report import Report
-from ..text.sources import Pair, Pairs
 from ..text.store import Store, StoreWriter, new_store
 
 Say = Callable[[str], None]
@@ -28,7 +27,7 @@ class Shelf:
     say: Say
 
     @classmethod
-    def of(cls, digest: str, task: Translation, run: Path, say: Say) -> "Shelf":
+    def of(cls, digest: str, task: Task, run: Path, say: Say) -> "Shelf":
         """In the folder `data.store`, by a name of its own for each data and tokenizer; without one at `run`.
 
         `digest` is that of the data before anything was learnt of them.
@@ -39,7 +38,7 @@ class Shelf:
             "reading": [data.source_column, data.target_column, data.separator, data.reverse],
             "split": None if data.valid else [data.split, train.seed],
             "tokenizer": hashlib.sha256(task.tokenizers.to_json().encode()).hexdigest(),
-            "longest": task.longest,
+            "task": [type(task).__name__, *task.longest],
         }
         name = hashlib.sha256(repr(key).encode()).hexdigest()[:16]
         return cls(Path(data.store) / f"tokens-{name}" if data.store else run, key, say)
@@ -55,8 +54,8 @@ class Shelf:
             self.say(f"tokens of the same data and tokenizer are in {self.path}: they are used again")
         return store
 
-    def fill(self, corpus: Corpus, task: Translation, held_out: Pairs, said: Iterable[str]) -> Store:
-        """Cut all pairs into tokens and put them there, with the pairs held out and what was `said` of all of them.
+    def fill(self, corpus: Divided, task: Task, held_out: list[Any], said: Iterable[str]) -> Store:
+        """Cut all data into tokens and put them there, with what is held out and what was `said` of all of it.
 
         A DataError where all are too long, or where the data are not those of the key any more.
         """
@@ -69,39 +68,30 @@ class Shelf:
             if not kept:
                 longest, limit = task.longest
                 raise DataError(
-                    f"no pair is left to train on: all {len(corpus):,} are longer than {longest} tokens ({limit}); "
-                    "expected shorter ones, or a larger limit"
+                    f"no {task.units.examples} are left to train on: all {len(corpus):,} are longer than "
+                    f"{longest} tokens ({limit}); expected shorter ones, or a larger limit"
                 )
             corpus.source.expect_digest(self.key["data"])
-            apart = list(zip(held_out.lines, held_out.sources, held_out.targets))
-            writer.notes = {"said": [*said, *noticed], "held out": apart}
-        self.say(f"tokens: {kept:,} pairs in {time.monotonic() - begun:.1f} s")
+            writer.notes = {"said": [*said, *noticed], "held out": held_out}
         store = Store.open(self.path, self.key)
         if store is None:
             raise DataError(f"the tokens in {self.path} were removed by another program; give the command again")
+        count = len(task.examples(store.sides))
+        self.say(f"tokens: {count:,} {task.units.examples} in {time.monotonic() - begun:.1f} s")
         return store
 
 
-def _write(writer: StoreWriter, corpus: Corpus, task: Translation) -> tuple[int, list[str]]:
-    """Write the tokens of all pairs: how many there are, and in words those that are too long or have unknown words."""
-    kept, (too_long, unknown) = 0, (Report((), files=corpus.source.report.files) for _ in range(2))
+def _write(writer: StoreWriter, corpus: Divided, task: Task) -> tuple[int, list[str]]:
+    """Write the tokens of all examples: how many there are, and in words what is too long, cut or unknown."""
+    kept, (too_long, cut, unknown) = 0, (Report((), files=corpus.source.report.files) for _ in range(3))
     for encoded in task.encoder.each(corpus.chunks(), len(corpus), chosen(task.config.train.threads)):
         writer.add(encoded.sources, encoded.targets)
         kept += len(encoded.sources)
         for it in encoded.skipped:
-            too_long.skip(it.line, f"pairs {it.reason}; they are not trained on", it.text)
+            too_long.skip(it.line, f"{task.units.examples} {it.reason}; they are not trained on", it.text)
+        for it in encoded.cut:
+            cut.skip(it.line, f"{task.units.examples} {it.reason}; only the beginning is read", it.text)
         for it in encoded.unknown:
             unknown.skip(it.line, it.reason, it.text)
-    rows = too_long.skipped_rows(), unknown.skipped_rows("found")
+    rows = too_long.skipped_rows(), cut.skipped_rows("found"), unknown.skipped_rows("found")
     return kept, ["\n".join(some) for some in rows if some]
-
-
-def examples_of(store: Store) -> Examples:
-    """The examples, which stay on the disk."""
-    return Examples(*store.sides)
-
-
-def held_out_of(store: Store, report: Report) -> Pairs:
-    """The pairs that were held out of the training data."""
-    pairs: list[Pair] = [(line, source, target) for line, source, target in store.notes["held out"]]
-    return Pairs.of(pairs, report)

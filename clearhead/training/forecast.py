@@ -2,13 +2,11 @@
 
 import time
 
-import numpy as np
 import torch
 from torch import nn
 
 from ..config import Config, chosen
-from ..tasks.translation import Examples
-from ..text.batches import Batches
+from ..tasks.task import Learnable, Units
 
 _PROCESS = 4.3e8  # bytes that a process occupies whatever its model: the libraries, and what they keep
 # Bytes for each token of a batch: of a layer by its width and by that of its feed-forward, and of the logits by entry.
@@ -19,32 +17,29 @@ _BYTES = {"bf16": (64, 8, 3), "fp32": (85, 10, 10)}
 _BESIDES = {"bf16": 7.5e6, "fp32": 1e6}
 
 
-def forecast(config: Config, model: nn.Module, examples: Examples, *, done: int = 0) -> str:
-    """Parameters, pairs, tokens an epoch and steps, and about how much memory and time they take after `done` steps."""
+def forecast(config: Config, model: nn.Module, examples: Learnable, units: Units, *, done: int = 0) -> str:
+    """Parameters, examples, tokens an epoch and steps; about how much memory and time they take after `done` steps."""
     n_parameters = sum(p.numel() for p in model.parameters())
-    steps, target_tokens = chosen(config.train.steps), examples.target_tokens
+    steps = chosen(config.train.steps)
     batches = examples.batches(chosen(config.data.batch_tokens), max_rows=config.data.batch_sentences)
-    of_batch, largest = _sizes(batches)
+    sizes = batches.sizes()
+    of_batch, largest = sum(sizes) / len(sizes), max(sizes)
     of_token = 6 * n_parameters + _BESIDES[_precision(config)]  # forward and backward
     seconds = of_token * of_batch * config.train.accumulate * (steps - done) / _operations_a_second(config)
     memory = _memory(config, n_parameters, largest)
     left = f", {steps - done:,} of them left" if done else ""
+    epoch = f"{len(examples):,} {units.examples}, {examples.tokens:,} {units.tokens} an epoch"
     return (
-        f"{n_parameters:,} parameters; {len(examples):,} pairs, {target_tokens:,} target tokens an epoch; "
+        f"{n_parameters:,} parameters; {epoch}; "
         f"{steps:,} steps{left}; about {memory / 1e9:.1f} GB and {duration(seconds)}"
     )
 
 
-def _sizes(batches: Batches) -> tuple[float, int]:
-    """Tokens a side, padding included: of a batch in the mean, and of the largest."""
-    longer = np.maximum(batches.source_lengths, batches.target_lengths)
-    sizes = [len(rows) * int(longer[rows].max()) for rows in batches.epoch(0)]
-    return sum(sizes) / len(sizes), max(sizes)
-
-
 def _memory(config: Config, n_parameters: int, tokens: int) -> float:
     """Bytes that training takes with batches of so many tokens; their gradients add up in one place."""
-    n_layers = config.model.n_encoder_layers + config.model.n_decoder_layers
+    model = config.model
+    n_layers = model.n_encoder_layers * (model.topology != "decoder-only")
+    n_layers += model.n_decoder_layers * (model.topology != "encoder-only")
     of_width, of_ff, of_logit = _BYTES[_precision(config)]
     of_token = n_layers * (of_width * config.model.d_model + of_ff * config.model.d_ff)
     of_token += of_logit * config.model.tgt_vocab_size

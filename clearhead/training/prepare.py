@@ -2,27 +2,28 @@
 
 import math
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor
 
 from ..config import Config, chosen
 from ..errors import ConfigError, DataError
-from ..tasks.translation import Examples, HeldOut, Translation, what_was_cut
-from ..text.corpus import Corpus
+from ..tasks import shown
+from ..tasks.data import Divided, Source
+from ..tasks.kinds import Kind, kind_of
+from ..tasks.labels import UNSEEN
+from ..tasks.task import Learnable, Scorable, Task
 from ..text.files import STDIN
-from ..text.sources import Pairs, PairSource, Report, Skipped, read_pairs
+from ..text.report import Report, Skipped
 from ..text.store import Store, token_digest
 from ..text.tokenizer import SPECIALS, Tokenizer, Tokenizers, train_tokenizers
 from . import budget, recipe
 from .card import model_card
 from .checkpoint import RunFolder
-from .examples import Say, Shelf, examples_of, held_out_of
+from .examples import Say, Shelf
 from .model_folder import TOKENIZER, WORDS, model_files, read_config, read_tokenizer
 from .pace import Scoring
 from .starting_point import KEPT, StartingPoint
@@ -33,12 +34,13 @@ class Prepared:
     """Settings without open choices, the task, and its examples; `valid` and `test` are None where there are none."""
 
     config: Config
-    task: Translation
-    examples: Examples
-    valid: HeldOut | None
-    test: HeldOut | None
+    kind: Kind
+    task: Task
+    examples: Learnable
+    valid: Scorable | None
+    test: Scorable | None
     digest: str  # of the examples
-    weights: Mapping[str, Tensor] | None = None  # to begin with, where they are not random
+    start: StartingPoint | None = None  # what is begun with, where it is not random
 
     @property
     def constants(self) -> dict[str, str]:
@@ -46,59 +48,74 @@ class Prepared:
         valid = self.valid.examples if self.valid else None
         return {
             "the training data": self.digest,
-            "the validation data": token_digest((valid.sources, valid.targets)) if valid else "none",
+            "the validation data": token_digest(valid.sides) if valid else "none",
         }
 
     @property
     def scoring(self) -> Scoring:
         """How many sentences are scored, for those who ask how long that takes."""
         valid, test = (len(it.sources) if it else 0 for it in (self.valid, self.test))
+        test += valid if self.config.train.warm_start else 0  # those without it, beside which this one is set
         return Scoring(valid, test, mean=bool(self.config.train.average))
 
 
 @dataclass(frozen=True)
 class _Read:
-    """What the files hold: the pairs to train on, those held out of them or from a file of their own, and the test."""
+    """What the files hold: the data to train on, what is held out of them or from a file of its own, and the test."""
 
-    corpus: Corpus
-    held_out: Pairs
-    valid: Pairs | None
-    test: Pairs | None
+    corpus: Divided
+    held_out: Any
+    valid: Any | None
+    test: Any | None
     said: list[str]  # of the training data
 
 
-def prepare(folder: RunFolder, config: Config, given: Collection[str], say: Say, *, end: float = math.inf) -> Prepared:
+def prepare(
+    folder: RunFolder,
+    config: Config,
+    given: Collection[str],
+    say: Say,
+    *,
+    kind: Kind | None = None,
+    start: StartingPoint | None = None,
+    end: float = math.inf,
+) -> Prepared:
     """Read the data, make every choice, and write down both; what is in `given` stays as it is.
 
-    A run with a budget is to be over at `end`, a time of `time.monotonic`.
+    It learns what `kind` says, the task of the configuration where that says nothing, and begins as `start` or as the
+    model of `train.init_from`. A run with a budget is to be over at `end`, a time of `time.monotonic`.
     """
     asked = given
     _expect_places(config)
-    start = StartingPoint.load(Path(config.train.init_from)) if config.train.init_from else None
+    kind = kind or kind_of(config)
+    if config.train.init_from:
+        start = StartingPoint.load(Path(config.train.init_from))
     if start is not None:
         config, given = start.settings(config, given), {*given, *KEPT}
         for message in start.differences(config):
             say(message)
+    given = {*given, *kind.usual}  # what suits the task is not chosen otherwise, either
     config, begun = budget.begin(config, given) if config.train.budget else (config, [])
     config, machine = recipe.choose_machine(config)
     torch.set_num_threads(chosen(config.train.threads))
-    with PairSource(config.data.train, config.data) as source:
+    with kind.form.open(config.data.train, config.data) as source:
         digest = source.digest()  # of what is read from here on
-        read = _read(source, config, say)
-        config, model = recipe.choose_model(config, len(read.corpus), given)
+        read = _read(kind, source, config, say)
+        size, spoken = kind.form.extent(read.corpus)
+        config, model = recipe.choose_model(config, size, given, spoken)
         tokenizers = start.tokenizers if start is not None else _learn(read.corpus, config, say)
-        config, vocabularies = _with_vocabularies(config, tokenizers)
-        task = Translation(tokenizers, config)
+        config, vocabularies = _with_vocabularies(config.override(kind.found(read.corpus, config)), tokenizers)
+        task = kind.make(tokenizers, config)
         shelf = Shelf.of(digest, task, folder.tokens, say)
         if store := shelf.find():
             source.expect_digest(digest)
             for message in store.notes["said"][len(read.said) :]:  # of what only its tokens tell
                 say(message)
         else:
-            store = shelf.fill(read.corpus, task, read.held_out, read.said)
-    prepared = _prepared(task, store, read.valid, read.test, say)
+            store = shelf.fill(read.corpus, task, kind.form.to_notes(read.held_out), read.said)
+    prepared = _prepared(kind, task, store, read.valid, read.test, say)
     examples = prepared.examples
-    config, batch = recipe.choose_batch(config, examples.target_tokens)
+    config, batch = recipe.choose_batch(config, examples.tokens, task.units.tokens)
     if config.train.budget:
         config, planned = budget.plan(config, given, task, examples, lambda: end - time.monotonic(), prepared.scoring)
         batch, given = [*batch, *planned], {*given, *(choice.name for choice in planned)}
@@ -109,10 +126,9 @@ def prepare(folder: RunFolder, config: Config, given: Collection[str], say: Say,
     for note in notes:
         say(note)
     asked = {*asked} - {choice.name for choice in machine}  # "auto" is no wish
-    card = model_card(config, pairs=len(examples), notes=notes, given=asked)
+    card = model_card(config, kind, count=len(examples), notes=notes, given=asked)
     folder.begin(_first_files(config, tokenizers, card))
-    weights = start.weights if start is not None else None
-    return replace(prepared, config=config, task=Translation(tokenizers, config), weights=weights)
+    return replace(prepared, config=config, task=kind.make(tokenizers, config), start=start)
 
 
 def _first_files(config: Config, tokenizers: Tokenizers, card: str) -> dict[str, bytes]:
@@ -128,7 +144,9 @@ def _word_list(tokenizer: Tokenizer) -> str:
     return "\n".join(sorted({word.strip("▁") for word in tokenizer.words()[len(SPECIALS) :]}, key=str.casefold)) + "\n"
 
 
-def prepare_again(folder: RunFolder, asked: Config, given: Collection[str], say: Say) -> Prepared:
+def prepare_again(
+    folder: RunFolder, asked: Config, given: Collection[str], say: Say, *, kind: Kind | None = None
+) -> Prepared:
     """The same from what the run in `folder` wrote down when it began; only where files lie is taken from `asked`.
 
     Where its tokens still lie, the training data are not read again, but for their digest.
@@ -142,17 +160,19 @@ def prepare_again(folder: RunFolder, asked: Config, given: Collection[str], say:
     recipe.choose_device(chosen(config.train.device))  # it may be gone
     torch.set_num_threads(chosen(config.train.threads))
     tokenizers = Tokenizers.from_json(read_tokenizer(out), origin=str(out / TOKENIZER))
-    task = Translation(tokenizers, config)
-    with PairSource(config.data.train, config.data) as source:
+    kind = kind or kind_of(config)
+    task = kind.make(tokenizers, config)
+    with kind.form.open(config.data.train, config.data) as source:
         shelf = Shelf.of(source.digest(), task, folder.tokens, say)
         if store := shelf.find():
             for message in store.notes["said"]:
                 say(message)
-            valid = _file(config.data.valid, config, say) or held_out_of(store, source.report)
-            return _prepared(task, store, valid or None, _file(config.data.test, config, say), say)
-        read = _read(source, config, say)
-        store = shelf.fill(read.corpus, task, read.held_out, read.said)
-    return _prepared(task, store, read.valid, read.test, say)
+            held_out = kind.form.from_notes(store.notes["held out"], source.report)
+            valid = _file(kind, config.data.valid, config, say) or held_out
+            return _prepared(kind, task, store, valid or None, _file(kind, config.data.test, config, say), say)
+        read = _read(kind, source, config, say)
+        store = shelf.fill(read.corpus, task, kind.form.to_notes(read.held_out), read.said)
+    return _prepared(kind, task, store, read.valid, read.test, say)
 
 
 def _expect_places(config: Config) -> None:
@@ -183,37 +203,37 @@ def refuse_contradictions(out: Path, stored: Config, asked: Config, given: Colle
             )
 
 
-def _read(source: PairSource, config: Config, say: Say) -> _Read:
+def _read(kind: Kind, source: Source, config: Config, say: Say) -> _Read:
     """Read the training data once, and the others into memory: what cannot be read is better known before training."""
     data = config.data
-    corpus = Corpus.of(source, 0.0 if data.valid else data.split, config.train.seed)
-    said = [str(source.report), *([] if data.valid else [corpus.split.note])]
+    corpus = kind.form.divide(source, 0.0 if data.valid else data.split, config.train.seed)
+    said = [str(source.report), *([] if data.valid else [corpus.note])]
     held_out = corpus.held_out()
     if not data.valid and not len(held_out):
         said.append("so the newest weights are kept, and their quality is not measured")
     for message in said:
         say(message)
-    valid = _file(data.valid, config, say) or held_out
-    return _Read(corpus, held_out, valid or None, _file(data.test, config, say), said)
+    valid = _file(kind, data.valid, config, say) or held_out
+    return _Read(corpus, held_out, valid or None, _file(kind, data.test, config, say), said)
 
 
-def _file(paths: Sequence[str], config: Config, say: Say) -> Pairs | None:
-    """The pairs of files beside the training data, None where none are named."""
+def _file(kind: Kind, paths: Sequence[str], config: Config, say: Say) -> Any | None:
+    """What files beside the training data hold, None where none are named."""
     if not paths:
         return None
-    pairs = read_pairs(paths, config.data)
-    say(str(pairs.report))
-    return pairs
+    found = kind.form.read(paths, config.data)
+    say(str(found.report))
+    return found
 
 
-def _learn(corpus: Corpus, config: Config, say: Say) -> Tokenizers:
+def _learn(corpus: Divided, config: Config, say: Say) -> Tokenizers:
     """The vocabularies of the texts to train on."""
     begun = time.monotonic()
     sources, targets = corpus.texts()
     tokenizers = train_tokenizers(sources, targets, config.data)
     if len(sources) < len(corpus):
         say(f"the tokenizer learns from {len(sources):,} of {len(corpus):,} pairs, spread evenly over all of them")
-    say(f"tokenizer: {_sizes(tokenizers)} in {time.monotonic() - begun:.1f} s")
+    say(f"tokenizer: {_sizes(tokenizers, two_sides=len(targets) > 0)} in {time.monotonic() - begun:.1f} s")
     return tokenizers
 
 
@@ -227,48 +247,49 @@ def _with_vocabularies(config: Config, tokenizers: Tokenizers) -> tuple[Config, 
     return config.override(values | {"model.tie": "target"}), [recipe.Choice("model.tie", "target", why)]
 
 
-def _prepared(task: Translation, store: Store, valid: Pairs | None, test: Pairs | None, say: Say) -> Prepared:
-    held_out = _valid(task, valid, say) if valid is not None else None
+def _prepared(kind: Kind, task: Task, store: Store, valid: Any | None, test: Any | None, say: Say) -> Prepared:
+    held_out = _valid(kind, task, valid, say) if valid is not None else None
     tested = task.hold_out(test) if test is not None else None
     if tested is not None:
-        _say_too_long(tested, "are tested on without their loss", say)
-    return Prepared(task.config, task, examples_of(store), held_out, tested, store.digest)
+        _say_too_long(task, tested, "are tested on without their loss", say)
+    return Prepared(task.config, kind, task, task.examples(store.sides), held_out, tested, store.digest)
 
 
-def _valid(task: Translation, valid: Pairs, say: Say) -> HeldOut | None:
-    """The held-out pairs of at most `train.eval_sentences` sources: a sample, since files may be sorted by length."""
-    distinct, train = list(dict.fromkeys(valid.sources)), task.config.train
-    if len(distinct) > train.eval_sentences:
-        chosen_ones = np.random.default_rng(train.seed).choice(len(distinct), train.eval_sentences, replace=False)
-        sample = {distinct[i] for i in chosen_ones.tolist()}
-        valid = valid.take((i for i, source in enumerate(valid.sources) if source in sample), "a sample")
-        say(f"validation: {len(sample):,} of {len(distinct):,} sources, drawn at random (train.eval_sentences)")
+def _valid(kind: Kind, task: Task, valid: Any, say: Say) -> Scorable | None:
+    """At most `train.eval_sentences` of what is held out."""
+    most = task.config.train.eval_sentences
+    valid, said = kind.form.sample(valid, most, task.config.train.seed)
+    if said:
+        say(f"validation: {said}")
     held_out = task.hold_out(valid)
     if not len(held_out.examples):
-        what = f"all {len(valid):,} validation pairs are {_too_long(held_out.too_long)}"
+        what = f"all {len(valid):,} validation {task.units.examples} are {_too_long(held_out.too_long)}"
         if task.config.data.valid:
             raise DataError(what)
         say(f"nothing held out: {what}; so the newest weights are kept, and their quality is not measured")
         return None
-    _say_too_long(held_out, "are validated on without their loss", say)
+    _say_too_long(task, held_out, "are validated on without their loss", say)
     return held_out
 
 
-def _say_too_long(held_out: HeldOut, consequence: str, say: Say) -> None:
-    """Count and show the pairs that have too many tokens, as those that cannot be read are shown."""
+def _say_too_long(task: Task, held_out: Scorable, consequence: str, say: Say) -> None:
+    """Count and show the examples that have too many tokens, as those that cannot be read are shown."""
     report = Report(())
     for it in held_out.too_long:
-        report.skip(it.line, f"pairs {it.reason}; they {consequence}", it.text)
+        report.skip(it.line, f"{task.units.examples} {it.reason}; they {consequence}", it.text)
     if held_out.too_long:
         say("\n".join(report.skipped_rows()))
     if held_out.cut:
-        say(what_was_cut(held_out.cut))
+        say(shown.what_was_cut(held_out.cut))
 
 
 def _too_long(skipped: Sequence[Skipped]) -> str:
-    return f"{skipped[0].reason}; expected shorter ones, or a larger limit"
+    reason = skipped[0].reason
+    return f"{reason}; expected {'others' if reason == UNSEEN else 'shorter ones, or a larger limit'}"
 
 
-def _sizes(tokenizers: Tokenizers) -> str:
+def _sizes(tokenizers: Tokenizers, *, two_sides: bool) -> str:
     source, target = tokenizers.source.vocab_size, tokenizers.target.vocab_size
-    return f"{source:,} tokens for both sides" if tokenizers.joint else f"{source:,} and {target:,} tokens"
+    if not tokenizers.joint:
+        return f"{source:,} and {target:,} tokens"
+    return f"{source:,} tokens{' for both sides' * two_sides}"

@@ -46,21 +46,22 @@ def choose_machine(config: Config) -> tuple[Config, list[Choice]]:
     return config.override(values), choices
 
 
-def choose_model(config: Config, n_pairs: int, given: Collection[str]) -> tuple[Config, list[Choice]]:
-    """Preset and vocabulary, by the number of pairs; whatever is in `given` stays as it is."""
+def choose_model(config: Config, n_pairs: int, given: Collection[str], what: str = "") -> tuple[Config, list[Choice]]:
+    """Preset and vocabulary, by the number of pairs, `what` in words; whatever is in `given` stays as it is."""
+    what = what or f"{n_pairs:,} pairs"
     choices: list[Choice] = []
     if config.train.preset is None and not set(SHAPE) <= set(given) and not config.train.budget:
         name = "nano" if n_pairs < 20_000 else "small" if n_pairs < 1_000_000 else "base"
         config, kept = with_preset(config, name, given), [it for it in preset(name) if it in given]
         but = f", but for {', '.join(kept)}" if kept else ""
-        choices.append(Choice("train.preset", name, f"for {n_pairs:,} pairs{but}"))
+        choices.append(Choice("train.preset", name, f"for {what}{but}"))
     elif config.train.preset is not None:  # a Config that was made without `override` has only its name
         config = with_preset(config, config.train.preset, given)
     if config.data.vocab_size is None and config.data.tokenizer in ("bpe", "unigram"):
         sizes = ((2_000, 1000), (20_000, 2000), (500_000, 4000), (5_000_000, 16_000))
         size = next((size for below, size in sizes if n_pairs < below), 32_000)
         config = config.override({"data.vocab_size": size})
-        choices.append(Choice("data.vocab_size", size, f"for {n_pairs:,} pairs"))
+        choices.append(Choice("data.vocab_size", size, f"for {what}"))
     return config, choices
 
 
@@ -69,12 +70,12 @@ def with_preset(config: Config, name: str, given: Collection[str]) -> Config:
     return config.override(preset(name) | {it: config.value(it) for it in preset(name) if it in given})
 
 
-def choose_batch(config: Config, target_tokens: int) -> tuple[Config, list[Choice]]:
-    """Tokens a batch, by the tokens of an epoch: little data learns from more and smaller steps."""
+def choose_batch(config: Config, n_tokens: int, what: str) -> tuple[Config, list[Choice]]:
+    """Tokens a batch, by the tokens of an epoch, `what` they are: little data learns from more and smaller steps."""
     if config.data.batch_tokens is not None:
         return config, []
-    tokens = max(1024 if target_tokens < 100_000 else 4096, config.data.max_len + 1)
-    why = f"for {target_tokens:,} target tokens an epoch"
+    tokens = max(1024 if n_tokens < 100_000 else 4096, config.data.max_len + 1)
+    why = f"for {n_tokens:,} {what} an epoch"
     return config.override({"data.batch_tokens": tokens}), [Choice("data.batch_tokens", tokens, why)]
 
 
@@ -102,7 +103,7 @@ def choose_schedule(config: Config, batches_an_epoch: int, given: Collection[str
         )
     optimizer = train.optimizer or choose("optimizer", USUAL_OPTIMIZER, "learns more from as many tokens than adam")
     schedule = train.schedule or choose(
-        "schedule", "linear", "falls to zero at the last step, which suits a fixed number of steps"
+        "schedule", "linear", f"falls to {train.lr_end or 'zero'} at the last step, which suits a fixed number of steps"
     )
     if warmup is None or "train.warmup" not in given:
         usual = warmup if warmup is not None else PRESETS.get(train.preset or "", {}).get("train.warmup", 1000)
@@ -123,7 +124,7 @@ def choose_schedule(config: Config, batches_an_epoch: int, given: Collection[str
 
 def usual_rate(peak: float, why: str, train: TrainConfig) -> tuple[float, str]:
     """A learning rate that suits random weights, or a fifth of it for trained ones, and the reason."""
-    if train.init_from:
+    if train.begins_trained:
         return round(peak / 5, 6), f"a fifth of what suits random weights ({why})"
     return round(peak, 6), why
 

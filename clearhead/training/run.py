@@ -1,9 +1,11 @@
 """From files to a model folder: prepare, train, score. What `clearhead train` calls."""
 
 import math
+import shlex
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,26 +16,42 @@ from .. import messages
 from ..config import PRESETS, SHAPE, Config, chosen, settings
 from ..errors import ConfigError
 from ..figures import loss_curve
-from ..model.transformer import EncoderDecoder, build
-from ..tasks.scores import Scores
-from ..tasks.translation import FreshBatches
-from ..text.batches import Batches, IntArray
+from ..model.transformer import build
+from ..tasks import shown
+from ..tasks.examples import Examples, FreshBatches
+from ..tasks.finding import find_task
+from ..tasks.kinds import Kind, kind_of
+from ..tasks.task import CutsAnew, Judged
+from ..text.batches import Batches, IntArray, Plan
 from ..values import read_duration
-from .card import model_card, with_scores, with_steps
+from .card import model_card, with_scores, with_section, with_steps
 from .checkpoint import Checkpoint, RunFolder
 from .examples import Say
 from .forecast import forecast
 from .memory import keep_freed_memory
 from .metrics import METRICS, MetricsLog, Progress, read_metrics
-from .model_folder import CARD, load_model_folder, load_weights, model_files, read_config
+from .model_folder import CARD, CONFIG, load_model_folder, load_weights, model_files, read_config
 from .pace import Pace
 from .prepare import Prepared, prepare, prepare_again, refuse_contradictions
 from .selection import Observer
 from .signals import StopSignals
+from .starting_point import StartingPoint
 from .tensorboard import TensorBoard, summary_writer
 from .trainer import Trainer
 
 _GREEDY = {"decode.beam": 1, "decode.n_best": 1, "decode.diverse": False, "decode.sample": False}
+
+
+@dataclass(frozen=True)
+class Part:
+    """A run among several: what it learns where that is not the task, what it begins as, and when, by `time.monotonic`,
+    it is to be over. `ending` gives a section of the card, its heading and its text; the `last` is the one to use."""
+
+    kind: Kind | None = None
+    start: StartingPoint | None = None
+    end: float | None = None
+    ending: Callable[[Prepared, Judged | None], tuple[str, str]] | None = None
+    last: bool = True
 
 
 def train(
@@ -47,6 +65,7 @@ def train(
     on_step: Observer | None = None,
     on_eval: Observer | None = None,
     began: float | None = None,
+    part: Part = Part(),
 ) -> Path:
     """Train a model into the folder `out`, which is returned.
 
@@ -57,17 +76,18 @@ def train(
     `on_step` is called after every update with {"step", "epoch", "loss", "lr", "grad_norm", "tokens", "seconds"}, and
     `on_eval` after every evaluation with {"step", "epoch", "seconds"} and its scores, "bleu" and "loss" among them.
     What they raise ends training, which can go on from its last checkpoint. A budget counts from `began`, a time of
-    `time.monotonic`; without it, from the call.
+    `time.monotonic`; without it, from the call. `part` says what is otherwise where this is not a run for itself.
 
     Raises ConfigError, DataError, TrainingError; StoppedError after a signal.
     """
     if not config.data.train:
         raise ConfigError("data.train names no file; expected a file of pairs, or two line-aligned files")
-    if config.model.topology != "encoder-decoder":
-        raise ConfigError(
-            f"model.topology = {config.model.topology} does not learn from pairs; expected encoder-decoder"
-        )
-    out, given = Path(out), (_seemingly_given(config) if given is None else set(given)) - _following(config)
+    out, given = Path(out), (seemingly_given(config) if given is None else set(given)) - _following(config)
+    if config.train.task is None:
+        begun = resume and (out / CONFIG).exists()
+        config = config.override({"train.task": kind_of(read_config(out)).verb}) if begun else with_task(config, say)
+    kind = part.kind or kind_of(config)
+    config = kind.settled(config, given)
     began = time.monotonic() if began is None else began
     if config.train.tensorboard:
         summary_writer()  # what is missing is better known before the data are read
@@ -79,34 +99,47 @@ def train(
             return out
         checkpoint = folder.latest_checkpoint() if resume else None
         end = began + read_duration(config.train.budget) if config.train.budget else math.inf
+        end = end if part.end is None else part.end
         if checkpoint is None:
-            prepared = prepare(folder, config, given, say, end=end)
+            prepared = prepare(folder, config, given, say, kind=kind, start=part.start, end=end)
         else:
-            prepared = prepare_again(folder, config, given, say)
+            prepared = prepare_again(folder, config, given, say, kind=kind)
         trainer = _ready(prepared, checkpoint, folder, say)
         if config.train.budget and checkpoint is None:  # one that goes on ends with the step that it last aimed at
             trainer.pace = Pace(config.train.budget, end, prepared.scoring)
         trainer.on_step += [on_step] if on_step else []
         trainer.on_eval += [on_eval] if on_eval else []
         _go(trainer, prepared, folder, stop)
-        _finish(folder, prepared, trainer, say)
+        _finish(folder, prepared, trainer, part, say)
+    if part.last:
+        say(f"use it: {prepared.kind.example(shlex.quote(str(out)))}")
     return out
+
+
+def with_task(config: Config, say: Say) -> Config:
+    """The configuration with the task that the data ask for; what is usual is not worth a message."""
+    verb, why = find_task(config.data.train, config.data)
+    if verb != "translate":
+        say(f"task: {verb}, for {why}; otherwise say --task translate")
+    return config.override({"train.task": verb})
 
 
 def _ready(prepared: Prepared, checkpoint: Checkpoint | None, folder: RunFolder, say: Say) -> Trainer:
     """The trainer where its first step is due, or that after the checkpoint; what is to be expected of it is said."""
     config, examples, model = prepared.config, prepared.examples, _model(prepared.config)
-    if prepared.weights is not None:
-        load_weights(model, prepared.weights)
+    if prepared.start is not None:
+        news = prepared.start.give(model, config)
+        if news and checkpoint is None:
+            say(news)
     trainer = _trainer(prepared, model)
-    prepared.task.session(model, config.decode)  # refuses now what no search can do
+    prepared.task.expect_search(model)
     if config.train.patience and prepared.valid is None:
-        say("train.patience changes nothing: no pairs are held out to score on")
+        say("train.patience changes nothing: nothing is held out to score on")
     if checkpoint is not None:
         trainer.restore(checkpoint, folder.kept())
         say(f"resuming {folder.path} at step {checkpoint.step:,} of {trainer.last_step:,}")
     aimed = config.override({"train.steps": trainer.last_step})
-    say(forecast(aimed, model, examples, done=trainer.state.step))
+    say(forecast(aimed, model, examples, prepared.task.units, done=trainer.state.step))
     return trainer
 
 
@@ -122,7 +155,7 @@ def _go(trainer: Trainer, prepared: Prepared, folder: RunFolder, stop: StopSigna
         trainer.run(folder, metrics, opened.enter_context(Progress(trainer.last_step)), stop)
 
 
-def _seemingly_given(config: Config) -> set[str]:
+def seemingly_given(config: Config) -> set[str]:
     """The settings that somebody seems to have set; of a shape that is no preset's, all of it."""
     preset = PRESETS.get(config.train.preset or "", {})
     values = {f"{section}.{name}": value for section, part in config.to_dict().items() for name, value in part.items()}
@@ -135,16 +168,17 @@ def _following(config: Config) -> set[str]:
 
     Of files what they hold counts, and not where they lie.
     """
-    follow = {"data.train", "data.valid", "data.test", "data.store", "model.src_vocab_size", "model.tgt_vocab_size"}
+    follow = {"data.train", "data.valid", "data.test", "data.store", "data.labels", "data.unanswerable"}
+    follow |= {"model.src_vocab_size", "model.tgt_vocab_size", "model.n_classes"}
     return follow | {"model.tie"} if config.model.tie == "all" and not config.data.joint else follow
 
 
-def _model(config: Config) -> EncoderDecoder:
+def _model(config: Config) -> nn.Module:
     torch.manual_seed(config.train.seed)
-    return cast(EncoderDecoder, build(config.model)).to(config.train.device)
+    return build(config.model).to(config.train.device)
 
 
-def _trainer(prepared: Prepared, model: EncoderDecoder) -> Trainer:
+def _trainer(prepared: Prepared, model: nn.Module) -> Trainer:
     config, task, examples, valid = prepared.config.train, prepared.task, prepared.examples, prepared.valid
     greedy = prepared.config.override(_GREEDY).decode
     batches = _batches(prepared)
@@ -155,48 +189,53 @@ def _trainer(prepared: Prepared, model: EncoderDecoder) -> Trainer:
 
     def evaluate() -> dict[str, float]:
         assert valid is not None
-        return _numbers(task.evaluate(model, valid, greedy)[0])
+        return task.numbers(task.evaluate(model, valid, greedy).scores)
 
     return Trainer(model, loss, batches, config, evaluate if valid else None, prepared.constants)
 
 
-def _batches(prepared: Prepared) -> Batches:
-    """The plan of every epoch; with subword dropout the examples are cut anew in each."""
+def _batches(prepared: Prepared) -> Plan:
+    """The plan of every epoch; some examples are made anew in each, as with subword dropout."""
     config, examples = prepared.config, prepared.examples
     data = config.data
     batches = examples.batches(chosen(data.batch_tokens), config.train.seed, data.batch_sentences)
-    if not config.data.subword_dropout:
+    if not (config.data.subword_dropout or prepared.kind.fresh):
         return batches
+    assert isinstance(examples, Examples) and isinstance(batches, Batches)  # `Kind.settled` has refused all others
     several = 2 * config.train.accumulate > len(batches.epoch(0))  # of few batches a step may take several epochs
     slots = config.train.accumulate + 1 if several else 2
-    return FreshBatches.of(examples, prepared.task.fresh(examples), batches, slots)
+    return FreshBatches.of(examples, cast(CutsAnew, prepared.task).fresh(examples), batches, slots)
 
 
-def _finish(folder: RunFolder, prepared: Prepared, trainer: Trainer, say: Say) -> None:
+def _finish(folder: RunFolder, prepared: Prepared, trainer: Trainer, part: Part, say: Say) -> None:
     """Score the chosen weights with the search that `translate` uses for one answer, and complete the folder."""
-    config, task, model = prepared.config, prepared.task, cast(EncoderDecoder, trainer.model)
+    config, task, model = prepared.config, prepared.task, trainer.model
     load_weights(model, load_model_folder(folder.path).weights)
     search = config.override({"decode.n_best": 1}).decode
     found: dict[str, dict[str, Any]] = {}
+    judged: dict[str, Judged] = {}
     for name, held_out in (("validation", prepared.valid), ("test", prepared.test)):
         if held_out is None:
             continue
-        found[name] = values = task.evaluate(model, held_out, search)[0].to_dict()
-        say(f"{name}: BLEU {values['bleu']:.2f}  chrF {values['chrf']:.2f}  exact match {values['exact_match']:.3f}  "
-            f"({values['sentences']:,} sentences, {trainer.state.best_weights})")  # fmt: skip
+        judged[name] = task.evaluate(model, held_out, search)
+        found[name] = values = judged[name].scores.to_dict()
+        say(f"{name}: {shown.spoken(values)}  ({shown.count_of(values)}, {trainer.state.best_weights})")
+        for line in shown.beside(values):
+            say(f"  {line}")
     written = folder.path / CARD
-    card = written.read_text("utf-8") if written.exists() else model_card(config, pairs=len(prepared.examples))
+    card = (
+        written.read_text("utf-8")
+        if written.exists()
+        else model_card(config, prepared.kind, count=len(prepared.examples))
+    )
     card = with_steps(with_scores(card, found), chosen(config.train.steps), trainer.state.step)
+    if part.ending:
+        card = with_section(card, *part.ending(prepared, judged.get("validation")))
     folder.write_files(model_files(card=card))
     try:
         loss_curve(read_metrics(folder.path / METRICS), folder.path / "loss.png")
+        for it in [*judged.values()][-1:]:  # of the test, where there is one
+            prepared.kind.draw(it.scores, folder.path)
     except ConfigError as error:
         say(f"no picture of the loss: {error}")
     folder.finish(trainer.state.step)
-
-
-def _numbers(scores: Scores) -> dict[str, float]:
-    values = {"bleu": scores.bleu, "chrf": scores.chrf, "exact_match": scores.exact_match}
-    if scores.perplexity is not None and scores.token_accuracy is not None:
-        values |= {"loss": math.log(scores.perplexity), "token_accuracy": scores.token_accuracy}
-    return values

@@ -15,8 +15,8 @@ class Schedule:
     """The learning rate by step, counted from 1. It rises in a line to `peak` at step `warmup`, and then
 
     paper      falls with step^-0.5; with `paper_peak` this is d_model^-0.5 * min(step^-0.5, step * warmup^-1.5)
-    cosine     falls to 0 at the last step, along half a cosine
-    linear     falls to 0 at the last step, in a line
+    cosine     falls to `end` at the last step, along half a cosine
+    linear     falls to `end` at the last step, in a line
     constant   stays
     """
 
@@ -24,6 +24,7 @@ class Schedule:
     peak: float
     warmup: int
     steps: int
+    end: float = 0.0
 
     def __call__(self, step: float) -> float:
         """The learning rate of the update that leads to `step`, from 1 to `steps`."""
@@ -34,4 +35,5 @@ class Schedule:
         if self.kind == "constant":
             return self.peak
         left = max(self.steps - step, 0) / max(self.steps - self.warmup, 1)
-        return self.peak * (left if self.kind == "linear" else (1 - math.cos(math.pi * left)) / 2)
+        above = left if self.kind == "linear" else (1 - math.cos(math.pi * left)) / 2
+        return self.end + (self.peak - self.end) * above

@@ -5,17 +5,21 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Self
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from ..config import DROPOUT, Config, ModelConfig
 from ..errors import ConfigError
+from ..tasks.kinds import kind_of
 from ..text.tokenizer import Tokenizers
-from .model_folder import TOKENIZER, load_model_folder
+from .model_folder import TOKENIZER, load_model_folder, load_weights
 
 # What cannot be otherwise, since the weights were learnt so: every setting of the shape but dropout, and of the text.
+# Another task has its own of some.
+OF_TASK = ("model.head", "model.n_classes", "model.pooling", "model.n_token_types", "model.copy", "data.labels")
 KEPT = (
     *(name for name in (f"model.{field.name}" for field in fields(ModelConfig)) if name not in DROPOUT),
-    *(f"data.{name}" for name in ("tokenizer", "vocab_size", "joint", "unicode", "whitespace", "lowercase")),
+    *(f"data.{name}" for name in ("tokenizer", "vocab_size", "joint", "unicode", "whitespace", "lowercase", "labels")),
 )
 
 
@@ -36,8 +40,17 @@ class StartingPoint:
         return cls(path, folder.config, tokenizers, folder.weights)
 
     def settings(self, config: Config, given: Collection[str]) -> Config:
-        """`config` with the shape and the text of the model; a ConfigError where something else of these is given."""
-        own = {name: self.config.value(name) for name in KEPT}
+        """`config` with the shape and the text of the model; a ConfigError where something else of these is given, or
+        where the task needs other stacks."""
+        then, now = self.config.model.topology, config.model.topology
+        if then != now:
+            raise ConfigError(
+                f"train.init_from = {self.path} is {then}, and what learns to {kind_of(config).verb} is {now}; "
+                f"expected a model that is {now}"
+            )
+        new = {"model.n_classes": 0, "data.labels": ()}  # until the data tell
+        own = {name: self.config.value(name) for name in KEPT if self.is_same_task(config) or name not in OF_TASK}
+        config = config if self.is_same_task(config) else config.override(new)
         for name in own:
             if name in given and config.value(name) != own[name]:
                 raise ConfigError(
@@ -52,6 +65,32 @@ class StartingPoint:
         own |= {name: self.config.value(name) for name in DROPOUT if name not in given}
         return config.override(own)
 
+    def is_same_task(self, config: Config) -> bool:
+        """Whether what stands on the stacks can be taken, too."""
+        heads = [it.model.head for it in (self.config, config)]
+        return kind_of(self.config) is kind_of(config) and heads[0] == heads[1]
+
+    def give(self, model: nn.Module, config: Config) -> str:
+        """Copy the weights into a model with this configuration, for another task those that it has by the same name
+        and shape; what stays as it is, in words. A ModelError where the weights of the same task do not fit."""
+        if not self.weights:  # shape and tokenizer alone are taken
+            return ""
+        if self.is_same_task(config):
+            load_weights(model, self.weights)
+            return ""
+        own = model.state_dict()
+        taken = {name for name, weight in self.weights.items() if name in own and own[name].shape == weight.shape}
+        with torch.no_grad():
+            for name in taken:
+                own[name].copy_(self.weights[name])
+        known = {own[name].data_ptr() for name in taken}  # under the other names of a tied one, too
+        new = {weight.data_ptr(): name for name, weight in own.items() if weight.data_ptr() not in known}
+        if not new:
+            return ""
+        parts = dict.fromkeys(_part(name) for name in new.values())
+        size = sum(own[name].numel() for name in new.values())
+        return f"{' and '.join(parts)} {'is' if len(parts) == 1 else 'are'} new: {size:,} parameters"
+
     def differences(self, config: Config) -> list[str]:
         """What is read otherwise than the model learnt to, which may be meant so, in words."""
         then, now = self.config.data.reverse, config.data.reverse
@@ -59,3 +98,8 @@ class StartingPoint:
             return []
         said = [str(it).lower() for it in (then, now)]
         return [f"{self.path} was trained with data.reverse = {said[0]}, and goes on with data.reverse = {said[1]}"]
+
+
+def _part(weight: str) -> str:
+    """What a weight belongs to, for people."""
+    return "the head" if weight.startswith("head.") else weight.rpartition(".")[0]

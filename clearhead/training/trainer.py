@@ -14,7 +14,7 @@ from torch import nn
 
 from ..config import TrainConfig, chosen
 from ..errors import TrainingError
-from ..text.batches import Batches, IntArray
+from ..text.batches import IntArray, Plan
 from .averaging import MovingAverage
 from .checkpoint import Checkpoint, RunFolder
 from .metrics import MetricsLog, Progress
@@ -35,7 +35,7 @@ class Trainer:
         self,
         model: nn.Module,
         loss: Loss,
-        batches: Batches,
+        batches: Plan,
         config: TrainConfig,
         evaluate: Callable[[], Mapping[str, float]] | None = None,
         constants: Mapping[str, str] | None = None,
@@ -47,7 +47,7 @@ class Trainer:
         """
         self.model, self.batches, self.config = model, batches, config
         self.schedule = Schedule(
-            chosen(config.schedule), chosen(config.lr), chosen(config.warmup), chosen(config.steps)
+            chosen(config.schedule), chosen(config.lr), chosen(config.warmup), chosen(config.steps), config.lr_end
         )
         self.update = Update(model, loss, config)
         self.average = MovingAverage(model, config.ema) if config.ema else None
@@ -108,7 +108,10 @@ class Trainer:
     def _next_step(self, log: MetricsLog, progress: Progress) -> None:
         state, begun = self.state, time.monotonic()
         epoch, lr = state.epoch, self.schedule(self._stood(state.step + 1))
-        loss_sum, n_tokens, norm = self._step(lr)
+        micro_batches = [self._next_rows() for _ in range(self.config.accumulate)]
+        n_tokens = sum(map(self.batches.predictions, micro_batches))
+        state.step += 1
+        loss_sum, norm = self.update(micro_batches, n_tokens, step=state.step, lr=lr)
         if self.average:
             self.average.update(state.step)
         state.loss_sum += loss_sum
@@ -117,7 +120,7 @@ class Trainer:
         state.seconds += seconds
         if self.pace:
             self.pace.stepped(seconds)
-        speed = n_tokens / max(seconds, 1e-9)
+        speed = sum(map(self.batches.tokens, micro_batches)) / max(seconds, 1e-9)
         progress.update(step=state.step, epoch=epoch, loss=loss_sum / n_tokens, tokens_per_second=speed)
         self._newest = {"step": state.step, "epoch": epoch, "loss": loss_sum / n_tokens, "lr": lr, "grad_norm": norm,
                         "tokens": n_tokens, "seconds": state.seconds}  # fmt: skip
@@ -134,14 +137,6 @@ class Trainer:
         since = {"loss": state.loss_sum / state.n_tokens, "tokens": state.n_tokens}
         log.write({**self._newest, **since, "seconds": round(state.seconds, 2)})
         state.loss_sum, state.n_tokens = 0.0, 0
-
-    def _step(self, lr: float) -> tuple[float, int, float]:
-        """The next update: the loss summed over its batches, their tokens, and the norm of the mean gradient."""
-        micro_batches = [self._next_rows() for _ in range(self.config.accumulate)]
-        n_tokens = sum(int(self.batches.target_lengths[rows].sum()) for rows in micro_batches)
-        self.state.step += 1
-        loss_sum, norm = self.update(micro_batches, n_tokens, step=self.state.step, lr=lr)
-        return loss_sum, n_tokens, norm
 
     @property
     def last_step(self) -> int:

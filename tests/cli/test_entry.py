@@ -52,7 +52,7 @@ def test_the_help_of_a_verb_has_examples_that_it_understands(run: Run, verb: str
 
 def test_the_help_of_train_names_every_setting(run: Run) -> None:
     text = run("train", "--help").out
-    follow = {"model.src_vocab_size", "model.tgt_vocab_size"}  # from the tokenizer
+    follow = {"model.src_vocab_size", "model.tgt_vocab_size", "model.n_classes", "data.labels", "data.unanswerable"}
     assert {name for name in clearhead.config.settings() if f"--{name} " not in text} == follow
 
 
@@ -64,7 +64,7 @@ def test_an_unknown_verb_is_answered_with_the_nearest(run: Run) -> None:
     done = run("translte", "x")
     assert (done.code, done.out) == (2, "")
     assert done.err == (
-        "error: unknown verb 'translte'; there are demo, train, evaluate, translate, score, explain, info, env; "
+        f"error: unknown verb 'translte'; there are {', '.join(VERBS)}; "
         "did you mean 'translate'?\n"
         "  see: clearhead --help\n"
     )
@@ -181,7 +181,7 @@ def test_memory_that_ran_out_is_said_with_what_to_do(
 def test_what_torch_says_when_a_processor_has_no_memory_is_understood(
     run: Run, monkeypatch: pytest.MonkeyPatch, model_folder: Path
 ) -> None:
-    monkeypatch.setattr("clearhead.app.App.results", lambda *_, **__: torch.empty(2**60))
+    monkeypatch.setattr("clearhead.app.Translator.results", lambda *_, **__: torch.empty(2**60))
     done = run("translate", model_folder, "x")
     assert done.code == 1
     assert "there is not enough memory; it takes less with a lower --batch-tokens" in done.err

@@ -79,7 +79,7 @@ def test_sources_that_are_cut_are_counted_and_said(run: Run, folder: Path, tmp_p
     done = run("evaluate", folder, "--data", data, "--json")
     values = json.loads(done.out)
     assert (values["sentences"], values["too_long"], values["cut"]) == (5, 4, 2)
-    said = "2 sources too long for the model: only the beginning is translated"
+    said = "2 sources too long for the model: only the beginning is read"
     assert f"{folder}: {said}" in done.err
     run("evaluate", folder, "--data", data, "--report", tmp_path / "report.txt")
     assert said in (tmp_path / "report.txt").read_text(encoding="utf-8")
@@ -173,7 +173,8 @@ def test_a_report_has_the_best_the_worst_and_the_most_typical_lines(
     values = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     lines = values.pop("lines")
     assert values == json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))
-    assert f"\ntoken accuracy {values['token_accuracy']:.4f}\nperplexity {values['perplexity']:.2f}\n" in text
+    assert f"\ntoken accuracy {values['token_accuracy']:.4f}  given the reference so far\n" in text
+    assert f"\nperplexity {values['perplexity']:.2f}  a token\n" in text
     assert set(lines) == {"best", "worst", "typical"} and lines["best"] == lines["worst"][::-1]
     assert all(f"chrF {line['chrf']:6.2f}  {line['source']}" in text for line in lines["best"])
     done = run("evaluate", folder, folder, "--data", pairs, "--report", tmp_path / "x.txt")

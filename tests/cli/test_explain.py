@@ -165,7 +165,7 @@ def test_looking_changes_no_bit_of_the_answer(model_folder: Path) -> None:
     [
         ([], 2, 'a model folder and a sentence are needed: clearhead explain DIR "a sentence"'),
         (["{folder}"], 2, "a model folder and a sentence are needed"),
-        (["{folder}", " "], 1, "the text is blank; expected a sentence of at most 39 tokens"),
+        (["{folder}", " "], 1, "the text is blank; expected one of at most 39 tokens"),
         (["{folder}", "hungry " * 50], 1, "the text is too long for the model: "),
         (["{folder}", TEXT, "--layer", "1"], 2, "layer 1 of decoder.cross is not there; expected 0 to 0"),
         (["{folder}", TEXT, "--layer", "-1"], 2, "layer -1 of decoder.cross is not there"),

@@ -98,7 +98,7 @@ def test_a_model_folder_shows_its_model_data_and_scores(run: Run, folder: Path, 
     text = run("info", folder).out
     assert f"folder      {folder}\ntrained     to its last step, 15\ndata        pairs.tsv\n" in text
     assert "tokenizer   bpe, one vocabulary\ntraining    batches of 1,024 tokens, auto, seed 0\n" in text
-    assert "validation  BLEU 3.50  chrF 7.00  exact match 0.250 (greedy, step 10)\n" in text
+    assert "validation  BLEU 3.50  chrF 7.00  exact match 0.2500 (greedy, step 10)\n" in text
     assert f"(1 sentence of {tmp_path / 'pairs.tsv'}; beam 4, alpha 0.6)\n" in text
     save_files(folder, {"model.safetensors": weights_to_bytes({"other": torch.zeros(1)})})
     assert "beam 4, alpha 0.6; of earlier weights: evaluate again)\n" in run("info", folder).out

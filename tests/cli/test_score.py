@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from clearhead import load, read_pairs
-from clearhead.app import App
+from clearhead.app import Translator
 from clearhead.text.tokenizer import EOS
 
 from .conftest import Run
@@ -44,7 +44,7 @@ def test_json_has_the_tokens_with_their_probabilities(run: Run, model_folder: Pa
 def ending(monkeypatch: pytest.MonkeyPatch) -> None:
     """Models whose random weights rarely end a sentence do."""
 
-    def load_ending(*arguments: Any, **named: Any) -> App:
+    def load_ending(*arguments: Any, **named: Any) -> Translator:
         app = load(*arguments, **named)
         likelier = torch.zeros(app.config.model.tgt_vocab_size)
         likelier[EOS] = 4.0
@@ -93,7 +93,7 @@ def test_pairs_that_are_too_long_are_left_out_and_counted(run: Run, model_folder
 def test_pairs_longer_than_those_of_the_training_are_scored(model_folder: Path, pairs: Path) -> None:
     app, read = load(model_folder, device="cpu"), read_pairs([pairs])
     shorter = app.config.override({"data.max_len": 3, "data.batch_tokens": 4})
-    scored, report = App(app.path, shorter, app.model, app.tokenizers).score(read)
+    scored, report = Translator(app.path, shorter, app.model, app.tokenizers).score(read)
     assert min(len(it.tokens) for it in scored) > 3 and "longer than" not in str(report)
     assert [it.score for it in scored] == pytest.approx([it.score for it in app.score(read)[0]])
 

@@ -66,11 +66,6 @@ def test_a_configuration_file_may_name_the_training_file(run: Run, calls: list[d
     assert (calls[0]["config"].data.train, calls[0]["config"].train.steps) == (("a.tsv",), 5)
 
 
-def test_afterwards_it_says_how_to_translate_and_prints_no_result(run: Run, calls: list[dict[str, Any]]) -> None:
-    done = run("train", "a.tsv", "--out", "my models/x")
-    assert (done.out, done.err) == ("", "translate with: clearhead translate 'my models/x' \"a sentence\"\n")
-
-
 def test_print_config_prints_the_settings_as_toml_and_does_not_train(run: Run, calls: list[dict[str, Any]]) -> None:
     done = run("train", "a.tsv", "--preset", "nano", "--train.steps=3", "--print-config")
     assert (done.code, done.err, calls) == (0, "", [])
@@ -112,10 +107,3 @@ def test_a_file_that_is_absent_is_a_failure(run: Run, tmp_path: Path) -> None:
     done = run("train", tmp_path / "a.tsv", "--out", tmp_path / "out")
     assert done.code == 1
     assert done.err.splitlines()[-1] == f"error: {tmp_path / 'a.tsv'} does not exist; expected a file of text"
-
-
-def test_demo_trains_into_the_folder_that_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    folders: list[Path] = []
-    monkeypatch.setattr("clearhead.demo.run.run_demo", folders.append)
-    assert run("demo").code == run("demo", "--out", "elsewhere").code == 0
-    assert folders == [Path("runs/demo"), Path("elsewhere")]

@@ -196,7 +196,7 @@ def test_a_model_that_draws_takes_more_answers_than_beams_and_its_seed(
 def test_what_the_stored_search_contradicts_is_refused_before_any_input_is_read(
     run: Run, searching: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, stored: dict, given: list, message: str
 ) -> None:
-    monkeypatch.setattr("clearhead.cli.translate.read_groups", None)
+    monkeypatch.setattr("clearhead.cli.texts.read_groups", None)
     done = run("translate", searching(**stored), "--json", *given)
     assert (done.code, done.out) == (2, "") and message in done.err
 
@@ -303,11 +303,11 @@ def test_settings_of_sampling_without_it_and_of_the_beam_beside_it_are_refused(r
 def test_a_text_that_an_option_swallows_is_missed_before_standard_input_is_read(
     run: Run, model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clearhead.cli.translate.read_groups", None)
+    monkeypatch.setattr("clearhead.cli.texts.read_groups", None)
     done = run("translate", model_folder, "--suppress", "e", "I am hungry.")
     assert (done.code, done.out) == (2, "")
     assert "'I am hungry.' is no token" in done.err
-    assert "a text that is to be translated stands before --suppress" in done.err
+    assert "a text that is to be answered stands before --suppress" in done.err
     done = run("translate", model_folder, "I", "--suppress", "no token")
     assert done.code == 1 and "stands before" not in done.err
     done = run("translate", "--suppress", "e", model_folder, "I am hungry.")

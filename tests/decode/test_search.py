@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clearhead.decode.beams import Hypothesis, Request, Step
 from clearhead.decode.rules import Rules
 from clearhead.decode.sampling import Draws, Sampling, sample
-from clearhead.decode.search import Hypothesis, Request, Step, beam_search
+from clearhead.decode.search import beam_search
 from clearhead.errors import ModelError
 
 END = 2
@@ -513,3 +514,54 @@ def test_each_filter_keeps_what_it_says() -> None:
     squares = np.array([0.01, 0.16, 0.04, 0.09])
     assert kept(temperature=0.5) == pytest.approx((squares / squares.sum()).tolist())
     assert kept(top_k=3, top_p=0.45) == pytest.approx([0, 4 / 7, 0, 3 / 7])  # of what top-k left, 4/9 is not enough
+
+
+# --- texts that end without the end token
+
+
+@given(seeds, st.integers(1, 4), st.integers(0, 6))
+@settings(max_examples=40, deadline=None)
+def test_a_hypothesis_that_is_enough_ends_there_and_counts_as_an_answer(seed, beam, wanted) -> None:
+    rules, asked = Rules(end=END, beam=beam, n_best=beam), []
+
+    def enough(ids: np.ndarray) -> bool:
+        asked.append(ids.tolist())
+        return wanted in ids
+
+    for answer in search(Toy(), [seed], [6], rules, enough=enough)[0]:
+        assert wanted not in answer.ids[:-1]
+        length = len(answer.token_log_probabilities)
+        if wanted in answer.ids:
+            assert answer.finished and length == len(answer.ids), "the end token is no part of it"
+        elif answer.finished:
+            assert length == len(answer.ids) + 1
+        else:
+            assert length == len(answer.ids) == 6
+        total = sum(float(distribution(seed, answer.ids[:t], 7)[token]) for t, token in enumerate(answer.ids))
+        if length == len(answer.ids):
+            assert math.isclose(answer.log_probability, total)
+            assert math.isclose(answer.score, total / ((5 + length) / 6) ** rules.alpha)
+    assert all(wanted not in ids[:-1] for ids in asked), "nothing goes on behind what is enough"
+
+
+def test_each_sentence_has_its_own_enough_and_the_others_go_on() -> None:
+    toy, counts = Toy(), (2, 4, None)
+    with toy.prefill([[1], [2], [3]], 6) as decoding:
+        requests = [Request(6, 6, enough=None if n is None else lambda ids, n=n: len(ids) >= n) for n in counts]
+        found = beam_search(decoding, np.ones(3, np.int64), requests, Rules(end=END, beam=2))
+    assert [(len(answers[0].ids), answers[0].finished) for answers in found] == [(2, True), (4, True), (6, False)]
+    for n, answers in zip(counts, found):
+        alone = search(Toy(), [1 + found.index(answers)], [n or 6], Rules(end=END, beam=2), shortest=6)
+        assert answers[0].ids == alone[0][0].ids
+
+
+def test_draws_that_are_enough_end_each_by_itself() -> None:
+    rules = Rules(end=END, never=(END,), beam=6, pool=100)
+    with Toy().prefill([[5]], 8) as decoding:
+        request = Request(8, enough=lambda ids: bool(ids[-1] in (0, 1)))
+        [answers] = sample(
+            decoding, np.ones(1, np.int64), [request], rules, Draws(Sampling(), [np.random.default_rng(0)])
+        )
+    assert len(answers) == 6 and len({len(answer.ids) for answer in answers}) > 1
+    for answer in answers:
+        assert answer.finished == (answer.ids[-1] in (0, 1)) and not {0, 1} & {*answer.ids[:-1]}

@@ -120,7 +120,7 @@ def test_one_that_was_ended_early_is_begun_anew(
             (tmp_path / "demo" / "phrasebook").mkdir()
     (tmp_path / "demo").mkdir(exist_ok=True)
     (tmp_path / "demo" / ".lock").touch()
-    monkeypatch.setattr(run, "train", stopped)
+    monkeypatch.setattr("clearhead.demo.folder.train", stopped)
     with pytest.raises(StoppedError, match=r"^stopped; the same command begins the demo anew$") as caught:
         run_demo(tmp_path / "demo")
     assert caught.value.exit_code == 130
@@ -136,7 +136,7 @@ def test_an_earlier_one_stays_whole_until_another_has_something_to_put_in_its_pl
     with pytest.raises(TrainingError, match="exact match"):
         run_demo(out)
     before, pictures = read_verified(out), {name: (out / name).read_bytes() for name in run.PICTURES}
-    monkeypatch.setattr(run, "train", stopped)
+    monkeypatch.setattr("clearhead.demo.folder.train", stopped)
     with pytest.raises(StoppedError):
         run_demo(out)
     assert read_verified(out) == before and "evaluation.json" in before

@@ -83,6 +83,23 @@ def test_a_model_without_numbers_flows_as_one_with_numbers(topology: str, positi
     assert "final norm" in notes
 
 
+@pytest.mark.parametrize(
+    ("head", "what", "shape"),
+    [
+        ("class", "a score a class", (B, 3)),
+        ("span", "scores as start and as end", (B, S, 2)),
+        ("token", "logits of each hidden token", (B * S, V)),
+    ],
+)
+def test_a_head_turns_the_memory_into_what_it_says(head: str, what: str, shape: tuple[int, ...]) -> None:
+    settings = {"topology": "encoder-only", "head": head, "n_classes": 3 if head == "class" else 0, "n_token_types": 2}
+    steps = dimension_flow(empty(**settings), (B, S), (B, T))
+    assert shapes(steps, "head") == {"memory": (B, S, D), what: shape}
+    assert shapes(steps, "encoder")["plus token types"] == shapes(steps, "encoder")["memory"] == (B, S, D)
+    assert steps == dimension_flow(build(config(**settings)), (B, S), (B, T))
+    assert [line for line in render_flow(steps).splitlines() if not line.startswith(" ")] == ["encoder", "head"]
+
+
 def test_looking_changes_nothing() -> None:
     model = build(config(dropout=0.5)).train()
     tokens = torch.ones(1, 3, dtype=torch.long)
@@ -114,6 +131,27 @@ def test_the_parts_add_up_to_the_model(topology: str, positions: str, tie: str, 
     total = sum(parameter.numel() for parameter in model.parameters())
     assert sum(part.total for part in parts(model)) == total
     assert count_parameters(model) == {"total": total, "trainable": total}
+
+
+def test_a_pointer_is_a_part_and_the_last_step() -> None:
+    model = empty(copy=True)
+    assert [(part.name, part.total) for part in parts(model)[1].parts][-1] == ("pointer", D + 1)
+    steps = dimension_flow(model, (B, S), (B, T))
+    assert [(step.what, step.shape) for step in steps[-2:]] == [
+        ("projection: logits", (B, T, V)),
+        ("with what the pointer copies: log p", (B, T, V)),
+    ]
+
+
+@pytest.mark.parametrize(("head", "own"), [("class", 3 * D + 3), ("span", 2 * D + 2), ("token", 0)])
+def test_a_head_and_types_of_tokens_are_parts(head: str, own: int) -> None:
+    more = {"head": head, "n_classes": 3 if head == "class" else 0, "n_token_types": 2}
+    model = empty(topology="encoder-only", **more)
+    encoder, last = parts(model)
+    assert (last.name, last.total) == ("head", own)
+    assert last.note == ("its matrix is the encoder's embedding" if head == "token" else "")
+    assert {part.name: part.total for part in encoder.parts}["token types"] == 2 * D
+    assert encoder.total + last.total == sum(parameter.numel() for parameter in model.parameters())
 
 
 def test_what_is_frozen_is_not_trainable() -> None:

@@ -84,7 +84,7 @@ from clearhead.model.feed_forward import SwiGLU
 feed_forward = SwiGLU(d_model=512, d_ff=1365)
 feed_forward(torch.randn(1, 3, 512))
 
-from clearhead.model.transformer import AddNorm, LayerNorm
+from clearhead.model.assembly import AddNorm, LayerNorm
 add_norm = AddNorm(LayerNorm(512), dropout=0.1, pre_norm=True)
 add_norm(torch.randn(1, 3, 512), torch.nn.Linear(512, 512))
 
@@ -96,11 +96,11 @@ from clearhead.model.cache import LayerCache
 cache = LayerCache(torch.zeros(1, 8, 10, 64), torch.zeros(1, 8, 10, 64))
 cache.append(torch.randn(1, 8, 3, 64), torch.randn(1, 8, 3, 64))
 
-from clearhead.model.transformer import EncoderBlock, AddNorm, FeedForward, LayerNorm, SelfAttention
+from clearhead.model.assembly import EncoderBlock, AddNorm, FeedForward, LayerNorm, SelfAttention
 block = EncoderBlock(SelfAttention(64, 8), FeedForward(64, 256), [AddNorm(LayerNorm(64)), AddNorm(LayerNorm(64))])
 block(torch.randn(1, 3, 64))
 
-from clearhead.model.transformer import DecoderBlock, AddNorm, CrossAttention, FeedForward, LayerNorm, SelfAttention
+from clearhead.model.assembly import DecoderBlock, AddNorm, CrossAttention, FeedForward, LayerNorm, SelfAttention
 parts = SelfAttention(64, 8), CrossAttention(64, 8), FeedForward(64, 256), [AddNorm(LayerNorm(64)) for _ in range(3)]
 DecoderBlock(*parts)(torch.randn(1, 3, 64), parts[1].project(torch.randn(1, 5, 64)))
 
@@ -111,6 +111,26 @@ encoder(torch.tensor([[1, 2, 3]]))
 from clearhead.model.transformer import Decoder, Embedding, ModelConfig, build_decoder
 decoder: Decoder = build_decoder(ModelConfig(src_vocab_size=9, tgt_vocab_size=9), Embedding(9, d_model=512), cross=True)
 decoder(torch.tensor([[1, 2]]), torch.randn(1, 5, 512))
+
+from clearhead.model.pointer import Pointer
+x, logits, weights = torch.randn(1, 3, 512), torch.randn(1, 3, 100), torch.rand(1, 8, 3, 5).softmax(-1)
+Pointer(d_model=512)(x, logits, weights, Pointer.read(torch.tensor([[7, 8, 9, 7, 2]])))
+
+from clearhead.model.heads import Classifier
+real = torch.tensor([[True, True, False]])
+Classifier(d_model=512, n_classes=4)(torch.randn(1, 3, 512), real)
+
+from clearhead.model.heads import SpanFinder
+allowed = torch.ones(1, 3, dtype=torch.bool)
+SpanFinder(d_model=512)(torch.randn(1, 3, 512), allowed)
+
+from clearhead.model.heads import TokenPredictor
+hidden = torch.tensor([[False, True, False]])
+TokenPredictor(d_model=512, vocab_size=100)(torch.randn(1, 3, 512), hidden)
+
+from clearhead.model.embedding import Embedding, TokenTypes
+tokens, types = torch.tensor([[5, 6, 7]]), torch.tensor([[0, 1, 1]])
+Embedding(100, d_model=512)(tokens) + TokenTypes(2, d_model=512)(types)
 
 from clearhead import ModelConfig, build
 model = build(ModelConfig(src_vocab_size=100, tgt_vocab_size=100))

@@ -72,6 +72,53 @@ def test_tokens_beyond_the_capacity_are_refused_and_leave_what_there_is() -> Non
     assert cache.length == 3 and keys.equal(torch.ones(2, G, 3, K))
 
 
+@given(st.integers(1, 5), st.integers(0, 5), st.lists(st.one_of(st.just("append"), SELECT), max_size=20))
+@settings(deadline=None)
+def test_a_ring_holds_the_newest_tokens_and_knows_their_ages(capacity, first, calls) -> None:
+    buffers = (torch.full((2, G, capacity, K), torch.nan) for _ in range(2))
+    cache = Cache([LayerCache(*buffers, ring=True)])
+    given, rows = 0, 2  # how many tokens each row was given: number n is n everywhere, and its row's own in the values
+    marks = torch.arange(rows, dtype=torch.float64)
+
+    def append(n: int) -> None:
+        nonlocal given
+        ages = cache.ages(n)
+        numbers = torch.arange(given, given + n).view(1, 1, n, 1).expand(rows, G, n, K).double()
+        keys, values = cache.layers[0].append(numbers, numbers * 0 + marks.view(-1, 1, 1, 1))
+        given += n
+        newest = list(range(max(0, given - capacity), given))
+        assert sorted(keys[0, 0, :, 0].tolist()) == newest
+        assert (given - 1 - ages).tolist() == keys[0, 0, :, 0].tolist()
+        assert keys.equal(keys[:1, :1, :, :1].expand_as(keys))
+        assert values.equal(marks.view(-1, 1, 1, 1).expand_as(values))
+
+    append(min(first, capacity))
+    for call in calls:
+        if call == "append":
+            append(1)
+        else:
+            chosen = torch.tensor([row % rows for row in call[1]])
+            cache.select(chosen)
+            marks, rows = marks[chosen], len(chosen)
+    assert cache.length == given and cache.layers[0].held == min(given, capacity)
+
+
+def test_a_full_ring_takes_several_tokens_at_once_no_more_and_stays_as_it_is() -> None:
+    keys, values = torch.zeros(1, G, 3, K), torch.zeros(1, G, 3, K)
+    cache = LayerCache(keys, values, ring=True)
+    cache.append(torch.ones(1, G, 2, K), torch.ones(1, G, 2, K))
+    with pytest.raises(ModelError, match=r"^a ring of 3 tokens takes them one by one where it overwrites; got 2$"):
+        cache.append(torch.ones(1, G, 2, K), torch.ones(1, G, 2, K))
+    assert cache.length == 2 and not cache.keys[:, :, 2].any()
+
+
+def test_ages_without_a_ring_count_down_to_the_newest() -> None:
+    cache = Cache([empty(2)])
+    cache.layers[0].append(torch.zeros(2, G, 3, K), torch.zeros(2, G, 3, K))
+    assert cache.ages(2).tolist() == [4, 3, 2, 1, 0]
+    assert Cache([]).ages(2).tolist() == [1, 0]
+
+
 def test_a_cache_of_no_block_holds_no_token_and_no_memory_needs_none() -> None:
     assert Cache([]).length == 0
     cache = Cache([empty(2)])

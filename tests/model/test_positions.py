@@ -65,6 +65,19 @@ def test_a_position_beyond_the_table_is_refused_with_what_to_do(scheme) -> None:
         scheme(6, max_len=8).embed(torch.zeros(1, 2, 6), torch.tensor([[3, 8]]))
 
 
+def test_endless_are_the_schemes_that_any_position_can_be_asked_of() -> None:
+    far, x = torch.tensor([[10**6, 10**6 + 1]]), torch.zeros(1, 2, 8)
+    for scheme in (Positions(), Sinusoidal(8, max_len=9), Learned(8, max_len=9), Rotary(8), Relative(2), Alibi(2)):
+        if scheme.endless:
+            assert scheme.embed(x, far).equal(x)
+            rotation, bias = scheme.rotation(far), scheme.bias(far, far)
+            assert rotation is None or rotation.cos.isfinite().all()
+            assert bias is None or bias.isfinite().all()
+        else:
+            with pytest.raises(ModelError, match="position 1000001 is beyond the 9"):
+                scheme.embed(x, far)
+
+
 def test_only_learned_and_relative_positions_are_learned() -> None:
     schemes = [Positions(), Sinusoidal(8), Learned(8), Rotary(8), Relative(2), Alibi(2)]
     assert [len(list(scheme.parameters())) for scheme in schemes] == [0, 0, 1, 0, 1, 0]

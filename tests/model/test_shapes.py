@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -25,17 +25,20 @@ from clearhead.model import (
     dropout,
     embedding,
     feed_forward,
+    heads,
     linear,
     masks,
     norms,
+    pointer,
     positions,
     residual,
     transformer,
 )
 
-# R rows are the hypotheses of B sources; G heads of keys and values; F the inner width of the feed-forward.
-SIZES = {"B": 2, "R": 4, "T": 3, "S": 5, "D": 12, "H": 4, "G": 2, "K": 3, "Kv": 7, "F": 20, "V": 11}
-D, H, G, F, V = (SIZES[letter] for letter in "DHGFV")
+# R rows are the hypotheses of B sources; G heads of keys and values; F the inner width of the feed-forward; C classes;
+# N hidden tokens of a batch.
+SIZES = {"B": 2, "R": 4, "T": 3, "S": 5, "D": 12, "H": 4, "G": 2, "K": 3, "Kv": 7, "F": 20, "V": 11, "C": 6, "N": 8}
+D, H, G, F, V, C = (SIZES[letter] for letter in "DHGFVC")
 ITEM = r"(?:\w+ )?\([^()]*\)"
 STATEMENT = re.compile(rf"((?:{ITEM}(?:, {ITEM})* )?)-> ({ITEM}(?:, {ITEM})*)")
 
@@ -82,7 +85,7 @@ STATED = [s for module in pkgutil.iter_modules(clearhead.model.__path__) for s i
 def sizes(shape: str) -> tuple[int, ...]:
     """`mask (B, 1, T, H*K)` as numbers; `...` stands for any dimensions, here two."""
     inside = shape.partition("(")[2].rstrip(")").replace("*shape", "T, D").replace("...", "6, 7")
-    return tuple(eval(dimension, {}, SIZES) for dimension in inside.split(",") if dimension.strip())
+    return tuple(int(eval(dimension, {}, SIZES)) for dimension in inside.split(",") if dimension.strip())
 
 
 def tokens(x: Tensor) -> Tensor:
@@ -105,9 +108,9 @@ def add_norms(count: int) -> list[residual.AddNorm]:
     return [residual.AddNorm(norms.LayerNorm(D)) for _ in range(count)]
 
 
-def model(topology: str = "encoder-decoder") -> torch.nn.Module:
-    config = ModelConfig(topology=topology, src_vocab_size=V, tgt_vocab_size=V, d_model=D, n_heads=H, d_ff=F)
-    return transformer.build(config)
+def model(topology: str = "encoder-decoder", **more: Any) -> torch.nn.Module:
+    sizes = {"src_vocab_size": V, "tgt_vocab_size": V, "d_model": D, "n_heads": H, "d_ff": F}
+    return transformer.build(ModelConfig(topology=topology, **sizes, **more))
 
 
 def layer_cache() -> cache.LayerCache:
@@ -126,7 +129,9 @@ CALLS: dict[str, Callable[..., Tensor | tuple[Tensor, ...]]] = {
     "attention.masked_softmax": lambda scores: attention.masked_softmax(scores, scores > 0),
     "attention.scaled_dot_product_attention": attention.scaled_dot_product_attention,
     "attention.fused_attention": attention.fused_attention,
+    "attention.attention_weights": attention.attention_weights,
     "attention.Attend.forward": attention.Attend(),
+    "attention.Attend.weights": attention.Attend().weights,
     "attention.MultiHeadAttention.forward": lambda q, k, v: attention.MultiHeadAttention(D, H)(q, k, v),
     "attention.SelfAttention.forward": lambda x: self_attention()(x),
     "attention.CrossAttention.project": lambda source: cross_attention().project(source),
@@ -137,12 +142,17 @@ CALLS: dict[str, Callable[..., Tensor | tuple[Tensor, ...]]] = {
         self_attention(), feed_forward.SwiGLU(D, F), add_norms(2)
     )(x, mask=mask > 0),
     "blocks.DecoderBlock.forward": block,
+    "cache.Cache.ages": lambda: cache.Cache([layer_cache()]).ages(SIZES["T"]),
     "cache.LayerCache.append": lambda k, v: layer_cache().append(k, v),
     "dropout.dropout": lambda x: dropout.dropout(x, 0.5),
     "dropout.Dropout.forward": dropout.Dropout(),
     "embedding.Embedding.forward": lambda x: embedding.Embedding(V, D)(tokens(x)),
+    "embedding.TokenTypes.forward": lambda x: embedding.TokenTypes(V, D)(tokens(x)),
     "feed_forward.FeedForward.forward": lambda x: feed_forward.FeedForward(D, F)(x),
     "feed_forward.SwiGLU.forward": lambda x: feed_forward.SwiGLU(D, F)(x),
+    "heads.Classifier.forward": lambda x, real: heads.Classifier(D, C)(x, real > 0),
+    "heads.SpanFinder.forward": lambda x, allowed: heads.SpanFinder(D)(x, allowed > 0),
+    "heads.TokenPredictor.forward": lambda x, at: heads.TokenPredictor(D, V)(x, tokens(at) % 10),
     "linear.Linear.matrices": lambda x: linear.Linear(D, F, F).matrices(x),
     "masks.padding_mask": lambda x: masks.padding_mask(tokens(x)),
     "masks.causal_mask": lambda: masks.causal_mask(SIZES["T"], SIZES["S"]),
@@ -151,6 +161,10 @@ CALLS: dict[str, Callable[..., Tensor | tuple[Tensor, ...]]] = {
     "norms.rms_norm": norms.rms_norm,
     "norms.LayerNorm.forward": lambda x: norms.LayerNorm((SIZES["T"], D))(x),
     "norms.RMSNorm.forward": lambda x: norms.RMSNorm(D)(x),
+    "pointer.Pointer.read": lambda source: pointer.Pointer.read(tokens(source)),
+    "pointer.Pointer.forward": lambda x, logits, weights, source, first: pointer.Pointer(D)(
+        x, logits, weights.softmax(-1), pointer.Pointer.read(tokens(source))
+    ),
     "positions.Positions.embed": lambda x, at: positions.Positions().embed(x, tokens(at)),
     "positions.Positions.rotation": lambda at: positions.Rotary(6).rotation(tokens(at)),  # the base has none
     "positions.Positions.bias": lambda *at: positions.Alibi(H).bias(*map(tokens, at)),
@@ -163,9 +177,14 @@ CALLS: dict[str, Callable[..., Tensor | tuple[Tensor, ...]]] = {
     "positions.Relative.bias": lambda *at: positions.Relative(H).bias(*map(tokens, at)),
     "positions.Alibi.bias": lambda *at: positions.Alibi(H).bias(*map(tokens, at)),
     "residual.AddNorm.forward": lambda x: add_norms(1)[0](x, torch.sin),
-    "transformer.Encoder.forward": lambda x, mask: model("encoder-only")(tokens(x), mask=mask > 0),
-    "transformer.Decoder.forward": lambda x, memory, memory_mask: model().decoder(
-        tokens(x), memory, memory_mask=memory_mask > 0
+    "transformer.Encoder.forward": lambda x, types, mask: model("encoder-only", n_token_types=V)(
+        tokens(x), tokens(types), mask=mask > 0
+    ),
+    "transformer.EncoderModel.forward": lambda x, types: model(
+        "encoder-only", n_token_types=V, head="class", n_classes=C
+    )(tokens(x), tokens(types)),
+    "transformer.Decoder.forward": lambda x, memory, memory_mask, source: model(copy=True).decoder(
+        tokens(x), memory, memory_mask=memory_mask > 0, source=tokens(source)
     ),
     "transformer.EncoderDecoder.forward": lambda source, target, mask: model()(
         tokens(source), tokens(target), source_mask=mask > 0

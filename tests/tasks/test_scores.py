@@ -53,7 +53,9 @@ def chrf_written_out(corpus: Sequence[tuple[str, Sequence[str]]]) -> float:
     def f2(orders: list[tuple[int, int, int]]) -> float:
         used = [(match / h, match / r) for h, r, match in orders if h and r]
         precision, recall = (sum(values) / len(used) for values in zip(*used)) if used else (0.0, 0.0)
-        return 100 * 5 * precision * recall / (4 * precision + recall) if precision + recall else 0.0
+        if not precision + recall:
+            return 0.0
+        return 100 * (5 * precision * recall / (4 * precision + recall))  # rounded as sacrebleu's: two may be as good
 
     sums = [(0, 0, 0)] * 6
     for hypothesis, references in corpus:

@@ -8,7 +8,8 @@ import torch
 
 from clearhead.config import Config, DecodeConfig
 from clearhead.model.transformer import EncoderDecoder, build
-from clearhead.tasks.translation import Examples, Translation
+from clearhead.tasks.examples import Examples
+from clearhead.tasks.translation import Translation
 from clearhead.text.sources import Pairs, Report
 from clearhead.text.tokenizer import BOS, EOS, PAD, train_tokenizers
 from clearhead.training.update import Update
@@ -101,7 +102,7 @@ def test_a_batch_teaches_every_token_from_those_before_it() -> None:
         assert source[source != PAD].tolist() == examples.sources[i]
         assert inputs[: len(target)].tolist()[: len(target) - 1] == target[:-1]
         assert outputs[outputs != PAD].tolist() == target[1:]
-    assert batch.n_tokens == int((batch.outputs != PAD).sum()) == examples.target_tokens
+    assert batch.n_tokens == int((batch.outputs != PAD).sum()) == examples.tokens
     assert batch.source_mask is not None
     assert batch.source_mask[:, 0, 0].equal(batch.source != PAD)
 
@@ -123,12 +124,12 @@ def test_the_loss_is_the_mean_over_real_target_tokens_whatever_the_batches(net, 
         spread = smoothing / (log_p.size(1) - 1)
         for row, token in zip(log_p, target[1:]):
             total -= float((1 - smoothing) * row[token] + spread * (row.sum() - row[PAD]))
-    expected = total / examples.target_tokens
+    expected = total / examples.tokens
     plans = [[[0, 1, 2, 3, 4, 5]], [[0], [1], [2], [3], [4], [5]], [[5, 0], [3, 2, 4], [1]]]
     plans += [[rows.tolist() for rows in examples.batches(12, seed).epoch(0)] for seed in range(3)]
     for plan in plans:
         losses = [translation.loss(net, examples, np.array(rows), smoothing=smoothing).detach() for rows in plan]
-        assert math.isclose(sum(map(float, losses)) / examples.target_tokens, expected, rel_tol=1e-12)
+        assert math.isclose(sum(map(float, losses)) / examples.tokens, expected, rel_tol=1e-12)
 
 
 def test_gradients_do_not_depend_on_the_batches_either(net) -> None:
@@ -154,7 +155,7 @@ def test_micro_batches_with_padding_of_their_own_make_the_update_of_one_large_ba
             lambda model, rows: translation.loss(model, examples, rows, smoothing=0.1),
             translation.config.train,
         )
-        loss_sum, norm = update(micro_batches, examples.target_tokens, step=1, lr=1e-3)
+        loss_sum, norm = update(micro_batches, examples.tokens, step=1, lr=1e-3)
         of_gradients = [state["exp_avg"] for state in update.optimizer.state.values()]
         found.append([torch.tensor([loss_sum, norm], dtype=torch.float64), *of_gradients])
     assert len(found[0]) > 10
@@ -180,7 +181,7 @@ def test_counts_accuracy_and_perplexity_are_those_computed_by_hand(net) -> None:
 
 def test_target_tokens_are_what_an_epoch_predicts_and_no_batch_is_too_large() -> None:
     examples, _ = task().encode(pairs())
-    assert examples.target_tokens == sum(len(target) - 1 for target in examples.targets)
+    assert examples.tokens == sum(len(target) - 1 for target in examples.targets)
     for rows in examples.batches(20, seed=3).epoch(1):
         widths = max(len(examples.sources[row]) for row in rows), max(len(examples.targets[row]) - 1 for row in rows)
         assert len(rows) == 1 or len(rows) * max(widths) <= 20
@@ -193,35 +194,38 @@ def test_the_text_of_every_held_out_pair_is_scored_and_the_loss_passes_over_thos
     assert held_out.sources == ENGLISH
     assert held_out.references == [[FRENCH[0], "J'ai très faim."], *([target] for target in FRENCH[1:])]
     assert 0 < len(held_out.examples) < len(twice)
-    scores, translations = translation.evaluate(net, held_out, GREEDY)
+    judged = translation.evaluate(net, held_out, GREEDY)
+    scores, translations = judged.scores, judged.answers
     assert scores.sentences == len(translations) == len(ENGLISH)
     assert scores.token_accuracy == translation.count(net, held_out.examples).accuracy
 
 
 def test_an_evaluation_translates_what_translate_does(net) -> None:
     translation = task()
-    scores, translations = translation.evaluate(net, translation.hold_out(pairs()), GREEDY)
+    judged = translation.evaluate(net, translation.hold_out(pairs()), GREEDY)
+    scores, translations = judged.scores, judged.answers
     assert scores.sentences == len(ENGLISH)
-    assert translations == translation.translate(net, ENGLISH, GREEDY)
+    assert translations == translation.answers(net, ENGLISH, GREEDY)
 
 
 def test_an_evaluation_has_no_loss_where_all_pairs_are_too_long_for_it(net) -> None:
     translation = task(data__max_len=1)
-    scores, translations = translation.evaluate(net, translation.hold_out(pairs()), GREEDY)
+    judged = translation.evaluate(net, translation.hold_out(pairs()), GREEDY)
+    scores, translations = judged.scores, judged.answers
     assert len(translations) == len(ENGLISH)
     assert scores.perplexity is None and scores.token_accuracy is None
 
 
 def test_translations_come_in_the_order_of_their_texts(net) -> None:
     translation = task()
-    alone = [translation.translate(net, [text], GREEDY)[0] for text in ENGLISH]
+    alone = [translation.answers(net, [text], GREEDY)[0] for text in ENGLISH]
     assert len(set(alone)) > 1
     for order in itertools.islice(itertools.permutations(range(len(ENGLISH))), 0, 720, 97):
-        assert translation.translate(net, [ENGLISH[i] for i in order], GREEDY) == [alone[i] for i in order]
-    assert translation.translate(net, [], GREEDY) == []
+        assert translation.answers(net, [ENGLISH[i] for i in order], GREEDY) == [alone[i] for i in order]
+    assert translation.answers(net, [], GREEDY) == []
 
 
 def test_no_pairs_are_no_examples() -> None:
     examples, skipped = task().encode(pairs([], []))
-    assert isinstance(examples, Examples) and len(examples) == examples.target_tokens == 0 and not skipped
+    assert isinstance(examples, Examples) and len(examples) == examples.tokens == 0 and not skipped
     assert examples.batches(10).epoch(0) == []

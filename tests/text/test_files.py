@@ -173,7 +173,7 @@ def test_standard_input_that_is_empty_is_told(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_closed_standard_input_is_refused(monkeypatch) -> None:
     monkeypatch.setattr("sys.stdin", None)
-    assert refusal("-") == "standard input is closed; expected pairs on it, or a file in the place of -"
+    assert refusal("-") == "standard input is closed; expected text on it, or a file in the place of -"
 
 
 def test_a_pipe_is_read_twice_as_a_file_is() -> None:

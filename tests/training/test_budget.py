@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,6 +16,7 @@ from clearhead.app import load
 from clearhead.config import Config
 from clearhead.demo.phrasebook import split
 from clearhead.errors import ConfigError
+from clearhead.tasks.translation import Translation
 from clearhead.training import budget
 from clearhead.training.budget import Measured, plan
 from clearhead.training.model_folder import read_config
@@ -157,7 +159,7 @@ SPEEDS = {
 class Tokens:
     """Examples of which only the number counts."""
 
-    target_tokens = 1_800_000
+    tokens = 1_800_000
 
 
 def planned(
@@ -173,7 +175,7 @@ def planned(
     asked = Config().override({"train.budget": f"{seconds}s", **(changes or {})})
     config, _ = budget.begin(asked, set(changes or {}))
     given, left = set(changes or {}), lambda: seconds - 20.0
-    found, choices = plan(config, given, None, Tokens(), left, scoring)  # type: ignore[arg-type]
+    found, choices = plan(config, given, SimpleNamespace(units=Translation.units), Tokens(), left, scoring)  # type: ignore[arg-type]
     assert measured
     return found, [str(choice) for choice in choices]
 

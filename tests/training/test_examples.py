@@ -14,7 +14,7 @@ import pytest
 from clearhead.app import load
 from clearhead.config import Config
 from clearhead.errors import ConfigError, DataError, TrainingError
-from clearhead.tasks.translation import FreshBatches
+from clearhead.tasks.examples import FreshBatches
 from clearhead.text import corpus, sources
 from clearhead.training import prepare as preparing
 from clearhead.training.checkpoint import RunFolder
@@ -82,7 +82,7 @@ def test_data_that_have_changed_are_cut_anew_and_refused_by_name(toy, said) -> N
 def test_what_fails_before_the_first_step_leaves_no_folder(toy) -> None:
     for changes in ({"train.warmup": 50}, {"data.max_len": 3, "data.train": (str(long_pairs(toy.folder)),)}):
         with pytest.raises(
-            Exception, match=r"warmup = 50 is longer than|no pair is left to train on: all 1 are longer"
+            Exception, match=r"warmup = 50 is longer than|no pairs are left to train on: all 1 are longer"
         ):
             train(toy.config(changes), toy.folder / "run", say=quiet, given={"train.warmup"})
         assert not (toy.folder / "run").exists()
@@ -320,5 +320,5 @@ def test_five_million_pairs_are_trained_on_within_one_and_a_half_gigabytes() -> 
 
 
 def test_there_is_no_pair_left_where_all_are_too_long(toy) -> None:
-    with pytest.raises(DataError, match="no pair is left to train on: all 1 are longer than 3 tokens"):
+    with pytest.raises(DataError, match="no pairs are left to train on: all 1 are longer than 3 tokens"):
         prepared(toy, "run", long_pairs(toy.folder), **{"data.max_len": 3})

@@ -7,7 +7,8 @@ import torch
 
 from clearhead.config import Config
 from clearhead.model.transformer import build
-from clearhead.tasks.translation import Examples
+from clearhead.tasks.examples import Examples
+from clearhead.tasks.translation import Translation
 from clearhead.text.batches import Ragged
 from clearhead.training import forecast as module
 from clearhead.training.forecast import duration, forecast
@@ -22,6 +23,13 @@ def config(**model: int) -> Config:
     )
 
 
+UNITS = Translation.units
+
+
+def said(config: Config, model: torch.nn.Module, data: Examples) -> str:
+    return forecast(config, model, data, UNITS)
+
+
 def examples(n_pairs: int, length: int) -> Examples:
     """Pairs of so many tokens a side."""
     return Examples(Ragged([[5] * length] * n_pairs), Ragged([[5] * (length + 1)] * n_pairs))
@@ -33,7 +41,7 @@ def gigabytes(said: str) -> float:
 
 def test_says_what_a_run_is_and_about_what_it_takes() -> None:
     model = build(config().model)
-    said = forecast(config(), model, examples(12_345, 6))
+    said = forecast(config(), model, examples(12_345, 6), UNITS)
     n_parameters = sum(p.numel() for p in model.parameters())
     assert re.fullmatch(
         rf"{n_parameters:,} parameters; 12,345 pairs, 74,070 target tokens an epoch; 30 steps; "
@@ -48,9 +56,9 @@ def test_the_time_grows_with_the_steps_and_with_the_parameters(monkeypatch) -> N
     n_parameters = sum(p.numel() for p in model.parameters())
     seconds = (6 * n_parameters + 1e6) * 1000 * 30_000 / 1e9  # forward and backward: 6 operations a parameter and token
     long = config().override({"train.steps": 30_000})
-    assert forecast(long, model, data).endswith(f" and {duration(seconds)}")
+    assert forecast(long, model, data, UNITS).endswith(f" and {duration(seconds)}")
     assert seconds > 100
-    half = forecast(long, model, data, done=15_000)
+    half = forecast(long, model, data, UNITS, done=15_000)
     assert "; 30,000 steps, 15,000 of them left; about" in half and half.endswith(f" and {duration(seconds / 2)}")
 
 
@@ -63,18 +71,20 @@ def test_the_time_is_that_of_the_tokens_that_a_step_really_has(monkeypatch, chan
     monkeypatch.setattr(module, "_operations_a_second", lambda _config: 1e7)
     model, data = build(config().model), examples(200, 50)
     seconds = (6 * sum(p.numel() for p in model.parameters()) + 1e6) * 1000 * times * 3000 / 1e7
-    assert forecast(config().override({"train.steps": 3000} | changes), model, data).endswith(duration(seconds))
+    assert forecast(config().override({"train.steps": 3000} | changes), model, data, UNITS).endswith(duration(seconds))
 
 
 def test_a_moving_average_of_the_weights_takes_memory_and_a_batch_that_is_never_full_less_of_it() -> None:
     large = torch.nn.Linear(50_000, 10_000, device="meta")
-    of_weights = [gigabytes(forecast(config().override({"train.ema": ema}), large, examples(9, 9))) for ema in (0, 0.9)]
+    of_weights = [gigabytes(said(config().override({"train.ema": ema}), large, examples(9, 9))) for ema in (0, 0.9)]
     assert of_weights[1] - of_weights[0] == pytest.approx(4 * 50_001 * 10_000 / 1e9, abs=0.11)
     many = {"model.src_vocab_size": 50_000, "model.tgt_vocab_size": 50_000, "data.batch_tokens": 10_000}
     full = config().override(many)
     few, model = full.override({"data.batch_sentences": 20}), build(config().model)
     assert (
-        gigabytes(forecast(full, model, examples(1000, 50))) > 4 > gigabytes(forecast(few, model, examples(1000, 50)))
+        gigabytes(forecast(full, model, examples(1000, 50), UNITS))
+        > 4
+        > gigabytes(forecast(few, model, examples(1000, 50), UNITS))
     )
 
 
@@ -88,7 +98,8 @@ keep_freed_memory()
 import torch
 from clearhead.model.transformer import build
 from clearhead.tasks.loss import smoothed_cross_entropy
-from clearhead.tasks.translation import Examples
+from clearhead.tasks.examples import Examples
+from clearhead.tasks.translation import Translation
 from clearhead.text.batches import Ragged
 from clearhead.training.forecast import forecast
 from clearhead.training.update import Update
@@ -107,7 +118,8 @@ update = Update(model, loss, config.train)
 for step in range(1, 7):
     update([np.arange(rng.integers(200, 500))], config.data.batch_tokens, step=step, lr=1e-4)
 side = Ragged([[5] * 64] * 64)  # one batch of 4096 tokens
-print(forecast(config, model, Examples(side, side)), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9)
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+print(forecast(config, model, Examples(side, side), Translation.units), peak)
 """
 
 
@@ -130,7 +142,7 @@ def test_nothing_random_is_drawn(precision: str) -> None:
     before = torch.random.get_rng_state()
     model = build(config().model)
     after = torch.random.get_rng_state()
-    forecast(config().override({"train.precision": precision}), model, examples(9, 9))
+    forecast(config().override({"train.precision": precision}), model, examples(9, 9), UNITS)
     assert torch.equal(torch.random.get_rng_state(), after) and not torch.equal(before, after)
 
 

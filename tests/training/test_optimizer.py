@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from clearhead.config import Config, TrainConfig
+from clearhead.config import Config, ModelConfig, TrainConfig
 from clearhead.errors import ModelError
 from clearhead.model.transformer import build
 from clearhead.training.optimizer import load_optimizer, make_optimizer, optimizer_tensors
@@ -10,9 +10,9 @@ from clearhead.training.optimizer import load_optimizer, make_optimizer, optimiz
 OPTIMIZERS = ["adam", "adamw", "muon"]
 
 
-def small_model() -> nn.Module:
+def small_model(**more: bool) -> nn.Module:
     sizes = {"d_model": 8, "n_heads": 2, "d_ff": 16, "n_encoder_layers": 1, "n_decoder_layers": 1}
-    sizes |= {"src_vocab_size": 9, "tgt_vocab_size": 9}
+    sizes |= {"src_vocab_size": 9, "tgt_vocab_size": 9} | more
     torch.manual_seed(0)
     return build(Config().override({f"model.{name}": value for name, value in sizes.items()}).model)
 
@@ -89,6 +89,26 @@ def test_of_what_adam_moves_nothing_decays_but_the_matrices_of_adamw(kind: str) 
     assert len(decays) == len(list(model.parameters()))
     for p in model.parameters():
         assert decays[id(p)] == (0.5 if kind == "adamw" and p.dim() == 2 else 0.0)
+
+
+@pytest.mark.parametrize("head", ["class", "span", "token"])
+def test_muon_moves_the_matrices_of_the_blocks_and_adam_the_head_and_every_embedding(head: str) -> None:
+    sizes = {"d_model": 8, "n_heads": 2, "d_ff": 16, "n_encoder_layers": 1, "src_vocab_size": 9, "n_token_types": 2}
+    sizes |= {"n_classes": 3 if head == "class" else 0, "tie": "none"}
+    model = build(ModelConfig(topology="encoder-only", head=head, **sizes))
+    optimizer = make_optimizer(model, TrainConfig(optimizer="muon"))
+    step(model, optimizer, 0)
+    by_muon = {name for name, p in model.named_parameters() if "momentum" in optimizer.state[p]}
+    names = ("attention.qkv", "attention.out", "feed_forward.inner", "feed_forward.outer")
+    assert by_muon == {f"encoder.blocks.0.{name}.weight" for name in names}
+
+
+def test_adam_moves_a_pointer() -> None:
+    model = small_model(copy=True)
+    optimizer = make_optimizer(model, TrainConfig(optimizer="muon"))
+    step(model, optimizer, 0)
+    gate = model.decoder.pointer.gate
+    assert all("exp_avg" in optimizer.state[p] and "momentum" not in optimizer.state[p] for p in gate.parameters())
 
 
 def test_adam_is_the_formula_of_its_paper() -> None:

@@ -16,7 +16,7 @@ from clearhead.training.recipe import (
     choose_model,
     choose_schedule,
 )
-from clearhead.training.run import _seemingly_given
+from clearhead.training.run import seemingly_given
 
 
 def names(choices: list[Choice]) -> list[str]:
@@ -87,42 +87,42 @@ def test_every_preset_gives_the_whole_shape() -> None:
 # --- what is given, where nobody says so
 
 
-def test_what_was_told_or_differs_from_its_default_is_seemingly_given() -> None:
-    assert _seemingly_given(Config()) == set()
-    assert _seemingly_given(Config(train=TrainConfig(lr=0.1, seed=0))) == {"train.lr"}
+def test_what_was_told_or_differs_from_its_default_isseemingly_given() -> None:
+    assert seemingly_given(Config()) == set()
+    assert seemingly_given(Config(train=TrainConfig(lr=0.1, seed=0))) == {"train.lr"}
     told = {"data.train": ["a"], "train.lr": 0.1, "train.seed": 0, "data.joint": False}
-    assert _seemingly_given(Config().override(told)) == set(told)
+    assert seemingly_given(Config().override(told)) == set(told)
 
 
 def test_a_shape_that_is_told_stays_where_it_is_the_default() -> None:
     asked = Config().override({"model.d_model": 512, "model.n_heads": 8})
-    model = choose_model(asked, 100, _seemingly_given(asked))[0].model
+    model = choose_model(asked, 100, seemingly_given(asked))[0].model
     assert (model.d_model, model.n_heads, model.d_ff) == (512, 8, PRESETS["nano"]["model.d_ff"])
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_what_a_preset_sets_is_not_given_but_what_differs_from_it_is(name: str) -> None:
-    assert _seemingly_given(Config().override({"train.preset": name})) == {"train.preset"}
+    assert seemingly_given(Config().override({"train.preset": name})) == {"train.preset"}
     changed = Config().override({"train.preset": name, "train.warmup": 33, "model.d_ff": 96})
-    assert _seemingly_given(changed) == {"train.preset", "train.warmup", "model.d_ff"}
+    assert seemingly_given(changed) == {"train.preset", "train.warmup", "model.d_ff"}
 
 
 def test_a_shape_that_is_no_presets_is_given_as_a_whole() -> None:
     asked = Config().override(
         {"model.d_model": 512, "model.n_heads": 8, "model.d_ff": 1024}
     )  # the first two by default
-    assert _seemingly_given(asked) == set(SHAPE)
-    assert choose_model(asked, 100, _seemingly_given(asked))[0].model == asked.model
+    assert seemingly_given(asked) == set(SHAPE)
+    assert choose_model(asked, 100, seemingly_given(asked))[0].model == asked.model
 
 
 def test_a_preset_that_a_config_only_names_brings_its_shape() -> None:
     bare = Config(train=TrainConfig(preset="nano"))
-    model = choose_model(bare, 1_000_000, _seemingly_given(bare))[0].model
+    model = choose_model(bare, 1_000_000, seemingly_given(bare))[0].model
     assert {f"model.{name}": value for name, value in vars(model).items()}.items() >= {
         (name, value) for name, value in PRESETS["nano"].items() if name.startswith("model.")
     }
     wider = Config(train=TrainConfig(preset="nano")).override({"model.d_model": 512})
-    assert choose_model(wider, 10, _seemingly_given(wider))[0].model.d_model == 512
+    assert choose_model(wider, 10, seemingly_given(wider))[0].model.d_model == 512
 
 
 def test_an_unknown_preset_is_refused_wherever_it_is_named() -> None:
@@ -160,7 +160,7 @@ def test_steps_beside_epochs_are_refused() -> None:
 def test_little_data_get_small_batches_that_hold_the_longest_sentence(
     target_tokens: int, max_len: int, expected: int
 ) -> None:
-    config, choices = choose_batch(Config().override({"data.max_len": max_len}), target_tokens)
+    config, choices = choose_batch(Config().override({"data.max_len": max_len}), target_tokens, "target tokens")
     assert config.data.batch_tokens == expected
     assert [str(it) for it in choices] == [
         f"data.batch_tokens = {expected}: for {target_tokens:,} target tokens an epoch"
@@ -169,7 +169,7 @@ def test_little_data_get_small_batches_that_hold_the_longest_sentence(
 
 def test_a_batch_that_is_given_stays() -> None:
     asked = Config().override({"data.batch_tokens": 300})
-    assert choose_batch(asked, 10**9) == (asked, [])
+    assert choose_batch(asked, 10**9, "tokens") == (asked, [])
 
 
 # --- steps, warm-up, rate, intervals
@@ -237,7 +237,7 @@ def test_what_is_given_of_the_schedule_stays(given: dict) -> None:
     assert all(getattr(config.train, name) == getattr(asked.train, name) for name in untouched)
 
 
-def test_checkpoints_follow_the_evaluations_where_only_those_are_seemingly_given() -> None:
+def test_checkpoints_follow_the_evaluations_where_only_those_areseemingly_given() -> None:
     config, _ = choose_schedule(Config().override({"train.eval_every": 17}), 50, {"train.eval_every"})
     assert config.train.save_every == 17
 

@@ -68,7 +68,7 @@ def test_files_alone_are_enough(toy, said, monkeypatch) -> None:
         assert any(line.startswith(f"{name} = {config[section][key]}: ") for line in said)
         assert f"- {name} = {config[section][key]}: " in (folder / "README.md").read_text()
     assert any("parameters; 196 pairs" in line and "2 steps; about" in line for line in said)
-    assert said[-1].startswith("validation: BLEU ")
+    assert said[-2].startswith("validation: BLEU ")
     assert Manifest.read(folder).finished == 2
     assert isinstance(load(folder)("one two"), str)
 
@@ -123,15 +123,22 @@ def test_an_evaluation_is_a_translation_of_the_held_out_sentences(toy) -> None:
     assert best == pytest.approx(math.log(evaluation.scores.perplexity), rel=1e-12)
 
 
+def test_afterwards_it_says_how_to_use_the_model(toy) -> None:
+    said: list[str] = []
+    out = toy.folder / "my models"
+    train(toy.config({"train.steps": 2}), out, say=said.append)
+    assert said[-1] == f"use it: clearhead translate '{out}' \"a sentence\""
+
+
 def test_a_test_file_is_scored_once_after_training(toy, said) -> None:
     test = toy.pairs(25, name="test.tsv")
     folder = run(toy, {"data.test": (str(test),)}, say=said.append)
     scores = load(folder, device="cpu").evaluate(read_pairs([test])).scores
     assert (
-        f"| test | 25 | {scores.bleu:.2f} | {scores.chrf:.2f} | {100 * scores.exact_match:.1f}% |"
+        f"| test | 25 | {scores.bleu:.2f} | {scores.chrf:.2f} | {scores.exact_match:.4f} |"
         in (folder / "README.md").read_text()
     )
-    assert said[-1].startswith(f"test: BLEU {scores.bleu:.2f}  chrF {scores.chrf:.2f}")
+    assert said[-2].startswith(f"test: BLEU {scores.bleu:.2f}  chrF {scores.chrf:.2f}")
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
@@ -209,7 +216,7 @@ def test_the_loss_is_drawn_and_where_it_cannot_be_that_is_said(toy, said, monkey
 
     monkeypatch.setattr("clearhead.training.run.loss_curve", missing)
     folder = run(toy, say=said.append)
-    assert said[-1] == "no picture of the loss: matplotlib is missing"
+    assert said[-2] == "no picture of the loss: matplotlib is missing"
     assert Manifest.read(folder).finished == 12
 
 
@@ -324,7 +331,7 @@ def test_validation_sources_whose_end_cannot_be_read_are_counted(toy, said) -> N
     some = pairs_file(toy.folder, "one\tone", "one two three four\tfour", "one\tone two three four", "two\ttwo")
     it = prepared(toy, {"data.valid": some, "data.max_len": 3, "model.max_len": 4}, said.append)
     assert it.valid is not None and (len(it.valid.too_long), it.valid.cut) == (2, 1)
-    assert "1 source too long for the model: only the beginning is translated" in said
+    assert "1 source too long for the model: only the beginning is read" in said
 
 
 def test_a_large_validation_file_is_sampled_by_its_sources(toy) -> None:
@@ -336,7 +343,7 @@ def test_a_large_validation_file_is_sampled_by_its_sources(toy) -> None:
 
 def test_where_every_pair_is_too_long_it_is_said_and_nothing_is_left_behind(toy) -> None:
     changes = {"data.train": pairs_file(toy.folder, "one two three\tthree", "one\tone two three"), "data.max_len": 2}
-    message = r"no pair is left to train on: all 2 are longer than 2 tokens \(data\.max_len\); expected shorter"
+    message = r"no pairs are left to train on: all 2 are longer than 2 tokens \(data\.max_len\); expected shorter"
     with pytest.raises(DataError, match=message):
         run(toy, changes)
     assert not (toy.folder / "run").exists()
@@ -484,12 +491,12 @@ def test_the_mean_of_checkpoints_is_named_where_its_scores_are(toy) -> None:
 def test_patience_without_anything_held_out_is_said_to_change_nothing(toy) -> None:
     said: list[str] = []
     train(toy.config({"data.split": 0.0, "train.patience": 2}), toy.folder / "run", say=said.append)
-    assert "train.patience changes nothing: no pairs are held out to score on" in said
+    assert "train.patience changes nothing: nothing is held out to score on" in said
 
 
 @pytest.mark.parametrize("topology", ["decoder-only", "encoder-only"])
 def test_a_topology_that_does_not_learn_from_pairs_is_refused_before_anything_is_written(toy, topology: str) -> None:
-    expected = f"^model.topology = {topology} does not learn from pairs; expected encoder-decoder$"
+    expected = f"^model.topology = {topology} does not learn to translate; expected encoder-decoder$"
     with pytest.raises(ConfigError, match=expected):
         run(toy, {"model.topology": topology})
     assert not (toy.folder / "run").exists()

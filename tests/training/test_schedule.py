@@ -42,6 +42,15 @@ def test_cosine_and_linear_are_zero_at_the_last_step_and_not_before(kind: str, w
     assert more == 1 or schedule(schedule.steps - 1) > 0
 
 
+@given(kind=st.sampled_from(("cosine", "linear")), warmup=st.integers(0, 50), more=st.integers(1, 500))
+def test_above_an_end_cosine_and_linear_are_the_same_curves_in_what_is_left(kind: str, warmup: int, more: int) -> None:
+    schedule, to_zero = (Schedule(kind, 1.0, warmup, warmup + more, end) for end in (0.1, 0.0))
+    assert schedule(schedule.steps) == 0.1 == schedule(schedule.steps + 1)
+    for step in range(warmup or 1, schedule.steps + 1):
+        assert schedule(step) == pytest.approx(0.1 + 0.9 * to_zero(step))
+    assert [schedule(step) for step in range(1, warmup)] == [to_zero(step) for step in range(1, warmup)]
+
+
 def test_half_way_down_linear_and_cosine_are_at_half_and_linear_at_a_quarter_where_cosine_is_lower() -> None:
     linear, cosine = (Schedule(kind, 1.0, 100, steps=500) for kind in ("linear", "cosine"))
     assert linear(300) == pytest.approx(0.5) == cosine(300)

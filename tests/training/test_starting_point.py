@@ -11,9 +11,12 @@ import torch
 from clearhead.app import load
 from clearhead.config import Config
 from clearhead.errors import ConfigError, ModelError
-from clearhead.training.model_folder import load_model_folder
+from clearhead.model.transformer import build
+from clearhead.text.tokenizer import Tokenizers, train_tokenizers
+from clearhead.training.model_folder import load_model_folder, weights_from_bytes, weights_to_bytes
 from clearhead.training.run import train
 from clearhead.training.signals import StoppedError
+from clearhead.training.starting_point import StartingPoint
 
 
 def quiet(_message: str) -> None: ...
@@ -127,3 +130,57 @@ def test_what_was_begun_so_resumes_exactly_without_the_model(toy, trained: Path)
     shutil.rmtree(trained)
     found = load_model_folder(fine_tuned(toy, trained, changes, "parts", resume=True)).weights
     assert all(torch.equal(found[name], weight) for name, weight in expected.items())
+
+
+SMALL = {"model.d_model": 8, "model.n_heads": 2, "model.d_ff": 8, "model.n_encoder_layers": 1, "train.task": "classify"}
+ENCODER = {**SMALL, "model.topology": "encoder-only", "model.src_vocab_size": 9, "model.head": "token"}
+
+
+def of_another_head(changes: dict[str, Any] | None = None) -> StartingPoint:
+    """An encoder that learnt to find hidden tokens, as it is read from a file."""
+    config = Config().override({**ENCODER, **(changes or {})})
+    torch.manual_seed(1)
+    weights = weights_from_bytes(Path("w"), weights_to_bytes(build(config.model).state_dict()))
+    return StartingPoint(
+        Path("old"), config, Tokenizers(*[train_tokenizers(["a b"], [], config.data).source] * 2), weights
+    )
+
+
+def test_another_head_is_new_and_all_below_it_is_taken() -> None:
+    start = of_another_head()
+    config = start.config.override({"model.head": "class", "model.n_classes": 3})
+    model = build(config.model)
+    assert start.give(model, config) == "the head is new: 27 parameters"  # (8 + 1) * 3
+    weights = model.state_dict()
+    assert all(torch.equal(weights[name], start.weights[name]) for name in weights if name.startswith("encoder."))
+
+
+def test_what_a_model_ties_to_weights_that_are_taken_is_not_new() -> None:
+    start = of_another_head({"model.head": "class", "model.n_classes": 3})
+    config = start.config.override({"model.n_classes": 0}).override({"model.head": "token"})
+    model = build(config.model)
+    assert start.give(model, config) == ""  # all of the head is the embedding
+    torch.testing.assert_close(model.state_dict()["head.projection.weight"], start.weights["encoder.embedding.weight"])
+
+
+def test_parts_that_only_the_new_model_has_are_named() -> None:
+    start = of_another_head()
+    config = start.config.override({"model.head": "span", "model.n_token_types": 2})
+    assert start.give(build(config.model), config) == "encoder.types and the head are new: 34 parameters"
+
+
+def test_what_belongs_to_the_task_is_not_that_of_another_head() -> None:
+    start = of_another_head({"model.pooling": "first"})
+    asked = Config().override({"train.task": "classify", "model.topology": "encoder-only", "model.head": "class"})
+    settled = start.settings(asked, {"model.head", "model.pooling"})
+    assert (settled.model.head, settled.model.pooling, settled.model.d_model) == ("class", "mean", 8)
+
+
+def test_other_stacks_are_refused() -> None:
+    asked = Config().override({"train.task": "translate"})
+    message = (
+        "train.init_from = old is encoder-only, and what learns to translate is encoder-decoder; expected a model that "
+        "is encoder-decoder"
+    )
+    with pytest.raises(ConfigError, match=message):
+        of_another_head().settings(asked, set())

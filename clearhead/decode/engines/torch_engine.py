@@ -30,7 +30,7 @@ class TorchEngine:
         tokens = sources.to(next(self.model.parameters()).device)
         mask = padding_mask(tokens, self.pad)
         memory = self.model.encode(tokens, mask=mask)
-        cache = self.model.decoder.new_cache(len(tokens), steps, memory)
+        cache = self.model.decoder.new_cache(len(tokens), steps, memory, tokens)
         return TorchDecoding(self.model.decoder, mask, cache)
 
 
@@ -48,26 +48,39 @@ class TorchDecoding:
         """
         rows = torch.from_numpy(tokens.reshape(-1, 1)).to(self.memory_mask.device)
         logits = self.decoder(rows, memory_mask=self.memory_mask, cache=self.cache)[:, -1]
-        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        best, ids = logits.topk(min(k, logits.size(1)))
-        if also is not None:
-            wanted = torch.from_numpy(also.repeat(tokens.shape[1])).to(ids.device)[:, None]
-            best, ids = torch.cat((best, logits.gather(1, wanted)), 1), torch.cat((ids, wanted), 1)
-        log_probabilities = best - logits.logsumexp(1, keepdim=True)
-        both = torch.stack((log_probabilities, ids.to(best.dtype)))  # exact: an id is far below 2^24
-        log_probabilities, ids = both.view(2, *tokens.shape, -1).numpy(force=True)
-        return log_probabilities, ids.astype(np.int64)
+        return likeliest(logits, tokens.shape[1], k, also)
 
     @torch.inference_mode()
     def select(self, sources: IntArray, beams: IntArray) -> None:
         """Keep these sources, and of each of them these beams, which may repeat. (B',), (B', W')"""
         device = self.memory_mask.device
-        self.cache.select(torch.from_numpy((sources[:, None] * self.width + beams).reshape(-1)).to(device))
+        self.cache.select(chosen_rows(sources, beams, self.width).to(device))
         if len(sources) < len(self.memory_mask):
             kept = torch.from_numpy(sources).to(device)
             self.cache.select_memory(kept)
             self.memory_mask = self.memory_mask[kept]
         self.width = beams.shape[1]
+
+
+def likeliest(logits: Tensor, width: int, k: int, also: IntArray | None) -> tuple[FloatArray, IntArray]:
+    """What `Decoding.step` gives, from the logits of `width` beams of each of B sentences.
+
+    (B * W, V), also (B,) or None -> log-probabilities (B, W, k) and ids (B, W, k), or a column more
+    """
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    best, ids = logits.topk(min(k, logits.size(1)))
+    if also is not None:
+        wanted = torch.from_numpy(also.repeat(width)).to(ids.device)[:, None]
+        best, ids = torch.cat((best, logits.gather(1, wanted)), 1), torch.cat((ids, wanted), 1)
+    log_probabilities = best - logits.logsumexp(1, keepdim=True)
+    both = torch.stack((log_probabilities, ids.to(best.dtype)))  # exact: an id is far below 2^24
+    log_probabilities, ids = both.view(2, -1, width, best.size(1)).numpy(force=True)
+    return log_probabilities, ids.astype(np.int64)
+
+
+def chosen_rows(sources: IntArray, beams: IntArray, width: int) -> Tensor:
+    """The rows of `Decoding.select`, of `width` beams a source. (B',), (B', W') -> int64 (B' * W',)"""
+    return torch.from_numpy((sources[:, None] * width + beams).reshape(-1))
 
 
 def _padded(sources: Sequence[Sequence[int]], pad: int) -> Tensor:

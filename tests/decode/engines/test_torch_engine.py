@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from clearhead.config import ModelConfig
+from clearhead.decode.beams import Hypothesis, Request
 from clearhead.decode.engines.torch_engine import TorchEngine
 from clearhead.decode.rules import Rules
-from clearhead.decode.search import Hypothesis, Request, beam_search
+from clearhead.decode.search import beam_search
 from clearhead.model.masks import padding_mask
 from clearhead.model.transformer import EncoderDecoder, build
 

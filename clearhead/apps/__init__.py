@@ -1,0 +1,1 @@
+"""A trained model in use, a file a kind of task."""

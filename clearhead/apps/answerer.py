@@ -1,0 +1,87 @@
+"""A model that answers questions from texts.
+
+app = load("models/answers")
+app("When did she leave?", text)               # a question gives an answer, a list a list
+app.results(["When did she leave?"], text)     # with its place in the text, score and alternatives
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, overload
+
+from ..config import DecodeConfig
+from ..errors import ConfigError, DataError
+from ..model.transformer import EncoderModel
+from ..tasks.answering import Answering
+from ..tasks.passages import NOTHING, Passage
+from ..text.lines import shown
+from ..text.question_corpus import Paragraph, Question
+from .app import ONE, App
+
+_USED = ("beam", "n_best", "batch_tokens")  # settings of the search that change an answer, or how fast it comes
+
+
+@dataclass(frozen=True)
+class FoundAnswer(Passage):
+    """The best answer to a question, and the `alternatives`, best first. Of the question, words that the model has
+    never seen are `unknown`, and `cut` tokens at its end were too many to be read."""
+
+    question: str
+    alternatives: tuple[Passage, ...] = ()
+    unknown: tuple[str, ...] = ()
+    long: int = 0
+    cut: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"format_version": 1, **asdict(self)}
+
+
+class Answerer(App):
+    """A question and a text to a passage of the text."""
+
+    model: EncoderModel
+    task: Answering
+
+    @overload
+    def __call__(self, question: str, context: str, **decode: Any) -> str: ...
+    @overload
+    def __call__(self, question: Sequence[str], context: str, **decode: Any) -> list[str]: ...
+    def __call__(self, question: str | Sequence[str], context: str, **decode: Any) -> str | list[str]:
+        """The answer to a question from the text `context`, or a list for a list; "" where the text has none."""
+        one = ONE | decode
+        if isinstance(question, str):
+            return self.results([question], context, **one)[0].text
+        return [result.text for result in self.results(question, context, **one)]
+
+    def results(self, questions: Sequence[str], context: str, **decode: Any) -> list[FoundAnswer]:
+        """The full records, in the order of the questions. A blank question has a blank answer; a blank text is a
+        DataError."""
+        if isinstance(questions, str):  # it would be taken for a list of letters
+            raise DataError(f"one question was given, {shown(questions)}; expected a list of them: results([question])")
+        if not context.strip():
+            raise DataError("the text is blank; expected one in which answers may stand")
+        search = self.decode_config(**decode)
+        asked = tuple(Question("", text, ()) for text in questions if text.strip())
+        answered = iter(self._answered(Paragraph(context, asked), search) if asked else ())
+        return [next(answered) if text.strip() else FoundAnswer(**vars(NOTHING), question=text) for text in questions]
+
+    def _answered(self, paragraph: Paragraph, search: DecodeConfig) -> list[FoundAnswer]:
+        held_out = self.task.over([paragraph])
+        found, _ = self.task.read(self.model, held_out, search)
+        answers = []
+        for it, (best, *others) in zip(held_out.asked, found):
+            text, place = it.question.text, (best.text, best.start, best.end, best.score)
+            unknown = tuple(self.tokenizers.source.unknown_words(text))
+            answers.append(FoundAnswer(*place, text, tuple(others), unknown, cut=it.cut))
+        return answers
+
+    def decode_config(self, **changes: Any) -> DecodeConfig:
+        """The model's settings of the search, with some replaced; a ConfigError where one would change nothing."""
+        for name in changes:
+            if name in DecodeConfig.__dataclass_fields__ and name not in _USED:
+                raise ConfigError(
+                    f"decode.{name} = {changes[name]} would change nothing: an answer is found, not written; "
+                    f"expected {', '.join(f'decode.{it}' for it in _USED)}"
+                )
+        return super().decode_config(**changes)

@@ -1,0 +1,79 @@
+"""What all models in use have in common: where they are from, how good they are on a file, how they search."""
+
+import json
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from ..config import Config, DecodeConfig
+from ..errors import ConfigError, TrainingError
+from ..evaluation import Evaluation
+from ..tasks.kinds import kind_of
+from ..tasks.task import Task
+from ..text.tokenizer import Tokenizers
+from ..training.model_folder import save_files
+from ..values import finite
+
+_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")  # what only matters where tokens are drawn
+ONE = {"n_best": 1}  # where there is room for one answer, whatever a model stores
+
+
+class App(ABC):
+    """A model with its tokenizer and settings, ready for raw text."""
+
+    task: Task
+
+    def __init__(
+        self,
+        path: Path,
+        config: Config,
+        model: nn.Module,
+        tokenizers: Tokenizers,
+        *,
+        weights_digest: str | None = None,
+    ) -> None:
+        """`weights_digest`: the SHA-256 of the file that the weights are from, which evaluations record."""
+        self.path, self.config, self.model, self.tokenizers = path, config, model, tokenizers
+        self.weights_digest = weights_digest
+        self.kind = kind_of(config)
+        self.task = self.kind.make(tokenizers, config)
+
+    @abstractmethod
+    def __call__(self, *texts: Any, **decode: Any) -> Any:
+        """Answer: what is given and what comes back is the task's affair; settings of `decode` may follow."""
+
+    def evaluate(self, data: Any, **decode: Any) -> Evaluation:
+        """Answer all data, as the task's reader gives them (`read_pairs`), and score the answers."""
+        held_out, search = self.task.hold_out(data), self.decode_config(**(ONE | decode))
+        judged = self.task.evaluate(self.model, held_out, search)
+        files = [str(path) for path in data.report.paths]
+        counts = (len(held_out.too_long), held_out.cut)
+        return Evaluation(judged, files, search, self.weights_digest, *counts, self.task.units.answer)
+
+    def save_evaluation(self, evaluation: Evaluation) -> Path:
+        """Write `evaluation.json` into the model folder; a TrainingError where that cannot be."""
+        if not self.path.is_dir():
+            raise TrainingError(f"{self.path} is not there any more: it was moved or removed since it was loaded")
+        content = json.dumps(finite(evaluation.to_dict()), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        save_files(self.path, {"evaluation.json": content.encode()})
+        return self.path / "evaluation.json"
+
+    def decode_config(self, **changes: Any) -> DecodeConfig:
+        """The model's settings of the search, with some replaced.
+
+        A ConfigError where one is unknown, or would change nothing beside the others.
+        """
+        values = {f"decode.{name}": value for name, value in changes.items()}
+        search = self.config.override(values, origin="the call").decode
+        idle = {"beam": "sample = false"} if search.sample else dict.fromkeys(_SAMPLING, "sample = true")
+        if search.diverse and search.n_best == 1:
+            idle["diverse"] = "n_best = 2 or more"
+        for name in changes:
+            if name in idle:
+                raise ConfigError(
+                    f"decode.{name} = {changes[name]} would change nothing here; expected decode.{idle[name]} "
+                    f"beside it, or no decode.{name}"
+                )
+        return search

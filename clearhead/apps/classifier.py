@@ -1,0 +1,71 @@
+"""A classifier in use.
+
+app = load("models/topics")
+app("The match ended in a draw.")              # a label for a text, a list for a list
+app.results(["The match ended in a draw."])    # with the probabilities of all labels
+"""
+
+from collections.abc import Sequence
+from typing import Any, overload
+
+import numpy as np
+
+from ..answers import Labelled
+from ..config import DecodeConfig
+from ..errors import ConfigError, DataError
+from ..model.transformer import EncoderModel
+from ..tasks.classification import Classification
+from ..text.batches import Ragged
+from ..text.lines import shown
+from .app import App
+
+_IN_USE = ("n_best", "batch_tokens")  # of the settings of a search: how much is read together; one answer is all
+
+
+class Classifier(App):
+    """A text to a label, as the training data write it."""
+
+    model: EncoderModel
+    task: Classification
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """All that there are, in the order of the alphabet."""
+        return self.task.labels
+
+    @overload
+    def __call__(self, text: str, **decode: Any) -> str: ...
+    @overload
+    def __call__(self, text: Sequence[str], **decode: Any) -> list[str]: ...
+    def __call__(self, text: str | Sequence[str], **decode: Any) -> str | list[str]:
+        """The likeliest label: a text gives a label, a list a list."""
+        if isinstance(text, str):
+            return self.results([text], **decode)[0].label
+        return [result.label for result in self.results(text, **decode)]
+
+    def results(self, texts: Sequence[str], **decode: Any) -> list[Labelled]:
+        """The full records, in the order of the texts. A blank text, too, has the label that the model finds likeliest;
+        of a long one the beginning is read."""
+        if isinstance(texts, str):  # it would be taken for a list of letters
+            raise DataError(f"one text was given, {shown(texts)}; expected a list of texts: results([text])")
+        tokens, cut = self.task.encoder.tokens(texts)
+        together = self.decode_config(**decode).batch_tokens
+        found = np.exp(self.task.log_probabilities(self.model, Ragged(tokens), together))
+        return [self._result(*each) for each in zip(texts, found.tolist(), cut)]
+
+    def _result(self, text: str, probabilities: list[float], cut: int) -> Labelled:
+        order = sorted(range(len(self.labels)), key=lambda number: -probabilities[number])
+        of_label = {self.labels[number]: probabilities[number] for number in order}
+        unknown = tuple(self.tokenizers.source.unknown_words(text))
+        best = self.labels[order[0]]
+        return Labelled(text, best, of_label[best], of_label, unknown, cut=cut)
+
+    def decode_config(self, **changes: Any) -> DecodeConfig:
+        """A ConfigError for every setting of a search, of which there is none, but for how much is read together."""
+        for name in changes:
+            if name not in _IN_USE:
+                raise ConfigError(
+                    f"decode.{name} = {changes[name]} would change nothing: a label is not searched for; "
+                    f"expected no decode.{name}"
+                )
+        return super().decode_config(**changes)

@@ -1,0 +1,56 @@
+"""A language model in use.
+
+app = load("models/shakespeare")
+app("To be, or not to be", chars=200)            # the text, and 200 characters more
+for piece in app.pieces("To be, "): print(piece, end="")
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..decode.continuation import Continuation, Stream, Writer
+from ..decode.ends import Ends
+from ..decode.engines.text_engine import TextEngine
+from ..model.transformer import Decoder
+from ..tasks.generation import Generation
+from ..text.tokenizer import PAD
+from .app import ONE, App
+
+
+class LanguageModel(App):
+    """A text goes on."""
+
+    model: Decoder
+    task: Generation
+
+    def __call__(self, text: str = "", *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any) -> str:
+        """The text and what follows it: `chars` characters exactly, or until one of the texts of `stop` would come, the
+        model ends it, or decode.max_len tokens are there. Settings of `decode` may follow: sample=False."""
+        [[best, *_]] = self.continuations([text], chars=chars, stop=stop, **(ONE | decode))
+        return text + best.text
+
+    def continuations(
+        self, texts: Sequence[str], *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any
+    ) -> list[list[Continuation]]:
+        """What follows each text, best first, as full records."""
+        writer = self.writer(chars=chars, stop=stop, **decode)
+        return writer.continuations([self._prompt(writer, text, decode) for text in texts])
+
+    def pieces(self, text: str = "", *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any) -> Stream:
+        """What follows a text, in pieces, each as soon as it is known; `continuation` of it is then the record."""
+        one = ONE | decode
+        if not self.decode_config(**one).sample and "beam" not in decode:
+            one["beam"] = 1  # what is said is never taken back
+        writer = self.writer(chars=chars, stop=stop, **one)
+        return writer.stream(self._prompt(writer, text, one))
+
+    def writer(self, *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any) -> Writer:
+        """The model ready to go on with texts."""
+        config = self.decode_config(**decode)
+        engine = TextEngine(self.model, pad=PAD, max_len=self.config.model.max_len)
+        return Writer(engine, self.tokenizers.target, config, ends=Ends(stop=tuple(stop), chars=chars))
+
+    def _prompt(self, writer: Writer, text: str, decode: Mapping[str, Any]) -> list[int]:
+        if self.decode_config(**decode).unknown == "unk":
+            return self.tokenizers.target.encode(text)
+        return writer.prompt(text)

@@ -1,0 +1,154 @@
+"""What is to be learnt of files, found by looking at their first lines, where nobody says it."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+
+from ..config import DataConfig
+from ..errors import DataError
+from ..text.files import STDIN, Input, is_folder, tree
+from ..text.json_lines import look_for_json, read_object
+from ..text.lines import LOOK, read_lines
+from ..text.roles import LABELLED, SUMMARIES
+from ..text.tables import look_for_table, whole_rows
+
+Found = tuple[str, str]  # the verb, and why
+
+_BEGINNING = 1 << 16  # bytes in which the keys of JSON are looked for
+_ENOUGH = 20  # rows that tell whether labels come again
+_LABELS = 0.25  # distinct labels a row, at most
+_LABEL = 40  # letters of a label, at most
+_DOCUMENT, _SHORTER = 300, 4  # letters of a document in the mean, and how many times shorter its summary is
+_MARKS = (b"|", b";")  # which may be separators that are used otherwise than in a table
+_MOST = 0.9  # of the lines have one then
+_USUAL: Found = ("translate", "pairs of texts")
+
+
+def find_task(paths: Sequence[str], data: DataConfig) -> Found:
+    """The verb that fits the files, and in words why: pairs are translated, unless something tells otherwise.
+
+    Nothing is refused here: what cannot be read is said by whoever reads it.
+    """
+    if STDIN in paths:
+        return "translate", "standard input is not looked at before it is read"
+    if len(paths) == 2:
+        return _aligned(*paths)
+    try:
+        first = tree(paths[0])[0]
+        head = list(itertools.islice(read_lines(first), LOOK))
+    except (DataError, OSError):
+        return _USUAL
+    if is_folder(Path(paths[0])) and _names_folders(paths[0]):
+        return "generate", "a folder with folders in it, as running text lies"
+    beginning = b"".join(head)[:_BEGINNING]
+    if b'"paragraphs"' in beginning and b'"qas"' in beginning:
+        return "answer", "articles with questions and answers, as SQuAD has them"
+    if data.separator in (" ", "space"):
+        return "classify", "each line begins with a word by itself, as a label does"
+    keys = _keys(head)
+    if keys:
+        return _of_json(keys, head, data)
+    return _of_lines(first.name, head, data)
+
+
+def _names_folders(path: str) -> bool:
+    return any(it.is_dir() and not it.name.startswith(".") for it in Path(path).iterdir())
+
+
+def _aligned(first: str, second: str) -> Found:
+    """Of two aligned files, one may hold labels."""
+    for path in (second, first):
+        try:
+            lines = [it.decode("utf-8", "replace").strip() for it in itertools.islice(read_lines(Input(path)), LOOK)]
+        except (DataError, OSError):
+            return _USUAL
+        if _come_again(lines):
+            return "classify", f"the lines of {path} come again and again, as labels do"
+    return _USUAL
+
+
+def _keys(head: Sequence[bytes]) -> list[str]:
+    """The keys of the first object, where the lines are objects."""
+    objects = [values for line in head if line.strip() and (values := read_object(line)[0]) is not None]
+    return list(objects[0]) if objects and 2 * len(objects) > len([line for line in head if line.strip()]) else []
+
+
+def _of_json(keys: Sequence[str], head: Sequence[bytes], data: DataConfig) -> Found:
+    if {"question", "context"} <= set(keys):
+        return "answer", "questions with contexts"
+    columns: dict[str, list[str]] = {key: [] for key in keys}
+    for line in head:
+        values = read_object(line)[0] or {}
+        for key in keys:
+            if isinstance(value := values.get(key), list):
+                value = " ".join(map(str, value))
+            if isinstance(value, str | int | float):
+                columns[key].append(str(value))
+    found = _by_name(keys, list(columns.values()), data)
+    if found:
+        return found
+    if "text" in keys and not _two_texts(head, data):
+        return "generate", 'a text under "text" in each line'
+    return _USUAL
+
+
+def _two_texts(head: Sequence[bytes], data: DataConfig) -> bool:
+    try:
+        return look_for_json("", head, replace(data, source_column="", target_column="")) is not None
+    except DataError:
+        return False
+
+
+def _of_lines(name: str, head: Sequence[bytes], data: DataConfig) -> Found:
+    try:
+        table = look_for_table(name, head, (), replace(data, source_column="", target_column=""))
+    except DataError:
+        spoken = [line for line in head if line.strip()]
+        if any(sum(mark in line for line in spoken) >= _MOST * len(spoken) for mark in _MARKS):
+            return _USUAL  # whose reader says how to name the separator
+        return "generate", "running text, without columns"
+    rows = [cells for _, _, cells, _ in whole_rows(head, table.separator) if cells and len(cells) == table.width]
+    if len(rows) < 2:
+        return _USUAL
+    if 2 * sum(not row[0].strip() for row in rows) > len(rows):
+        return "generate", "running text, whose lines are indented"
+    names, below = [cell.strip() for cell in rows[0]], [list(column) for column in zip(*rows[1:])]
+    if found := _by_name(names, below, data):
+        return found
+    if table.header or table.width > 2:
+        return _USUAL
+    if any(_come_again(column) for column in below):
+        return "classify", "one of two columns has few values, which come again and again"
+    sizes = sorted(fmean(map(len, column)) for column in below)
+    if sizes[1] >= _DOCUMENT and sizes[1] >= _SHORTER * sizes[0]:
+        return "summarize", "texts beside much shorter ones"
+    return _USUAL
+
+
+def _by_name(names: Sequence[str], columns: Sequence[Sequence[str]], data: DataConfig) -> Found | None:
+    """What the names of columns say; a label must come again, too."""
+    if data.source_column or data.target_column:
+        asked = [names.index(it) if it in names else None for it in (data.source_column, data.target_column)]
+        if asked[1] is not None and _come_again(columns[asked[1]]):
+            return "classify", f"the values of {data.target_column} come again and again"
+        return None
+    for roles, verb in ((LABELLED, "classify"), (SUMMARIES, "summarize")):
+        source, target = roles.named(names)
+        if source is None or target is None or (roles is SUMMARIES and not _shorter(columns[target], columns[source])):
+            continue
+        if roles is SUMMARIES or _come_again(columns[target]):
+            return verb, f"columns {names[source]} and {names[target]}"
+    return None
+
+
+def _shorter(texts: Sequence[str], others: Sequence[str]) -> bool:
+    return bool(texts and others) and 2 * fmean(map(len, texts)) < fmean(map(len, others))
+
+
+def _come_again(values: Sequence[str]) -> bool:
+    """Whether they may be labels: short, at least two, and few among many."""
+    distinct = set(values)
+    fits = len(values) >= _ENOUGH and 2 <= len(distinct) <= max(2, _LABELS * len(values))
+    return fits and max(map(len, distinct)) <= _LABEL

@@ -1,0 +1,213 @@
+"""The tasks by the names of their verbs: what each reads, learns, and is told by."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+from ..config import Config
+from ..errors import ConfigError, did_you_mean
+from ..text.question_corpus import Question
+from ..text.roles import LABELLED, SENTENCES, SUMMARIES
+from ..text.tokenizer import Tokenizers
+from .answering import Answering
+from .classification import Classification
+from .confusion import draw_confusion
+from .data import Divided, Form, PairForm, TextForm
+from .denoising import HiddenSpans, HiddenTokens
+from .generation import Generation
+from .labels import labels_of
+from .question_form import QuestionForm, Questions
+from .summarization import Summarization
+from .task import Task
+from .translation import Translation
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A task, and all that is chosen by its name."""
+
+    verb: str
+    form: Form
+    make: Callable[[Tokenizers, Config], Task]
+    settings: Mapping[str, Any]  # what it cannot do otherwise, such as the stacks of its model
+    scores: tuple[str, ...]  # what the best weights may be chosen by
+    title: str  # of a model card
+    data: str  # what it learns from, in words
+    usage: str  # what follows the folder, for an example
+    usual: Mapping[str, Any] = field(default_factory=dict)  # settings that suit it, where nobody says otherwise
+    cuts_anew: bool = False  # whether data.subword_dropout can be
+    balances: bool = False  # whether train.balance can be
+    searches: bool = True  # whether its scores depend on a search
+    follows: Callable[[Config], Mapping[str, Any]] = lambda _: {}  # settings that others decide, unless they are given
+    found: Callable[[Divided, Config], Mapping[str, Any]] = lambda *_: {}  # settings that the data tell
+    draw: Callable[[Any, Path], None] = lambda *_: None  # pictures of the scores, into a model folder
+    texts: Callable[[Any], Sequence[str]] = lambda pairs: [*pairs.sources, *pairs.targets]  # all texts of some data
+    fresh: bool = False  # whether its examples are others in every epoch
+
+    def example(self, folder: str) -> str:
+        """A command that uses such a model."""
+        return f"clearhead {self.verb} {folder} {self.usage}"
+
+    def settled(self, config: Config, given: Collection[str]) -> Config:
+        """The configuration for this task; a ConfigError where a setting that was given is not for it."""
+        for name, value in self.settings.items():
+            if name in given and config.value(name) != value:
+                raise ConfigError(f"{name} = {config.value(name)} does not learn to {self.verb}; expected {value}")
+        if config.train.best not in self.scores:
+            raise ConfigError(
+                f"train.best = {config.train.best} is no score of `{self.verb}`; "
+                f"expected {', '.join(self.scores)}{did_you_mean(config.train.best, self.scores)}"
+            )
+        if config.data.subword_dropout and not self.cuts_anew:
+            raise ConfigError(
+                f"data.subword_dropout = {config.data.subword_dropout} is not for `{self.verb}`; expected 0"
+            )
+        if config.train.balance and not self.balances:
+            raise ConfigError(f"train.balance = true is not for `{self.verb}`, which has no labels; expected false")
+        usual = {name: value for name, value in self.usual.items() if name not in given}
+        config = config.override({"train.task": self.verb, **usual, **self.settings})
+        return config.override({name: it for name, it in self.follows(config).items() if name not in given})
+
+
+def _one_block(config: Config) -> dict[str, Any]:
+    """What is trained on is what can be read at once."""
+    return {"model.max_len": config.data.max_len}
+
+
+def _with_its_marks(config: Config) -> dict[str, Any]:
+    """A text with a token before it and one behind."""
+    return {"model.max_len": config.data.max_len + 2}
+
+
+def _for_summaries(config: Config) -> dict[str, Any]:
+    """A pointer, where both sides have one vocabulary: 240 steps of nano on dialogues (SAMSum) came to a validation
+    loss of 4.1 with it and of 5.6 without. And a long document is no reason for an answer that is longer than any
+    summary of training.
+    """
+    return {"model.copy": config.data.joint, "decode.max_len": max(config.data.max_len, config.decode.min_len)}
+
+
+def _contexts_and_questions(questions: Iterable[tuple[str, Question]]) -> list[str]:
+    """Every text once, and what is asked about it."""
+    contexts = dict.fromkeys(context for context, _ in questions)
+    return [*contexts, *(question.text for _, question in questions)]
+
+
+KINDS: dict[str, Kind] = {
+    kind.verb: kind
+    for kind in (
+        Kind(
+            verb="translate",
+            form=PairForm(SENTENCES),
+            make=Translation,
+            settings={"model.topology": "encoder-decoder"},
+            scores=("loss", "token_accuracy", "bleu", "chrf", "exact_match"),
+            title="A translation model",
+            data="sentence pairs",
+            usage='"a sentence"',
+            cuts_anew=True,
+        ),
+        Kind(
+            verb="generate",
+            form=TextForm(),
+            make=Generation,
+            settings={"model.topology": "decoder-only"},
+            scores=("loss", "token_accuracy"),
+            title="A language model",
+            data="blocks of text",
+            usage='"once upon a time"',
+            usual={
+                "data.unicode": "none",
+                "data.whitespace": False,
+                "data.max_len": 256,
+                "train.label_smoothing": 0.0,
+                "decode.sample": True,
+                "decode.beam": 1,
+            },
+            searches=False,
+            follows=_one_block,
+        ),
+        Kind(
+            verb="answer",
+            form=QuestionForm(),
+            make=Answering,
+            settings={"model.topology": "encoder-only", "model.head": "span", "data.joint": True},
+            scores=("loss", "exact_match", "f1"),
+            title="A model that finds answers in texts",
+            data="windows of questions and their texts",
+            usage='--context text.txt "a question"',
+            usual={
+                "data.max_len": 256,
+                "model.n_token_types": 2,
+                "train.label_smoothing": 0.0,
+                "train.best": "f1",
+                "decode.beam": 20,
+            },
+            follows=_one_block,
+            found=lambda data, _: {"data.unanswerable": cast(Questions, data).unanswerable},
+            texts=_contexts_and_questions,
+        ),
+        Kind(
+            verb="classify",
+            form=PairForm(LABELLED),
+            make=Classification,
+            settings={"model.topology": "encoder-only", "model.head": "class", "data.joint": True},
+            scores=("loss", "accuracy", "macro_f1"),
+            title="A text classifier",
+            data="labelled texts",
+            usage='"a text"',
+            usual={
+                "model.pre_norm": True,
+                "model.dropout": 0.3,  # a few thousand texts are soon known by heart
+                "data.split": 0.1,
+                "train.eval_sentences": 10_000,  # a label is no search: it takes a thousandth of a translation
+            },
+            balances=True,
+            searches=False,
+            follows=_with_its_marks,
+            found=labels_of,
+            draw=draw_confusion,
+            texts=lambda pairs: pairs.sources,  # a label is no text
+        ),
+        Kind(
+            verb="summarize",
+            form=PairForm(SUMMARIES),
+            make=Summarization,
+            settings={"model.topology": "encoder-decoder"},
+            scores=("loss", "token_accuracy", "rouge1", "rouge2", "rougeL"),
+            title="A model that summarises",
+            data="documents with summaries",
+            usage='"a document"',
+            usual={"data.max_len": 400, "decode.no_repeat_ngram": 3},
+            cuts_anew=True,
+            follows=_for_summaries,
+        ),
+    )
+}
+
+
+def denoising_of(kind: Kind) -> Kind:
+    """What learns from the texts of a task alone, before that is learnt; a ConfigError where the task does that."""
+    topology = kind.settings["model.topology"]
+    if topology == "decoder-only":
+        raise ConfigError(
+            f"train.warm_start = denoise is not for `{kind.verb}`, which learns from text alone; expected nothing"
+        )
+    head = {"model.head": "token", "model.n_classes": 0} if topology == "encoder-only" else {}
+    return replace(
+        kind,
+        make=partial(HiddenTokens if head else HiddenSpans, texts=kind.texts),
+        settings={**kind.settings, **head},
+        scores=("loss", "hidden_accuracy"),
+        data="pieces of text",
+        found=lambda *_: {},
+        draw=lambda *_: None,
+        fresh=not head,
+    )
+
+
+def kind_of(config: Config) -> Kind:
+    """The task of a model; those that say none are of before there were several."""
+    return KINDS[config.train.task or "translate"]

@@ -1,0 +1,232 @@
+"""How files hold questions about texts: SQuAD's JSON, objects with a context and a question each, and QAMR's tables.
+
+Each gives entries, one a question, as the file has them; what is wrong with one is a reason in it. What is wrong with
+the build of a whole file is a DataError that names the place.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..errors import DataError
+from .files import Input
+from .json_lines import read_object
+from .lines import decode, read_lines, read_whole, shown, undecodable
+
+_KINDS: dict[type, str] = {
+    dict: "an object", list: "a list", str: "a string", int: "a number", bool: "true or false", float: "a fraction",
+    type(None): "null",
+}  # fmt: skip
+_EXPECTED = (
+    'expected JSON as SQuAD has it, {"data": [{"title": …, "paragraphs": [{"context": …, "qas": […]}]}]}, or an object '
+    'a line: {"context": …, "question": …, "answers": {"text": […], "answer_start": […]}}'
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One question as a file has it."""
+
+    title: str = ""
+    context: str = ""
+    id: str = ""  # "" where the file gives none
+    question: str = ""
+    answers: tuple[tuple[str, int | None], ...] = ()  # text and first character, None where it has to be looked for
+    impossible: bool = False  # the context has no answer
+    fault: str = ""  # why it cannot be read
+    answer_faults: tuple[str, ...] = ()  # of answers that are not among those above
+    text: str = ""  # for a message
+
+
+def is_table(file: Input) -> bool:
+    """Whether the first line has a tab and is no JSON."""
+    first = next((line.strip() for line in read_lines(file) if line.strip()), b"")
+    return b"\t" in first and not first.startswith((b"{", b"["))
+
+
+def read_json(file: Input) -> tuple[str, Iterator[Entry]]:
+    """What the form is called, and the questions."""
+    content = read_whole(file)
+    lines = content.split(b"\n")
+    first, _ = read_object(next((line for line in lines if line.strip()), b""))
+    if first is not None and "data" not in first:
+        lines = lines[: -1 if not lines[-1] else None]
+        return "JSON lines", (_of_object(*read_object(line), undecodable(line)) for line in lines)
+    document = _parsed(file.name, content)
+    if isinstance(document, list):
+        return "JSON", (_of_item(item) for item in document)
+    return "SQuAD", _of_squad(_Node(file.name, "", document))
+
+
+def _parsed(name: str, content: bytes) -> Any:
+    try:
+        return json.loads(content.decode())
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise DataError(
+            f"{name} is not UTF-8 (line {line:,}, byte {error.start:,}); to convert: iconv -f LATIN1 -t UTF-8"
+        ) from error
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno:,}, column {error.colno:,}"
+        raise DataError(f"{name} is no JSON, or cut off: {error.msg} ({place}); {_EXPECTED}") from error
+    except (ValueError, RecursionError) as error:  # a number of too many digits, lists in lists in lists
+        raise DataError(f"{name} is no JSON that can be read: {error}; {_EXPECTED}") from error
+
+
+@dataclass(frozen=True)
+class _Node:
+    """A value of a JSON document, and where it stands."""
+
+    file: str
+    place: str
+    value: Any
+
+    def each(self, key: str) -> "Iterator[_Node]":
+        """The objects of a list."""
+        values = self.get(key, list, None)
+        if values is None:
+            raise self._wrong(key, "missing", list)
+        for number, value in enumerate(values):
+            if not isinstance(value, dict):
+                raise self._wrong(f"{key}[{number}]", _kind(value), dict)
+            yield _Node(self.file, f"{self.place}{key}[{number}].", value)
+
+    def get(self, key: str, kind: type, default: Any) -> Any:
+        """The value at a key, which is of that kind or absent."""
+        if not isinstance(self.value, dict):
+            raise DataError(f"{self.file} is {_kind(self.value)} of JSON, and should be an object; {_EXPECTED}")
+        value = self.value.get(key)
+        if value is None:
+            return default
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            raise self._wrong(key, _kind(value), kind)
+        return value
+
+    def _wrong(self, key: str, found: str, expected: type) -> DataError:
+        return DataError(f"{self.file}: {self.place}{key} is {found}, and should be {_KINDS[expected]}; {_EXPECTED}")
+
+
+def _kind(value: Any) -> str:
+    return next(said for kind, said in reversed(_KINDS.items()) if isinstance(value, kind))  # true is an int, too
+
+
+def _of_squad(root: _Node) -> Iterator[Entry]:
+    for article in root.each("data"):
+        title = article.get("title", str, "")
+        for paragraph in article.each("paragraphs"):
+            context = paragraph.get("context", str, "")
+            for node in paragraph.each("qas"):
+                text = node.get("question", str, "")
+                answers = [] if node.get("answers", list, None) is None else [*node.each("answers")]
+                yield Entry(
+                    title, context, str(node.value.get("id", "")), text,
+                    tuple((it.get("text", str, ""), it.get("answer_start", int, None)) for it in answers),
+                    node.get("is_impossible", bool, False),
+                    text=text,
+                )  # fmt: skip
+
+
+def _of_item(item: Any) -> Entry:
+    text = json.dumps(item, ensure_ascii=False)
+    return _of_object(item, "", text) if isinstance(item, dict) else _of_object(None, "no JSON object", text)
+
+
+def _of_object(values: dict[str, Any] | None, why: str, text: str) -> Entry:
+    """An object with a context, a question, and `answers` (of Hugging Face, or a list) or one `answer`."""
+    if values is None:
+        return Entry(fault=why, text=text)
+    for key in ("context", "question"):
+        if not isinstance(values.get(key), str):
+            return Entry(fault=f"no string in {key}" if key in values else f"no {key}", text=text)
+    title, given = values.get("title"), values.get("id")
+    entry = Entry(
+        title if isinstance(title, str) else "", values["context"], str(given) if given is not None else "",
+        values["question"], text=text,
+    )  # fmt: skip
+    if "answers" not in values and "answer" not in values:
+        return replace(entry, fault="no answer")
+    answers = _answers(values.get("answers", values.get("answer")))
+    if answers is None:
+        return replace(entry, fault="answers of a form that is not known")
+    empty = answers == () and "is_impossible" not in values  # so Hugging Face writes it
+    return replace(entry, answers=answers, impossible=empty or values.get("is_impossible") is True)
+
+
+def _answers(value: Any) -> tuple[tuple[str, int | None], ...] | None:
+    """Texts and first characters; None where the form is not known."""
+    match value:
+        case None:
+            return ()
+        case str():
+            return ((value, None),)
+        case {"text": list(texts), "answer_start": list(starts)} if len(texts) == len(starts):
+            pairs = list(zip(texts, starts))
+        case {"text": str(text)}:
+            pairs = [(text, value.get("answer_start"))]
+        case list() if all(isinstance(it, str) for it in value):
+            pairs = [(text, None) for text in value]
+        case list() if all(isinstance(it, dict) for it in value):
+            pairs = [(it.get("text"), it.get("answer_start")) for it in value]
+        case _:
+            return None
+    return tuple(pairs) if all(map(_is_answer, pairs)) else None
+
+
+def _is_answer(pair: tuple[Any, Any]) -> bool:
+    text, start = pair
+    return isinstance(text, str) and (start is None or (isinstance(start, int) and not isinstance(start, bool)))
+
+
+# --- QAMR: a table of sentences, and one of questions whose answers are numbers of words
+
+_ID, _WHO, _NUMBER, _QUESTION, _ANSWER = 0, 2, 3, 5, 6  # columns; those behind are further answers, each `who:words`
+
+
+def read_qamr(tables: Sequence[Input]) -> Iterator[Entry]:
+    """The questions of two tables, in whichever order: `id <TAB> words`, and the questions, each with such an id."""
+    rows = [[_cells(table, number, line) for number, line in enumerate(read_lines(table), 1)] for table in tables]
+    rows.sort(key=lambda it: len(it[0]))
+    if len(rows) != 2 or len(rows[0][0]) != 2 or len(rows[1][0]) <= _ANSWER:
+        names = " and ".join(table.name for table in tables)
+        raise DataError(
+            f"{names}: a table of questions comes with one of sentences, as QAMR has them; expected two, of 2 columns "
+            f"(id, sentence) and of {_ANSWER + 1} or more; for other data {_EXPECTED}"
+        )
+    sentences = {cells[0]: cells[1] for cells in rows[0] if len(cells) == 2}
+    for cells in rows[1]:
+        text = "\t".join(cells)
+        if len(cells) <= _ANSWER:
+            yield Entry(fault="too few columns", text=text)
+        elif cells[_ID] not in sentences:
+            yield Entry(fault="no context", text=text)
+        else:
+            yield _of_row(sentences[cells[_ID]], cells, text)
+
+
+def _cells(table: Input, number: int, line: bytes) -> list[str]:
+    text = decode(line)
+    if text is None:
+        raise DataError(f"{table.name} line {number:,} is not UTF-8: {shown(undecodable(line))}")
+    return text.split("\t")
+
+
+def _of_row(sentence: str, cells: Sequence[str], text: str) -> Entry:
+    """An answer is the words from its first to its last, which follow each other."""
+    words = sentence.split(" ")
+    answers: list[tuple[str, int | None]] = []
+    faults = []
+    for said in (cells[_ANSWER], *(cell.partition(":")[2] for cell in cells[_ANSWER + 1 :])):
+        places = [int(it) for it in said.split() if it.isascii() and it.isdigit()]
+        if not places or len(places) < len(said.split()) or max(places) >= len(words):
+            faults.append("answer that names no words")
+        elif places != [*range(places[0], places[0] + len(places))]:
+            faults.append("answer of words that do not follow each other")
+        else:
+            start = sum(len(word) + 1 for word in words[: places[0]])
+            answers.append((" ".join(words[places[0] : places[-1] + 1]), start))
+    article = ":".join(cells[_ID].split(":")[:-2])  # its last two numbers are a paragraph and a sentence
+    name = " ".join((cells[_ID], cells[1].replace(" ", "-"), cells[_WHO], cells[_NUMBER]))
+    return Entry(
+        article, sentence, name, cells[_QUESTION].strip(), tuple(answers), answer_faults=tuple(faults), text=text
+    )

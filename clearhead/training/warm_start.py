@@ -1,0 +1,243 @@
+"""`--warm-start denoise`: before the task, a model learns from the texts of the task alone (Krishna et al. 2023).
+
+Three runs of the same trainer, on the same split with the same tokenizer, shape and seed:
+
+OUT/.without      the task from random weights, to know what the rest is good for
+OUT/.pretrained   to find hidden parts of the texts again
+OUT               the task from the weights of that
+
+With a budget they take a quarter, a half and a quarter of the time.
+"""
+
+import dataclasses
+import time
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from .. import messages
+from ..config import Config, chosen
+from ..errors import ConfigError
+from ..model.transformer import build
+from ..storage import remove_folder, writing
+from ..tasks import shown
+from ..tasks.kinds import denoising_of, kind_of
+from ..tasks.significance import Compared
+from ..tasks.task import Judged
+from ..text.files import STDIN
+from ..values import read_duration
+from . import run
+from .card import table
+from .checkpoint import CHECKPOINTS, RunFolder
+from .examples import Say
+from .manifest import MANIFEST, Manifest
+from .metrics import METRICS, read_metrics
+from .model_folder import CONFIG, load_model_folder, load_weights, read_config
+from .prepare import Prepared, refuse_contradictions
+from .recipe import with_preset
+from .run import Part
+from .selection import Observer
+from .starting_point import StartingPoint
+
+WITHOUT, PRETRAINED = ".without", ".pretrained"
+_SHARES = (1, 2, 1)  # of a budget
+_CHANCE = 0.05  # a p below is no luck
+_HEADING = "With and without learning from the texts alone"
+
+
+def train(
+    config: Config,
+    out: str | Path = "runs/model",
+    *,
+    resume: bool = False,
+    replace: bool = False,
+    given: Collection[str] | None = None,
+    say: Say = messages.say,
+    on_step: Observer | None = None,
+    on_eval: Observer | None = None,
+    began: float | None = None,
+) -> Path:
+    """Train a model into the folder `out`, which is returned.
+
+    `resume` goes on with the run in `out`; `replace` removes it first. `given` names the settings that nothing may
+    choose otherwise (`{"model.d_model"}`); without it, those that `config` was told, and those that differ from their
+    default and from the preset's.
+
+    `on_step` is called after every update with {"step", "epoch", "loss", "lr", "grad_norm", "tokens", "seconds"}, and
+    `on_eval` after every evaluation with {"step", "epoch", "seconds"} and its scores, "bleu" and "loss" among them; of
+    a warm start, in the last of its runs. What they raise ends training, which can go on from its last checkpoint. A
+    budget counts from `began`, a time of `time.monotonic`; without it, from the call.
+
+    Raises ConfigError, DataError, TrainingError; StoppedError after a signal.
+    """
+    out = Path(out)
+    named: dict[str, Any] = {"resume": resume, "replace": replace, "on_step": on_step, "on_eval": on_eval}
+    if not (config.train.warm_start or (resume and _was_warm(out))) or not config.data.train:
+        return run.train(config, out, given=given, say=say, began=began, **named)
+    given = run.seemingly_given(config) if given is None else set(given)
+    if resume and (out / CONFIG).exists():
+        refuse_contradictions(out, read_config(out), config, given & {"train.warm_start"})
+    if config.train.task is None:
+        config = run.with_task(config, say)
+    began = time.monotonic() if began is None else began
+    return _WarmStart(config.override({"train.warm_start": "denoise"}), given, out, say).train(began, **named)
+
+
+def _was_warm(out: Path) -> bool:
+    """Whether the run in a folder, or what it began with, is a warm start."""
+    if (out / CONFIG).exists():
+        return bool(read_config(out).train.warm_start)
+    return (out / WITHOUT / CONFIG).exists()
+
+
+class _Clock:
+    """When each run is to be over, by its share of what is left of the time."""
+
+    def __init__(self, budget: str, began: float, done: Collection[int]) -> None:
+        """Of a budget that counts from `began`; the shares of runs that were `done` before are not spent again."""
+        self._left = [0 if i in done else share for i, share in enumerate(_SHARES)]
+        asked = read_duration(budget) if budget else 0.0
+        self._end = began + asked * sum(self._left) / sum(_SHARES) if budget else None
+
+    def end(self, place: int) -> float | None:
+        """When the run that begins now is to be over; None without a budget."""
+        if self._end is None or not self._left[place]:
+            return self._end
+        now = time.monotonic()
+        return now + (self._end - now) * self._left[place] / sum(self._left[place:])
+
+
+class _WarmStart:
+    """The three runs, and what comes of them."""
+
+    def __init__(self, config: Config, given: Collection[str], out: Path, say: Say) -> None:
+        """A ConfigError where the texts alone teach nothing more, or nobody could say what they taught."""
+        self.config, self.given, self.out, self.say = config, set(given), out, say
+        self.without, self.pretrained = out / WITHOUT, out / PRETRAINED
+        self.kind = kind_of(config)
+        self.denoising = denoising_of(self.kind)
+        _expect_use(config)
+
+    def train(self, began: float, *, resume: bool, replace: bool, **observers: Any) -> Path:
+        """One after the other; on resume those that are complete are passed over."""
+        with RunFolder.create(self.out, resume=resume, replace=replace, say=lambda _: None) as folder:
+            complete = resume and folder.finished_step is not None
+        if complete:
+            run.train(self.config, self.out, given=self.given, resume=True, say=self.say)
+        else:
+            try:
+                self._train(began, resume, replace, observers)
+            finally:
+                with suppress(OSError):  # it holds something, as it should
+                    self.out.rmdir()
+        self._tidy()
+        return self.out
+
+    def _train(self, began: float, resume: bool, replace: bool, observers: dict[str, Any]) -> None:
+        done = [i for i, path in enumerate((self.without, self.pretrained)) if resume and _is_complete(path)]
+        clock = _Clock(self.config.train.budget, began, done)
+
+        def go(path: Path, config: Config, given: Collection[str], part: Part, **more: Any) -> None:
+            again = resume and (path / CONFIG).exists()
+            run.train(config, path, given=given, resume=again, replace=replace, part=part, say=self.say, **more)
+
+        self.say(f"1 of 3: {self.kind.verb}, from random weights, to {self.without}")
+        alone = self.config.override({"train.warm_start": "", "data.test": ()})
+        go(self.without, alone, self.given - {"train.warm_start"}, Part(end=clock.end(0), last=False))
+        self.say(f"2 of 3: denoise, from the texts alone, to {self.pretrained}")
+        shape = dataclasses.replace(StartingPoint.load(self.without), weights={})
+        part = Part(self.denoising, shape, clock.end(1), last=False)
+        go(self.pretrained, *self._of_texts(shape.config), part)
+        self.say(f"3 of 3: {self.kind.verb}, from the weights of that, to {self.out}")
+        part = Part(start=StartingPoint.load(self.pretrained), end=clock.end(2), ending=self._compared)
+        go(self.out, self._shaped(shape.config), self.given - {"train.preset"}, part, **observers)
+
+    def _shaped(self, of: Config) -> Config:
+        """The settings with the preset that was chosen for the first run."""
+        preset = of.train.preset
+        return self.config if preset is None else with_preset(self.config, preset, self.given)
+
+    def _of_texts(self, first: Config) -> tuple[Config, set[str]]:
+        """The settings of the second run, and which of them nothing may choose otherwise."""
+        values: dict[str, Any] = {"train.warm_start": "", "train.best": "loss", "data.test": ()}
+        values |= {"data.subword_dropout": 0.0, "train.epochs": None}
+        if not self.config.train.budget:
+            values["train.steps"] = self.config.train.warm_steps or chosen(first.train.steps)
+        free = {"train.preset", "train.warmup", "model.head"}  # for another number of steps, with another head
+        return self._shaped(first).override(values), {*self.given, *values} - free
+
+    def _compared(self, prepared: Prepared, judged: Judged | None) -> tuple[str, str]:
+        """A section of the card: the scores of the same task with and without, and whether the difference is luck."""
+        before = _learnt(self.pretrained)
+        if judged is None:
+            return _HEADING, f"{before}\n\nWhat that is good for was not measured: nothing was held out."
+        folder = load_model_folder(self.without)
+        model = build(folder.config.model).to(folder.config.train.device)
+        load_weights(model, folder.weights)
+        search = prepared.config.override({"decode.n_best": 1}).decode
+        systems = {"without": prepared.task.evaluate(model, prepared.valid, search), "with": judged}
+        scores = table({name: it.scores.to_dict() for name, it in systems.items()}, "learning from the texts alone")
+        name, (first, second) = next(iter(prepared.task.compare([*systems.items()]).by_score.items()))
+        verdict = _verdict(shown.LABELS[name], first, second)
+        self.say(f"learning from the texts alone {verdict}; the model without it is {self.without}")
+        return _HEADING, f"{before}\n\n{scores}\n\nIt {verdict}. The model without it is in `{WITHOUT}`."
+
+    def _tidy(self) -> None:
+        """Remove what only the way needed; the model without stays, for whoever wants it."""
+        with writing(self.out):
+            for path in (self.pretrained, self.without / CHECKPOINTS):
+                if path.exists():
+                    remove_folder(path)
+
+
+def _expect_use(config: Config) -> None:
+    """Raise a ConfigError where a warm start has no sense beside other settings."""
+    data, train = config.data, config.train
+    if train.init_from:
+        raise ConfigError(
+            f"train.warm_start = denoise beside train.init_from = {train.init_from}; expected one of them: each says "
+            "which weights training begins with"
+        )
+    if train.budget and train.warm_steps:
+        raise ConfigError(
+            f"train.warm_steps = {train.warm_steps} beside train.budget = {train.budget}; expected one of them: "
+            "a budget chooses the steps"
+        )
+    if STDIN in (*data.train, *data.valid, *data.test):
+        raise ConfigError(
+            "train.warm_start = denoise reads the data three times, and standard input, -, can be read once; "
+            "expected the name of a file"
+        )
+    if not data.split and not data.valid:
+        raise ConfigError(
+            "train.warm_start = denoise with data.split = 0 would leave nothing to measure its use on; expected a "
+            "share above 0, or files of --valid"
+        )
+
+
+def _is_complete(path: Path) -> bool:
+    return (path / MANIFEST).exists() and Manifest.read(path).finished is not None
+
+
+def _learnt(pretrained: Path) -> str:
+    """What the second run came to, in words."""
+    records = read_metrics(pretrained / METRICS)
+    scored = [it for it in records if "valid_hidden_accuracy" in it]
+    said = f"First it learnt for {records[-1]['step']:,} steps from the texts alone, of which a part was hidden"
+    if not scored:
+        return f"{said}."
+    best = min(scored, key=lambda it: float(it["valid_loss"]))
+    return f"{said}; in the end it found {best['valid_hidden_accuracy']:.1%} of the tokens again."
+
+
+def _verdict(label: shown.Label, without: Compared, with_it: Compared) -> str:
+    """Whether it was good for anything: "helped: accuracy 0.8000 with it, 0.7000 without (p = 0.012)"."""
+    p = chosen(with_it.p_value)
+    better = (with_it.score < without.score) if label.lower else (with_it.score > without.score)
+    if p >= _CHANCE:
+        said = "did not help, as far as can be told" if not better else "may have helped, or that was chance"
+    else:
+        said = "helped" if better else "did harm"
+    numbers = f"{label.name} {label.number(with_it.score)} with it, {label.number(without.score)} without"
+    return f"{said}: {numbers} (p = {p:.3f})"

@@ -1,0 +1,119 @@
+"""What is to be learnt of files, found by looking."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from clearhead.config import DataConfig
+from clearhead.tasks.finding import find_task
+
+TEXT = "The quick brown fox jumps over the lazy dog, and then it sleeps for a while"
+SENTENCES = [f"{TEXT} {n}." for n in range(60)]
+
+
+def lines(path: Path, *rows: str) -> str:
+    path.write_text("".join(f"{row}\n" for row in rows))
+    return str(path)
+
+
+def found(*paths: str, **data: object) -> str:
+    return find_task(paths, DataConfig(**data))[0]  # type: ignore[arg-type]
+
+
+def test_two_columns_of_different_texts_are_pairs(tmp_path: Path) -> None:
+    assert (
+        found(lines(tmp_path / "a.tsv", *(f"{it}\tEt en français {n}" for n, it in enumerate(SENTENCES))))
+        == "translate"
+    )
+    assert found(lines(tmp_path / "b.tsv", "a\tb", "c\td")) == "translate"
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_column_whose_few_values_come_again_holds_labels(tmp_path: Path, order: tuple[int, int]) -> None:
+    rows = [(it, ("sports", "world", "business")[n % 3]) for n, it in enumerate(SENTENCES)]
+    assert found(lines(tmp_path / "a.tsv", *("\t".join(row[i] for i in order) for row in rows))) == "classify"
+
+
+def test_few_rows_tell_nothing_of_labels(tmp_path: Path) -> None:
+    assert found(lines(tmp_path / "a.tsv", *(f"{it}\tyes" for it in SENTENCES[:10]))) == "translate"
+
+
+@pytest.mark.parametrize("header", ["text,label", "id,sentence,sentiment", "Category,Title"])
+def test_a_header_that_names_text_and_label_is_enough_where_labels_come_again(tmp_path: Path, header: str) -> None:
+    labels = {"label", "sentiment", "Category"}
+    cells = [[it if name not in labels else str(n % 2) for name in header.split(",")] for n, it in enumerate(SENTENCES)]
+    rows = [",".join(f'"{cell}"' for cell in row) for row in cells]
+    assert found(lines(tmp_path / "a.csv", header, *rows)) == "classify"
+
+
+def test_long_texts_beside_short_ones_are_summarised(tmp_path: Path) -> None:
+    rows = [f"{it * 6}\tA fox sleeps, number {n}." for n, it in enumerate(SENTENCES)]
+    assert found(lines(tmp_path / "a.tsv", *rows)) == "summarize"
+    named = [f"{n},{it * 2},Fox {n}" for n, it in enumerate(text.replace(",", ";") for text in SENTENCES)]
+    assert found(lines(tmp_path / "b.csv", "id,dialogue,summary", *named)) == "summarize"
+
+
+@pytest.mark.parametrize(
+    ("entry", "verb"),
+    [
+        ({"text": TEXT, "label": "a"}, "translate"),  # one and the same value is no label
+        ({"text": TEXT}, "generate"),
+        ({"en": TEXT, "fr": TEXT}, "translate"),
+        ({"source": [TEXT, TEXT, TEXT], "target": ["A fox."]}, "summarize"),
+        ({"question": "Who?", "context": TEXT, "answer": "fox"}, "answer"),
+    ],
+)
+def test_the_keys_of_json_lines_tell(tmp_path: Path, entry: dict, verb: str) -> None:
+    assert found(lines(tmp_path / "a.jsonl", *[json.dumps(entry)] * 30)) == verb
+
+
+def test_labels_in_json_lines_come_again(tmp_path: Path) -> None:
+    rows = [json.dumps({"text": it, "label": n % 4}) for n, it in enumerate(SENTENCES)]
+    assert found(lines(tmp_path / "a.jsonl", *rows)) == "classify"
+
+
+def test_squad_is_answered(tmp_path: Path) -> None:
+    questions = [{"id": "1", "question": "What jumps?", "answers": [{"text": "fox", "answer_start": 16}]}]
+    articles = [{"title": "Fox", "paragraphs": [{"context": TEXT, "qas": questions}]}]
+    for indent in (None, 1):
+        path = tmp_path / "squad.json"
+        path.write_text(json.dumps({"version": "1.1", "data": articles}, indent=indent))
+        assert found(str(path)) == "answer"
+
+
+def test_text_without_columns_goes_on(tmp_path: Path) -> None:
+    assert found(lines(tmp_path / "a.txt", *SENTENCES)) == "generate"
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    lines(tmp_path / "deep" / "er" / "a.py", "import os", "x = {1: 2, 3: 4}")
+    assert found(str(tmp_path / "deep")) == "generate"
+
+
+def test_lines_that_begin_with_a_tab_are_no_table(tmp_path: Path) -> None:
+    indented = [f"{sentence}\n\t{sentence}" for sentence in SENTENCES]
+    assert found(lines(tmp_path / "a.txt", *indented)) == "generate"
+
+
+def test_a_separator_that_is_not_found_by_looking_is_left_to_the_reader_who_says_how_to_name_it(tmp_path: Path) -> None:
+    assert found(lines(tmp_path / "a.txt", *(f"{it} | Un renard {n}" for n, it in enumerate(SENTENCES)))) == "translate"
+
+
+def test_of_two_aligned_files_one_may_hold_labels(tmp_path: Path) -> None:
+    texts = lines(tmp_path / "texts", *SENTENCES)
+    labels = lines(tmp_path / "labels", *("yn"[n % 2] for n in range(60)))
+    others = lines(tmp_path / "others", *reversed(SENTENCES))
+    assert [found(texts, labels), found(labels, texts), found(texts, others)] == ["classify", "classify", "translate"]
+
+
+def test_columns_that_are_named_tell_by_what_is_in_the_second(tmp_path: Path) -> None:
+    rows = [f"{it}\t{'ab'[n % 2]}\tDas {n}" for n, it in enumerate(SENTENCES)]
+    path = lines(tmp_path / "a.tsv", "english\tkind\tgerman", *rows)
+    assert found(path, source_column="english", target_column="kind") == "classify"
+    assert found(path, source_column="english", target_column="german") == "translate"
+
+
+def test_what_cannot_be_read_is_left_to_the_reader(tmp_path: Path) -> None:
+    (tmp_path / "bad.gz").write_bytes(b"\x1f\x8b\x08 nothing")
+    assert [found(str(tmp_path / "absent")), found(str(tmp_path / "bad.gz")), found("-")] == ["translate"] * 3
+    (tmp_path / "empty").mkdir()
+    assert found(str(tmp_path / "empty")) == "translate"

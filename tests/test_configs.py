@@ -1,0 +1,64 @@
+"""Every recipe in configs/ is one that can be trained: it loads, and takes a step on made-up data of its task."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from clearhead.config import Config
+from clearhead.tasks.kinds import kind_of
+from clearhead.training.metrics import read_metrics
+from clearhead.training.model_folder import read_config
+from clearhead.training.run import train
+
+CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("*.toml"))
+NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
+# The step is made small; what decides whether a recipe can be trained at all stays: its stacks, norm, positions,
+# tokenizer, optimiser and schedule.
+SMALL = {"model.d_ff": 16, "train.steps": 1, "train.warmup": 0, "train.threads": 1, "train.precision": "fp32"}
+
+
+def made_up(verb: str, folder: Path) -> Path:
+    """A file that this task can learn from."""
+    sentences = [f"{a} and {b} and {c}" for a in NUMBERS for b in NUMBERS for c in NUMBERS][::4]
+    path = folder / "data"
+    if verb == "generate":
+        path.write_text("\n".join(sentences) * 2)
+    elif verb == "classify":
+        path.write_text("".join(f"{text}\t{text.split()[0]}\n" for text in sentences))
+    elif verb == "summarize":
+        rows = ({"document": f"{text}. {text}.", "summary": text} for text in sentences)
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    elif verb == "answer":
+        rows = ({"context": text, "question": "Which is first?", "answer": text.split()[0]} for text in sentences)
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    else:
+        path.write_text("".join(f"{text}\t{text.upper()}\n" for text in sentences))
+    return path
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_a_recipe_takes_a_step(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("keep_freed_memory", "loss_curve"):
+        monkeypatch.setattr(f"clearhead.training.run.{name}", lambda *_: True)
+    recipe = Config.from_toml(path)
+    small = SMALL | {"model.d_model": 4 * recipe.model.n_heads, "train.eval_sentences": 2, "decode.max_extra": 2}
+    small |= {"data.vocab_size": 300} if recipe.data.tokenizer in ("bpe", "unigram") else {}
+    small |= {"train.epochs": 0.001, "train.steps": None} if recipe.train.epochs else {}
+    small |= {"data.train": [str(made_up(kind_of(recipe).verb, tmp_path))]}
+    given = {*recipe.given, *small}
+    said: list[str] = []
+    out = train(recipe.override(small), tmp_path / "out", given=given, say=said.append)
+    [first, *_] = [record for record in read_metrics(out / "metrics.jsonl") if "loss" in record]
+    assert 0 < first["loss"] < 10
+    trained = read_config(out)
+    for name in recipe.given - small.keys():
+        assert trained.value(name) == recipe.value(name), name
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_a_recipe_begins_with_the_command_that_trains_it(path: Path) -> None:
+    comment = "".join(line for line in path.read_text(encoding="utf-8").splitlines(True) if line.startswith("#"))
+    assert re.search(rf"^#   clearhead train .*--config configs/{path.name} .*--out runs/", comment, flags=re.MULTILINE)
+    assert all(len(line) <= 140 for line in comment.splitlines())

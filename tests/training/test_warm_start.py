@@ -1,0 +1,187 @@
+"""Learning from the texts alone before the task: what is taken over, what is said of it, and going on in the middle."""
+
+import random
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clearhead.app import load
+from clearhead.config import Config
+from clearhead.errors import ConfigError
+from clearhead.training import warm_start
+from clearhead.training.metrics import read_metrics
+from clearhead.training.model_folder import load_model_folder, read_config
+from clearhead.training.run import train as train_alone
+from clearhead.training.warm_start import PRETRAINED, WITHOUT, _Clock, train
+
+LABELS = {"good": "one two", "bad": "five six"}
+
+
+def quiet(_message: str) -> None: ...
+
+
+def labelled(toy, n: int = 40) -> Path:
+    """Texts whose label is that of their words."""
+    dice, path = random.Random(0), toy.folder / "labelled.tsv"
+    rows = [(label, [*dice.choices(words.split(), k=4), str(i)]) for i in range(n) for label, words in LABELS.items()]
+    path.write_text("text\tlabel\n" + "".join(f"{' '.join(words)}\t{label}\n" for label, words in rows))
+    return path
+
+
+def settings(toy, changes: Mapping[str, Any] | None = None) -> Config:
+    """A classifier with a warm start, of 12 and 6 steps."""
+    values = {"data.train": (str(labelled(toy)),), "train.task": "classify", "train.warm_start": "denoise"}
+    return toy.config(values | {"train.warm_steps": 6, "train.eval_sentences": 500, **(changes or {})})
+
+
+def chains(toy, n: int = 50) -> Path:
+    """Texts of a language in which each word is followed by one other word always, each beside itself with two gaps."""
+    dice, path = random.Random(0), toy.folder / "chains.tsv"
+    words = [f"w{i}" for i in range(n)]
+    dice.shuffle(words)
+    rows = []
+    for start in dice.sample(range(n), n):
+        chain, gaps = [words[(start + k) % n] for k in range(8)], dice.sample(range(8), 2)
+        rows.append(f"{' '.join('_' if k in gaps else w for k, w in enumerate(chain))}\t{' '.join(chain)}\n")
+    path.write_text("".join(rows))
+    return path
+
+
+def test_where_pairs_are_few_the_texts_teach_what_they_have_in_common(toy, said: list[str]) -> None:
+    values = {"data.train": (str(chains(toy)),), "data.split": 0.4, "data.batch_tokens": 400, "model.dropout": 0.0}
+    steps = {"train.steps": 50, "train.eval_every": 50, "train.save_every": 50, "train.warm_steps": 200}
+    asked = {"train.task": "translate", "train.warm_start": "denoise", "train.lr": 5e-3, "data.max_len": 20}
+    out = train(toy.config(values | steps | asked), toy.folder / "out", say=said.append)
+    with_it, without = (read_metrics(path / "metrics.jsonl")[-1]["valid_bleu"] for path in (out, out / WITHOUT))
+    assert with_it > without + 30
+    [verdict] = [it for it in said if it.startswith("learning from the texts alone")]
+    assert "learning from the texts alone helped: BLEU" in verdict and f"is {out / WITHOUT}" in verdict
+    card = (out / "README.md").read_text("utf-8")
+    assert "## With and without learning from the texts alone" in card and "It helped: BLEU" in card
+    assert "First it learnt for 200 steps" in card
+
+
+def test_the_three_runs_have_the_same_tokenizer_shape_and_validation(toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warm_start._WarmStart, "_tidy", lambda _: None)
+    out = train(settings(toy), toy.folder / "out", say=quiet)
+    first, second, third = (load_model_folder(path) for path in (out / WITHOUT, out / PRETRAINED, out))
+    assert first.tokenizer == second.tokenizer == third.tokenizer
+    assert first.config.model == third.config.model and second.config.model.head == "token"
+    assert (first.config.train.steps, second.config.train.steps, third.config.train.steps) == (12, 6, 12)
+    for name in ("d_model", "n_encoder_layers", "max_len", "src_vocab_size", "dropout"):
+        assert getattr(second.config.model, name) == getattr(first.config.model, name)
+
+
+def test_the_first_run_is_what_training_without_a_warm_start_gives(toy) -> None:
+    out = train(settings(toy), toy.folder / "out", say=quiet)
+    alone = train_alone(settings(toy, {"train.warm_start": ""}), toy.folder / "alone", say=quiet)
+    weights, own = load_model_folder(alone).weights, load_model_folder(out / WITHOUT).weights
+    assert all((weights[name] == own[name]).all() for name in weights) and weights.keys() == own.keys()
+
+
+def test_it_begins_with_the_weights_of_the_second_run_and_says_what_is_new(
+    toy, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warm_start._WarmStart, "_tidy", lambda _: None)
+    still = {"train.steps": 1, "train.warmup": 0, "train.eval_every": 1, "train.lr": 1e-9}
+    out = train(settings(toy, still), toy.folder / "out", say=said.append)
+    before, after = load_model_folder(out / PRETRAINED).weights, load_model_folder(out).weights
+    taken = [name for name in after if name.startswith("encoder.")]
+    assert taken and all((before[name] - after[name]).abs().max() < 1e-6 for name in taken)
+    assert "the head is new: 66 parameters" in said  # (32 + 1) * 2
+
+
+def test_afterwards_the_way_is_gone_and_the_model_without_can_be_used(toy, said: list[str]) -> None:
+    out = train(settings(toy), toy.folder / "out", say=said.append)
+    assert not (out / PRETRAINED).exists() and not (out / WITHOUT / "checkpoints").exists()
+    assert load(out / WITHOUT).config.train.warm_start == ""
+    assert load(out).config.train.warm_start == "denoise"
+    assert read_metrics(out / WITHOUT / "metrics.jsonl")
+    assert [it for it in said if it.startswith("use it: ")] == [f'use it: clearhead classify {out} "a text"']
+    card = (out / "README.md").read_text("utf-8")
+    assert "| without | " in card and "| with | " in card and PRETRAINED not in card
+
+
+@pytest.mark.parametrize("part", [WITHOUT, PRETRAINED, ""])
+def test_a_run_that_was_cut_off_goes_on_with_the_part_that_it_was_in(
+    toy, part: str, outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = outcome(train(settings(toy), toy.folder / "whole", say=quiet))
+    out = toy.folder / "cut"
+    save = warm_start.RunFolder.save_checkpoint
+
+    def cut(self, step: int, *args: Any) -> Path:
+        path = save(self, step, *args)
+        if self.path == (out / part if part else out) and step == 4:
+            raise KeyboardInterrupt
+        return path
+
+    with monkeypatch.context() as patch:
+        patch.setattr(warm_start.RunFolder, "save_checkpoint", cut)
+        with pytest.raises(KeyboardInterrupt):
+            train(settings(toy), out, say=quiet)
+    said: list[str] = []
+    train(settings(toy), out, resume=True, say=said.append)
+    assert f"resuming {out / part if part else out} at step 4 of {6 if part == PRETRAINED else 12}" in said
+    assert outcome(out) == whole
+
+
+def test_a_run_goes_on_without_being_told_that_it_is_a_warm_start(toy, said: list[str]) -> None:
+    out = toy.folder / "out"
+
+    def stop(_record: dict[str, Any]) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(settings(toy), out, say=quiet, on_step=stop)
+    again = settings(toy).override({"train.warm_start": ""})
+    train(again, out, resume=True, given={"data.train"}, say=said.append)
+    assert f"{out / PRETRAINED} is complete: it was trained to step 6" in said
+    assert read_config(out).train.warm_start == "denoise"
+    train(again, out, resume=True, given={"data.train"}, say=said.append)
+    assert said[-1] == f"{out} is complete: it was trained to step 12"
+
+
+def test_another_run_in_the_folder_is_known_before_the_first_step(toy) -> None:
+    out = train_alone(settings(toy, {"train.warm_start": ""}), toy.folder / "out", say=quiet)
+    with pytest.raises(Exception, match="is occupied: it holds a run whose newest checkpoint is of step 12"):
+        train(settings(toy), out, say=quiet)
+    with pytest.raises(ConfigError, match=r"train\.warm_start = denoise contradicts , with which"):
+        train(settings(toy), out, resume=True, say=quiet)
+    assert not (out / WITHOUT).exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"train.init_from": "m"}, r"train\.warm_start = denoise beside train\.init_from = m; expected one of them"),
+        ({"train.budget": "5m"}, r"train\.warm_steps = 6 beside train\.budget = 5m; expected one of them"),
+        ({"data.train": ("-",)}, "reads the data three times, and standard input, -, can be read once; expected the"),
+        (
+            {"data.split": 0.0},
+            r"with data\.split = 0 would leave nothing to measure its use on; expected a share above 0",
+        ),
+        ({"train.task": "generate"}, "denoise is not for `generate`, which learns from text alone; expected nothing"),
+    ],
+)
+def test_what_makes_no_sense_beside_it_is_refused(toy, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        train(settings(toy, changes), toy.folder / "out", say=quiet)
+    assert not (toy.folder / "out").exists()
+
+
+def test_the_time_of_a_budget_is_shared_and_what_is_left_over_goes_to_those_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(warm_start.time, "monotonic", lambda: now)
+    clock = _Clock("400s", 100.0, [])
+    assert clock.end(0) == 200.0
+    now = 140.0  # sooner than it might have been
+    assert clock.end(1) == 140.0 + (500 - 140) * 2 / 3
+    now = 400.0
+    assert clock.end(2) == 500.0
+    assert _Clock("400s", 400.0, [0]).end(2) == 700.0  # what is resumed does not pay for the first again
+    assert _Clock("", 100.0, []).end(1) is None
