@@ -383,12 +383,13 @@ class Config:
     def override(self, values: Mapping[str, Any], *, origin: str = "the command line") -> Self:
         """The same with some settings replaced: {"train.steps": 300}; a string is read as the setting's type.
 
+        A task among them brings the stacks and the head that it has, {"train.task": "generate"} a decoder alone.
         A preset among them, {"train.preset": "nano"}, brings its values, below those that are given beside it; what is
         beside it as the preset has it is the preset's, too: `override(preset("nano"))` is the same as its name.
         """
-        known, brought = settings(), {}
+        known, brought = settings(), dict(TASKS.get(str(values.get("train.task")), {}))
         if isinstance(name := values.get("train.preset"), str) and name != "none":
-            brought = {key: value for key, value in preset(name).items() if key != "train.preset"}
+            brought |= {key: value for key, value in preset(name).items() if key != "train.preset"}
         given = self.given | {key for key, value in values.items() if key not in brought or brought[key] != value}
         values = brought | dict(values)
         sections: dict[str, dict[str, Any]] = {}
@@ -429,6 +430,15 @@ def settings() -> dict[str, Setting]:
             found[name] = Setting(name, types_[f.name], f.default, f.metadata["help"])
     return found
 
+
+# The stacks of each task, and the head on top of them.
+TASKS: dict[str, dict[str, Any]] = {
+    "translate": {"model.topology": "encoder-decoder"},
+    "generate": {"model.topology": "decoder-only"},
+    "classify": {"model.topology": "encoder-only", "model.head": "class"},
+    "answer": {"model.topology": "encoder-only", "model.head": "span"},
+    "summarize": {"model.topology": "encoder-decoder"},
+}
 
 SHAPE = ("model.d_model", "model.n_heads", "model.d_ff", "model.n_encoder_layers", "model.n_decoder_layers")
 

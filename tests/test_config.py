@@ -269,3 +269,13 @@ def test_an_open_choice_is_a_bug_where_it_should_have_been_made() -> None:
     assert chosen(3) == 3
     with pytest.raises(AssertionError, match="a choice was left open"):
         chosen(None)
+
+
+def test_a_task_brings_its_stacks_so_that_what_belongs_to_them_can_be_said_beside_it() -> None:
+    language = Config().override({"train.task": "generate", "model.n_encoder_layers": "0"})
+    assert (language.model.topology, language.model.n_encoder_layers) == ("decoder-only", 0)
+    answers = Config().override({"model.n_token_types": 2, "train.task": "answer"})
+    assert (answers.model.topology, answers.model.head, answers.model.n_token_types) == ("encoder-only", "span", 2)
+    assert "model.topology" not in answers.given
+    own = Config().override({"train.task": "generate", "model.topology": "encoder-decoder"})
+    assert own.model.topology == "encoder-decoder"  # which whoever trains refuses

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from ..config import Config
+from ..config import TASKS, Config
 from ..errors import ConfigError, did_you_mean
 from ..text.question_corpus import Question
 from ..text.roles import LABELLED, SENTENCES, SUMMARIES
@@ -102,7 +102,7 @@ KINDS: dict[str, Kind] = {
             verb="translate",
             form=PairForm(SENTENCES),
             make=Translation,
-            settings={"model.topology": "encoder-decoder"},
+            settings=TASKS["translate"],
             scores=("loss", "token_accuracy", "bleu", "chrf", "exact_match"),
             title="A translation model",
             data="sentence pairs",
@@ -113,7 +113,7 @@ KINDS: dict[str, Kind] = {
             verb="generate",
             form=TextForm(),
             make=Generation,
-            settings={"model.topology": "decoder-only"},
+            settings=TASKS["generate"],
             scores=("loss", "token_accuracy"),
             title="A language model",
             data="blocks of text",
@@ -133,7 +133,7 @@ KINDS: dict[str, Kind] = {
             verb="answer",
             form=QuestionForm(),
             make=Answering,
-            settings={"model.topology": "encoder-only", "model.head": "span", "data.joint": True},
+            settings={**TASKS["answer"], "data.joint": True},
             scores=("loss", "exact_match", "f1"),
             title="A model that finds answers in texts",
             data="windows of questions and their texts",
@@ -153,7 +153,7 @@ KINDS: dict[str, Kind] = {
             verb="classify",
             form=PairForm(LABELLED),
             make=Classification,
-            settings={"model.topology": "encoder-only", "model.head": "class", "data.joint": True},
+            settings={**TASKS["classify"], "data.joint": True},
             scores=("loss", "accuracy", "macro_f1"),
             title="A text classifier",
             data="labelled texts",
@@ -175,7 +175,7 @@ KINDS: dict[str, Kind] = {
             verb="summarize",
             form=PairForm(SUMMARIES),
             make=Summarization,
-            settings={"model.topology": "encoder-decoder"},
+            settings=TASKS["summarize"],
             scores=("loss", "token_accuracy", "rouge1", "rouge2", "rougeL"),
             title="A model that summarises",
             data="documents with summaries",
