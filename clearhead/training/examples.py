@@ -38,7 +38,8 @@ class Shelf:
             "reading": [data.source_column, data.target_column, data.separator, data.reverse],
             "split": None if data.valid else [data.split, train.seed],
             "tokenizer": hashlib.sha256(task.tokenizers.to_json().encode()).hexdigest(),
-            "task": [type(task).__name__, *task.longest],
+            "task": [type(task).__name__, *task.longest, task.config.model.pooling],  # that of a first token needs one
+            "labels": list(data.labels),  # which their numbers are of
         }
         name = hashlib.sha256(repr(key).encode()).hexdigest()[:16]
         return cls(Path(data.store) / f"tokens-{name}" if data.store else run, key, say)

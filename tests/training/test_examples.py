@@ -14,10 +14,13 @@ import pytest
 from clearhead.app import load
 from clearhead.config import Config
 from clearhead.errors import ConfigError, DataError, TrainingError
+from clearhead.tasks.classification import Classification
 from clearhead.tasks.examples import FreshBatches
 from clearhead.text import corpus, sources
+from clearhead.text.tokenizer import train_tokenizers
 from clearhead.training import prepare as preparing
 from clearhead.training.checkpoint import RunFolder
+from clearhead.training.examples import Shelf
 from clearhead.training.prepare import Prepared, prepare
 from clearhead.training.run import train
 
@@ -174,6 +177,28 @@ def test_other_tokens_have_a_place_of_their_own(toy, said, changes: dict[str, An
     train(toy.config(store), toy.folder / "one", say=quiet)
     train(toy.config(store | changes), toy.folder / "two", say=said.append)
     assert not again(said) and len(list((toy.folder / "tokens").iterdir())) == 2
+
+
+def test_tokens_of_texts_that_are_read_from_their_first_token_are_others(toy, said) -> None:
+    rows = [f"{label} one two {i}\t{label}\n" for i in range(40) for label in ("bad", "good")]
+    (toy.folder / "labelled.tsv").write_text("text\tlabel\n" + "".join(rows))
+    values = {"data.train": (str(toy.folder / "labelled.tsv"),), "train.task": "classify", "train.steps": 1}
+    values |= {"data.store": str(toy.folder / "tokens")}
+    for name, pooling, same in (("a", "mean", False), ("b", "first", False), ("c", "first", True)):
+        said.clear()
+        train(toy.config(values | {"model.pooling": pooling}), toy.folder / name, say=said.append)
+        assert again(said) == same
+
+
+def test_numbers_of_other_labels_have_a_place_of_their_own() -> None:
+    config = Config().override({"data.store": "tokens", "train.device": "cpu"})
+    tokenizers = train_tokenizers(["a text"], [], config.data)
+    tasks = (
+        Classification(tokenizers, config.override({"data.labels": labels}))
+        for labels in (("bad", "good"), ("bad", "fair", "good"), ("bad", "good"))
+    )
+    two, three, again = (Shelf.of("digest", task, Path("run"), quiet).path for task in tasks)
+    assert two == again != three
 
 
 def test_pairs_that_are_too_long_are_said_of_tokens_that_were_found_too(toy, said) -> None:
