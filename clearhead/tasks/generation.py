@@ -74,8 +74,8 @@ class Generation:
 
     @property
     def longest(self) -> tuple[int, str]:
-        """The tokens of a block."""
-        return self.config.data.max_len, "data.max_len"
+        """The tokens of a block, and the setting that says so: no more than the model can read at once."""
+        return min((self.config.data.max_len, "data.max_len"), (self.config.model.max_len, "model.max_len"))
 
     @property
     def encoder(self) -> TextEncoder:
@@ -84,11 +84,12 @@ class Generation:
 
     def examples(self, sides: tuple[Ragged, Ragged]) -> Blocks:
         """The text, in blocks; a DataError where there is not one."""
-        blocks = Blocks(sides[1], self.longest[0])
+        longest, limit = self.longest
+        blocks = Blocks(sides[1], longest)
         if not len(blocks):
             raise DataError(
-                f"the text to train on has {len(sides[1].tokens):,} tokens; expected more than {self.longest[0]}, a "
-                "block (data.max_len): more text, or a smaller --data.max_len"
+                f"the text to train on has {len(sides[1].tokens):,} tokens; expected more than {longest}, a block "
+                f"({limit}): more text, or a smaller --{limit}"
             )
         return blocks
 

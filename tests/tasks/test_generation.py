@@ -141,6 +141,15 @@ def test_a_text_shorter_than_a_block_is_an_error() -> None:
     assert len(examples(generation, running("to be, "))) == 1  # BOS, 7 characters, EOS
 
 
+def test_a_block_is_no_longer_than_what_the_model_can_read_at_once() -> None:
+    generation = task(model__max_len=5)
+    blocks = examples(generation, running("to be, or not to be"))
+    assert blocks.length == 5 and len(blocks) == 4  # BOS, 19 characters and EOS: 20 predictions
+    assert generation.loss(net(generation), blocks, blocks.starts, smoothing=0.0).isfinite()
+    with pytest.raises(DataError, match=r"expected more than 5, a block \(model\.max_len\): more text, or a smaller"):
+        examples(generation, running("to"))
+
+
 def test_characters_that_the_vocabulary_lacks_are_counted_and_named() -> None:
     generation = task()
     encoded = generation.encoder(running("to be", "to be √ж\n", "or ж"))
