@@ -1,18 +1,20 @@
 """A language model in use.
 
 app = load("models/shakespeare")
-app("To be, or not to be", chars=200)            # the text, and 200 characters more
+app("To be, or not to be", chars=200)            # the text, and 200 characters more; a list for a list
 for piece in app.pieces("To be, "): print(piece, end="")
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 from ..decode.continuation import Continuation, Stream, Writer
 from ..decode.ends import Ends
 from ..decode.engines.text_engine import TextEngine
+from ..errors import DataError
 from ..model.transformer import Decoder
 from ..tasks.generation import Generation
+from ..text.lines import shown
 from ..text.tokenizer import PAD
 from .app import ONE, App
 
@@ -23,16 +25,27 @@ class LanguageModel(App):
     model: Decoder
     task: Generation
 
-    def __call__(self, text: str = "", *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any) -> str:
-        """The text and what follows it: `chars` characters exactly, or until one of the texts of `stop` would come, the
-        model ends it, or decode.max_len tokens are there. Settings of `decode` may follow: sample=False."""
-        [[best, *_]] = self.continuations([text], chars=chars, stop=stop, **(ONE | decode))
-        return text + best.text
+    @overload
+    def __call__(self, text: str = "", **options: Any) -> str: ...
+    @overload
+    def __call__(self, text: Sequence[str], **options: Any) -> list[str]: ...
+    def __call__(
+        self, text: str | Sequence[str] = "", *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any
+    ) -> str | list[str]:
+        """The text and what follows it, or a list for a list: `chars` characters exactly, or until one of the texts of
+        `stop` would come, the model ends it, or decode.max_len tokens are there. Settings of `decode` may follow:
+        sample=False."""
+        texts = [text] if isinstance(text, str) else text
+        found = self.continuations(texts, chars=chars, stop=stop, **(ONE | decode))
+        whole = [begun + best.text for begun, (best, *_) in zip(texts, found)]
+        return whole[0] if isinstance(text, str) else whole
 
     def continuations(
         self, texts: Sequence[str], *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any
     ) -> list[list[Continuation]]:
         """What follows each text, best first, as full records."""
+        if isinstance(texts, str):  # it would be taken for a list of letters
+            raise DataError(f"one text was given, {shown(texts)}; expected a list of texts: continuations([text])")
         writer = self.writer(chars=chars, stop=stop, **decode)
         return writer.continuations([self._prompt(writer, text, decode) for text in texts])
 
@@ -48,7 +61,7 @@ class LanguageModel(App):
         """The model ready to go on with texts."""
         config = self.decode_config(**decode)
         engine = TextEngine(self.model, pad=PAD, max_len=self.config.model.max_len)
-        return Writer(engine, self.tokenizers.target, config, ends=Ends(stop=tuple(stop), chars=chars))
+        return Writer(engine, self.tokenizers.target, config, ends=Ends(stop=stop, chars=chars))
 
     def _prompt(self, writer: Writer, text: str, decode: Mapping[str, Any]) -> list[int]:
         if self.decode_config(**decode).unknown == "unk":

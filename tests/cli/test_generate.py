@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import clearhead
-from clearhead import DataError
+from clearhead import ConfigError, DataError
 from clearhead.text.tokenizer import EOS
 from clearhead.training import budget, pace
 
@@ -337,3 +337,14 @@ def test_a_text_ends_where_the_model_ends_it(folder: Path) -> None:
     [[found, *_]] = app.continuations(["by"], sample=False, beam=1, max_len=5)
     assert found.why == "tokens" and len(found.ids) == 5
     assert EOS not in app.continuations(["by"], chars=50, seed=3, temperature=5.0)[0][0].ids
+
+
+def test_a_list_gives_a_list_and_one_text_where_a_list_is_expected_is_refused(folder: Path) -> None:
+    app = clearhead.load(folder)
+    options = {"chars": 12, "sample": False}
+    assert app(["by", "fox"], **options) == [app("by", **options), app("fox", **options)]
+    message = r'one text was given, "by day"; expected a list of texts: continuations\(\[text\]\)'
+    with pytest.raises(DataError, match=message):
+        app.continuations("by day")
+    with pytest.raises(ConfigError, match=r"stop is one text, 'fox'; expected a list of texts: \['fox'\]"):
+        app("by", stop="fox")
