@@ -284,6 +284,8 @@ def _say_too_long(task: Task, held_out: Scorable, consequence: str, say: Say) ->
 
 
 def _too_long(skipped: Sequence[Skipped]) -> str:
+    if not skipped:
+        return "without a token that the vocabulary has; expected others"
     reason = skipped[0].reason
     return f"{reason}; expected {'others' if reason == UNSEEN else 'shorter ones, or a larger limit'}"
 

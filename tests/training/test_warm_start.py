@@ -9,7 +9,7 @@ import pytest
 
 from clearhead.app import load
 from clearhead.config import Config
-from clearhead.errors import ConfigError
+from clearhead.errors import ConfigError, DataError
 from clearhead.training import warm_start
 from clearhead.training.metrics import read_metrics
 from clearhead.training.model_folder import load_model_folder, read_config
@@ -185,3 +185,11 @@ def test_the_time_of_a_budget_is_shared_and_what_is_left_over_goes_to_those_behi
     assert clock.end(2) == 500.0
     assert _Clock("400s", 400.0, [0]).end(2) == 700.0  # what is resumed does not pay for the first again
     assert _Clock("", 100.0, []).end(1) is None
+
+
+def test_texts_to_score_on_in_which_nothing_can_be_hidden_are_refused(toy) -> None:
+    path = toy.folder / "unknown.tsv"
+    path.write_text("text\tlabel\n" + "".join(f"{word} never met\t{label}\n" for word, label in zip("xy", LABELS)))
+    message = "all 2 validation pieces of text are without a token that the vocabulary has; expected others"
+    with pytest.raises(DataError, match=message):
+        train(settings(toy, {"data.valid": (str(path),)}), toy.folder / "out", say=quiet)
