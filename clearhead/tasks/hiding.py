@@ -12,7 +12,7 @@ from torch import Tensor
 from ..text.batches import IntArray, Ragged
 from ..text.tokenizer import SPECIALS, UNK
 
-_TOKENS = 0.15  # share of the tokens that are to be found
+TOKENS_TO_FIND = 0.15  # share of the tokens that are to be found
 _AS_HIDDEN, _AS_ANOTHER = 0.8, 0.1  # of these: replaced by <unk>, or by any token; the rest stays as it is
 _SPANS, _SPAN = 0.3, 3  # share of the tokens that is hidden in spans, and their mean length
 
@@ -20,7 +20,7 @@ _SPANS, _SPAN = 0.3, 3  # share of the tokens that is hidden in spans, and their
 def count_to_find(tokens: list[int]) -> int:
     """How many tokens of a text are to be found: 15% of all but special ones, one at least where there is one."""
     real = sum(token >= len(SPECIALS) for token in tokens)
-    return max(round(_TOKENS * real), min(real, 1))
+    return max(round(TOKENS_TO_FIND * real), min(real, 1))
 
 
 def hide_tokens(

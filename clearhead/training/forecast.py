@@ -5,7 +5,8 @@ import time
 import torch
 from torch import nn
 
-from ..config import Config, chosen
+from ..config import Config, ModelConfig, chosen
+from ..tasks.hiding import TOKENS_TO_FIND
 from ..tasks.task import Learnable, Units
 
 _PROCESS = 4.3e8  # bytes that a process occupies whatever its model: the libraries, and what they keep
@@ -24,7 +25,8 @@ def forecast(config: Config, model: nn.Module, examples: Learnable, units: Units
     batches = examples.batches(chosen(config.data.batch_tokens), max_rows=config.data.batch_sentences)
     sizes = batches.sizes()
     of_batch, largest = sum(sizes) / len(sizes), max(sizes)
-    of_token = 6 * n_parameters + _BESIDES[_precision(config)]  # forward and backward
+    multiplied = n_parameters - _looked_up(config.model)
+    of_token = 6 * multiplied + _BESIDES[_precision(config)]  # forward and backward
     seconds = of_token * of_batch * config.train.accumulate * (steps - done) / _operations_a_second(config)
     memory = _memory(config, n_parameters, largest)
     left = f", {steps - done:,} of them left" if done else ""
@@ -42,9 +44,21 @@ def _memory(config: Config, n_parameters: int, tokens: int) -> float:
     n_layers += model.n_decoder_layers * (model.topology != "encoder-only")
     of_width, of_ff, of_logit = _BYTES[_precision(config)]
     of_token = n_layers * (of_width * config.model.d_model + of_ff * config.model.d_ff)
-    of_token += of_logit * config.model.tgt_vocab_size
+    of_token += of_logit * _logits(model)
     of_weight = 20 if config.train.ema else 16  # itself, its gradient, two moments and its average, 4 bytes each
     return _PROCESS + of_weight * n_parameters + tokens * of_token
+
+
+def _logits(model: ModelConfig) -> float:
+    """Entries of logits for each token of a batch: those of a vocabulary, where such are predicted."""
+    if model.topology != "encoder-only":
+        return model.tgt_vocab_size
+    return TOKENS_TO_FIND * model.src_vocab_size if model.head == "token" else 0
+
+
+def _looked_up(model: ModelConfig) -> float:
+    """Parameters of an embedding that no product has, or only for some tokens; elsewhere it is the projection, too."""
+    return (model.src_vocab_size - _logits(model)) * model.d_model if model.topology == "encoder-only" else 0
 
 
 def _precision(config: Config) -> str:

@@ -88,6 +88,25 @@ def test_a_moving_average_of_the_weights_takes_memory_and_a_batch_that_is_never_
     )
 
 
+@pytest.mark.parametrize(("head", "share"), [("class", 0.0), ("span", 0.0), ("token", 0.15)])
+def test_an_encoder_alone_has_logits_only_of_the_tokens_that_it_predicts(monkeypatch, head: str, share: float) -> None:
+    monkeypatch.setattr(module, "_operations_a_second", lambda _config: 1e9)
+    values = {"model.topology": "encoder-only", "model.head": head, "model.n_classes": 2 * (head == "class")}
+    small, large = (
+        config().override(
+            values | {f"model.{side}_vocab_size": size for side in ("src", "tgt")} | {"train.steps": 10**6}
+        )
+        for size in (100_000, 2_100_000)
+    )
+    model, data = torch.nn.Linear(9, 50_000_000, device="meta"), examples(20, 50)  # of both the same weights
+    of_data = [forecast(it, model, data, UNITS) for it in (small, large)]
+    more = 2_000_000 * share * 1000 * 10  # bytes: ten for each logit of 1,000 tokens
+    assert gigabytes(of_data[1]) - gigabytes(of_data[0]) == pytest.approx(more / 1e9, abs=0.11)
+    weights = [5e8 - 16 * size * (1 - share) for size in (100_000, 2_100_000)]  # that are multiplied for each token
+    for said, count in zip(of_data, weights):
+        assert said.endswith(f" and {duration((6 * count + 1e6) * 1000 * 10**6 / 1e9)}")
+
+
 MEASURE = """
 import resource, sys
 import numpy as np
