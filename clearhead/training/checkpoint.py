@@ -35,7 +35,7 @@ from .manifest import (
 from .metrics import METRICS
 from .model_folder import CONFIG, WEIGHTS, model_files, weights_from_bytes, weights_to_bytes
 
-PICTURES = ("loss.png", "attention.png")  # no file of the model, so that no digest is kept of them
+PICTURES = ("loss.png", "attention.png", "confusion.png")  # no file of the model, so that no digest is kept of them
 CHECKPOINTS = "checkpoints"
 _STATE, _SUFFIX, _TOKENS = "state.json", ".safetensors", ".tokens"
 _KEPT = ".kept.json"  # {SHA-256 of model.safetensors: what is known of these weights}

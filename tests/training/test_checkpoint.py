@@ -170,7 +170,8 @@ def test_a_folder_that_cannot_be_looked_at_is_said(tmp_path: Path, monkeypatch) 
 def test_a_run_is_replaced_where_that_is_asked_and_other_files_stay(run: RunFolder) -> None:
     run.save_checkpoint(40, tensors(40), STATE)
     (run.path / "metrics.jsonl").write_text("{}")
-    (run.path / "my notes.txt").touch()
+    for name in ("my notes.txt", "loss.png", "confusion.png"):
+        (run.path / name).touch()
     run.finish(40)
     run.close()
     with RunFolder.create(run.path, replace=True, say=quiet) as new:
