@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 from .config import DecodeConfig
@@ -58,7 +59,7 @@ class Evaluation:
         }
         return {kind: [{**self._line(i), name: scored[i]} for i in places] for kind, places in picked.items()}
 
-    @property
+    @cached_property
     def _singly(self) -> tuple[str, list[float]]:
         """What the best and worst are told apart by: its name and values."""
         name, values = next(iter(self.judged.singly().items()))
