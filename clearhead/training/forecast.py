@@ -43,7 +43,7 @@ def _memory(config: Config, n_parameters: int, tokens: int) -> float:
     n_layers = model.n_encoder_layers * (model.topology != "decoder-only")
     n_layers += model.n_decoder_layers * (model.topology != "encoder-only")
     of_width, of_ff, of_logit = _BYTES[_precision(config)]
-    of_token = n_layers * (of_width * config.model.d_model + of_ff * config.model.d_ff)
+    of_token: float = n_layers * (of_width * config.model.d_model + of_ff * config.model.d_ff)
     of_token += of_logit * _logits(model)
     of_weight = 20 if config.train.ema else 16  # itself, its gradient, two moments and its average, 4 bytes each
     return _PROCESS + of_weight * n_parameters + tokens * of_token
