@@ -5,6 +5,7 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -46,33 +47,51 @@ _WIDE_FONTS = (
 )  # fmt: skip
 
 
-def loss_curve(metrics: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Draw loss, and below it BLEU where it was measured, by step; `metrics` are the records of `metrics.jsonl`.
+@dataclass(frozen=True)
+class Curve:
+    """A score of the validation data that is drawn below the loss."""
 
-    Drawn are `loss` (training), `valid_loss` and `valid_bleu`; values that are not finite are left out, and the scores
-    of a mean of checkpoints, which belong to no step. DataError: no record has a loss.
+    key: str  # in the records, behind `valid_`
+    name: str
+    digits: str = ".1f"  # of the best value
+    lower: bool = False  # is better
+
+
+BLEU = Curve("bleu", "BLEU")
+
+
+def loss_curve(
+    metrics: Sequence[Mapping[str, Any]], path: Path, score: Curve = BLEU, training: str = "training (with dropout)"
+) -> None:
+    """Draw loss, and below it a score where it was measured, by step; `metrics` are the records of `metrics.jsonl`.
+
+    Drawn are `loss` (`training` says of what), `valid_loss` and the `score`; values that are not finite are left out,
+    and the scores of a mean of checkpoints, which belong to no step. DataError: no record has a loss.
     """
     metrics = [record for record in metrics if "averaged" not in record]
-    train, valid, bleu = (_series(metrics, name) for name in ("loss", "valid_loss", "valid_bleu"))
+    train, valid, scored = (_series(metrics, name) for name in ("loss", "valid_loss", f"valid_{score.key}"))
     if not train[0] and not valid[0]:
         raise DataError("there is no loss to draw: expected records with 'step' and 'loss', as training writes them")
     with _drawing(path, again="go on with --resume") as figure:
-        rows = 2 if bleu[0] else 1
+        rows = 2 if scored[0] else 1
         figure.set_size_inches(7.2, 3.4 + 1.7 * (rows - 1))
         panels = figure.subplots(rows, 1, sharex=True, squeeze=False, height_ratios=[2, 1][:rows])[:, 0]
         for series, label, style in (
-            (train, "training (with dropout and label smoothing)", {"color": _PALE, "linewidth": 1.4}),
+            (train, training, {"color": _PALE, "linewidth": 1.4}),
             (valid, "validation", {"color": _STRONG, "linewidth": 1.8}),
         ):
             if series[0]:
                 panels[0].plot(*series, label=label, **style, **_dots(series))
-        panels[0].set_title("Loss (nats a token)")
+        panels[0].set_title("Loss (nats)")
         panels[0].legend(loc="upper right")
-        if bleu[0]:
-            panels[1].plot(*bleu, color=_WARM, linewidth=1.8, **_dots(bleu))
-            panels[1].set_title("BLEU (validation)")
-            panels[1].set_ylim(bottom=0, top=1.25 * max(bleu[1]) or 1)
-            _mark_best(panels[1], bleu)
+        if scored[0]:
+            panels[1].plot(*scored, color=_WARM, linewidth=1.8, **_dots(scored))
+            panels[1].set_title(f"{score.name[0].upper()}{score.name[1:]} (validation)")
+            if score.lower:  # it falls to a height of its own, with room for the mark above
+                panels[1].margins(y=0.25)
+            else:
+                panels[1].set_ylim(bottom=0, top=1.25 * max(scored[1]) or 1)
+            _mark_best(panels[1], scored, score)
         panels[-1].set_xlabel("step")
         panels[-1].set_xlim(left=0)
         panels[-1].locator_params(axis="x", integer=True)
@@ -129,7 +148,7 @@ def confusion_matrix(counts: npt.ArrayLike, labels: Sequence[str], path: Path) -
         _separate_cells(panel, array.shape, lines=cell > 0.1)
         _tick_pieces(panel, cell, labels, labels)
         for row, column in zip(*np.nonzero(array)) if cell > 0.4 else ():
-            ink = "white" if shares[row, column] > 0.5 else _INK
+            ink = "white" if shares[row, column] > 0.6 else _INK  # on the paler ones it would fade
             panel.text(column, row, f"{array[row, column]:,}", ha="center", va="center", fontsize=8, color=ink)
         panel.set_ylabel("right label")
         panel.set_xlabel("label given")
@@ -188,11 +207,13 @@ def _dots(series: tuple[list[float], list[float]]) -> dict[str, Any]:
     return {"marker": "o", "markersize": 4} if len(series[0]) <= 30 else {}
 
 
-def _mark_best(panel: "Axes", series: tuple[list[float], list[float]]) -> None:
-    best = max(range(len(series[1])), key=lambda n: (series[1][n], n))  # of equal ones the newest, as training chooses
+def _mark_best(panel: "Axes", series: tuple[list[float], list[float]], score: Curve) -> None:
+    sign = -1 if score.lower else 1
+    # of equal ones the newest, as training chooses
+    best = max(range(len(series[1])), key=lambda n: (sign * series[1][n], n))
     step, value = series[0][best], series[1][best]
     panel.annotate(
-        f"{value:.1f}",
+        f"{value:{score.digits}}",
         (step, value),
         xytext=(0, 6),
         textcoords="offset points",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from clearhead.errors import ConfigError, DataError, ModelError, TrainingError
-from clearhead.figures import attention_heatmap, loss_curve
+from clearhead.figures import Curve, attention_heatmap, loss_curve
 
 matplotlib = pytest.importorskip("matplotlib")
 image = pytest.importorskip("matplotlib.image")
@@ -41,6 +41,22 @@ def test_a_loss_curve_has_training_validation_and_bleu_where_they_were_measured(
     assert PALE in colours(tmp_path / "training.png") and WARM not in colours(tmp_path / "training.png")
     assert {PALE, STRONG, WARM} <= colours(tmp_path / "all.png")
     assert size(tmp_path / "all.png")[0] > 1.3 * size(tmp_path / "training.png")[0]
+
+
+def test_any_score_is_drawn_and_the_best_of_one_that_falls_is_its_lowest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from matplotlib.axes import Axes
+
+    marked: list[tuple[str, tuple[int, float]]] = []
+    monkeypatch.setattr(Axes, "annotate", lambda _, text, place, **__: marked.append((text, place)))
+    bits = [{"step": step, "valid_loss": 5 / step, "valid_bits_per_byte": 2 + 3 / step} for step in (1, 2, 3)]
+    for lower in (True, False):
+        loss_curve(bits, tmp_path / "loss.png", Curve("bits_per_byte", "bits a byte", ".4f", lower))
+        assert WARM in colours(tmp_path / "loss.png")
+    assert marked == [("3.0000", (3, 3.0)), ("5.0000", (1, 5.0))]
+    loss_curve(bits, tmp_path / "loss.png", Curve("accuracy", "accuracy"))
+    assert WARM not in colours(tmp_path / "loss.png")
 
 
 def test_the_same_metrics_give_the_same_picture_whatever_the_user_s_style(tmp_path: Path) -> None:

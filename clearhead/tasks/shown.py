@@ -1,8 +1,10 @@
 """The scores of all tasks in words: one table of their labels, for terminals, model cards and messages."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from ..figures import BLEU, Curve
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,15 @@ def _within(label: Label, scores: Mapping[str, Any], key: str) -> str:
 def beside(scores: Mapping[str, Any]) -> list[str]:
     """What can be had without a model, a line each, where that was scored, too."""
     return [f"{BASELINES[name]}: {spoken(values)}" for name, values in scores.get("baselines", {}).items()]
+
+
+def curve(records: Sequence[Mapping[str, Any]], best: str) -> Curve:
+    """What is drawn beside the loss: the score that weights are chosen by, otherwise the most telling one that the
+    records of `metrics.jsonl` have."""
+    for name in (best, *LABELS):
+        if name in LABELS and any(f"valid_{name}" in record for record in records):
+            return Curve(name, LABELS[name].name, LABELS[name].digits, LABELS[name].lower)
+    return BLEU
 
 
 def what_was_cut(n_sources: int) -> str:

@@ -120,7 +120,7 @@ def with_task(config: Config, say: Say) -> Config:
     """The configuration with the task that the data ask for; what is usual is not worth a message."""
     verb, why = find_task(config.data.train, config.data)
     if verb != "translate":
-        say(f"task: {verb}, for {why}; otherwise say --task translate")
+        say(f"task: {verb}, for {why}; if it is another, name it with --task")
     return config.override({"train.task": verb})
 
 
@@ -233,7 +233,12 @@ def _finish(folder: RunFolder, prepared: Prepared, trainer: Trainer, part: Part,
         card = with_section(card, *part.ending(prepared, judged.get("validation")))
     folder.write_files(model_files(card=card))
     try:
-        loss_curve(read_metrics(folder.path / METRICS), folder.path / "loss.png")
+        metrics, smoothed = (
+            read_metrics(folder.path / METRICS),
+            " and label smoothing" * bool(config.train.label_smoothing),
+        )
+        curve = shown.curve(metrics, config.train.best)
+        loss_curve(metrics, folder.path / "loss.png", curve, f"training (with dropout{smoothed})")
         for it in [*judged.values()][-1:]:  # of the test, where there is one
             prepared.kind.draw(it.scores, folder.path)
     except ConfigError as error:

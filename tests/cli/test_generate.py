@@ -79,7 +79,8 @@ def test_running_text_is_known_by_looking_and_what_follows_is_said(
     made: tuple[Path, list[str]], text_file: Path
 ) -> None:
     folder, said = made
-    assert said[0] == "task: generate, for running text, whose lines are indented; otherwise say --task translate"
+    asked = "if it is another, name it with --task"
+    assert said[0] == f"task: generate, for running text, whose lines are indented; {asked}"
     told = "\n".join(said)
     assert f"{text_file}: text, 1,710 characters in 1 document; 180 of 180 lines used" in told
     assert "held out the last 171 of 1,710 characters, from " in told
@@ -296,7 +297,7 @@ def test_one_model_is_scored(run: Run, own: Path, text_file: Path, tmp_path: Pat
 def test_unknown_characters_of_what_is_scored_are_counted(run: Run, own: Path, tmp_path: Path) -> None:
     (tmp_path / "other.txt").write_text("by day √ж\n", encoding="utf-8")
     done = run("evaluate", own, "--data", tmp_path / "other.txt")
-    assert "unknown tokens         2  read as <unk>: what they stand for is in no score" in done.out
+    assert "unknown tokens          2  read as <unk>: what they stand for is in no score" in done.out
 
 
 def test_two_models_are_compared(run: Run, folder: Path, own: Path, text_file: Path) -> None:
