@@ -1,4 +1,4 @@
-"""`clearhead evaluate`: the scores of a model, or of several beside each other, on pairs that they have not seen."""
+"""`clearhead evaluate`: the scores of a model, or of several beside each other, on data that they have not seen."""
 
 import sys
 from pathlib import Path
@@ -134,13 +134,14 @@ def _text(values: dict[str, Any], evaluation: "Evaluation") -> str:
 
     what, count = shown.count(values)
     rows = [(what, f"{count:,}", ""), *shown.rows(values, values["too_long"])]
-    lines = [f"{name:<15} {number:>8}  {note}".rstrip() for name, number, note in rows]
+    width = max(15, *(len(name) for name, _, _ in rows))
+    lines = [f"{name:<{width}} {number:>8}  {note}".rstrip() for name, number, note in rows]
     answer, details = evaluation.answer, evaluation.judged.details
     lines += shown.beside(values)
     lines += ["", details] if details else []
     for example in values["examples"][:_EXAMPLES]:
         lines += ["", f"source          {_clipped(example['source'])}", f"{answer:<15} {example[answer]}"]
-        lines += [f"reference       {_clipped(reference)}" for reference in example["references"]]
+        lines += [f"reference       {_clipped(reference)}" for reference in dict.fromkeys(example["references"])]
     return "\n".join(lines)
 
 
@@ -154,11 +155,12 @@ def _clipped(text: str) -> str:
 
 VERB = Verb(
     name="evaluate",
-    summary="score models on pairs that they have not seen, and write evaluation.json into their folders",
+    summary="score models on data that they have not seen, and write evaluation.json into their folders",
     usage="DIR [DIR ...] --data FILE [FILE] [--references FILE ...] [options]",
     examples=(
         "clearhead evaluate models/en-fr --data test.tsv",
         "clearhead evaluate models/old models/new --data test.tsv",
+        "clearhead evaluate models/topics --data labelled.csv --report report.txt",
         "clearhead evaluate models/en-fr --data test.en test.fr --json --beam 1",
         "clearhead evaluate models/en-fr --data test.en --references test.1.fr test.2.fr",
     ),

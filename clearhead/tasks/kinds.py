@@ -145,6 +145,7 @@ KINDS: dict[str, Kind] = {
                 "train.best": "f1",
                 "decode.beam": 20,
             },
+            searches=False,  # the beam is how many passages are ranked, and the best is the same with any
             follows=_one_block,
             found=lambda data, _: {"data.unanswerable": cast(Questions, data).unanswerable},
             texts=_contexts_and_questions,

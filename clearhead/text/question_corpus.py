@@ -160,7 +160,8 @@ def _note(train: QuestionCorpus, held_out: QuestionCorpus, share: float, *, by_t
     counts = [len({spelling(it.context) for it in side.paragraphs()}) for side in (train, held_out)]
     if not len(held_out):
         return f"nothing held out: only {counts[0]} distinct contexts, fewer than {FEWEST}"
-    of = f", all of {len(held_out.articles):,} articles" if by_title else ""
+    n_articles = len(held_out.articles)
+    of = f", all of {n_articles:,} article{'s' * (n_articles != 1)}" if by_title else ""
     return f"held out {len(held_out):,} questions: {counts[1]:,} of {sum(counts):,} distinct contexts{of}"
 
 

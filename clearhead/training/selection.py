@@ -36,7 +36,7 @@ class Selection:
         state.evaluated = state.step
         is_best = self._keep_if_best(state, folder, scores)
         if scores:
-            progress.message(f"step {state.step:,}: {_spoken(scores, best=is_best)}")
+            progress.message(f"step {state.step:,}: {self._spoken(scores, best=is_best)}")
             self._tell(state, scores)
 
     def try_mean(self, state: State, folder: RunFolder, log: MetricsLog, progress: Progress) -> None:
@@ -55,7 +55,7 @@ class Selection:
         load_weights(self.model, mean)
         scores = self._scored(state, log, averaged=count)
         is_best = self._keep_if_best(state, folder, scores, averaged=count)
-        progress.message(f"mean of {count} checkpoints: {_spoken(scores, best=is_best)}")
+        progress.message(f"mean of {count} checkpoints: {self._spoken(scores, best=is_best)}")
         if scores:
             self._tell(state, scores, averaged=count)
 
@@ -102,7 +102,7 @@ class Selection:
         for observe in self.on_eval:
             observe({"step": state.step, "epoch": state.epoch, **of, **scores, "seconds": state.seconds})
 
-
-def _spoken(scores: Mapping[str, float], *, best: bool) -> str:
-    values = "  ".join(f"{name} {value:.4g}" for name, value in scores.items()) or "not measured"
-    return f"{values}{'  (best)' if best else ''}"
+    def _spoken(self, scores: Mapping[str, float], *, best: bool) -> str:
+        values = "  ".join(f"{name} {value:.4g}" for name, value in scores.items()) or "not measured"
+        mark = f"  (best {self.config.best})" if scores else "  (best)"
+        return f"{values}{mark if best else ''}"

@@ -180,6 +180,17 @@ def test_evaluate_scores_it_and_two_models_beside_each_other(
     assert report.code == 0 and "The worst\n" in (tmp_path / "page.txt").read_text(encoding="utf-8")
 
 
+def test_references_that_several_people_wrote_alike_are_shown_once(
+    run: Run, answer_folder: Path, tmp_path: Path
+) -> None:
+    answers = [{"text": it, "answer_start": at} for it, at in (("the hill", 8), ("the hill", 8), ("hill", 12))]
+    asked = {"context": "Tom saw the hill.", "qas": [{"id": "1", "question": WHO, "answers": answers}]}
+    path, folder = tmp_path / "asked.json", shutil.copytree(answer_folder, tmp_path / "model")
+    path.write_text(json.dumps({"data": [{"title": "", "paragraphs": [asked]}]}), encoding="utf-8")
+    shown = run("evaluate", folder, "--data", path).out.splitlines()
+    assert [line.split("  ")[-1].strip() for line in shown if line.startswith("reference ")] == ["the hill", "hill"]
+
+
 def test_models_of_two_tasks_cannot_be_compared(
     run: Run, answer_folder: Path, model_folder: Path, questions: Path
 ) -> None:
@@ -221,7 +232,10 @@ def test_train_makes_a_folder_with_a_card_and_says_how_to_use_it(
     assert "| test | 160 |" in card
     config = json.loads((out / "config.json").read_text(encoding="utf-8"))
     assert config["data"]["unanswerable"] and config["model"]["max_len"] == config["data"]["max_len"] == 40
-    assert "valid_f1" in read_metrics(out / "metrics.jsonl")[-1]
+    assert "valid_f1" in read_metrics(out / "metrics.jsonl")[-1] and "  (best f1)\n" in done.err
+    assert run("evaluate", out, "--data", questions).code == 0
+    about = run("info", out).out  # an answer is no search
+    assert "\nvalidation  " in about and "\nevaluation  " in about and "greedy" not in about and "alpha" not in about
     again = run("train", questions, "--task", "answer", "--out", out, *files, *TINY, "--train.steps=6", "--resume")
     assert again.code == 0 and f"{out} is complete: it was trained to step 6" in again.err
 

@@ -353,6 +353,11 @@ def test_no_context_stands_on_both_sides_and_nothing_is_lost(contexts, seed: int
     assert len(found.held_out) or len(spelled(corpus)) < 20
 
 
+def test_one_article_that_is_held_out_is_said_in_the_singular(tmp_path: Path) -> None:
+    many = corpus_of(tmp_path, [(f"title {n // 5}", f"context {n}") for n in range(150)])
+    assert split_questions(many, 0.03, 0).note == "held out 5 questions: 5 of 150 distinct contexts, all of 1 article"
+
+
 def test_articles_stay_whole_where_there_are_twenty_and_contexts_else(tmp_path: Path) -> None:
     many = corpus_of(tmp_path, [(f"title {n // 5}", f"context {n}") for n in range(150)])
     found = split_questions(many, 0.1, 0)
