@@ -57,7 +57,7 @@ class StartingPoint:
                     f"{name} = {config.value(name)} contradicts {own[name]}, with which {self.path} was trained; "
                     "expected the same or nothing: weights and tokenizer are taken as they are"
                 )
-        if "train.preset" in given:
+        if "train.preset" in given and config.train.init_from:  # which somebody named beside it
             raise ConfigError(
                 f"train.preset = {config.train.preset} beside train.init_from = {self.path}; "
                 "expected one of them: the shape is that of the model"

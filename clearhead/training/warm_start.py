@@ -151,7 +151,7 @@ class _WarmStart:
         go(self.pretrained, *self._of_texts(shape.config), part)
         self.say(f"3 of 3: {self.kind.verb}, from the weights of that, to {self.out}")
         part = Part(start=StartingPoint.load(self.pretrained), end=clock.end(2), ending=self._compared)
-        go(self.out, self._shaped(shape.config), self.given - {"train.preset"}, part, **observers)
+        go(self.out, self._shaped(shape.config), self.given, part, **observers)
 
     def _shaped(self, of: Config) -> Config:
         """The settings with the preset that was chosen for the first run."""

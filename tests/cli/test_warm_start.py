@@ -26,13 +26,14 @@ def test_from_a_file_of_texts_to_two_models_that_are_compared(run: Run, tmp_path
     rows = [f"the {word} film {n}\t{label}\n" for n in range(20) for label in words for word in words[label].split()]
     data.write_text("text\tlabel\n" + "".join(rows))
     train = ["train", data, "--task", "classify", "--out", out, "--warm-start", "denoise", "--test", data, *TINY]
+    train += ["--preset", "nano"]
     done = run(*train)
     assert done.code == 0, done.err
     for line in ("1 of 3: classify", "2 of 3: denoise", "3 of 3: classify", "the head is new: 34 parameters"):
         assert f"\n{line}" in f"\n{done.err}"
     assert "learning from the texts alone " in done.err and "accuracy" in done.err
     card = (out / "README.md").read_text("utf-8")
-    assert "--train.warm_start=denoise" in card and "| test | 80 |" in card
+    assert "--train.preset=nano" in card and "--train.warm_start=denoise" in card and "| test | 80 |" in card
     again = run(*train, "--resume")
     assert again.code == 0 and f"{out} is complete: it was trained to step 4" in again.err
     assert run("info", out).code == run("info", out / ".without").code == 0
