@@ -58,7 +58,9 @@ def _names_folders(path: str) -> bool:
 
 
 def _aligned(first: str, second: str) -> Found:
-    """Of two aligned files, one may hold labels."""
+    """Of two aligned files, one may hold labels. Two tables may be one of sentences and one of questions."""
+    if _widths(first, second) in ((2, 7), (7, 2)):
+        return "answer", "a table of sentences and one of questions, as QAMR has them"
     for path in (second, first):
         try:
             lines = [it.decode("utf-8", "replace").strip() for it in itertools.islice(read_lines(Input(path)), LOOK)]
@@ -67,6 +69,14 @@ def _aligned(first: str, second: str) -> Found:
         if _come_again(lines):
             return "classify", f"the lines of {path} come again and again, as labels do"
     return _USUAL
+
+
+def _widths(*paths: str) -> tuple[int, ...]:
+    """The columns of the first line of each file that is a table, 7 at most; none of a file that cannot be read."""
+    try:
+        return tuple(min(7, 1 + next(iter(read_lines(Input(path))), b"").count(b"\t")) for path in paths)
+    except (DataError, OSError):
+        return ()
 
 
 def _keys(head: Sequence[bytes]) -> list[str]:

@@ -105,6 +105,14 @@ def test_of_two_aligned_files_one_may_hold_labels(tmp_path: Path) -> None:
     assert [found(texts, labels), found(labels, texts), found(texts, others)] == ["classify", "classify", "translate"]
 
 
+def test_a_table_of_sentences_and_one_of_questions_are_known_by_their_columns_in_either_order(tmp_path: Path) -> None:
+    sentences = lines(tmp_path / "sentences", "a:1:1\tThe fox sleeps .")
+    questions = lines(tmp_path / "questions", *["a:1:1\t2\t9\t1\t2\tWho sleeps ?\t0 1\t7:0 1\t8:1"] * 2)
+    pairs = lines(tmp_path / "pairs", "one\ttwo")
+    found_by_looking = [found(sentences, questions), found(questions, sentences), found(sentences, pairs)]
+    assert found_by_looking == ["answer", "answer", "translate"]
+
+
 def test_columns_that_are_named_tell_by_what_is_in_the_second(tmp_path: Path) -> None:
     rows = [f"{it}\t{'ab'[n % 2]}\tDas {n}" for n, it in enumerate(SENTENCES)]
     path = lines(tmp_path / "a.tsv", "english\tkind\tgerman", *rows)
