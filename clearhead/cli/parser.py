@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import difflib
 import os
 import types
 import typing
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from ..config import PRESETS, Setting, settings
-from ..errors import ClearheadError, did_you_mean
+from ..errors import ClearheadError
 
 Options = argparse.Namespace
 
@@ -154,7 +155,11 @@ def _nearest(option: str, known: Sequence[str]) -> str:
         return spelling.lstrip("-").replace("-", "_").split(".")[-1]
 
     same = [spelling for spelling in known if last_name(spelling) == last_name(option)]
-    return f"; did you mean {' or '.join(map(repr, same))}?" if same else did_you_mean(option, known)
+    if same:
+        return f"; did you mean {' or '.join(map(repr, same))}?"
+    bare = [spelling.lstrip("-") for spelling in known]  # dashes make all of them alike
+    near = difflib.get_close_matches(option.lstrip("-"), bare, n=1)
+    return f"; did you mean {known[bare.index(near[0])]!r}?" if near else ""
 
 
 def _help(setting: Setting) -> str:

@@ -1,4 +1,4 @@
-"""`clearhead train`: from files of sentence pairs to a model folder."""
+"""`clearhead train`: from files to a model folder."""
 
 from ..config import Config, settings
 from ..messages import say
@@ -76,7 +76,7 @@ def _warn_of_frozen_shape(config: Config, given: set[str]) -> None:
 
 VERB = Verb(
     name="train",
-    summary="train a model on sentence pairs, whatever form their files have",
+    summary="train a model on pairs, labelled texts, questions, documents or running text",
     usage="FILE [FILE] --out DIR [options]",
     examples=(
         "clearhead train pairs.tsv --out models/en-fr",
@@ -86,6 +86,7 @@ VERB = Verb(
         "zcat parts/*.gz | clearhead train - --out models/en-fr",
         "clearhead train pairs.tsv --out models/en-fr --resume",
         "clearhead train book.txt --out models/book --task generate",
+        "clearhead train texts.csv --out models/topics --task classify",
     ),
     add_options=_add_options,
     run=_run,

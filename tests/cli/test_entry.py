@@ -88,6 +88,7 @@ def test_an_unknown_option_is_answered_with_the_nearest(run: Run, word: str) -> 
         ("--model.seed", "'--train.seed' or '--decode.seed'"),
         ("--max_len", "'--model.max_len' or '--data.max_len' or '--decode.max_len'"),
         ("--preest", "'--preset'"),
+        ("--taks", "'--task'"),
     ],
 )
 def test_a_setting_is_found_by_its_last_name(run: Run, typed: str, meant: str) -> None:
@@ -96,6 +97,11 @@ def test_a_setting_is_found_by_its_last_name(run: Run, typed: str, meant: str) -
         2,
         f"error: unknown option {typed!r} of `clearhead train`; did you mean {meant}?",
     )
+
+
+def test_options_that_have_little_but_their_dashes_in_common_are_not_suggested(run: Run) -> None:
+    done = run("score", "model", "--data", "pairs.tsv")
+    assert done.code == 2 and done.err.splitlines()[0] == "error: unknown option '--data' of `clearhead score`"
 
 
 def test_an_option_is_not_abbreviated(run: Run) -> None:
