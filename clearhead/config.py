@@ -387,7 +387,7 @@ class Config:
         A preset among them, {"train.preset": "nano"}, brings its values, below those that are given beside it; what is
         beside it as the preset has it is the preset's, too: `override(preset("nano"))` is the same as its name.
         """
-        known, brought = settings(), dict(TASKS.get(str(values.get("train.task")), {}))
+        known, brought = settings(), self._of_task(values)
         if isinstance(name := values.get("train.preset"), str) and name != "none":
             brought |= {key: value for key, value in preset(name).items() if key != "train.preset"}
         given = self.given | {key for key, value in values.items() if key not in brought or brought[key] != value}
@@ -400,6 +400,12 @@ class Config:
             sections.setdefault(section, {})[name] = read_value(value, known[dotted].type, f"{origin}: {dotted}")
         changed = {section: replace(getattr(self, section), **new) for section, new in sections.items()}
         return replace(self, **changed, given=given)
+
+    def _of_task(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """What a task among `values` brings; nothing where other stacks are given, which whoever trains refuses."""
+        own = TASKS.get(str(values.get("train.task")), {})
+        told = {name: values.get(name, self.value(name)) for name in own if name in values or name in self.given}
+        return {} if any(own[name] != value for name, value in told.items()) else dict(own)
 
 
 @dataclass(frozen=True)
