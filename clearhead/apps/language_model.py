@@ -5,7 +5,7 @@ app("To be, or not to be", chars=200)            # the text, and 200 characters 
 for piece in app.pieces("To be, "): print(piece, end="")
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, overload
 
 from ..decode.continuation import Continuation, Stream, Writer
@@ -47,7 +47,7 @@ class LanguageModel(App):
         if isinstance(texts, str):  # it would be taken for a list of letters
             raise DataError(f"one text was given, {shown(texts)}; expected a list of texts: continuations([text])")
         writer = self.writer(chars=chars, stop=stop, **decode)
-        return writer.continuations([self._prompt(writer, text, decode) for text in texts])
+        return writer.continuations([self._prompt(writer, text) for text in texts])
 
     def pieces(self, text: str = "", *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any) -> Stream:
         """What follows a text, in pieces, each as soon as it is known; `continuation` of it is then the record."""
@@ -55,7 +55,7 @@ class LanguageModel(App):
         if not self.decode_config(**one).sample and "beam" not in decode:
             one["beam"] = 1  # what is said is never taken back
         writer = self.writer(chars=chars, stop=stop, **one)
-        return writer.stream(self._prompt(writer, text, one))
+        return writer.stream(self._prompt(writer, text))
 
     def writer(self, *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any) -> Writer:
         """The model ready to go on with texts."""
@@ -63,7 +63,7 @@ class LanguageModel(App):
         engine = TextEngine(self.model, pad=PAD, max_len=self.config.model.max_len)
         return Writer(engine, self.tokenizers.target, config, ends=Ends(stop=stop, chars=chars))
 
-    def _prompt(self, writer: Writer, text: str, decode: Mapping[str, Any]) -> list[int]:
-        if self.decode_config(**decode).unknown == "unk":
+    def _prompt(self, writer: Writer, text: str) -> list[int]:
+        if writer.session.config.unknown == "unk":
             return self.tokenizers.target.encode(text)
         return writer.prompt(text)

@@ -85,7 +85,7 @@ class Form(Protocol):
         """The inverse."""
 
 
-def _as_pairs(letters: int) -> tuple[int, str]:
+def as_pairs(letters: int) -> tuple[int, str]:
     """How many sentence pairs have so many letters."""
     return letters // _PAIR, f"{letters:,} characters"
 
@@ -112,7 +112,7 @@ class PairForm:
         """Sentence pairs are counted, and of longer texts the letters."""
         if self.roles is SENTENCES:
             return len(data), f"{len(data):,} pairs"
-        return _as_pairs(data.letters)
+        return as_pairs(data.letters)
 
     def sample(self, data: Pairs, most: int, seed: int) -> tuple[Pairs, str]:
         """All pairs of so many sources, drawn at random: files may be sorted by length."""
@@ -181,7 +181,7 @@ class TextForm:
 
     def extent(self, data: TextCorpus) -> tuple[int, str]:
         """By its letters."""
-        return _as_pairs(sum(map(len, data.train.pieces)))
+        return as_pairs(sum(map(len, data.train.pieces)))
 
     def sample(self, data: Running, most: int, seed: int) -> tuple[Running, str]:
         """The beginning, so long as if every one of `most` sentences had 256 letters."""

@@ -20,9 +20,9 @@ from ..text.question_corpus import (
     split_questions,
 )
 from ..text.report import Report
+from .data import as_pairs
 
 _CHUNK = 256  # texts whose questions are cut into windows together
-_PAIR = 60  # letters of a usual sentence and its translation
 
 
 class QuestionSource:
@@ -112,7 +112,7 @@ class QuestionForm:
     def extent(self, data: Questions) -> tuple[int, str]:
         """By the letters that are read."""
         letters = sum(map(len, data.texts()[0]))
-        return letters // _PAIR, f"{letters:,} characters"
+        return as_pairs(letters)
 
     def sample(self, data: QuestionCorpus, most: int, seed: int) -> tuple[QuestionCorpus, str]:
         """So many questions, drawn at random, in the order of the files."""
