@@ -308,6 +308,8 @@ class DecodeConfig:
         fits = self.sample or self.n_best <= self.beam
         _require(fits, "decode.n_best", self.n_best, f"at most decode.beam = {self.beam}, or decode.sample = true")
         _require(not (self.sample and self.diverse), "decode.diverse", True, "decode.sample = false beside it")
+        for name, most in (("alpha", 100), ("repetition_penalty", 1000)):  # what is more overflows
+            _require(getattr(self, name) <= most, f"decode.{name}", getattr(self, name), f"at most {most}")
         _require(self.temperature > 0, "decode.temperature", self.temperature, "above 0")
         _require(0 < self.top_p <= 1, "decode.top_p", self.top_p, "above 0 and at most 1")
         _require(0 <= self.min_p <= 1, "decode.min_p", self.min_p, "at least 0 and at most 1")

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from . import messages
 from .app import load, train
+from .apps.app import as_texts
 from .apps.classifier import Classifier
 from .config import Config
 from .errors import ConfigError, DataError
@@ -62,7 +63,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def fit(self, X: Sequence[str], y: npt.ArrayLike) -> Self:  # noqa: N803  # as scikit-learn calls it
         """Train on texts (N) and their labels (N), strings or numbers."""
-        texts, labels = _texts(X), column_or_1d(y)
+        texts, labels = as_texts(X), column_or_1d(y)
         check_classification_targets(labels)
         if len(texts) != len(labels):
             raise DataError(f"there are {len(texts):,} texts and {len(labels):,} labels; expected one for each")
@@ -88,7 +89,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def predict_proba(self, X: Sequence[str]) -> npt.NDArray[np.float64]:  # noqa: N803
         """The probability of each of `classes_`. (N, C)"""
-        found = self._model().results(_texts(X))
+        found = self._model().results(as_texts(X))
         names = _names(self.classes_)
         rows = [[it.probabilities.get(name, 0.0) for name in names] for it in found]  # 0: held out with all its texts
         return np.array(rows).reshape(len(found), len(names))
@@ -119,17 +120,6 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         tags = super().__sklearn_tags__()
         tags.input_tags.string, tags.input_tags.two_d_array, tags.input_tags.one_d_array = True, False, True
         return tags
-
-
-def _texts(texts: Any) -> list[str]:
-    """A sequence of texts as a list, checked."""
-    if isinstance(texts, str):
-        raise DataError("one text was given; expected a list of texts")
-    found = list(texts)
-    for place, text in enumerate(found):
-        if not isinstance(text, str):
-            raise DataError(f"text {place} is {text!r}, a {type(text).__name__}; expected a list of texts, each a str")
-    return [str(text) for text in found]  # those of numpy, too
 
 
 def _names(classes: npt.NDArray[Any]) -> list[str]:

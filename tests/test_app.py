@@ -1,6 +1,7 @@
 """A model in use: from raw text to raw text."""
 
 import json
+import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -154,10 +155,27 @@ def test_half_a_character_is_refused(app: Translator) -> None:
 
 
 def test_one_text_where_a_list_is_expected_is_refused(app: Translator) -> None:
-    with pytest.raises(
-        DataError, match=r'one text was given, "I am hungry\."; expected a list of texts: results\(\[te'
-    ):
+    with pytest.raises(DataError, match=r'one text was given, "I am hungry\."; expected a list of texts'):
         app.results("I am hungry.")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (None, "None, a NoneType, was given; expected a text, or a list of texts"),
+        (7, "7, a int, was given; expected a text, or a list of texts"),
+        (b"a", "text 0 is 97, a int; expected a list of texts, each a str"),
+        (["fine", 3], "text 1 is 3, a int; expected a list of texts, each a str"),
+    ],
+)
+def test_what_is_no_text_is_refused(app: Translator, given: Any, said: str) -> None:
+    with pytest.raises(DataError, match=f"^{re.escape(said)}$"):
+        app(given)
+
+
+def test_a_setting_of_other_tasks_is_refused(app: Translator) -> None:
+    with pytest.raises(ConfigError, match=r"^decode\.unknown = unk would change nothing: what the vocabulary lacks is"):
+        app("I am hungry.", unknown="unk")
 
 
 @pytest.mark.parametrize("line_break", BREAKS)

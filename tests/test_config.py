@@ -155,6 +155,12 @@ def test_a_text_of_the_command_line_is_read_as_its_settings_type(name: str, text
         ("train.weight_decay", -0.1, "train.weight_decay = -0.1 cannot be used; expected at least 0"),
         ("decode.beam", 0, "decode.beam = 0 cannot be used; expected at least 1"),
         ("decode.alpha", -1.0, "decode.alpha = -1.0 cannot be used; expected at least 0"),
+        ("decode.alpha", 1e308, "decode.alpha = 1e+308 cannot be used; expected at most 100"),
+        (
+            "decode.repetition_penalty",
+            1001.0,
+            "decode.repetition_penalty = 1001.0 cannot be used; expected at most 1000",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_refused(name: str, value: object, message: str) -> None:

@@ -136,7 +136,7 @@ def test_before_it_is_fitted_there_is_nothing_to_predict_with() -> None:
 @pytest.mark.parametrize(
     ("texts", "labels", "said"),
     [
-        ("one text", ["a"], "one text was given; expected a list of texts"),
+        ("one text", ["a"], 'one text was given, "one text"; expected a list of texts'),
         (["a", 7], ["a", "b"], "text 1 is 7, a int; expected a list of texts, each a str"),
         (["a", "b"], ["x"], "there are 2 texts and 1 labels; expected one for each"),
         (["a", "b"], ["x", " "], "the label ' ' is blank, or two labels are written so"),

@@ -14,9 +14,8 @@ from ..errors import ConfigError, DataError
 from ..model.transformer import EncoderModel
 from ..tasks.answering import Answering
 from ..tasks.passages import NOTHING, Passage
-from ..text.lines import shown
 from ..text.question_corpus import Paragraph, Question
-from .app import ONE, App
+from .app import ONE, App, as_texts
 
 _USED = ("beam", "n_best", "batch_tokens")  # settings of the search that change an answer, or how fast it comes
 
@@ -57,8 +56,7 @@ class Answerer(App):
     def results(self, questions: Sequence[str], context: str, **decode: Any) -> list[FoundAnswer]:
         """The full records, in the order of the questions. A blank question has a blank answer; a blank text is a
         DataError."""
-        if isinstance(questions, str):  # it would be taken for a list of letters
-            raise DataError(f"one question was given, {shown(questions)}; expected a list of them: results([question])")
+        questions = as_texts(questions, "question")
         if not context.strip():
             raise DataError("the text is blank; expected one in which answers may stand")
         search = self.decode_config(**decode)

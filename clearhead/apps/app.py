@@ -2,22 +2,39 @@
 
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from ..config import Config, DecodeConfig
-from ..errors import ConfigError, TrainingError
+from ..errors import ConfigError, DataError, TrainingError
 from ..evaluation import Evaluation
 from ..tasks.kinds import kind_of
 from ..tasks.task import Task
+from ..text.lines import shown
 from ..text.tokenizer import Tokenizers
 from ..training.model_folder import save_files
 from ..values import finite
 
 _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")  # what only matters where tokens are drawn
 ONE = {"n_best": 1}  # where there is room for one answer, whatever a model stores
+
+
+def as_texts(texts: Any, what: str = "text") -> list[str]:
+    """The texts as a list; a DataError where they are one text, or hold something else."""
+    if isinstance(texts, str):  # it would be taken for a list of letters
+        raise DataError(f"one {what} was given, {shown(texts)}; expected a list of {what}s")
+    if not isinstance(texts, Iterable):
+        raise DataError(f"{texts!r}, a {type(texts).__name__}, was given; expected a {what}, or a list of {what}s")
+    found = list(texts)
+    for place, text in enumerate(found):
+        if not isinstance(text, str):
+            raise DataError(
+                f"{what} {place} is {text!r}, a {type(text).__name__}; expected a list of {what}s, each a str"
+            )
+    return [str(text) for text in found]  # those of numpy, too
 
 
 class App(ABC):
@@ -67,6 +84,11 @@ class App(ABC):
         """
         values = {f"decode.{name}": value for name, value in changes.items()}
         search = self.config.override(values, origin="the call").decode
+        if "unknown" in changes and self.kind.verb != "generate":
+            raise ConfigError(
+                f"decode.unknown = {changes['unknown']} would change nothing: what the vocabulary lacks is always read "
+                "with <unk>, but by `generate`; expected no decode.unknown"
+            )
         idle = {"beam": "sample = false"} if search.sample else dict.fromkeys(_SAMPLING, "sample = true")
         if search.diverse and search.n_best == 1:
             idle["diverse"] = "n_best = 2 or more"

@@ -12,12 +12,11 @@ import numpy as np
 
 from ..answers import Labelled
 from ..config import DecodeConfig
-from ..errors import ConfigError, DataError
+from ..errors import ConfigError
 from ..model.transformer import EncoderModel
 from ..tasks.classification import Classification
 from ..text.batches import Ragged
-from ..text.lines import shown
-from .app import App
+from .app import App, as_texts
 
 _IN_USE = ("n_best", "batch_tokens")  # of the settings of a search: how much is read together; one answer is all
 
@@ -46,8 +45,7 @@ class Classifier(App):
     def results(self, texts: Sequence[str], **decode: Any) -> list[Labelled]:
         """The full records, in the order of the texts. A blank text, too, has the label that the model finds likeliest;
         of a long one the beginning is read."""
-        if isinstance(texts, str):  # it would be taken for a list of letters
-            raise DataError(f"one text was given, {shown(texts)}; expected a list of texts: results([text])")
+        texts = as_texts(texts)
         tokens, cut = self.task.encoder.tokens(texts)
         together = self.decode_config(**decode).batch_tokens
         found = np.exp(self.task.log_probabilities(self.model, Ragged(tokens), together))

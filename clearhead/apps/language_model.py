@@ -11,12 +11,10 @@ from typing import Any, overload
 from ..decode.continuation import Continuation, Stream, Writer
 from ..decode.ends import Ends
 from ..decode.engines.text_engine import TextEngine
-from ..errors import DataError
 from ..model.transformer import Decoder
 from ..tasks.generation import Generation
-from ..text.lines import shown
 from ..text.tokenizer import PAD
-from .app import ONE, App
+from .app import ONE, App, as_texts
 
 
 class LanguageModel(App):
@@ -44,8 +42,7 @@ class LanguageModel(App):
         self, texts: Sequence[str], *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any
     ) -> list[list[Continuation]]:
         """What follows each text, best first, as full records."""
-        if isinstance(texts, str):  # it would be taken for a list of letters
-            raise DataError(f"one text was given, {shown(texts)}; expected a list of texts: continuations([text])")
+        texts = as_texts(texts)
         writer = self.writer(chars=chars, stop=stop, **decode)
         return writer.continuations([self._prompt(writer, text) for text in texts])
 

@@ -24,10 +24,9 @@ from ..model.transformer import EncoderDecoder, evaluation
 from ..tasks.examples import Examples
 from ..tasks.sequences import Sequences
 from ..tasks.shown import what_was_cut
-from ..text.lines import shown
 from ..text.sources import Pairs, Report
 from ..text.tokenizer import BOS, EOS
-from .app import ONE, App
+from .app import ONE, App, as_texts
 
 
 class Translator(App):
@@ -49,8 +48,7 @@ class Translator(App):
 
     def results(self, texts: Sequence[str], **decode: Any) -> list[Result]:
         """The full records, in the order of the texts; with a `prefix`, every translation begins so."""
-        if isinstance(texts, str):  # it would be taken for a list of letters
-            raise DataError(f"one text was given, {shown(texts)}; expected a list of texts: results([text])")
+        texts = as_texts(texts)
         found = dict(self.stream(texts, **decode))
         return [found[place] for place in range(len(texts))]
 

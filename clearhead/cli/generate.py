@@ -8,7 +8,7 @@ from .lines import line_of
 from .output import to_json
 from .parser import Options, Parser, UsageError, Verb
 from .reading import text_of, warn_of_bytes
-from .using import add_model_options, open_model
+from .using import SEARCH, add_model_options, open_model
 
 if TYPE_CHECKING:
     from ..app import LanguageModel
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _add_options(parser: Parser) -> None:
-    add_model_options(parser)
+    add_model_options(parser, SEARCH)
     parser.add_argument(
         "texts", nargs="*", metavar="TEXT", help="what goes on; none: a text of its own; -: all of standard input"
     )
@@ -81,7 +81,7 @@ def _say_beyond(app: "LanguageModel", texts: list[str], ends: dict[str, Any], de
     writer = app.writer(**ends, **decode)
     longest = max(len(app.tokenizers.target.encode(text)) for text in texts) + writer.session.limit
     if longest > app.config.model.max_len:
-        say(f"longer than the {app.config.model.max_len:,} tokens of a block: {writer.beyond}")
+        say(f"beyond the {app.config.model.max_len:,} tokens of a block: {writer.beyond}")
 
 
 def _record(text: str, found: "Continuation") -> dict[str, Any]:

@@ -16,15 +16,16 @@ _SHORT = {
     "train.device": ["--device"],
     "train.threads": ["--threads"],
 }
-# Settings of the search are needed often: --beam for --decode.beam, --n-best for --decode.n_best.
-_SHORT |= {name: [f"--{name.split('.')[1].replace('_', '-')}"] for name in settings() if name.startswith("decode.")}
+SEARCH = [name for name in settings() if name.startswith("decode.")]
+# They are needed often: --beam for --decode.beam, --n-best for --decode.n_best.
+_SHORT |= {name: [f"--{name.split('.')[1].replace('_', '-')}"] for name in SEARCH}
 
 
 NO_FOLDER = "no model folder is given; expected one that `clearhead train` made, before options that take several words"
 
 
 def add_model_options(parser: Parser, search: Sequence[str] | None = None) -> None:
-    """The folder of the model, where it runs, and how it searches, by all settings or by those of `search`."""
+    """The folder of the model, where it runs, and how it searches, by those of `search`, or what suits most."""
     parser.add_argument("folder", nargs="?", metavar="DIR", help="a model folder")
     add_search_options(parser, search)
 
@@ -32,7 +33,7 @@ def add_model_options(parser: Parser, search: Sequence[str] | None = None) -> No
 def add_search_options(parser: Parser, search: Sequence[str] | None = None) -> None:
     """Where a model runs, and how it searches."""
     if search is None:
-        search = [name for name in settings() if name.startswith("decode.")]
+        search = [name for name in SEARCH if name != "decode.unknown"]  # of a text that goes on alone
     add_settings(parser, ["train.device", "train.threads", *search], _SHORT, show_defaults=False)
 
 

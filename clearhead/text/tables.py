@@ -191,7 +191,7 @@ def _no_columns(name: str, head: Sequence[bytes], rest: Iterable[bytes], data: D
         f"{name} has no line with two columns{between} (looked at {looked})\n"
         f"  line {number}: {shown(undecodable(line))}\n"
         f"  expected: {roles.source} <TAB> {roles.target}, CSV, JSON lines, or two line-aligned files: "
-        f"train {roles.files}{hint}"
+        f"{roles.files}{hint}"
     )
 
 

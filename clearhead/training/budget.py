@@ -20,7 +20,7 @@ from ..model.transformer import build
 from ..tasks.task import Learnable, Task
 from ..values import read_duration
 from .pace import AIM, CLOSING, Scoring
-from .recipe import USUAL_OPTIMIZER, Choice, usual_rate, with_preset
+from .recipe import USUAL_OPTIMIZER, Choice, fast_rate, short_warmup, with_preset
 from .update import Update
 
 _SHAPES = ("nano", "mini", "small", "base", "big")
@@ -91,15 +91,14 @@ def plan(
             f"expected at least {_FEWEST}: give more time, or a smaller --preset"
         )
     epochs = steps * shape.tokens / examples.tokens
-    values: dict[str, Any] = {"train.steps": steps, "train.warmup": max(min(300, steps // 8), 1)}
-    lr, why_lr = usual_rate(0.08 * config.model.d_model**-0.5, f"for a width of {config.model.d_model}", config.train)
-    values |= {"train.lr": lr, "train.schedule": "linear"}
+    (warmup, why_warmup), (lr, why_lr) = short_warmup(steps), fast_rate(config)
+    values: dict[str, Any] = {"train.steps": steps, "train.warmup": warmup, "train.lr": lr, "train.schedule": "linear"}
     values |= {"train.eval_every": max(steps // _EVALUATIONS, 1)}
     if not config.train.begins_trained:  # a trained model keeps its own
         values["model.dropout"] = _dropout(epochs)
     why = {
         "train.steps": f"{seconds:.0f} seconds are left, a step takes {shape.seconds:.2f}, {epochs:.1f} epochs",
-        "train.warmup": "an eighth of the steps, 300 at most",
+        "train.warmup": why_warmup,
         "train.lr": why_lr,
         "train.schedule": "falls to zero when the time is over",
         "train.eval_every": f"{_EVALUATIONS} evaluations",

@@ -152,7 +152,7 @@ def test_python_says_what_would_change_nothing_and_what_is_no_list(answer_folder
     with pytest.raises(clearhead.ConfigError, match=r"decode\.bem"):
         app(WHO, TEXT, bem=1)
     with pytest.raises(
-        clearhead.DataError, match=r'one question was given, "Who was there\?"; expected a list of them'
+        clearhead.DataError, match=r'one question was given, "Who was there\?"; expected a list of questions'
     ):
         app.results(WHO, TEXT)
 

@@ -149,7 +149,7 @@ def test_a_label_stays_as_it_stands(read_as) -> None:
 def test_what_is_missing_is_said_in_the_words_of_the_task(read_as, refused_as) -> None:
     pairs = read_as(LABELLED, tsv([*LABELLED_PAIRS, ("", "b"), ("a", " "), ("a\0", "b")]))
     assert pairs.report.skipped == {"empty text": 1, "empty label": 1, "NUL character": 1}
-    assert "expected: text <TAB> label, CSV, JSON lines, or two line-aligned files: train texts labels" in refused_as(
+    assert "expected: text <TAB> label, CSV, JSON lines, or two line-aligned files: texts labels" in refused_as(
         LABELLED, "one\ntwo\n"
     )
     with pytest.raises(DataError, match=r"expected a table \(text <TAB> label, or CSV\), JSON lines"):

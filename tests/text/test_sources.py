@@ -319,7 +319,7 @@ def test_a_file_without_two_columns_is_refused_and_its_first_line_is_shown(tmp_p
     assert refusal([path]) == (
         f"{path} has no line with two columns (looked at the first 200 of 5,000)\n"
         '  line 1: "I am hungry.|J\'ai faim."\n'
-        "  expected: source <TAB> target, CSV, JSON lines, or two line-aligned files: train a.en a.fr\n"
+        "  expected: source <TAB> target, CSV, JSON lines, or two line-aligned files: a.en a.fr\n"
         '  if the separator is "|": --separator "|"'
     )
     path = write(tmp_path, b"\n\n" + b"\xff" * 300)

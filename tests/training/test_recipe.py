@@ -193,6 +193,42 @@ def test_everything_open_is_chosen_and_the_warm_up_is_at_most_a_third(name: str,
     assert choose_schedule(config, batches, set()) == (config, choose_schedule(config, batches, set())[1])
 
 
+@pytest.mark.parametrize(("steps", "warmup"), [(5, 1), (160, 20), (5000, 300)])
+def test_muon_over_norms_that_stand_before_has_a_short_warm_up_and_a_high_rate(steps: int, warmup: int) -> None:
+    asked = Config().override({"train.preset": "nano", "model.pre_norm": True, "train.steps": steps})
+    train = choose_schedule(asked, 100, {"train.steps"})[0].train
+    assert (train.warmup, train.lr) == (warmup, pytest.approx(0.08 / 128**0.5, abs=1e-6))
+    adam = choose_schedule(asked.override({"train.optimizer": "adam"}), 100, {"train.steps"})[0].train
+    assert adam.warmup == min(600, steps // 3) and adam.lr < train.lr
+
+
+LANGUAGE_MODEL = {"train.preset": "nano", "train.task": "generate", "model.pre_norm": True}
+
+
+def test_a_language_model_learns_twice_as_fast() -> None:
+    train = choose_schedule(Config().override(LANGUAGE_MODEL), 100, ())[0].train
+    assert train.lr == pytest.approx(0.16 / 128**0.5, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("n_tokens", "expected"), [(99_999, 1024), (100_000, 2048), (9_999_999, 2048), (10_000_000, 4096)]
+)
+def test_a_language_model_gets_smaller_batches(n_tokens: int, expected: int) -> None:
+    config, _ = choose_batch(Config().override(LANGUAGE_MODEL), n_tokens, "tokens")
+    assert config.data.batch_tokens == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "dropout"),
+    [({"train.steps": 499}, 0.0), ({"train.steps": 500}, 0.1), ({"train.steps": 1, "model.dropout": 0.2}, 0.2)],
+)
+def test_a_language_model_that_sees_its_text_a_few_times_drops_nothing(changes: dict, dropout: float) -> None:
+    config, choices = choose_schedule(Config().override(LANGUAGE_MODEL | changes), 100, set(changes))
+    assert config.model.dropout == dropout
+    said = [str(it) for it in choices if it.name == "model.dropout"]
+    assert said == (["model.dropout = 0.0: for 5 epochs; fewer than 5 need none"] if not dropout else [])
+
+
 def test_trained_weights_move_by_a_fifth_of_the_rate() -> None:
     asked = Config().override(preset("small"))
     random, _ = choose_schedule(asked, 600, {"train.preset"})
