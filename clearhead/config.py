@@ -140,9 +140,13 @@ class DataConfig:
     unicode: Literal["NFC", "NFKC", "none"] = setting("NFC", "Unicode form that text is brought to")
     whitespace: bool = setting(True, "fold runs of white space to one space and strip the ends")
     lowercase: bool = setting(False, "lower-case everything")
-    max_len: int = setting(250, "longest pair that is trained on, in tokens a side; longer ones are counted and shown")
+    max_len: int = setting(
+        250, "most tokens a side of a pair, a text or a block; what is longer is left out or cut, counted and shown"
+    )
     batch_tokens: int | None = setting(None, "most tokens a side in a batch, padding included")
-    batch_sentences: int | None = setting(None, "most pairs in a batch; left out: as many as its tokens allow")
+    batch_sentences: int | None = setting(
+        None, "most pairs, texts or blocks in a batch; left out: as many as its tokens allow"
+    )
     unanswerable: bool = setting(
         False, "of questions about texts: whether some have no answer there, from the training data"
     )
@@ -193,9 +197,7 @@ class TrainConfig:
     optimizer: Literal["adam", "adamw", "muon"] | None = setting(
         None, "section 5.3: adam; muon moves matrices as such and needs fewer tokens"
     )
-    lr: float | None = setting(
-        None, "peak learning rate; left out: that of the paper's schedule, a fifth of it with init_from"
-    )
+    lr: float | None = setting(None, "peak learning rate; left out: by width and warm-up, a fifth of it with init_from")
     beta1: float = setting(0.9, "Adam's decay of the mean of the gradient")
     beta2: float = setting(0.98, "Adam's decay of its square")
     eps: float = setting(1e-9, "Adam's epsilon")
@@ -204,7 +206,7 @@ class TrainConfig:
         None, "of the learning rate, after the warm-up"
     )
     lr_end: float = setting(0.0, "learning rate at the last step, with cosine and linear")
-    warmup: int | None = setting(None, "steps of linear warm-up; left out: by preset")
+    warmup: int | None = setting(None, "steps of linear warm-up; left out: by preset and steps")
     accumulate: int = setting(1, "batches whose gradients make one step")
     label_smoothing: float = setting(0.1, "section 5.4")
     balance: bool = setting(False, "the rarer a label, the more each of its texts counts, so that all weigh the same")
@@ -213,12 +215,12 @@ class TrainConfig:
     device: str = setting("auto", "auto, cpu, cuda or cuda:1")
     threads: int | None = setting(None, "processor threads; left out: every core this process may use")
     eval_every: int | None = setting(None, "steps between evaluations")
-    eval_sentences: int = setting(500, "most validation sentences that an evaluation decodes")
+    eval_sentences: int = setting(500, "most validation sentences, or texts, that an evaluation scores")
     best: str = setting(
         "loss", "what weights are chosen by, on the validation split: loss or another score of the task"
     )
     patience: int = setting(0, "evaluations without a better score after which training ends early; 0: it does not")
-    average: int = setting(0, "newest checkpoints whose mean is tried as the weights that translate; 0: none")
+    average: int = setting(0, "newest checkpoints whose mean is tried as the weights that are kept; 0: none")
     ema: float = setting(0.0, "decay of the moving average of the weights that is scored and kept instead; 0: none")
     save_every: int | None = setting(None, "steps between checkpoints")
     keep: int = setting(2, "newest checkpoints that are kept")

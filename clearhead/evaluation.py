@@ -79,7 +79,7 @@ class Evaluation:
             for line in lines:
                 source = one_line(line["source"]) if self.answers else text_shown(line["source"], _WIDTH)
                 rows += ["", f"{label.name} {label.number(line[name]):>6}  {source}"]
-                rows += [f"       model  {line[self.answer]}"] if line.get(self.answer) else []
+                rows += [f"       model  {one_line(line[self.answer])}".rstrip()] if self.answer in line else []
                 rows += [f"   reference  {one_line(it)}" for it in line.get("references", ())]
         return "\n".join(rows) + "\n"
 

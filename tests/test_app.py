@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -163,6 +164,7 @@ def test_one_text_where_a_list_is_expected_is_refused(app: Translator) -> None:
     ("given", "said"),
     [
         (None, "None, a NoneType, was given; expected a text, or a list of texts"),
+        (np.array("a"), "array('a', dtype='<U1'), a ndarray, was given; expected a text, or a list of texts"),
         (7, "7, a int, was given; expected a text, or a list of texts"),
         (b"a", "text 0 is 97, a int; expected a list of texts, each a str"),
         (["fine", 3], "text 1 is 3, a int; expected a list of texts, each a str"),

@@ -58,6 +58,13 @@ def test_a_recipe_takes_a_step(path: Path, tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_the_recipes_of_others_do_not_change_with_what_is_usual(path: Path) -> None:
+    recipe = Config.from_toml(path)
+    if recipe.train.task == "generate" and recipe.train.optimizer != "muon":  # ours is
+        assert recipe.given >= {f"model.{name}" for name in ("positions", "pre_norm", "activation", "tie")}
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_a_recipe_begins_with_the_command_that_trains_it(path: Path) -> None:
     comment = "".join(line for line in path.read_text(encoding="utf-8").splitlines(True) if line.startswith("#"))
     assert re.search(rf"^#   clearhead train .*--config configs/{path.name} .*--out runs/", comment, flags=re.MULTILINE)

@@ -26,7 +26,7 @@ def as_texts(texts: Any, what: str = "text") -> list[str]:
     """The texts as a list; a DataError where they are one text, or hold something else."""
     if isinstance(texts, str):  # it would be taken for a list of letters
         raise DataError(f"one {what} was given, {shown(texts)}; expected a list of {what}s")
-    if not isinstance(texts, Iterable):
+    if not isinstance(texts, Iterable) or not getattr(texts, "shape", [1]):  # an array without a dimension
         raise DataError(f"{texts!r}, a {type(texts).__name__}, was given; expected a {what}, or a list of {what}s")
     found = list(texts)
     for place, text in enumerate(found):

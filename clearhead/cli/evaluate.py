@@ -140,7 +140,11 @@ def _text(values: dict[str, Any], evaluation: "Evaluation") -> str:
     lines += shown.beside(values)
     lines += ["", details] if details else []
     for example in values["examples"][:_EXAMPLES]:
-        lines += ["", f"source          {_clipped(example['source'])}", f"{answer:<15} {example[answer]}"]
+        lines += [
+            "",
+            f"source          {_clipped(example['source'])}",
+            f"{answer:<15} {_clipped(example[answer])}".rstrip(),
+        ]
         lines += [f"reference       {_clipped(reference)}" for reference in dict.fromkeys(example["references"])]
     return "\n".join(lines)
 

@@ -43,13 +43,13 @@ def _run(options: Options) -> None:
     texts = [_prompt(text, number) for number, text in enumerate(options.texts or [""], 1)]
     ends: dict[str, Any] = {"chars": chars, "stop": options.stop}
     _say_beyond(app, texts, ends, decode)
-    for text in texts:
+    for number, text in enumerate(texts):
         if options.json:
             for found in app.continuations([text], **ends, **decode)[0]:
                 print(to_json(_record(text, found)), flush=True)
             continue
         pieces = app.pieces(text, **ends, **decode)  # refuses what the model cannot read
-        print(text, end="", flush=True)
+        print("\n" * bool(number) + text, end="", flush=True)  # a blank line between texts, which have lines themselves
         for piece in pieces:
             print(piece, end="", flush=True)
         print(flush=True)

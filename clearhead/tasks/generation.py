@@ -29,7 +29,8 @@ _SCORED = 4096  # tokens that are scored together
 class HeldOutText:
     """Running text to score on: its tokens, and how many characters and bytes they stand for.
 
-    `unknown` of the tokens stand for something that the vocabulary lacks.
+    These are of the text in the form that is learnt, by `data.lowercase` and the like. `unknown` of the tokens stand
+    for something that the vocabulary lacks.
     """
 
     examples: Blocks
@@ -97,8 +98,9 @@ class Generation:
         """Text to be scored in blocks one behind the other: every token of it is predicted once, the first from BOS."""
         begun = replace(data, first=[True, *data.first[1:]])
         blocks = Blocks(self.encoder(begun).targets, self.longest[0], rest=True)
-        tokens, text = blocks.documents.tokens, "".join(data.pieces)
-        decode = self.tokenizers.target.decode
+        tokenizer, tokens = self.tokenizers.target, blocks.documents.tokens
+        text = "".join(map(tokenizer.normalize, data.pieces))  # as it is predicted: what was folded costs no bits
+        decode = tokenizer.decode
         sources = [decode(np.asarray(tokens[i + 1 : i + 1 + blocks.length]).tolist()) for i in blocks.starts]
         unknown = int((np.asarray(tokens) == UNK).sum())
         return HeldOutText(blocks, len(text), len(text.encode()), unknown, sources, [])

@@ -76,6 +76,12 @@ def _one_block(config: Config) -> dict[str, Any]:
     return {"model.max_len": config.data.max_len}
 
 
+def _for_text(config: Config) -> dict[str, Any]:
+    """A block, and positions that turn pairs of numbers, where the heads can be divided into such."""
+    pairs = config.model.d_model // config.model.n_heads % 2 == 0
+    return _one_block(config) | ({"model.positions": "rotary"} if pairs else {})
+
+
 def _with_its_marks(config: Config) -> dict[str, Any]:
     """A text with a token before it and one behind."""
     return {"model.max_len": config.data.max_len + 2}
@@ -122,7 +128,6 @@ KINDS: dict[str, Kind] = {
                 "data.unicode": "none",
                 "data.whitespace": False,
                 "data.max_len": 256,
-                "model.positions": "rotary",
                 "model.pre_norm": True,
                 "model.activation": "swiglu",
                 "model.tie": "none",
@@ -131,7 +136,7 @@ KINDS: dict[str, Kind] = {
                 "decode.beam": 1,
             },
             searches=False,
-            follows=_one_block,
+            follows=_for_text,
         ),
         Kind(
             verb="answer",

@@ -63,6 +63,10 @@ class SubwordDropout:
         self, ids: list[int], longest: int, rng: random.Random, variants: dict[str, list[list[int]]]
     ) -> list[int]:
         inner = [i for i in ids if i >= len(SPECIALS)]
+        if (
+            len(inner) >= longest
+        ):  # its end may have been cut off, in the middle of a character; nor could it get longer
+            return ids
         letters = "".join(map(self._letters.__getitem__, inner))
         cut = list(chain.from_iterable(self._drawn(part, rng, variants) for part in self._parts(letters)))
         if len(cut) > longest:

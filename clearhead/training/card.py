@@ -85,7 +85,7 @@ def training_command(config: Config, given: Collection[str]) -> str:
 
 def with_scores(card: str, scores: Mapping[str, Mapping[str, Any]]) -> str:
     """The card with `scores` by the name of what was scored, as `Scores.to_dict` gives them."""
-    return card.replace(_UNSCORED, table(scores) if scores else "None: no pairs were held out.")
+    return card.replace(_UNSCORED, table(scores) if scores else "None: nothing was held out.")
 
 
 def with_section(card: str, heading: str, text: str) -> str:

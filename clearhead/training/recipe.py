@@ -129,10 +129,10 @@ def choose_schedule(config: Config, batches_an_epoch: int, given: Collection[str
     chosen = {"optimizer": optimizer, "steps": steps, "schedule": schedule, "warmup": warmup, "lr": lr}
     chosen |= {"eval_every": eval_every, "save_every": save_every}
     values: dict[str, Any] = {f"train.{name}": value for name, value in chosen.items()}
-    reads_on = config.model.topology == "decoder-only"
+    reads_on = config.model.topology == "decoder-only" and not train.begins_trained  # a trained model keeps its own
     if reads_on and steps < _FEW * an_epoch and "model.dropout" not in given and config.model.dropout:
         values["model.dropout"] = 0.0
-        choices.append(Choice("model.dropout", 0.0, f"for {steps / an_epoch:.2g} epochs; fewer than {_FEW} need none"))
+        choices.append(Choice("model.dropout", 0.0, f"for fewer than {_FEW} epochs"))
     return config.override(values), choices
 
 

@@ -74,14 +74,14 @@ def train(
     default and from the preset's.
 
     `on_step` is called after every update with {"step", "epoch", "loss", "lr", "grad_norm", "tokens", "seconds"}, and
-    `on_eval` after every evaluation with {"step", "epoch", "seconds"} and its scores, "bleu" and "loss" among them.
-    What they raise ends training, which can go on from its last checkpoint. A budget counts from `began`, a time of
+    `on_eval` after every evaluation with {"step", "epoch", "seconds"} and the scores of the task, such as "loss". What
+    they raise ends training, which can go on from its last checkpoint. A budget counts from `began`, a time of
     `time.monotonic`; without it, from the call. `part` says what is otherwise where this is not a run for itself.
 
     Raises ConfigError, DataError, TrainingError; StoppedError after a signal.
     """
     if not config.data.train:
-        raise ConfigError("data.train names no file; expected a file of pairs, or two line-aligned files")
+        raise ConfigError("data.train names no file; expected a file, a folder, or two line-aligned files")
     out, given = Path(out), (seemingly_given(config) if given is None else set(given)) - _following(config)
     if config.train.task is None:
         begun = resume and (out / CONFIG).exists()

@@ -45,6 +45,7 @@ class TensorBoard:
 
     def on_eval(self, record: dict[str, Any]) -> None:
         """One evaluation, of the weights of a step or of a mean of several steps' weights."""
+        self._seconds = None  # what it took is no part of the next step
         kind = "mean" if "averaged" in record else "valid"
         for name in record.keys() - {"step", "epoch", "seconds", "averaged"}:
             self._add(f"{kind}/{name}", record[name], record["step"])

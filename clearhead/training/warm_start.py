@@ -20,7 +20,7 @@ from .. import messages
 from ..config import Config, chosen
 from ..errors import ConfigError
 from ..model.transformer import build
-from ..storage import remove_folder, writing
+from ..storage import remove_folder, write_file, writing
 from ..tasks import shown
 from ..tasks.kinds import denoising_of, kind_of
 from ..tasks.significance import Compared
@@ -31,7 +31,7 @@ from . import run
 from .card import table
 from .checkpoint import CHECKPOINTS, RunFolder
 from .examples import Say
-from .manifest import MANIFEST, Manifest
+from .manifest import MANIFEST, Manifest, digest
 from .metrics import METRICS, read_metrics
 from .model_folder import CONFIG, load_model_folder, load_weights, read_config
 from .prepare import Prepared, refuse_contradictions
@@ -41,6 +41,7 @@ from .selection import Observer
 from .starting_point import StartingPoint
 
 WITHOUT, PRETRAINED = ".without", ".pretrained"
+_REPLACED = ".replaced"  # which model is to go when the third run begins: the digest of its manifest
 _SHARES = (1, 2, 1)  # of a budget
 _CHANCE = 0.05  # a p below is no luck
 _HEADING = "With and without learning from the texts alone"
@@ -65,8 +66,8 @@ def train(
     default and from the preset's.
 
     `on_step` is called after every update with {"step", "epoch", "loss", "lr", "grad_norm", "tokens", "seconds"}, and
-    `on_eval` after every evaluation with {"step", "epoch", "seconds"} and its scores, "bleu" and "loss" among them; of
-    a warm start, in the last of its runs. What they raise ends training, which can go on from its last checkpoint. A
+    `on_eval` after every evaluation with {"step", "epoch", "seconds"} and the scores of the task, such as "loss"; of a
+    warm start, in the last of its runs. What they raise ends training, which can go on from its last checkpoint. A
     budget counts from `began`, a time of `time.monotonic`; without it, from the call.
 
     Raises ConfigError, DataError, TrainingError; StoppedError after a signal.
@@ -76,7 +77,7 @@ def train(
     if not (config.train.warm_start or (resume and _was_warm(out))) or not config.data.train:
         return run.train(config, out, given=given, say=say, began=began, **named)
     given = run.seemingly_given(config) if given is None else set(given)
-    if resume and (out / CONFIG).exists():
+    if resume and (out / CONFIG).exists() and not _is_old(out):
         refuse_contradictions(out, read_config(out), config, given & {"train.warm_start"})
     if config.train.task is None:
         config = run.with_task(config, say)
@@ -86,9 +87,15 @@ def train(
 
 def _was_warm(out: Path) -> bool:
     """Whether the run in a folder, or what it began with, is a warm start."""
-    if (out / CONFIG).exists():
+    if (out / CONFIG).exists() and not _is_old(out):
         return bool(read_config(out).train.warm_start)
     return (out / WITHOUT / CONFIG).exists()
+
+
+def _is_old(out: Path) -> bool:
+    """Whether the model in a folder is to be replaced, by this run or by one that was killed in its first two parts."""
+    mark, manifest = out / _REPLACED, out / MANIFEST
+    return mark.exists() and manifest.exists() and mark.read_text("utf-8") == digest(manifest.read_bytes())
 
 
 class _Clock:
@@ -122,7 +129,10 @@ class _WarmStart:
     def train(self, began: float, *, resume: bool, replace: bool, **observers: Any) -> Path:
         """One after the other; on resume those that are complete are passed over."""
         with RunFolder.create(self.out, resume=resume, replace=replace, say=lambda _: None) as folder:
-            complete = resume and folder.finished_step is not None
+            if replace and (manifest := self.out / MANIFEST).exists():
+                with writing(self.out):
+                    write_file(self.out / _REPLACED, digest(manifest.read_bytes()).encode())
+            complete = resume and not _is_old(self.out) and folder.finished_step is not None
         if complete:
             run.train(self.config, self.out, given=self.given, resume=True, say=self.say)
         else:
@@ -139,8 +149,9 @@ class _WarmStart:
         clock = _Clock(self.config.train.budget, began, done)
 
         def go(path: Path, config: Config, given: Collection[str], part: Part, **more: Any) -> None:
-            again = resume and (path / CONFIG).exists()
-            run.train(config, path, given=given, resume=again, replace=replace, part=part, say=self.say, **more)
+            old = path == self.out and _is_old(self.out)
+            again = resume and (path / CONFIG).exists() and not old
+            run.train(config, path, given=given, resume=again, replace=replace or old, part=part, say=self.say, **more)
 
         self.say(f"1 of 3: {self.kind.verb}, from random weights, to {self.without}")
         alone = self.config.override({"train.warm_start": "", "data.test": ()})
@@ -189,6 +200,7 @@ class _WarmStart:
             for path in (self.pretrained, self.without / CHECKPOINTS):
                 if path.exists():
                     remove_folder(path)
+            (self.out / _REPLACED).unlink(missing_ok=True)
 
 
 def _expect_use(config: Config) -> None:

@@ -198,7 +198,7 @@ def test_without_a_text_it_begins_one_of_its_own(run: Run, folder: Path) -> None
 
 def test_every_text_goes_on_alone(run: Run, folder: Path) -> None:
     both = run("generate", folder, "by", "fox", "--greedy", "--chars", 9).out
-    assert both == "by day:\n\tfo\nfox runs.\nby\n"
+    assert both == "by day:\n\tfo\n\nfox runs.\nby\n"
 
 
 def test_standard_input_is_a_text_with_its_lines(pipe: Callable[..., Done], folder: Path) -> None:

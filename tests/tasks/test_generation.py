@@ -219,6 +219,12 @@ def test_bits_per_byte_and_all_else_are_the_formulas_written_out(begins: bool) -
     assert math.isclose(float(judged.singly()["bits_per_byte"].mean()), scores.bits_per_byte, rel_tol=1e-12)
 
 
+def test_what_is_folded_before_it_is_learnt_is_not_counted() -> None:
+    generation = task(data__whitespace=True, data__lowercase=True, data__unicode="NFC")
+    held_out = generation.hold_out(running("To  be,\n\n\nE\u0301  "))
+    assert (held_out.characters, held_out.bytes) == (len("to be, é"), len("to be, é".encode()))
+
+
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60))
 def test_characters_bytes_and_unknown_ones_are_counted_exactly(text: str) -> None:
     generation = task()
@@ -312,3 +318,11 @@ def test_a_text_that_comes_round_again_is_learnt_to_a_perplexity_below_1_05() ->
     scores = generation.evaluate(model, held_out, SEARCH).scores
     assert scores.perplexity < 1.05 and scores.token_accuracy > 0.95
     assert scores.bits_per_byte < 0.1
+
+
+@pytest.mark.parametrize(("n_heads", "positions"), [(4, "sinusoidal"), (3, "rotary")])
+def test_positions_turn_pairs_of_numbers_where_a_head_has_such(n_heads: int, positions: str) -> None:
+    asked = Config().override({"model.d_model": 36, "model.n_heads": n_heads})
+    assert KINDS["generate"].settled(asked, asked.given).model.positions == positions
+    given = asked.override({"model.positions": "alibi"})
+    assert KINDS["generate"].settled(given, given.given).model.positions == "alibi"

@@ -70,6 +70,14 @@ def test_what_would_be_longer_than_allowed_stays_as_it_was(tokenizer: Tokenizer)
     assert list(SubwordDropout(tokenizer, 0.9)(usual, 1, seed="x")) == list(usual)
 
 
+def test_a_text_that_was_cut_off_in_the_middle_of_a_character_stays_as_it_is(tokenizer: Tokenizer) -> None:
+    ids = tokenizer.encode("日本")
+    half = ids[: len(ids) - 1]  # each byte of these is a token
+    with pytest.raises(UnicodeDecodeError):
+        SubwordDropout(tokenizer, 0.9)(Ragged([half]), LONG, seed="x")
+    assert list(SubwordDropout(tokenizer, 0.9)(Ragged([[*half, EOS]]), len(half), seed="x")) == [[*half, EOS]]
+
+
 def test_frequent_words_share_a_few_cuts_and_rare_ones_have_their_own(tokenizer: Tokenizer) -> None:
     usual = side(tokenizer, ["weather"] * 1000)
     cuts = Counter(map(tuple, SubwordDropout(tokenizer, 0.5)(usual, LONG, seed="x")))

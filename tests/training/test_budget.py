@@ -7,13 +7,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from clearhead.app import load
-from clearhead.config import Config
+from clearhead.config import SHAPE, Config
 from clearhead.demo.phrasebook import split
 from clearhead.errors import ConfigError
 from clearhead.tasks.translation import Translation
@@ -163,18 +164,22 @@ class Tokens:
 
 
 def planned(
-    seconds: float, monkeypatch: pytest.MonkeyPatch, changes: dict | None = None, scoring: Scoring = USUAL
+    seconds: float,
+    monkeypatch: pytest.MonkeyPatch,
+    changes: dict | None = None,
+    scoring: Scoring = USUAL,
+    given: set[str] | None = None,
 ) -> tuple[Config, list[str]]:
     measured: list[str] = []
 
     def measure(config: Config, name: str, *_: object) -> Measured:
         measured.append(name)
-        return SPEEDS[name or "mini"]
+        return replace(SPEEDS[name or "mini"], name=name)
 
     monkeypatch.setattr(budget, "_measure", measure)
     asked = Config().override({"train.budget": f"{seconds}s", **(changes or {})})
-    config, _ = budget.begin(asked, set(changes or {}))
-    given, left = set(changes or {}), lambda: seconds - 20.0
+    given, left = set(changes or {}) if given is None else given, lambda: seconds - 20.0
+    config, _ = budget.begin(asked, given)
     found, choices = plan(config, given, SimpleNamespace(units=Translation.units), Tokens(), left, scoring)  # type: ignore[arg-type]
     assert measured
     return found, [str(choice) for choice in choices]
@@ -209,7 +214,9 @@ def test_what_comes_after_the_last_step_leaves_less_time_for_steps(monkeypatch) 
 
 def test_a_trained_model_keeps_its_dropout_and_moves_by_smaller_steps(monkeypatch) -> None:
     random, _ = planned(3600.0, monkeypatch)
-    trained, said = planned(3600.0, monkeypatch, {"train.init_from": "models/a", "model.dropout": 0.25})
+    asked = {"train.init_from": "models/a", "model.dropout": 0.25, "model.d_model": random.model.d_model}
+    of_model = {"train.init_from", *SHAPE}  # what a model to begin with gives
+    trained, said = planned(3600.0, monkeypatch, asked, given=of_model)
     assert trained.model.dropout == 0.25 and not any("dropout" in line for line in said)
     assert trained.train.lr == pytest.approx(random.train.lr / 5, rel=1e-3)
 

@@ -108,7 +108,7 @@ def test_an_encoder_alone_has_logits_only_of_the_tokens_that_it_predicts(monkeyp
 
 
 MEASURE = """
-import resource, sys
+import re, sys
 import numpy as np
 from clearhead.config import Config
 from clearhead.training.memory import keep_freed_memory
@@ -137,7 +137,8 @@ update = Update(model, loss, config.train)
 for step in range(1, 7):
     update([np.arange(rng.integers(200, 500))], config.data.batch_tokens, step=step, lr=1e-4)
 side = Ragged([[5] * 64] * 64)  # one batch of 4096 tokens
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+# Not ru_maxrss, which a process takes over from the one that started it.
+peak = int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) * 1024 / 1e9
 print(forecast(config, model, Examples(side, side), Translation.units), peak)
 """
 

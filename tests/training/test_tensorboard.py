@@ -35,6 +35,7 @@ def test_a_run_writes_its_curves(toy) -> None:
     assert [step for step, _ in curves["valid/bleu"]] == [5, 10, 12]
     assert curves.keys() >= {"train/lr", "train/grad_norm", "train/tokens_per_second", "valid/loss"}
     assert all(value > 0 for _, value in curves["train/tokens_per_second"])
+    assert [step for step, _ in curves["train/tokens_per_second"]] == [2, 3, 4, 5, 7, 8, 9, 10, 12]  # 6 had to wait
 
 
 def test_a_resumed_run_goes_on_where_its_checkpoint_is_and_a_new_one_begins_anew(tmp_path: Path) -> None:

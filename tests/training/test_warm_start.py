@@ -1,7 +1,8 @@
 """Learning from the texts alone before the task: what is taken over, what is said of it, and going on in the middle."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,23 @@ def settings(toy, changes: Mapping[str, Any] | None = None) -> Config:
     """A classifier with a warm start, of 12 and 6 steps."""
     values = {"data.train": (str(labelled(toy)),), "train.task": "classify", "train.warm_start": "denoise"}
     return toy.config(values | {"train.warm_steps": 6, "train.eval_sentences": 500, **(changes or {})})
+
+
+@contextmanager
+def cut_off_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Ctrl-C behind the fourth step of the run in a folder."""
+    save = warm_start.RunFolder.save_checkpoint
+
+    def cut(self, step: int, *args: Any) -> Path:
+        path = save(self, step, *args)
+        if self.path == folder and step == 4:
+            raise KeyboardInterrupt
+        return path
+
+    with monkeypatch.context() as patch:
+        patch.setattr(warm_start.RunFolder, "save_checkpoint", cut)
+        with pytest.raises(KeyboardInterrupt):
+            yield
 
 
 def chains(toy, n: int = 50) -> Path:
@@ -110,22 +128,29 @@ def test_a_run_that_was_cut_off_goes_on_with_the_part_that_it_was_in(
 ) -> None:
     whole = outcome(train(settings(toy), toy.folder / "whole", say=quiet))
     out = toy.folder / "cut"
-    save = warm_start.RunFolder.save_checkpoint
-
-    def cut(self, step: int, *args: Any) -> Path:
-        path = save(self, step, *args)
-        if self.path == (out / part if part else out) and step == 4:
-            raise KeyboardInterrupt
-        return path
-
-    with monkeypatch.context() as patch:
-        patch.setattr(warm_start.RunFolder, "save_checkpoint", cut)
-        with pytest.raises(KeyboardInterrupt):
-            train(settings(toy), out, say=quiet)
+    with cut_off_in(out / part, monkeypatch):
+        train(settings(toy), out, say=quiet)
     said: list[str] = []
     train(settings(toy), out, resume=True, say=said.append)
-    assert f"resuming {out / part if part else out} at step 4 of {6 if part == PRETRAINED else 12}" in said
+    assert f"resuming {out / part} at step 4 of {6 if part == PRETRAINED else 12}" in said
     assert outcome(out) == whole
+
+
+@pytest.mark.parametrize("part", [WITHOUT, PRETRAINED, ""])
+@pytest.mark.parametrize("before", ["", "denoise"])
+def test_what_was_to_be_replaced_is_not_taken_for_the_result(
+    toy, part: str, before: str, outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = outcome(train(settings(toy), toy.folder / "whole", say=quiet))
+    out = train(settings(toy, {"train.warm_start": before, "train.seed": 7}), toy.folder / "cut", say=quiet)
+    with cut_off_in(out / part, monkeypatch):
+        train(settings(toy), out, replace=True, say=quiet)
+    said: list[str] = []
+    train(settings(toy), out, resume=True, say=said.append)
+    assert f"resuming {out / part} at step 4 of {6 if part == PRETRAINED else 12}" in said
+    assert outcome(out) == whole
+    train(settings(toy), out, resume=True, say=said.append)
+    assert said[-1] == f"{out} is complete: it was trained to step 12"
 
 
 def test_a_run_goes_on_without_being_told_that_it_is_a_warm_start(toy, said: list[str]) -> None:
