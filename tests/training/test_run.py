@@ -235,7 +235,7 @@ def test_without_a_split_the_newest_weights_are_kept_and_it_is_said(toy, said) -
         written = load_model_folder(folder).weights
         assert all(torch.equal(newest[key], written[key]) for key in newest)
         assert records(folder, "valid_loss") == []
-        assert "None: no pairs were held out." in (folder / "README.md").read_text()
+        assert "None: nothing was held out." in (folder / "README.md").read_text()
     assert "nothing held out: no share is asked for" in said
     assert "so the newest weights are kept, and their quality is not measured" in said
 
@@ -375,7 +375,7 @@ def test_a_file_that_is_missing_is_noticed_before_training(toy, name: str) -> No
 
 
 def test_no_file_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"data\.train names no file; expected a file of pairs, or two line-aligned"):
+    with pytest.raises(ConfigError, match=r"data\.train names no file; expected a file, a folder, or two line-aligned"):
         train(Config(), "never")
 
 
