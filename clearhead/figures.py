@@ -1,4 +1,4 @@
-"""Pictures: how the loss fell, where attention went, which labels are confused. PNG, by matplotlib without a screen."""
+"""Pictures: how the loss fell, where attention went, which labels are confused. By matplotlib, without a screen."""
 
 import io
 import math
@@ -99,9 +99,14 @@ def loss_curve(
 
 
 def attention_heatmap(
-    weights: npt.ArrayLike, source_pieces: Sequence[str], target_pieces: Sequence[str], path: Path, title: str = ""
-) -> None:
+    weights: npt.ArrayLike,
+    source_pieces: Sequence[str],
+    target_pieces: Sequence[str],
+    path: Path | None,
+    title: str = "",
+) -> "Figure":
     """Draw attention weights (T, S), or those of several heads (H, T, S) side by side: a row attends, columns are read.
+    The figure is written to `path`, where there is one, and returned.
 
     ModelError: the weights do not have a row for each target piece and a column for each source piece.
     """
@@ -127,6 +132,7 @@ def attention_heatmap(
         bar.set_label("attention weight")
         bar.outline.set_visible(False)
         figure.suptitle(_readable(title, 60), fontweight="bold", parse_math=False)
+    return figure
 
 
 def confusion_matrix(counts: npt.ArrayLike, labels: Sequence[str], path: Path) -> None:
@@ -168,9 +174,10 @@ def _heads(weights: npt.ArrayLike, n_target: int, n_source: int) -> npt.NDArray[
 
 @contextmanager
 def _drawing(
-    path: Path, *, again: str, layout: Literal["constrained", "compressed"] = "constrained"
+    path: Path | None, *, again: str, layout: Literal["constrained", "compressed"] = "constrained"
 ) -> Iterator["Figure"]:
-    """An empty figure, written to `path` at the end of `with`; ConfigError where matplotlib is not installed.
+    """An empty figure, written to `path` at the end of `with`, as SVG where it ends so and else as PNG, and without one
+    only drawn; ConfigError where matplotlib is not installed.
 
     `again`: what to do when there is room on a disk that was full.
     """
@@ -180,17 +187,20 @@ def _drawing(
         from matplotlib.font_manager import fontManager
     except ImportError as error:
         raise ConfigError(
-            f"cannot draw {path}: matplotlib is not installed; expected it: pip install matplotlib"
+            f"cannot draw {path or 'a figure'}: matplotlib is not installed; expected it: pip install matplotlib"
         ) from error
     installed = set(fontManager.get_font_names())
     fonts = ["DejaVu Sans", *(name for name in _WIDE_FONTS if name in installed)]
     with matplotlib.style.context(["default", _STYLE | {"font.family": fonts}]):
         figure = Figure(layout=layout)
         yield figure
-        with warnings.catch_warnings(), io.BytesIO() as png:
+        if path is None:
+            return
+        with warnings.catch_warnings(), io.BytesIO() as drawn:
             warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # an empty box says it, too
-            figure.savefig(png, format="png", bbox_inches="tight", pad_inches=0.15)
-            data = png.getvalue()
+            kind = "svg" if path.suffix.lower() == ".svg" else "png"
+            figure.savefig(drawn, format=kind, bbox_inches="tight", pad_inches=0.15)
+            data = drawn.getvalue()
     with writing(path.parent, again=again):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, data)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..errors import ConfigError, ModelError
 from ..model.attention import masked_softmax
-from .recorder import Attention
+from .trace import Attention
 
 _CORNER = 3  # rows and columns of a step that are shown
 _WIDTH = 80  # columns of a terminal
@@ -52,7 +52,7 @@ def equation_steps(attention: Attention, head: int, row: int = 0) -> list[Equati
     step("values", "V", v)
     scores = step("scores", "Q K^T", q @ k.mT)
     scores = step("scaled", f"divided by sqrt({d_head}) = {math.sqrt(d_head):.2f}", scores / math.sqrt(d_head))
-    whole = attention.weights.shape
+    whole = (*attention.q.shape[:3], attention.k.size(2))
     if attention.bias is not None:
         scores = step("biased", "plus the positions' bias", scores + attention.bias.expand(whole)[row, head])
     mask = torch.ones_like(scores, dtype=torch.bool)

@@ -11,7 +11,7 @@ from .alignment import align
 from .equation import equation_steps, render_matrix, render_steps
 from .flow import Step, render_flow
 from .places import PLACES
-from .recorder import Trace
+from .trace import Attention, Trace
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Explanation:
 
         A ConfigError says which places and layers there are.
         """
-        return self.trace[self._name(place, layer)].weights[0]
+        return self._attention(place, layer).weights.values[0]
 
     def axes(self, place: str) -> tuple[Sequence[str], Sequence[str]]:
         """The tokens of the rows, which attend, and of the columns, which are attended, of a place's weights."""
@@ -70,7 +70,7 @@ class Explanation:
 
     def to_dict(self, place: str, layer: int, head: int) -> dict[str, Any]:
         """Plain values for JSON: everything, and of attention the steps of one head."""
-        attention = self.trace[self._name(place, layer)]
+        attention = self._attention(place, layer)
         rows, columns = self.axes(place)
         shown = {"place": place, "layer": layer, "head": head, "rows": list(rows), "columns": list(columns)}
         shown["largest_difference"] = attention.largest_difference
@@ -89,11 +89,11 @@ class Explanation:
 
     def render(self, place: str, layer: int, head: int) -> str:
         """The same for people, in 80 columns."""
-        attention = self.trace[self._name(place, layer)]
+        attention = self._attention(place, layer)
         steps = equation_steps(attention, head)
         title = f"attention {place}, layer {layer}, head {head}:\n{PLACES[place]}"
         exact = f"The model's own output differs from these steps by at most {attention.largest_difference:.1e}."
-        table = render_matrix(attention.weights[0, head], *self.axes(place))
+        table = render_matrix(attention.weights.values[0, head], *self.axes(place))
         return "\n\n".join(
             (
                 f"source       {self.text}\ntranslation  {self.translation}\n"
@@ -105,13 +105,13 @@ class Explanation:
             )
         )
 
-    def _name(self, place: str, layer: int) -> str:
+    def _attention(self, place: str, layer: int) -> Attention:
         _check(place)
         stack, kind = place.split(".")
         n_layers = sum(name.startswith(f"{stack}.") and name.endswith(f".{kind}") for name in self.trace.calls)
         if not 0 <= layer < n_layers:
             raise ConfigError(f"layer {layer} of {place} is not there; expected 0 to {n_layers - 1}")
-        return f"{stack}.{layer}.{kind}"
+        return self.trace.calls[f"{stack}.{layer}.{kind}"][-1]
 
 
 def _check(place: str) -> None:

@@ -33,7 +33,7 @@ def test_the_steps_are_equation_1_written_out() -> None:
         torch.testing.assert_close(steps["output"].values[t], weights @ v)
         assert steps["masked"].values[t].isinf().tolist() == [s > t for s in range(4)]
     torch.testing.assert_close(steps["output"].values, found.output[1, 1])
-    torch.testing.assert_close(steps["weights"].values, found.weights[1, 1])
+    torch.testing.assert_close(steps["weights"].values, found.weights.values[1, 1])
     assert steps["scores"].shape == (2, 2, 4, 4) and steps["output"].shape == (2, 2, 4, 4)
 
 

@@ -3,7 +3,8 @@ import torch
 
 from clearhead.errors import ConfigError
 from clearhead.inspection.explanation import Explanation
-from clearhead.inspection.recorder import Attention, Trace
+from clearhead.inspection.labelled import Labelled
+from clearhead.inspection.trace import WEIGHT_AXES, Attention, Trace
 
 WORDS = ("a", "b", "c", "d", "e")
 
@@ -15,10 +16,11 @@ def looking(n_layers: int) -> Explanation:
         weights = torch.zeros(1, 2, 3, len(WORDS) + 1)
         weights[..., layer] = 1
         none = torch.empty(0)
-        calls[f"decoder.{layer}.cross"] = [Attention(none, none, none, None, None, none, weights, 0.0)]
+        known, name = Labelled(weights, WEIGHT_AXES, {}), f"decoder.{layer}.cross"
+        calls[name] = [Attention(name, "Attend", 0, none, none, none, None, None, none, known, 0.0, 0.0)]
     tokens = {"source": (*WORDS, "</s>"), "inputs": ("<s>", "x", "y"), "outputs": ("x", "y", "</s>")}
     words = {"source_words": tuple(range(len(WORDS))), "target_words": (0, 1)}
-    return Explanation("a b c d e", "x y", -1.0, -1.0, **tokens, **words, flow=(), trace=Trace(calls))
+    return Explanation("a b c d e", "x y", -1.0, -1.0, **tokens, **words, flow=(), trace=Trace(calls=calls))
 
 
 @pytest.mark.parametrize(("n_layers", "expected"), [(1, 0), (2, 1), (3, 1), (4, 2), (5, 3)])

@@ -1,0 +1,266 @@
+"""The record of what passed through a model: the one thing that every view of its inside is drawn from."""
+
+import html
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import ConfigError, ModelError, did_you_mean
+from ..figures import attention_heatmap
+from ..storage import write_file, writing
+from .labelled import Labelled
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMAT_VERSION = 1  # of `Trace.to_dict` and of its files
+WEIGHT_AXES = ("row", "head", "query", "key")
+
+
+@dataclass(frozen=True)
+class Passed:
+    """One call of a part: what it was given and what it gave. `seconds` leave out what recording took."""
+
+    name: str
+    kind: str  # the name of its class
+    step: int  # how often its stack had run before: 0, but in decoding
+    inputs: tuple[Tensor, ...]
+    output: Tensor
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return _about(self) | {"inputs": [_plain(it) for it in self.inputs], "output": _plain(self.output)}
+
+    def arrays(self) -> dict[str, Tensor]:
+        """All values by name."""
+        return {f"input.{i}": it for i, it in enumerate(self.inputs)} | {"output": self.output}
+
+
+@dataclass(frozen=True)
+class Attention:
+    """One call of attention: what it was given, what it gave, and its weights before dropout, recomputed beside it.
+
+    Keys and values are repeated to the heads of the queries where several share one; those of a cache are as they were
+    in that step. Mask and bias broadcast to the weights; `largest_difference` is how far the output recomputed from the
+    weights lies from the output itself. An attention of one's own that cannot tell its weights has none.
+    """
+
+    name: str
+    kind: str
+    step: int
+    q: Tensor  # (B, H, T, K)
+    k: Tensor  # (B, H, S, K)
+    v: Tensor  # (B, H, S, K)
+    mask: Tensor | None
+    bias: Tensor | None
+    output: Tensor  # (B, H, T, K)
+    known_weights: Labelled | None  # (B, H, T, S)
+    largest_difference: float
+    seconds: float
+
+    @property
+    def weights(self) -> Labelled:
+        """How much each query took of each key, with the tokens of both: axes row, head, query, key, (B, H, T, S).
+
+        ModelError: the attention is one's own and has no `weights`.
+        """
+        if self.known_weights is None:
+            raise ModelError(
+                f"{self.name} is a {self.kind}, which does not tell its weights; expected a method "
+                "weights(q, k, *, mask, bias) -> (B, H, T, S)"
+            )
+        return self.known_weights
+
+    @property
+    def scores(self) -> Tensor:
+        """Q K^T / sqrt(d_k), with the bias of the positions, before the mask. (B, H, T, S)"""
+        scores = self.q @ self.k.mT / math.sqrt(self.q.size(-1))
+        return scores if self.bias is None else scores + self.bias
+
+    @property
+    def masked_scores(self) -> Tensor:
+        """The scores, -inf where attending is barred. (B, H, T, S)"""
+        return self.scores if self.mask is None else self.scores.masked_fill(~self.mask, -math.inf)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        values: dict[str, Any] = {name: _plain(it) for name, it in self.arrays().items()}
+        if self.known_weights is not None:
+            values["weights"] |= {"axes": list(WEIGHT_AXES), "tokens": dict(self.known_weights.tokens)}
+        return _about(self) | {"largest_difference": self.largest_difference} | values
+
+    def arrays(self) -> dict[str, Tensor]:
+        """All values by name."""
+        found = {"q": self.q, "k": self.k, "v": self.v, "mask": self.mask, "bias": self.bias, "output": self.output}
+        found["weights"] = None if self.known_weights is None else self.known_weights.values
+        return {name: it for name, it in found.items() if it is not None}
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What is left of a call that had no room: the shape of its output, and what that held."""
+
+    name: str
+    kind: str
+    step: int
+    shape: tuple[int, ...]
+    lowest: float
+    highest: float
+    mean: float
+    norm: float
+    seconds: float
+
+    @classmethod
+    def of(cls, name: str, kind: str, step: int, output: Tensor, seconds: float) -> "Summary":
+        """Without the values."""
+        x = output.detach().double()
+        low, high = (float(it) for it in x.aminmax()) if x.numel() else (math.nan, math.nan)
+        return cls(name, kind, step, tuple(x.shape), low, high, float(x.mean()), float(x.norm()), seconds)
+
+
+@dataclass
+class Trace:
+    """Every call of every part, in order, under the names of the parts.
+
+    `trace["decoder.0.cross"]` is the latest call of a place; `calls` has all those of attention and `parts` those of
+    all else, by name. `cache_lengths` are the tokens that the decoder held before each of its runs with a cache.
+    `summaries` are calls beyond the `limit` of bytes, of which only a summary was kept. `lifted` are parts that had
+    been compiled, and ran as the plain twins that they are made of.
+    """
+
+    limit: int | None = None
+    calls: dict[str, list[Attention]] = field(default_factory=dict)
+    parts: dict[str, list[Passed]] = field(default_factory=dict)
+    summaries: list[Summary] = field(default_factory=list)
+    cache_lengths: list[int] = field(default_factory=list)
+    lifted: list[str] = field(default_factory=list)
+    nbytes: int = 0
+
+    def __getitem__(self, name: str) -> Any:
+        """The latest call of a place, an `Attention` or a `Passed`."""
+        found = self.calls.get(name) or self.parts.get(name)
+        if not found:
+            if any(it.name == name for it in self.summaries):
+                raise KeyError(f"{name!r} had no room within the limit of {self.limit:,} bytes; see trace.summaries")
+            known = list(self)
+            some = ", ".join(list(self.calls) or known) or "none"
+            raise KeyError(f"{name!r} was not recorded; there are {some}{did_you_mean(name, known)}")
+        return found[-1]
+
+    def __iter__(self) -> Iterator[str]:
+        """All names."""
+        return iter([*self.parts, *self.calls])
+
+    def __len__(self) -> int:
+        return len(self.parts) + len(self.calls)
+
+    @property
+    def largest_difference(self) -> float:
+        """Of all recomputed outputs of attention to the model's own."""
+        return max((it.largest_difference for of_place in self.calls.values() for it in of_place), default=0.0)
+
+    def residuals(self) -> list[tuple[str, float, float]]:
+        """Of each residual connection, latest call: its name, and the mean length of a token's vector before and after
+        it. What the sub-layer added is the call of that."""
+        latest = [of_place[-1] for of_place in self.parts.values() if of_place[-1].kind == "AddNorm"]
+        return [(it.name, _length(it.inputs[0]), _length(it.output)) for it in latest]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, everything."""
+        return {
+            "format_version": FORMAT_VERSION,
+            "kind": "trace",
+            "attention": [it.to_dict() for of_place in self.calls.values() for it in of_place],
+            "parts": [it.to_dict() for of_place in self.parts.values() for it in of_place],
+            "summaries": [vars(it) | {"shape": list(it.shape)} for it in self.summaries],
+            "cache_lengths": self.cache_lengths,
+            "lifted": self.lifted,
+            "largest_difference": self.largest_difference,
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to a file: `.json`, or `.npz` with the arrays as "decoder.0.cross/0/weights", the number
+        counting the calls of a place, and "about", the rest as JSON. ConfigError: another ending."""
+        path = Path(path)
+        with writing(path.parent, again="save again"):
+            if path.suffix == ".json":
+                write_file(path, json.dumps(self.to_dict(), ensure_ascii=False).encode())
+            elif path.suffix == ".npz":
+                with path.open("wb") as file:
+                    np.savez_compressed(file, allow_pickle=False, **self._arrays())
+            else:
+                raise ConfigError(f"{path} has the ending {path.suffix!r}; expected .json or .npz")
+
+    def _arrays(self) -> dict[str, Any]:
+        everything: dict[str, Sequence[Passed | Attention]] = {**self.parts, **self.calls}
+        found = {
+            f"{place}/{number}/{name}": _array(values)
+            for place, of_place in everything.items()
+            for number, call in enumerate(of_place)
+            for name, values in call.arrays().items()
+        }
+        about = {
+            "format_version": FORMAT_VERSION,
+            "kind": "trace",
+            "calls": [_about(call) for of_place in everything.values() for call in of_place],
+            "summaries": [vars(it) for it in self.summaries],
+            "cache_lengths": self.cache_lengths,
+        }
+        return found | {"about": np.array(json.dumps(about))}
+
+    def plot(self, name: str, path: str | Path | None = None, *, row: int = 0, head: int | None = None) -> "Figure":
+        """The weights of a place as a picture, of all heads or one; written to a file where a path is given.
+
+        ConfigError: matplotlib is not installed. KeyError: no attention of that name was recorded.
+        """
+        if name not in self.calls:
+            raise KeyError(f"{name!r} is no attention that was recorded; there are {', '.join(self.calls) or 'none'}")
+        weights = self.calls[name][-1].weights.select(row=row)
+        shown = weights if head is None else weights.select(head=head)
+        title = name if head is None else f"{name}, head {head}"
+        return attention_heatmap(
+            shown.numpy(), weights.tokens["key"], weights.tokens["query"], None if path is None else Path(path), title
+        )
+
+    def __repr__(self) -> str:
+        calls = sum(map(len, self.calls.values())) + sum(map(len, self.parts.values()))
+        more = f", {len(self.summaries):,} calls summarised" if self.summaries else ""
+        return f"Trace({len(self)} parts, {calls:,} calls, {self.nbytes / 1e6:.1f} MB{more})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: every part with the shape and the size of what it gave."""
+        rows = []
+        for name in self:
+            call = self[name]
+            x, times = call.output, len(self.calls.get(name) or self.parts[name])
+            shape = " x ".join(map(str, x.shape)) + (f", {times} times" if times > 1 else "")
+            cells = (name, call.kind, shape, f"{_length(x):.3f}", f"{1000 * call.seconds:.2f}")
+            rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
+        head = "".join(f"<th>{it}</th>" for it in ("part", "class", "output", "mean length", "ms"))
+        return f"<p><code>{html.escape(repr(self))}</code></p><table><tr>{head}</tr>{''.join(rows)}</table>"
+
+
+def _about(call: Passed | Attention) -> dict[str, Any]:
+    return {"name": call.name, "kind": call.kind, "step": call.step, "seconds": call.seconds}
+
+
+def _plain(x: Tensor) -> dict[str, Any]:
+    values = x if x.dtype in (torch.bool, torch.long) else x.float()
+    return {"shape": list(x.shape), "dtype": str(x.dtype).removeprefix("torch."), "values": values.tolist()}
+
+
+def _array(x: Tensor) -> Any:
+    return (x.float() if x.dtype == torch.bfloat16 else x).numpy(force=True)
+
+
+def _length(x: Tensor) -> float:
+    """The mean length of the vectors of the last axis."""
+    return float(x.double().norm(dim=-1).mean()) if x.numel() else math.nan
