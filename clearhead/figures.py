@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_INK, _FAINT, _PALE, _STRONG, _WARM = "#22272e", "#8b949e", "#b9cbe4", "#1f4e8c", "#c2571a"
+INK, FAINT, PALE, STRONG, WARM = "#22272e", "#8b949e", "#b9cbe4", "#1f4e8c", "#c2571a"
 _STYLE: dict[str, Any] = {
     "font.size": 10,
-    "text.color": _INK,
-    "axes.edgecolor": _FAINT,
-    "axes.labelcolor": _INK,
+    "text.color": INK,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
     "axes.titlelocation": "left",
     "axes.titlesize": 11,
     "axes.titleweight": "bold",
@@ -33,10 +33,10 @@ _STYLE: dict[str, Any] = {
     "axes.grid": True,
     "axes.axisbelow": True,
     "grid.color": "#e9edf2",
-    "xtick.color": _FAINT,
-    "ytick.color": _FAINT,
-    "xtick.labelcolor": _INK,
-    "ytick.labelcolor": _INK,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
     "legend.frameon": False,
     "figure.dpi": 150,
 }
@@ -72,20 +72,20 @@ def loss_curve(
     train, valid, scored = (_series(metrics, name) for name in ("loss", "valid_loss", f"valid_{score.key}"))
     if not train[0] and not valid[0]:
         raise DataError("there is no loss to draw: expected records with 'step' and 'loss', as training writes them")
-    with _drawing(path, again="go on with --resume") as figure:
+    with drawing(path, again="go on with --resume") as figure:
         rows = 2 if scored[0] else 1
         figure.set_size_inches(7.2, 3.4 + 1.7 * (rows - 1))
         panels = figure.subplots(rows, 1, sharex=True, squeeze=False, height_ratios=[2, 1][:rows])[:, 0]
         for series, label, style in (
-            (train, training, {"color": _PALE, "linewidth": 1.4}),
-            (valid, "validation", {"color": _STRONG, "linewidth": 1.8}),
+            (train, training, {"color": PALE, "linewidth": 1.4}),
+            (valid, "validation", {"color": STRONG, "linewidth": 1.8}),
         ):
             if series[0]:
                 panels[0].plot(*series, label=label, **style, **_dots(series))
         panels[0].set_title("Loss (nats)")
         panels[0].legend(loc="upper right")
         if scored[0]:
-            panels[1].plot(*scored, color=_WARM, linewidth=1.8, **_dots(scored))
+            panels[1].plot(*scored, color=WARM, linewidth=1.8, **_dots(scored))
             panels[1].set_title(f"{score.name[0].upper()}{score.name[1:]} (validation)")
             if score.lower:  # it falls to a height of its own, with room for the mark above
                 panels[1].margins(y=0.25)
@@ -116,7 +116,7 @@ def attention_heatmap(
     width, height = columns * len(source_pieces), rows * len(target_pieces)  # in cells
     cell = min(0.34 if len(heads) == 1 else 0.22, 24 / max(width, height))  # in inches
     darkest = np.fmax.reduce(heads, axis=None, initial=1e-9)
-    with _drawing(path, layout="compressed", again="give the command again") as figure:
+    with drawing(path, layout="compressed", again="give the command again") as figure:
         figure.set_size_inches(cell * width + 0.25 * columns + 2.2, cell * height + 0.35 * rows + 1.6)
         panels = figure.subplots(rows, columns, squeeze=False)
         for panel in panels.flat[len(heads) :]:
@@ -131,7 +131,7 @@ def attention_heatmap(
         bar = figure.colorbar(image, ax=panels, shrink=0.6, aspect=24, pad=0.02)
         bar.set_label("attention weight")
         bar.outline.set_visible(False)
-        figure.suptitle(_readable(title, 60), fontweight="bold", parse_math=False)
+        figure.suptitle(readable(title, 60), fontweight="bold", parse_math=False)
     return figure
 
 
@@ -147,14 +147,14 @@ def confusion_matrix(counts: npt.ArrayLike, labels: Sequence[str], path: Path) -
         )
     shares = array / array.sum(1, keepdims=True).clip(min=1)
     cell = min(0.6, 16 / len(labels))  # in inches
-    with _drawing(path, layout="compressed", again="go on with --resume") as figure:
+    with drawing(path, layout="compressed", again="go on with --resume") as figure:
         figure.set_size_inches(cell * len(labels) + 2.4, cell * len(labels) + 1.8)
         panel = figure.subplots()
         panel.imshow(shares, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
         _separate_cells(panel, array.shape, lines=cell > 0.1)
         _tick_pieces(panel, cell, labels, labels)
         for row, column in zip(*np.nonzero(array)) if cell > 0.4 else ():
-            ink = "white" if shares[row, column] > 0.6 else _INK  # on the paler ones it would fade
+            ink = "white" if shares[row, column] > 0.6 else INK  # on the paler ones it would fade
             panel.text(column, row, f"{array[row, column]:,}", ha="center", va="center", fontsize=8, color=ink)
         panel.set_ylabel("right label")
         panel.set_xlabel("label given")
@@ -173,7 +173,7 @@ def _heads(weights: npt.ArrayLike, n_target: int, n_source: int) -> npt.NDArray[
 
 
 @contextmanager
-def _drawing(
+def drawing(
     path: Path | None, *, again: str, layout: Literal["constrained", "compressed"] = "constrained"
 ) -> Iterator["Figure"]:
     """An empty figure, written to `path` at the end of `with`, as SVG where it ends so and else as PNG, and without one
@@ -228,7 +228,7 @@ def _mark_best(panel: "Axes", series: tuple[list[float], list[float]], score: Cu
         xytext=(0, 6),
         textcoords="offset points",
         ha="center",
-        color=_WARM,
+        color=WARM,
         fontweight="bold",
     )
 
@@ -252,10 +252,10 @@ def _tick_pieces(panel: "Axes", cell: float, source: Sequence[str], target: Sequ
     above: dict[str, Any] = {"rotation": 60, "ha": "left", "rotation_mode": "anchor"}
     for pieces, axis, style in ((source, panel.xaxis, above), (target, panel.yaxis, {})):
         shown = range(0, len(pieces), every)
-        axis.set_ticks(shown, [_readable(pieces[n]) for n in shown], fontsize=size, parse_math=False, **style)
+        axis.set_ticks(shown, [readable(pieces[n]) for n in shown], fontsize=size, parse_math=False, **style)
 
 
-def _readable(text: str, longest: int = 16) -> str:
+def readable(text: str, longest: int = 16) -> str:
     """A text on one line: what cannot be seen is replaced by its escape, what is long is cut."""
     seen = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     return seen if len(seen) <= longest else seen[: longest - 1] + "…"

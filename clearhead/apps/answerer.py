@@ -3,16 +3,24 @@
 app = load("models/answers")
 app("When did she leave?", text)               # a question gives an answer, a list a list
 app.results(["When did she leave?"], text)     # with its place in the text, score and alternatives
+app.explain("When did she leave?", text)       # with every step of attention
 """
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, overload
 
+import numpy as np
+import torch
+
+from ..answers import Reading
 from ..config import DecodeConfig
 from ..errors import ConfigError, DataError
-from ..model.transformer import EncoderModel
-from ..tasks.answering import Answering
+from ..inspection.explanation import Explanation
+from ..inspection.flow import dimension_flow
+from ..inspection.recorder import record
+from ..model.transformer import EncoderModel, evaluation
+from ..tasks.answering import Answering, HeldOutQuestions
 from ..tasks.passages import NOTHING, Passage
 from ..text.question_corpus import Paragraph, Question
 from .app import ONE, App, as_texts
@@ -63,6 +71,34 @@ class Answerer(App):
         asked = tuple(Question("", text, ()) for text in questions if text.strip())
         answered = iter(self._answered(Paragraph(context, asked), search) if asked else ())
         return [next(answered) if text.strip() else FoundAnswer(**vars(NOTHING), question=text) for text in questions]
+
+    def explain(self, question: str, context: str, **decode: Any) -> Explanation:
+        """Answer one question, and record what happens when the model reads it with the text, or of a long text with
+        that part in which it finds the answer. A blank question, or text, is a DataError."""
+        if not question.strip():
+            raise DataError("the question is blank; expected one to be explained")
+        [result] = self.results([question], context, **(ONE | decode))
+        held_out, search = self.task.over([Paragraph(context, (Question("", question, ()),))]), self.decode_config()
+        alone = [HeldOutQuestions(held_out.asked, [window], [0], []) for window in held_out.windows]
+        best = max(alone, key=lambda it: self.task.read(self.model, it, search)[0][0][0].score)
+        batch, source = self.task.batch(best.examples, np.arange(1)), self.tokenizers.source
+        spell = {"encoder": source.pieces}
+        with evaluation(self.model), torch.inference_mode(), record(self.model, pieces=spell) as trace:
+            self.model(batch.tokens, batch.types, at=batch.of_text)
+        return Explanation(
+            text=question,
+            answer=result.text,
+            values={"score": result.score},
+            tokens={"encoder": tuple(source.pieces(batch.tokens[0].tolist()))},
+            flow=tuple(dimension_flow(self.model, tuple(batch.tokens.shape))),
+            trace=trace,
+            model=self.model,
+            pieces=source.pieces,
+        )
+
+    def reading(self, question: str) -> Reading:
+        """What of a question the model cannot read as it should."""
+        return Reading(tuple(self.tokenizers.source.unknown_words(question)))
 
     def _answered(self, paragraph: Paragraph, search: DecodeConfig) -> list[FoundAnswer]:
         held_out = self.task.over([paragraph])

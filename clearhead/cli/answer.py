@@ -2,15 +2,13 @@
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import DataError
 from ..messages import say
 from .lines import Line, read_groups
 from .output import to_json
 from .parser import Options, Parser, UsageError, Verb
-from .reading import text_of, warn
+from .reading import text_of, warn, whole_text
 from .using import add_model_options, open_model
 
 if TYPE_CHECKING:
@@ -38,32 +36,13 @@ def _run(options: Options) -> None:
     if reading and options.context == _STDIN:
         raise UsageError("standard input has the text here; expected the questions on the command line")
     app, decode = open_model(options, "answer", one_answer=False)
-    context = _text(options.context)
+    context = whole_text(options.context)
     place = "line" if reading else "question"
     for group in _standard_input() if reading else [[text_of(it, n) for n, it in enumerate(options.questions, 1)]]:
         for line, found in zip(group, app.results([line.text for line in group], context, **decode)):
             warn(f"{place} {line.number:,}", line, found)
             print(to_json(found.to_dict()) if options.json else _rows(found, *found.alternatives))
         sys.stdout.flush()
-
-
-def _text(name: str) -> str:
-    """All of a file, or of standard input; a DataError where that is no text."""
-    from ..text.files import Input
-    from ..text.lines import read_whole
-
-    source = Input(name if name == _STDIN else Path(name))
-    try:
-        content = read_whole(source)
-    finally:
-        source.close()
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise DataError(
-            f"{source.name} is not UTF-8 (line {line:,}, byte {error.start:,}); to convert: iconv -f LATIN1 -t UTF-8"
-        ) from error
 
 
 def _rows(*answers: "Passage") -> str:

@@ -1,73 +1,148 @@
-"""`clearhead explain`: one sentence on its way through the model, and Equation 1 step by step with its own numbers."""
+"""`clearhead explain`: a text on its way through a model, seen from every side; all views are drawn from one record."""
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
 
 from ..inspection.places import PLACES
 from ..messages import say
 from .output import to_json
 from .parser import Options, Parser, UsageError, Verb, new_file
-from .reading import text_of, warn
+from .reading import text_of, warn, whole_text
 from .using import add_model_options, open_model
 
-_CROSS = "decoder.cross"
+if TYPE_CHECKING:
+    from ..inspection.explanation import Explanation
+
+_VIEWS = ("step", "heads", "decode", "lens", "why", "alignment")
 
 
 def _add_options(parser: Parser) -> None:
     add_model_options(parser)
     parser.add_argument("text", nargs="?", metavar="TEXT", help="the sentence to explain")
-    parser.add_argument("--attention", choices=PLACES, help=f"which attention is shown (default: {_CROSS})")
-    parser.add_argument("--layer", type=int, metavar="N", help="of that attention, from 0 (default: 0)")
-    parser.add_argument("--head", type=int, metavar="N", help="of that layer, from 0 (default: 0)")
+    parser.add_argument("--context", metavar="FILE", help="the text in which a question is answered; - is stdin")
+    parser.add_argument("--step", choices=["attention"], help="Equation 1 step by step, with the numbers of one head")
+    parser.add_argument("--heads", action="store_true", help="all heads as small pictures, each with its entropy")
     parser.add_argument(
-        "--png", type=new_file, metavar="FILE", help="draw the weights of all heads of the layer, and print nothing"
+        "--decode", action="store_true", help="the search: what was kept and dropped in each step, why the winner won"
     )
+    parser.add_argument("--lens", action="store_true", help="what each layer of the decoder would have said")
+    parser.add_argument("--why", metavar="WORD", help="which part made it say this word of the answer, or this label")
+    parser.add_argument("--not", dest="other", metavar="OTHER", help="rather than this one, beside --why")
     parser.add_argument(
         "--alignment",
         action="store_true",
         help="print pairs i-j alone: source word i, word j of the translation; by the last layer but one (of fewer "
         "than three, the last), or by --layer N",
     )
-    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    parser.add_argument("--attention", choices=PLACES, help="which attention (default: the last of these that it has)")
+    parser.add_argument(
+        "--layer", type=int, metavar="N", help="of that attention, from 0 (default: 0; of --heads, all)"
+    )
+    parser.add_argument("--head", type=int, metavar="N", help="of that layer, from 0 (default: 0)")
+    parser.add_argument("--png", type=new_file, metavar="FILE", help="draw the view (usually the heads), print nothing")
+    parser.add_argument("--svg", type=new_file, metavar="FILE", help="the same as a drawing without pixels")
+    parser.add_argument("--json", action="store_true", help="print everything as one JSON document")
 
 
 def _run(options: Options) -> None:
+    _check(options)
+    app, decode = open_model(options, "translate", "summarize", "generate", "classify", "answer", one_answer=True)
+    line = text_of(options.text)
+    explanation = app.explain(line.text, *_context(app, options), **decode)
+    warn("the text", line, app.reading(line.text))
+    if options.png or options.svg:
+        _draw(explanation, options)
+    else:
+        print(_shown(explanation, options))
+
+
+def _check(options: Options) -> None:
+    """Raise a UsageError where options contradict each other."""
     if options.text is None:
         raise UsageError('a model folder and a sentence are needed: clearhead explain DIR "a sentence"')
-    if sum(map(bool, (options.png, options.alignment, options.json))) > 1:
-        raise UsageError("--png, --alignment and --json exclude each other; expected one of them")
+    views = [f"--{name}" for name in _VIEWS if getattr(options, name)]
+    if len(views) > 1:
+        raise UsageError(f"{' and '.join(views)} are different views; expected one of them")
+    if sum(map(bool, (options.png, options.svg, options.json))) > 1:
+        raise UsageError("--png, --svg and --json exclude each other; expected one of them")
+    if options.alignment and (options.json or options.png or options.svg):
+        raise UsageError(
+            "--alignment prints pairs alone; --json has them, too, and a picture shows where they are from"
+        )
     if options.alignment and (options.attention is not None or options.head is not None):
         raise UsageError(
-            f"--alignment is the mean of all heads of {_CROSS}; expected no --attention or --head beside it"
+            "--alignment is the mean of all heads of decoder.cross; expected no --attention or --head beside it"
         )
-    if options.png and options.head is not None:
-        raise UsageError("--png draws all heads of a layer; expected no --head beside it")
-    app, decode = open_model(options, "translate", "summarize", one_answer=True)
-    line = text_of(options.text)
-    explanation = app.explain(line.text, **decode)
-    warn("the text", line, app.reading(line.text))
-    place, layer, head = options.attention or _CROSS, options.layer or 0, options.head or 0
-    if options.png:
-        from ..figures import attention_heatmap
+    if options.other is not None and options.why is None:
+        raise UsageError(f"--not {options.other} says what a word is compared with; expected --why WORD before it")
+    drawn = options.png or options.svg
+    if options.head is not None and (options.heads or drawn):
+        raise UsageError("all heads of a layer are shown; expected no --head beside --heads, --png or --svg")
+    if drawn and options.step:
+        raise UsageError("--step attention is numbers; expected no --png or --svg beside it")
 
-        rows, columns = explanation.axes(place)
-        weights = explanation.weights(place, layer).numpy(force=True)
-        attention_heatmap(weights, columns, rows, options.png, f"{place}, layer {layer}")
-        say(f"written to {options.png}")
-    elif options.alignment:
-        print(" ".join(f"{source}-{target}" for source, target in explanation.alignment(options.layer)))
+
+def _context(app: Any, options: Options) -> list[str]:
+    """The text beside a question, for a model that answers from one."""
+    if app.kind.verb != "answer":
+        if options.context is not None:
+            raise UsageError(f"--context is for models that answer questions, and this one learnt to {app.kind.verb}")
+        return []
+    if options.context is None:
+        raise UsageError("this model answers questions from a text; expected --context FILE")
+    return [whole_text(options.context)]
+
+
+def _shown(explanation: "Explanation", options: Options) -> str:
+    """The view that was asked for."""
+    place, head = options.attention or explanation.main_place, options.head or 0
+    if options.why is not None:
+        why = explanation.why(options.why, options.other)
+        return to_json(why.to_dict()) if options.json else why.render()
+    if options.json:
+        return to_json(explanation.to_dict(place, options.layer or 0, head))
+    if options.alignment:
+        return " ".join(f"{source}-{target}" for source, target in explanation.alignment(options.layer))
+    if options.step:
+        return explanation.render_attention(place, options.layer or 0, head)
+    if options.heads:
+        color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        return explanation.render_heads(place, options.layer, color=color)
+    if options.decode:
+        return explanation.searched.render()
+    return explanation.lens.render() if options.lens else explanation.render()
+
+
+def _draw(explanation: "Explanation", options: Options) -> None:
+    """The view that was asked for, as a picture."""
+    from ..inspection import pictures
+
+    path = options.png or options.svg
+    if options.why is not None:
+        pictures.draw_attribution(explanation.why(options.why, options.other), path)
+    elif options.lens:
+        pictures.draw_lens(explanation.lens, path)
+    elif options.decode:
+        pictures.draw_search(explanation.searched, path)
     else:
-        print(
-            to_json(explanation.to_dict(place, layer, head)) if options.json else explanation.render(place, layer, head)
-        )
+        place = options.attention or explanation.main_place
+        pictures.draw_heads(explanation, place, options.layer or 0, path)
+    say(f"written to {path}")
 
 
 VERB = Verb(
     name="explain",
-    summary="show a sentence on its way through the model, and attention step by step",
+    summary="show a text on its way through the model: shapes, attention, search, layers, reasons",
     usage='DIR "TEXT" [options]',
     examples=(
         'clearhead explain models/en-fr "I am hungry."',
-        'clearhead explain models/en-fr "I am hungry." --attention encoder.self --layer 1 --head 3',
+        'clearhead explain models/en-fr "I am hungry." --step attention --layer 1 --head 3',
+        'clearhead explain models/en-fr "I am hungry." --heads',
+        'clearhead explain models/en-fr "I am hungry." --decode',
+        'clearhead explain models/en-fr "I am hungry." --lens',
+        'clearhead explain models/en-fr "I am hungry." --why faim --not soif',
         'clearhead explain models/en-fr "I am hungry." --png attention.png',
-        'clearhead explain models/en-fr "I am hungry." --alignment',
     ),
     add_options=_add_options,
     run=_run,

@@ -1,8 +1,10 @@
 """Texts as a command line gives them, and what is said of those that could not be read as they should."""
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..errors import DataError
 from ..messages import say
 from .lines import Line, line_of
 
@@ -35,3 +37,22 @@ def warn_of_bytes(place: str, line: Line) -> None:
     """Say that a line or text was not UTF-8."""
     if line.damaged:
         say(f"{place} is not UTF-8; what could not be read was taken as U+FFFD")
+
+
+def whole_text(name: str) -> str:
+    """All of a file, or of standard input; a DataError where that is no text."""
+    from ..text.files import STDIN, Input
+    from ..text.lines import read_whole
+
+    source = Input(name if name == STDIN else Path(name))
+    try:
+        content = read_whole(source)
+    finally:
+        source.close()
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise DataError(
+            f"{source.name} is not UTF-8 (line {line:,}, byte {error.start:,}); to convert: iconv -f LATIN1 -t UTF-8"
+        ) from error

@@ -1,6 +1,6 @@
 """Drawing a token instead of taking the likeliest: temperature, top-k, top-p, min-p, in this order."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -85,7 +85,12 @@ class Draws:
 
 
 def sample(
-    decoding: Decoding, start: IntArray, requests: Sequence[Request], rules: Rules, draws: Draws
+    decoding: Decoding,
+    start: IntArray,
+    requests: Sequence[Request],
+    rules: Rules,
+    draws: Draws,
+    observe: Callable[[Step], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """`rules.beam` independent draws for every sentence, the likeliest first; `draws` has a generator for each."""
-    return run(steps(decoding, start, requests, replace(rules, n_best=rules.beam), draws))
+    return run(steps(decoding, start, requests, replace(rules, n_best=rules.beam), draws), observe)

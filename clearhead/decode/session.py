@@ -11,7 +11,7 @@ import numpy as np
 from ..config import DecodeConfig
 from ..errors import ConfigError, DataError
 from ..text.tokenizer import BOS, EOS, PAD, UNK
-from .beams import Hypothesis, Request
+from .beams import Hypothesis, Request, Step
 from .engine import Decoding, Engine
 from .rules import IntArray, Rules
 from .sampling import Draws, Sampling, sample
@@ -59,13 +59,21 @@ class Session:
             pool=(config.top_k or _EVERY) if config.sample else 0,
         )
 
-    def answers(self, sources: Sequence[Sequence[int]]) -> list[list[Hypothesis]]:
-        """The hypotheses for every source, best first. Sources are ids without special tokens, and may be empty."""
-        found = dict(self.stream(sources))
+    def answers(
+        self, sources: Sequence[Sequence[int]], observe: Callable[[Step], None] | None = None
+    ) -> list[list[Hypothesis]]:
+        """The hypotheses for every source, best first. Sources are ids without special tokens, and may be empty.
+
+        `observe` is shown every step of the search; with `diverse`, the steps of that behind the first tokens.
+        """
+        found = dict(self.stream(sources, observe=observe))
         return [found[place] for place in range(len(sources))]
 
     def stream(
-        self, sources: Sequence[Sequence[int]], prefix: Sequence[int] = ()
+        self,
+        sources: Sequence[Sequence[int]],
+        prefix: Sequence[int] = (),
+        observe: Callable[[Step], None] | None = None,
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """(place, hypotheses) of every source as soon as its batch is done, longest sources first.
 
@@ -78,7 +86,8 @@ class Session:
         for places in self._batches([self._length(source) for source in sources]):
             batch = [sources[place] for place in places]
             requests = [self._request(source, prefix) for source in batch]
-            found = self._diverse(batch, requests) if self.diverse else self._decode(batch, requests)
+            decode = self._diverse if self.diverse else self._decode
+            found = decode(batch, requests, observe)
             yield from zip(places, found)
 
     def tokens(self, source: Sequence[int], prefix: Sequence[int] = ()) -> Generator[int, None, Hypothesis]:
@@ -120,15 +129,19 @@ class Session:
         """What a source counts as in a batch, less one, in tokens."""
         return len(source)
 
-    def _decode(self, sources: Sequence[Sequence[int]], requests: Sequence[Request]) -> list[list[Hypothesis]]:
+    def _decode(
+        self, sources: Sequence[Sequence[int]], requests: Sequence[Request], observe: Callable[[Step], None] | None
+    ) -> list[list[Hypothesis]]:
         """The hypotheses for a batch, with a request for each source."""
         start = self._start(sources)
         with self._prefill(sources, max(request.limit for request in requests)) as decoding:
             if self.config.sample:
-                return sample(decoding, start, requests, self.rules, self._draws(sources))
-            return beam_search(decoding, start, requests, self.rules)
+                return sample(decoding, start, requests, self.rules, self._draws(sources), observe)
+            return beam_search(decoding, start, requests, self.rules, observe)
 
-    def _diverse(self, sources: Sequence[Sequence[int]], requests: Sequence[Request]) -> list[list[Hypothesis]]:
+    def _diverse(
+        self, sources: Sequence[Sequence[int]], requests: Sequence[Request], observe: Callable[[Step], None] | None
+    ) -> list[list[Hypothesis]]:
         """For each source, what follows best after each of the `n_best` likeliest tokens behind the prefix.
 
         Where no token may stand there, it is what the prefix alone leads to.
@@ -138,7 +151,7 @@ class Session:
             for place, (request, tokens) in enumerate(zip(requests, self._first_tokens(sources, requests)))
             for first in [[token] for token in tokens] or [[]]
         ]
-        found = self._decode([sources[place] for place, _ in begun], [request for _, request in begun])
+        found = self._decode([sources[place] for place, _ in begun], [request for _, request in begun], observe)
         answers: list[list[Hypothesis]] = [[] for _ in sources]
         for (place, _), hypotheses in zip(begun, found):
             answers[place].append(hypotheses[0])

@@ -1,55 +1,97 @@
-"""One answer with all that attention did for it: what `clearhead explain` shows, as text and as plain values."""
+"""One answer with all that happened on the way to it: what `clearhead explain` shows, as text and as plain values."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..errors import ConfigError, did_you_mean
+from ..model.transformer import Decoder
 from .alignment import align
+from .attribution import Attribution
+from .contrast import Contrast
 from .equation import equation_steps, render_matrix, render_steps
-from .flow import Step, render_flow
+from .flow import Step
+from .heads import heads_of, render_heads
+from .journey import journey, render_journey, to_dicts
+from .lens import Lens, lens
+from .parts import stacks
 from .places import PLACES
+from .search_tree import SearchTree
 from .trace import Attention, Trace
 
+_FORMAT_VERSION = 2
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """A text, its translation, and the record of one pass through the model with both.
+    """A text, what a model made of it, and the record of one pass with both.
 
-    `source` are the tokens that the encoder reads, `inputs` those that the decoder reads, and `outputs` what it says
-    after each of them; its last is the end token, unless the answer was cut off before it came to an end.
-    `source_words` and `target_words` tell of each token, the end aside, which word it belongs to.
+    `tokens` are what each stack read, {"encoder": S, "decoder": T}. `outputs` are what a decoder said after each of its
+    tokens, and `said` their numbers; the last is the end token, unless the answer was cut off before it came to an end.
+    `source_words` and `target_words` tell of each token, the end aside, which word it belongs to. `values` are numbers
+    of the answer, such as its score. `contrast` is what `why` asks, of (said, other).
     """
 
     text: str
-    translation: str
-    score: float
-    log_probability: float
-    source: tuple[str, ...]  # S
-    inputs: tuple[str, ...]  # T
-    outputs: tuple[str, ...]  # T
-    source_words: tuple[int, ...]
-    target_words: tuple[int, ...]
-    flow: tuple[Step, ...]
+    answer: str
+    values: Mapping[str, float]
+    tokens: Mapping[str, tuple[str, ...]]
+    outputs: tuple[str, ...] = ()
+    said: tuple[int, ...] = ()
+    source_words: tuple[int, ...] = ()
+    target_words: tuple[int, ...] = ()
+    flow: tuple[Step, ...] = ()
     trace: Trace
+    model: nn.Module = field(repr=False)
+    pieces: Callable[[Iterable[int]], list[str]] = field(repr=False)
+    contrast: Callable[[str | None, str | None], Contrast] | None = field(default=None, repr=False)
+    search: SearchTree | None = field(default=None, repr=False)
+
+    @property
+    def translation(self) -> str:
+        """The answer, of a translator."""
+        return self.answer
+
+    @property
+    def places(self) -> list[str]:
+        """Where attention happened, as `PLACES` describes it."""
+        found = {f"{name.split('.')[0]}.{name.split('.')[-1]}" for name in self.trace.calls}
+        return [it for it in PLACES if it in found]
+
+    @property
+    def main_place(self) -> str:
+        """The attention that is shown where nobody says which: the last kind there is, to the source if it can be."""
+        return self.places[-1]
 
     def weights(self, place: str, layer: int) -> Tensor:
-        """The attention weights of every head of a layer, (H, T, S); `place` is one of `PLACES`.
+        """The attention weights of every head of a layer, (H, T, S); `place` is one of `places`.
 
         A ConfigError says which places and layers there are.
         """
-        return self._attention(place, layer).weights.values[0]
+        return self.attention(place, layer).weights.values[0]
 
     def axes(self, place: str) -> tuple[Sequence[str], Sequence[str]]:
-        """The tokens of the rows, which attend, and of the columns, which are attended, of a place's weights."""
-        _check(place)
-        return {
-            "encoder.self": (self.source, self.source),
-            "decoder.self": (self.inputs, self.inputs),
-            "decoder.cross": (self.outputs, self.source),
-        }[place]
+        """The tokens of the rows, which attend, and of the columns, which are attended, of a place's weights.
+
+        Towards the source a row is called by what is said there.
+        """
+        self._check(place)
+        stack, kind = place.split(".")
+        if kind == "cross":
+            return self.outputs, self.tokens["encoder"]
+        return self.tokens[stack], self.tokens[stack]
+
+    def attention(self, place: str, layer: int) -> Attention:
+        """The record of a layer's attention; a ConfigError says which places and layers there are."""
+        self._check(place)
+        stack, kind = place.split(".")
+        n_layers = sum(name.startswith(f"{stack}.") and name.endswith(f".{kind}") for name in self.trace.calls)
+        if not 0 <= layer < n_layers:
+            raise ConfigError(f"layer {layer} of {place} is not there; expected 0 to {n_layers - 1}")
+        return self.trace.calls[f"{stack}.{layer}.{kind}"][-1]
 
     @property
     def alignment_layer(self) -> int:
@@ -61,61 +103,109 @@ class Explanation:
         return last - 1 if last >= 2 else last
 
     def alignment(self, layer: int | None = None) -> list[tuple[int, int]]:
-        """(i, j): word i of the text is what word j of the translation looks at most, by the mean of a layer's heads.
+        """(i, j): word i of the text is what word j of the answer looks at most, by the mean of a layer's heads.
 
         Without a layer it is `alignment_layer`.
         """
         layer = self.alignment_layer if layer is None else layer
         return align(self.weights("decoder.cross", layer).mean(0), self.source_words, self.target_words)
 
+    @cached_property
+    def lens(self) -> Lens:
+        """What each layer of the decoder would have said; a ConfigError where there is none."""
+        decoder = stacks(self.model).get("decoder")
+        if not isinstance(decoder, Decoder):
+            raise ConfigError("a lens shows what a decoder would have said, and this model has none")
+        return lens(decoder, self.trace, self.said, self.pieces)
+
+    def why(self, said: str | None = None, other: str | None = None) -> Attribution:
+        """Which part made the model say a word (a label), and not another, whose logit it is compared with.
+
+        A ConfigError: the word was not said, or the task says nothing of which that could be asked.
+        """
+        if self.contrast is None:
+            raise ConfigError("there is no word or label to ask for here; expected a model that writes or classifies")
+        found = self.contrast(said, other)
+        *_, last = stacks(self.model).values()  # the decoder, where there is one
+        return found.explained(last, self.trace)
+
     def to_dict(self, place: str, layer: int, head: int) -> dict[str, Any]:
         """Plain values for JSON: everything, and of attention the steps of one head."""
-        attention = self._attention(place, layer)
+        attention = self.attention(place, layer)
         rows, columns = self.axes(place)
         shown = {"place": place, "layer": layer, "head": head, "rows": list(rows), "columns": list(columns)}
         shown["largest_difference"] = attention.largest_difference
-        return {
-            "format_version": 1,
+        found: dict[str, Any] = {
+            "format_version": _FORMAT_VERSION,
             "source": self.text,
-            "text": self.translation,
-            "score": self.score,
-            "log_probability": self.log_probability,
-            "tokens": {"source": self.source, "inputs": self.inputs, "outputs": self.outputs},
-            "alignment": self.alignment(),
-            "alignment_layer": self.alignment_layer,
+            "text": self.answer,
+            **self.values,
+            "tokens": {**self.tokens, "outputs": self.outputs},
             "flow": [step.to_dict() for step in self.flow],
+            "parts": to_dicts(journey(self.model, self.trace)),
             "attention": {**shown, "steps": [step.to_dict() for step in equation_steps(attention, head)]},
+            "heads": {
+                name: [it.to_dict() for it in heads_of(calls[-1].weights.select(row=0))]
+                for name, calls in self.trace.calls.items()
+                if calls[-1].known_weights is not None
+            },
         }
+        if self.source_words and "decoder" in self.tokens:
+            found |= {"alignment": self.alignment(), "alignment_layer": self.alignment_layer}
+        if self.said:
+            found["lens"] = self.lens.to_dict()
+        if self.search is not None:
+            found["search"] = self.search.to_dict()
+        return found
 
-    def render(self, place: str, layer: int, head: int) -> str:
-        """The same for people, in 80 columns."""
-        attention = self._attention(place, layer)
+    def render(self) -> str:
+        """For people, in 80 columns: the text on its way through the model, part by part."""
+        numbers = "  ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in self.values.items())
+        lines = [f"text    {self.text}", f"answer  {self.answer}", f"        {numbers}", ""]
+        lines += [f"the {stack} reads {len(read):>3}: {' '.join(read)}" for stack, read in self.tokens.items()]
+        lines += [f"it says {len(self.outputs):>12}: {' '.join(self.outputs)}"] if self.outputs else []
+        return "\n".join([*lines, "", render_journey(journey(self.model, self.trace)), "", self._exact()])
+
+    def render_attention(self, place: str, layer: int, head: int) -> str:
+        """Equation 1 step by step, with the numbers of a head, and its weights as a table."""
+        attention = self.attention(place, layer)
         steps = equation_steps(attention, head)
         title = f"attention {place}, layer {layer}, head {head}:\n{PLACES[place]}"
         exact = f"The model's own output differs from these steps by at most {attention.largest_difference:.1e}."
         table = render_matrix(attention.weights.values[0, head], *self.axes(place))
-        return "\n\n".join(
-            (
-                f"source       {self.text}\ntranslation  {self.translation}\n"
-                f"score        {self.score:.4f}, from a log-probability of {self.log_probability:.4f}",
-                f"source tokens  {' '.join(self.source)}\noutput tokens  {' '.join(self.outputs)}",
-                f"dimensions\n{render_flow(self.flow)}",
-                f"{title}\n{render_steps(steps)}\n{exact}",
-                f"weights: a row looks at the columns\n{table}",
-            )
-        )
+        return f"{title}\n{render_steps(steps)}\n{exact}\n\nweights: a row looks at the columns\n{table}"
 
-    def _attention(self, place: str, layer: int) -> Attention:
-        _check(place)
+    def render_heads(self, place: str, layer: int | None, *, color: bool = False) -> str:
+        """All heads of a layer, or of all layers, as small pictures."""
+        self._check(place)
         stack, kind = place.split(".")
-        n_layers = sum(name.startswith(f"{stack}.") and name.endswith(f".{kind}") for name in self.trace.calls)
-        if not 0 <= layer < n_layers:
-            raise ConfigError(f"layer {layer} of {place} is not there; expected 0 to {n_layers - 1}")
-        return self.trace.calls[f"{stack}.{layer}.{kind}"][-1]
+        layers = sum(name.startswith(f"{stack}.") and name.endswith(f".{kind}") for name in self.trace.calls)
+        wanted = range(layers) if layer is None else [layer]
+        rows, columns = self.axes(place)
+        found = []
+        for number in wanted:
+            weights = self.attention(place, number).weights.select(row=0)
+            named = type(weights)(weights.values, weights.axes, {"query": rows, "key": columns})
+            found.append(render_heads(f"{stack}.{number}.{kind}", named, color=color))
+        return "\n\n".join(found)
 
+    @property
+    def searched(self) -> SearchTree:
+        """How the search came to the answer; a ConfigError where nothing was searched for."""
+        if self.search is None:
+            raise ConfigError("no search can be shown here; expected a model that writes, and no decode.diverse")
+        return self.search
 
-def _check(place: str) -> None:
-    if place not in PLACES:
-        raise ConfigError(
-            f"{place!r} is no place of attention; there are {', '.join(PLACES)}{did_you_mean(place, PLACES)}"
+    def _exact(self) -> str:
+        lifted = f"; compiled parts ran as they are written: {', '.join(self.trace.lifted)}" * bool(self.trace.lifted)
+        return (
+            "All of this was recorded while the model ran as ever. Attention by the\n"
+            f"equation differs from the model's own by at most {self.trace.largest_difference:.1e}{lifted}."
         )
+
+    def _check(self, place: str) -> None:
+        if place not in self.places:
+            raise ConfigError(
+                f"{place!r} is no place of attention; there are {', '.join(self.places)}"
+                f"{did_you_mean(place, self.places)}"
+            )

@@ -58,6 +58,7 @@ class _Recording:
         self.running = ""  # the stack, whose embedding may be the other's, too
         self.steps: dict[str, int] = {}
         self.begun: dict[nn.Module, float] = {}
+        self.sizes: dict[nn.Module, int] = {}
         self.spent = 0.0  # seconds of the hooks themselves
         self.kept: dict[int, Tensor] = {}  # by the address of their memory, which is thereby nobody else's
         self.read: Tensor | None = None  # the tokens of the sources, (B, S)
@@ -73,6 +74,7 @@ class _Recording:
                 names.setdefault(part, []).append(name)
         self._lift(model)
         seams = {part.attend for part in model.modules() if isinstance(part, SelfAttention | CrossAttention)}
+        self.sizes = {part: sum(p.numel() for p in part.parameters()) for part in names}
         for part, called in names.items():
             before = partial(self._enter, called[0]) if isinstance(part, Encoder | Decoder) else self._begin
             self.handles.append(part.register_forward_pre_hook(before, with_kwargs=True))
@@ -159,7 +161,7 @@ class _Recording:
         given = tuple(x.detach() for x in (*inputs, *options.values()) if isinstance(x, Tensor))
         if isinstance(output, Tensor):
             if self._has_room(*given, output):
-                found = Passed(name, kind, step, given, output.detach(), seconds)
+                found = Passed(name, kind, step, given, output.detach(), seconds, self.sizes[part])
                 self.trace.parts.setdefault(name, []).append(found)
             else:
                 self.trace.summaries.append(Summary.of(name, kind, step, output, seconds))

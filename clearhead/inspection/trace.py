@@ -26,7 +26,8 @@ WEIGHT_AXES = ("row", "head", "query", "key")
 
 @dataclass(frozen=True)
 class Passed:
-    """One call of a part: what it was given and what it gave. `seconds` leave out what recording took."""
+    """One call of a part: what it was given and what it gave. `seconds` leave out what recording took; `parameters` are
+    all that it has inside."""
 
     name: str
     kind: str  # the name of its class
@@ -34,6 +35,7 @@ class Passed:
     inputs: tuple[Tensor, ...]
     output: Tensor
     seconds: float
+    parameters: int
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

@@ -16,23 +16,91 @@ from .conftest import Run
 TEXT = "She sings."
 
 
-def test_a_sentence_is_shown_with_dimensions_equation_and_weights(run: Run, model_folder: Path) -> None:
+def test_a_sentence_is_shown_on_its_way_part_by_part(run: Run, model_folder: Path) -> None:
     done = run("explain", model_folder, TEXT, "--device", "cpu")
     assert (done.code, done.err) == (0, "")
-    translation = load(model_folder, device="cpu")(TEXT)
-    assert done.out.startswith(f"source       {TEXT}\ntranslation  {translation}\n")
-    assert "attention decoder.cross, layer 0, head 0:\nhow each output token" in done.out
+    app = load(model_folder, device="cpu")
+    assert done.out.startswith(f"text    {TEXT}\nanswer  {app(TEXT)}\n        score -")
+    assert "the encoder reads" in done.out and "the decoder reads" in done.out
+    stop = re.search(r"^  projection +\(1, (\d+), (\d+)\) +([\d,]+) +[\d.]+$", done.out, flags=re.MULTILINE)
+    projection = app.model.decoder.projection
+    assert stop is not None and int(stop[2]) == projection.out_features
+    assert int(stop[3].replace(",", "")) == sum(p.numel() for p in projection.parameters())
+    names = re.findall(r"^  (0\.\S+)", done.out, flags=re.MULTILINE)
+    encoder = ["0.self", "0.add-norm-1", "0.feed-forward", "0.add-norm-2"]
+    decoder = ["0.self", "0.add-norm-1", "0.cross", "0.add-norm-2", "0.feed-forward", "0.add-norm-3"]
+    assert names == encoder + decoder
+    assert "differs from the model's own by at most" in done.out
+    assert max(map(len, done.out.splitlines())) <= 80
+
+
+def test_attention_is_shown_with_equation_and_weights(run: Run, model_folder: Path) -> None:
+    done = run("explain", model_folder, TEXT, "--step", "attention")
+    assert done.out.startswith("attention decoder.cross, layer 0, head 0:\nhow each output token")
     for name in ("queries", "keys", "values", "scores", "scaled", "masked", "weights", "output"):
         assert re.search(rf"^{name} +.*\(1, 2, \d+, \d+\)$", done.out, flags=re.MULTILINE), name
     assert "masked    nothing is barred here" in done.out  # one sentence has no padding
-    assert "dimensions\nencoder\n" in done.out
     assert max(map(len, done.out.splitlines())) <= 80
 
 
 def test_another_attention_can_be_chosen(run: Run, model_folder: Path) -> None:
-    out = run("explain", model_folder, TEXT, "--attention", "decoder.self", "--head", 1).out
+    out = run("explain", model_folder, TEXT, "--step", "attention", "--attention", "decoder.self", "--head", 1).out
     assert "attention decoder.self, layer 0, head 1:\nhow each token of the output so far" in out
     assert "masked    -inf where attending is barred" in out
+
+
+@pytest.mark.parametrize(
+    ("view", "seen"),
+    [
+        (["--heads"], "head 1: entropy"),
+        (["--heads", "--attention", "encoder.self", "--layer", "0"], "encoder.0.self: 2 heads, rows are"),
+        (["--decode", "--beam", "2"], "step 1: each beam's cache grows from 0 to 1 tokens"),
+        (["--decode"], "answers, by their score = log p / penalty"),
+        (["--lens"], "* it would have said the same as the whole model"),
+    ],
+)
+def test_every_view_fits_a_terminal(run: Run, model_folder: Path, view: list[str], seen: str) -> None:
+    done = run("explain", model_folder, TEXT, *view)
+    assert (done.code, done.err) == (0, "") and seen in done.out
+    assert max(map(len, done.out.splitlines())) <= 80 or "--decode" in view  # answers stand whole
+    assert "\x1b" not in done.out  # no terminal, no colours
+
+
+def test_a_word_is_traced_back_to_the_parts_that_spoke_for_it(run: Run, word_model_folder: Path) -> None:
+    app = load(word_model_folder, device="cpu")
+    word = app.explain("She sings.").answer.split()[0]
+    spoken = (it.removeprefix("▁") for it in app.tokenizers.target.words() if it.startswith("▁"))
+    other = next(it for it in spoken if it.isalpha() and it != word)
+    out = run("explain", word_model_folder, "She sings.", "--why", word, "--not", other).out
+    assert out.startswith(f'why "▁{word}" and not "▁{other}": the logits differ by')
+    values = json.loads(run("explain", word_model_folder, "She sings.", "--why", word, "--not", other, "--json").out)
+    parts = sum(it["value"] for it in values["contributions"])
+    assert parts == pytest.approx(values["difference"], abs=1e-4) and values["error"] < 1e-4
+    done = run("explain", word_model_folder, "She sings.", "--why", "nobody")
+    assert done.code == 2 and "'nobody' is no word of the answer; expected one of" in done.err
+    done = run("explain", word_model_folder, "She sings.", "--why", word, "--not", "zzz")
+    assert done.code == 2 and "'zzz' is no word that the model can say" in done.err
+    done = run("explain", word_model_folder, "She sings.", "--why", word, "--not", word)
+    assert done.code == 2 and "begin with the same token" in done.err
+
+
+@pytest.mark.parametrize("view", [[], ["--lens"], ["--decode"], ["--heads"]])
+@pytest.mark.parametrize("ending", ["png", "svg"])
+def test_every_view_is_a_picture_too(
+    run: Run, model_folder: Path, tmp_path: Path, view: list[str], ending: str
+) -> None:
+    pytest.importorskip("matplotlib")
+    path = tmp_path / f"view.{ending}"
+    done = run("explain", model_folder, TEXT, *view, f"--{ending}", path)
+    assert (done.code, done.out, done.err) == (0, "", f"written to {path}\n")
+    assert path.read_bytes().startswith({"png": b"\x89PNG", "svg": b"<?xml"}[ending])
+
+
+def test_a_reason_is_a_picture_too(run: Run, word_model_folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    word = load(word_model_folder, device="cpu").explain("She sings.").answer.split()[0]
+    run("explain", word_model_folder, "She sings.", "--why", word, "--png", tmp_path / "why.png")
+    assert (tmp_path / "why.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_json_holds_all_of_it(run: Run, model_folder: Path) -> None:
@@ -40,22 +108,27 @@ def test_json_holds_all_of_it(run: Run, model_folder: Path) -> None:
     assert len(done.out.splitlines()) == 1
     values = json.loads(done.out)
     keys = {"format_version", "source", "text", "score", "log_probability", "tokens", "alignment", "alignment_layer"}
-    assert values.keys() == keys | {"flow", "attention"} and values["format_version"] == 1
+    more = {"flow", "attention", "parts", "heads", "lens", "search"}
+    assert values.keys() == keys | more and values["format_version"] == 2
     result = load(model_folder, device="cpu").results([TEXT])[0]
     assert (values["source"], values["text"], values["score"]) == (TEXT, result.text, pytest.approx(result.score))
-    assert values["tokens"].keys() == {"source", "inputs", "outputs"}
+    assert values["tokens"].keys() == {"encoder", "decoder", "outputs"}
     assert values["tokens"]["outputs"] == list(result.tokens)
     attention = values["attention"]
     shown = {"place", "layer", "head", "rows", "columns"}
     assert attention.keys() == shown | {"largest_difference", "steps"} and attention["largest_difference"] < 1e-5
-    assert attention["rows"] == attention["columns"] == values["tokens"]["source"]
+    assert attention["rows"] == attention["columns"] == values["tokens"]["encoder"]
     assert all(step.keys() == {"name", "formula", "shape", "values"} for step in attention["steps"])
     weights = next(step for step in attention["steps"] if step["name"] == "weights")
-    length = len(values["tokens"]["source"])
+    length = len(values["tokens"]["encoder"])
     assert weights["shape"] == [1, 2, length, length]
     assert all(sum(row) == pytest.approx(1) for row in weights["values"])
     assert all(step.keys() == {"where", "what", "shape"} for step in values["flow"])
     assert values["flow"][0]["where"] == ["encoder"]
+    assert values["heads"].keys() == {"encoder.0.self", "decoder.0.self", "decoder.0.cross"}
+    assert values["lens"]["outputs"] == values["tokens"]["outputs"]
+    assert values["search"]["answers"][0]["score"] == values["score"]
+    assert {"stack", "name", "shape", "parameters", "milliseconds"} == values["parts"][0].keys()
 
 
 def test_what_is_barred_is_null_in_json(run: Run, model_folder: Path) -> None:
@@ -76,8 +149,11 @@ def test_the_end_is_shown_only_of_an_answer_that_came_to_it(
     result, explanation = app.results([TEXT], min_len=2)[0], app.explain(TEXT, min_len=2)
     assert len(result.logprobs) == len(result.tokens) + len(end) > 1
     assert explanation.outputs == (*result.tokens, *end)
-    assert explanation.inputs == ("<s>", *explanation.outputs[:-1])
-    assert explanation.weights("decoder.cross", 0).shape[1:] == (len(explanation.outputs), len(explanation.source))
+    assert explanation.tokens["decoder"] == ("<s>", *explanation.outputs[:-1])
+    assert explanation.weights("decoder.cross", 0).shape[1:] == (
+        len(explanation.outputs),
+        len(explanation.tokens["encoder"]),
+    )
     assert [target for _, target in explanation.alignment()] == list(range(len(explanation.translation.split())))
 
 
@@ -123,7 +199,7 @@ def test_a_word_that_the_model_does_not_know_is_one_of_the_words_and_is_named(
     run: Run, word_model_folder: Path, text: str, words: tuple[int, ...], unknown: str
 ) -> None:
     explanation = load(word_model_folder, device="cpu").explain(text)
-    assert "<unk>" in explanation.source and explanation.source_words == words
+    assert "<unk>" in explanation.tokens["encoder"] and explanation.source_words == words
     done = run("explain", word_model_folder, text, "--alignment")
     assert done.err == f"the text has words that the model does not know: {unknown}\n"
     assert done.out == " ".join(f"{i}-{j}" for i, j in explanation.alignment()) + "\n"
@@ -156,7 +232,7 @@ def test_looking_changes_no_bit_of_the_answer(model_folder: Path) -> None:
     before = app.results([TEXT])
     explanation = app.explain(TEXT)
     assert app.results([TEXT]) == before
-    assert (explanation.translation, explanation.score) == (before[0].text, before[0].score)
+    assert (explanation.translation, explanation.values["score"]) == (before[0].text, before[0].score)
     assert not any(part._forward_hooks for part in app.model.modules()) and not app.model.training
 
 
@@ -167,19 +243,29 @@ def test_looking_changes_no_bit_of_the_answer(model_folder: Path) -> None:
         (["{folder}"], 2, "a model folder and a sentence are needed"),
         (["{folder}", " "], 1, "the text is blank; expected one of at most 39 tokens"),
         (["{folder}", "hungry " * 50], 1, "the text is too long for the model: "),
-        (["{folder}", TEXT, "--layer", "1"], 2, "layer 1 of decoder.cross is not there; expected 0 to 0"),
-        (["{folder}", TEXT, "--layer", "-1"], 2, "layer -1 of decoder.cross is not there"),
-        (["{folder}", TEXT, "--head", "2"], 2, "head 2 is not there; expected 0 to 1"),
+        (
+            ["{folder}", TEXT, "--step", "attention", "--layer", "1"],
+            2,
+            "layer 1 of decoder.cross is not there; expected 0 to 0",
+        ),
+        (["{folder}", TEXT, "--heads", "--layer", "-1"], 2, "layer -1 of decoder.cross is not there"),
+        (["{folder}", TEXT, "--step", "attention", "--head", "2"], 2, "head 2 is not there; expected 0 to 1"),
         (["{folder}", TEXT, "--head", "x"], 2, "argument --head: invalid int value: 'x'"),
         (["{folder}", TEXT, "--attention", "cross"], 2, "argument --attention: invalid choice: 'cross'"),
-        (["{folder}", TEXT, "--json", "--alignment"], 2, "--png, --alignment and --json exclude each other"),
+        (["{folder}", TEXT, "--json", "--alignment"], 2, "--alignment prints pairs alone; --json has them, too"),
+        (["{folder}", TEXT, "--json", "--png", "x.png"], 2, "--png, --svg and --json exclude each other"),
+        (["{folder}", TEXT, "--lens", "--decode"], 2, "--decode and --lens are different views; expected one of them"),
+        (["{folder}", TEXT, "--not", "x"], 2, "--not x says what a word is compared with; expected --why WORD"),
+        (["{folder}", TEXT, "--step", "attention", "--png", "x.png"], 2, "--step attention is numbers; expected no"),
+        (["{folder}", TEXT, "--context", "x.txt"], 2, "--context is for models that answer questions, and this one"),
+        (["{folder}", TEXT, "--decode", "--diverse", "--n-best", "2"], 2, "no search can be shown here; expected"),
         (["{folder}", TEXT, "--alignment", "--head", "0"], 2, "--alignment is the mean of all heads of decoder.cross"),
         (["{folder}", TEXT, "--alignment", "--attention", "encoder.self"], 2, "expected no --attention or --head"),
         (["{folder}", TEXT, "--alignment", "--layer", "7"], 2, "layer 7 of decoder.cross is not there"),
         (
             ["{folder}", TEXT, "--png", "x.png", "--head", "1"],
             2,
-            "--png draws all heads of a layer; expected no --head",
+            "all heads of a layer are shown; expected no --head",
         ),
         (["{folder}", TEXT, "--png", "."], 2, "argument --png: . is a folder; expected a file to write"),
         (["{folder}", TEXT, "--temperature", "2"], 2, "decode.temperature = 2.0 would change nothing here"),

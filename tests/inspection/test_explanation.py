@@ -1,5 +1,6 @@
 import pytest
 import torch
+from torch import nn
 
 from clearhead.errors import ConfigError
 from clearhead.inspection.explanation import Explanation
@@ -18,9 +19,18 @@ def looking(n_layers: int) -> Explanation:
         none = torch.empty(0)
         known, name = Labelled(weights, WEIGHT_AXES, {}), f"decoder.{layer}.cross"
         calls[name] = [Attention(name, "Attend", 0, none, none, none, None, None, none, known, 0.0, 0.0)]
-    tokens = {"source": (*WORDS, "</s>"), "inputs": ("<s>", "x", "y"), "outputs": ("x", "y", "</s>")}
-    words = {"source_words": tuple(range(len(WORDS))), "target_words": (0, 1)}
-    return Explanation("a b c d e", "x y", -1.0, -1.0, **tokens, **words, flow=(), trace=Trace(calls=calls))
+    return Explanation(
+        text="a b c d e",
+        answer="x y",
+        values={},
+        tokens={"encoder": (*WORDS, "</s>"), "decoder": ("<s>", "x", "y")},
+        outputs=("x", "y", "</s>"),
+        source_words=tuple(range(len(WORDS))),
+        target_words=(0, 1),
+        trace=Trace(calls=calls),
+        model=nn.Identity(),
+        pieces=lambda ids: [str(i) for i in ids],
+    )
 
 
 @pytest.mark.parametrize(("n_layers", "expected"), [(1, 0), (2, 1), (3, 1), (4, 2), (5, 3)])

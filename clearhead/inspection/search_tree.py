@@ -1,0 +1,173 @@
+"""How a search came to its answer: every candidate of every step, what it was worth, and what became of it."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ..decode.beams import Hypothesis, Step
+from ..model.transformer import Decoder
+
+_TEXT = 24  # letters of a beginning that are shown: its last ones
+
+
+@dataclass(frozen=True)
+class Node:
+    """A candidate: a token behind the beginning of its parent, -1 being the start of all.
+
+    `total` is what the whole hypothesis is ranked by, and `score` that over the length penalty, which ranks answers.
+    """
+
+    number: int
+    parent: int
+    step: int  # from 1
+    token: str
+    log_probability: float
+    total: float
+    score: float
+    fate: str  # "kept" as a beam, "ended" as an answer, "dropped"
+    beam: int | None  # which beam it lives on as
+
+
+@dataclass(frozen=True)
+class Found:
+    """An answer of the search, best first; `node` is its last token, None where it was cut off."""
+
+    node: int | None
+    text: str
+    log_probability: float
+    length: int  # tokens, the end included
+    penalty: float  # ((5 + length) / 6)^alpha
+    score: float
+    finished: bool
+
+
+@dataclass
+class SearchTree:
+    """All of a search for one source: to be given as `observe`, and finished with the answers.
+
+    `cache_lengths` are the tokens that each beam's cache held before a step.
+    """
+
+    spell: Callable[[int], str]
+    penalty: Callable[[int], float]
+    nodes: list[Node] = field(default_factory=list)
+    answers: list[Found] = field(default_factory=list)
+    cache_lengths: list[int] = field(default_factory=list)
+    _beams: list[int] = field(default_factory=lambda: [-1])  # the node of each live beam
+
+    def observe(self, step: Step) -> None:
+        """Take a step of a search for one sentence."""
+        kept = {int(column): beam for beam, column in enumerate(step.kept[0])}
+        nodes: list[Node] = []
+        for column, total in enumerate(step.totals[0].tolist()):
+            if total == -math.inf:
+                continue
+            ended, beam = bool(step.ended[0, column]), kept.get(column)
+            node = Node(
+                number=len(self.nodes) + len(nodes),
+                parent=self._beams[int(step.parents[0, column])],
+                step=step.number,
+                token=self.spell(int(step.tokens[0, column])),
+                log_probability=float(step.log_probabilities[0, column]),
+                total=total,
+                score=total / self.penalty(step.number),
+                fate="ended" if ended else "kept" if beam is not None else "dropped",
+                beam=None if ended else beam,
+            )
+            nodes.append(node)
+        self.nodes += nodes
+        living = {node.beam: node.number for node in nodes if node.beam is not None}
+        self._beams = [living.get(beam, -1) for beam in range(step.kept.shape[1])]
+
+    @contextmanager
+    def watching(self, decoder: Decoder) -> Iterator[None]:
+        """Write down how long its cache is before each step, inside the `with` block."""
+
+        def hook(_decoder: Decoder, _inputs: Any, options: dict[str, Any]) -> None:
+            if options.get("cache") is not None:
+                self.cache_lengths.append(options["cache"].length)
+
+        handle = decoder.register_forward_pre_hook(hook, with_kwargs=True)
+        try:
+            yield
+        finally:
+            handle.remove()
+            self.cache_lengths = self.cache_lengths[len(self.cache_lengths) - len(self.steps) :]  # not of the prompt
+
+    def finish(self, hypotheses: Sequence[Hypothesis], text: Callable[[Sequence[int]], str]) -> "SearchTree":
+        """The same with the answers, best first."""
+        ends = {tuple(self.path(node.number)): node.number for node in self.nodes if node.fate == "ended"}
+        for it in hypotheses:
+            length = len(it.token_log_probabilities)
+            spelt = tuple(self.spell(i) for i in it.ids)
+            node = next((number for path, number in ends.items() if path[:-1] == spelt or path == spelt), None)
+            penalty = self.penalty(length)
+            found = Found(node, text(it.ids), it.log_probability, length, penalty, it.score, it.finished)
+            self.answers.append(found)
+        return self
+
+    def path(self, number: int) -> list[str]:
+        """The tokens from the start to a node."""
+        tokens: list[str] = []
+        while number >= 0:
+            node = self.nodes[number]
+            tokens.append(node.token)
+            number = node.parent
+        return tokens[::-1]
+
+    @property
+    def steps(self) -> list[list[Node]]:
+        """The candidates of each step, best first."""
+        found: list[list[Node]] = []
+        for node in self.nodes:
+            if node.step > len(found):
+                found.append([])
+            found[-1].append(node)
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        nodes, answers = [asdict(it) for it in self.nodes], [asdict(it) for it in self.answers]
+        return {"nodes": nodes, "answers": answers, "cache_lengths": self.cache_lengths}
+
+    def render(self) -> str:
+        """Step by step for people, in 80 columns, and why the winner won."""
+        blocks = [self._step(number, nodes) for number, nodes in enumerate(self.steps)]
+        return "\n\n".join([*blocks, self._why()])
+
+    def _step(self, number: int, nodes: Sequence[Node]) -> str:
+        held = f": each beam's cache grows from {self.cache_lengths[number]} to {self.cache_lengths[number] + 1} tokens"
+        lines = [f"step {number + 1}{held if number < len(self.cache_lengths) else ''}"]
+        lines.append(f"  {'beginning':<{_TEXT}} {'token':<14}{'log p':>8}{'total':>9}  fate")
+        for node in nodes:
+            fate = f"kept as beam {node.beam}" if node.beam is not None else node.fate
+            if node.fate == "ended":
+                fate = f"ended: an answer, {node.score:.4f}"
+            begun = " ".join(self.path(node.parent)) if node.parent >= 0 else "(start)"
+            begun = begun if len(begun) <= _TEXT else f"…{begun[1 - _TEXT :]}"
+            token = node.token if len(node.token) <= 13 else f"{node.token[:12]}…"
+            lines.append(f"  {begun:<{_TEXT}} {token:<14}{node.log_probability:>8.3f}{node.total:>9.3f}  {fate}")
+        return "\n".join(lines)
+
+    def _why(self) -> str:
+        lines = ["answers, by their score = log p / penalty, penalty = ((5 + length) / 6)^alpha"]
+        lines.append(f"  {'score':>8}{'log p':>9}{'length':>8}{'penalty':>9}  text")
+        for it in self.answers:
+            mark = "" if it.finished else "  (cut off)"
+            numbers = f"{it.score:>8.4f}{it.log_probability:>9.4f}{it.length:>8}{it.penalty:>9.4f}"
+            lines.append(f"  {numbers}  {it.text}{mark}")
+        return "\n".join([*lines, *self._verdict()])
+
+    def _verdict(self) -> list[str]:
+        """Why the first answer is the first, in a sentence."""
+        if len(self.answers) < 2:
+            return ["It is the only one." if self.answers else "There is none."]
+        first, second = self.answers[:2]
+        if first.finished != second.finished:
+            return ["The first came to its end; what was cut off only fills up."]
+        ahead = first.log_probability - second.log_probability
+        if ahead >= 0:
+            return [f"The first is the likeliest of them: its log p leads the second's by {ahead:.4f}."]
+        return [f"The second is likelier by {-ahead:.4f}, but shorter: the penalty for length puts the first in front."]
