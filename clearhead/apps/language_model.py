@@ -75,13 +75,13 @@ class LanguageModel(App):
         return Writer(engine, self.tokenizers.target, config, ends=Ends(stop=stop, chars=chars))
 
     def explain(self, text: str = "", **decode: Any) -> Explanation:
-        """Go on with a text, by twenty tokens where nobody says how many, and record what happens when the model reads
-        it with what follows. A text that leaves no room in the model's block is a DataError."""
+        """Go on with a text, by twenty tokens at most where nobody says how many, and record what happens when the
+        model reads it with what follows. A text that leaves no room in the model's block is a DataError."""
         block = self.config.model.max_len
-        if not {"max_len", "max_extra"} & decode.keys():
-            decode["max_len"] = _GOES_ON
         writer, target = self.writer(**(ONE | decode)), self.tokenizers.target
         prompt = self._prompt(writer, text) or [BOS]
+        if not {"max_len", "max_extra"} & decode.keys():
+            writer = self.writer(**(ONE | decode | {"max_len": max(min(_GOES_ON, block - len(prompt)), 1)}))
         if len(prompt) + writer.session.limit > block:
             raise DataError(
                 f"the text of {len(prompt):,} tokens and {writer.session.limit:,} that follow it are more than the "

@@ -9,7 +9,7 @@ from ..messages import say
 from .output import to_json
 from .parser import Options, Parser, UsageError, Verb, new_file
 from .reading import text_of, warn, whole_text
-from .using import add_model_options, open_model
+from .using import add_greedy, add_model_options, open_model, settle_greedy
 
 if TYPE_CHECKING:
     from ..inspection.explanation import Explanation
@@ -20,6 +20,7 @@ _VIEWS = ("step", "heads", "decode", "lens", "why", "alignment")
 def _add_options(parser: Parser) -> None:
     add_model_options(parser)
     parser.add_argument("text", nargs="?", metavar="TEXT", help="the sentence to explain")
+    add_greedy(parser)
     parser.add_argument("--context", metavar="FILE", help="the text in which a question is answered; - is stdin")
     parser.add_argument("--step", choices=["attention"], help="Equation 1 step by step, with the numbers of one head")
     parser.add_argument("--heads", action="store_true", help="all heads as small pictures, each with its entropy")
@@ -47,6 +48,7 @@ def _add_options(parser: Parser) -> None:
 
 def _run(options: Options) -> None:
     _check(options)
+    settle_greedy(options)
     app, decode = open_model(options, "translate", "summarize", "generate", "classify", "answer", one_answer=True)
     line = text_of(options.text)
     explanation = app.explain(line.text, *_context(app, options), **decode)

@@ -8,7 +8,7 @@ from .lines import line_of
 from .output import to_json
 from .parser import Options, Parser, UsageError, Verb
 from .reading import text_of, warn_of_bytes
-from .using import SEARCH, add_model_options, open_model
+from .using import SEARCH, add_greedy, add_model_options, open_model, settle_greedy
 
 if TYPE_CHECKING:
     from ..app import LanguageModel
@@ -24,16 +24,12 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "--stop", action="append", metavar="TEXT", default=[], help="end before this text; may be given several times"
     )
-    parser.add_argument("--greedy", action="store_true", help="the likeliest token each time, instead of a drawn one")
+    add_greedy(parser)
     parser.add_argument("--json", action="store_true", help="print JSON lines with tokens and probabilities")
 
 
 def _run(options: Options) -> None:
-    if options.greedy:
-        given = vars(options)
-        if "decode.sample" in given or "decode.beam" in given:
-            raise UsageError("--greedy beside --sample or --beam; expected one of them")
-        given |= {"decode.sample": False, "decode.beam": 1}
+    settle_greedy(options)
     chars = _count(options.chars)
     app, decode = open_model(options, "generate", one_answer=not options.json)
     if not options.json and decode["n_best"] > 1:

@@ -37,6 +37,21 @@ def add_search_options(parser: Parser, search: Sequence[str] | None = None) -> N
     add_settings(parser, ["train.device", "train.threads", *search], _SHORT, show_defaults=False)
 
 
+def add_greedy(parser: Parser) -> None:
+    """For models that draw their tokens, unless they are told otherwise."""
+    parser.add_argument("--greedy", action="store_true", help="the likeliest token each time, instead of a drawn one")
+
+
+def settle_greedy(options: Options) -> None:
+    """Make settings of the search of it; a UsageError beside those."""
+    if not options.greedy:
+        return
+    given = vars(options)
+    if "decode.sample" in given or "decode.beam" in given:
+        raise UsageError("--greedy beside --sample or --beam; expected one of them")
+    given |= {"decode.sample": False, "decode.beam": 1}
+
+
 def open_model(options: Options, *verbs: str, one_answer: bool) -> tuple[Any, dict[str, Any]]:
     """The model, and the settings of the search that were given, as `Translator.results` takes them.
 

@@ -274,3 +274,24 @@ def test_settings_that_do_not_fit_are_refused(
     tiny = [it for it in TINY if it.split("=")[0] != setting.split("=")[0]]
     done = run("train", questions, "--task", "answer", "--out", tmp_path / "model", *tiny, setting)
     assert done.code == 2 and expected in done.err
+
+
+def test_an_answer_is_explained_in_the_window_that_has_it(run: Run, answer_folder: Path, text: Path) -> None:
+    app, question = clearhead.load(answer_folder, device="cpu"), "where does bob work ?"
+    context = text.read_text("utf-8") * 8  # more than is read at once
+    explanation = app.explain(question, context)
+    result = app.results([question], context)[0]
+    assert (explanation.answer, explanation.values["score"]) == (result.text, result.score)
+    read = explanation.tokens["encoder"]
+    assert len(read) <= 40 and explanation.places == ["encoder.self"]
+    assert explanation.weights("encoder.self", 0).shape == (2, len(read), len(read))
+    out = run("explain", answer_folder, question, "--context", text).out
+    assert "  head   " in out and "encoder reads" in out
+    for arguments, message in (
+        ([question], "this model answers questions from a text; expected --context FILE"),
+        ([question, "--context", text, "--why", "bob"], "there is no word or label to ask for here"),
+    ):
+        done = run("explain", answer_folder, *arguments)
+        assert (done.code, done.out) == (2, "") and message in done.err
+    done = run("explain", answer_folder, " ", "--context", text)
+    assert done.code == 1 and "the question is blank; expected one to be explained" in done.err

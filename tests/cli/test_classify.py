@@ -302,3 +302,23 @@ def test_a_search_has_no_place_in_evaluation(run: Run, trained: Path, folder: Pa
 def test_a_model_that_translates_is_not_compared_with_one_that_classifies(run, trained, folder, model_folder) -> None:
     done = run("evaluate", folder, model_folder, "--data", trained / "test.tsv")
     assert done.code == 2 and "expected models of one task" in done.err
+
+
+def test_a_label_is_explained(run: Run, trained: Path) -> None:
+    text = "it was a great story"
+    app = clearhead.load(trained / "model", device="cpu")
+    out = run("explain", trained / "model", text).out
+    assert f"answer  {app(text)}\n        probability" in out and "  head   " in out
+    out = run("explain", trained / "model", text, "--why", "Pos", "--not", "neg").out
+    assert out.startswith('why "Pos" and not "neg": the logits differ by +')
+    assert run("explain", trained / "model", text, "--why", "Pos", "--not", "neg", "--json").code == 0
+    assert "encoder.0.self: 2 heads" in run("explain", trained / "model", text, "--heads").out
+    for view, message in (
+        (["--decode"], "no search can be shown here; expected a model that writes"),
+        (["--lens"], "a lens shows what a decoder would have said, and this model has none"),
+        (["--why", "pos"], "'pos' is no label of the model; expected one of Pos, neg; did you mean 'Pos'?"),
+    ):
+        done = run("explain", trained / "model", text, *view)
+        assert (done.code, done.out) == (2, "") and message in done.err
+    values = json.loads(run("explain", trained / "model", text, "--json").out)
+    assert values["text"] == app(text) and {"search", "lens", "alignment"}.isdisjoint(values)

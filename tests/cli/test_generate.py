@@ -351,3 +351,35 @@ def test_a_list_gives_a_list_and_one_text_where_a_list_is_expected_is_refused(fo
         app.continuations("by day")
     with pytest.raises(ConfigError, match=r"stop is one text, 'fox'; expected a list of texts: \['fox'\]"):
         app("by", stop="fox")
+
+
+def test_a_text_that_goes_on_is_explained(run: Run, folder: Path) -> None:
+    app = clearhead.load(folder, device="cpu")
+    begun = "by d"
+    explanation = app.explain(begun, sample=False, beam=1, max_len=6)
+    assert explanation.answer == app(begun, sample=False, beam=1, max_len=6) == "by day:\n\tf"
+    assert explanation.tokens["decoder"][1:] == explanation.outputs[:-1] and explanation.places == ["decoder.self"]
+    assert [*explanation.outputs[:3]] == ["y", "▁", "d"] and len(explanation.outputs) == len(begun) - 1 + 6
+    assert explanation.lens.layers[-1].ranks[len(begun) - 1 :] == (0,) * 6  # greedy: each was the likeliest
+    assert explanation.searched.cache_lengths == [*range(len(begun) - 1, len(begun) + 5)]
+    done = run("explain", folder, begun, "--greedy", "--max-len", "6", "--why", "f", "--not", "x")
+    out = done.out
+    assert (
+        done.err == ""
+        and out.startswith('why "f" and not "c": the logits differ by +')
+        and "decoder.1.self.head.1" in done.out
+    )
+    assert "decoder.0.self: 2 heads" in run("explain", folder, begun, "--heads").out
+    assert "the decoder reads" in run("explain", folder, begun).out
+    done = run("explain", folder, begun * 5)
+    assert done.code == 1 and "are more than the 16 that the model reads at once (model.max_len)" in done.err
+    done = run("explain", folder, begun, "--alignment")
+    assert done.code == 2 and "'decoder.cross' is no place of attention; there are decoder.self" in done.err
+    assert app.explain(max_len=3).tokens["decoder"][0] == "<s>"
+
+
+def test_looking_changes_no_letter(folder: Path) -> None:
+    app = clearhead.load(folder, device="cpu")
+    before = app("by", chars=40, seed=3)
+    app.explain("by", seed=3)
+    assert app("by", chars=40, seed=3) == before
