@@ -179,7 +179,7 @@ def _watch_attention(watch: _Watch, where: tuple[str, ...], attention: SelfAtten
         named_weights, named_output = f"weights: softmax(q k^T / sqrt({q.size(3)}))", "weights times values"
         if type(attend) is not Attend:  # whose equation that is, and nobody else's
             named_weights, named_output = (f"{what} of {type(attend).__name__}" for what in ("weights", "output"))
-        if hasattr(attend, "weights"):
+        if hasattr(type(attend), "weights"):
             watch.note(where, named_weights, (*q.shape[:3], k.size(2)))
         watch.note(where, named_output, output.shape)
 
