@@ -341,6 +341,20 @@ def test_the_flow_names_an_own_part_and_shows_the_weights_that_it_has() -> None:
     )
 
 
+def test_a_weight_that_is_called_weights_is_no_method_to_ask(monkeypatch) -> None:
+    class Gated(nn.Module):
+        def __init__(self, d_head: int) -> None:
+            super().__init__()
+            self.weights = nn.Parameter(torch.ones(d_head))
+
+        def forward(self, q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None = None, bias: Tensor | None = None):
+            return q * self.weights
+
+    monkeypatch.setitem(ATTENTIONS, "gated", Gated)
+    assert not any("weights" in step.what for step in dimension_flow(model(attention="gated")))
+    assert "has no weights" in refused(attention="gated", copy=True)
+
+
 def test_the_flow_shows_whatever_is_added_to_the_embeddings(monkeypatch) -> None:
     class Shifted(Positions):
         def embed(self, x: Tensor, positions: Tensor) -> Tensor:
