@@ -46,11 +46,16 @@ class ModelConfig:
     activation_dropout: float | None = setting(
         None, "of dropping inside the feed-forward network; left out: as model.dropout"
     )
-    positions: Literal["sinusoidal", "learned", "rotary", "relative", "alibi"] = setting(
-        "sinusoidal", "how the model knows the order of its tokens"
+    attention: str = setting(
+        "softmax", "how queries, keys and values become an output: softmax, Equation 1, or package.module:Class"
+    )
+    positions: str = setting(
+        "sinusoidal",
+        "how the model knows the order of its tokens: sinusoidal, learned, rotary, relative, alibi, or "
+        "package.module:Class",
     )
     max_len: int = setting(5000, "longest sequence that is read")
-    norm: Literal["layer", "rms"] = setting("layer", "kind of normalisation")
+    norm: str = setting("layer", "kind of normalisation: layer, rms, or package.module:Class")
     norm_eps: float = setting(1e-5, "what is added to the variance inside the root")
     pre_norm: bool = setting(False, "normalise before each sub-layer instead of after (the paper: after)")
     activation: Literal["relu", "gelu", "swiglu"] = setting("relu", "of the feed-forward sub-layer (the paper: relu)")

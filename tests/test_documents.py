@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from clearhead.cli.reference import reference
+from clearhead.model.positions import POSITIONS, Positions
 
 from .conftest import make_questions
 
@@ -120,7 +121,7 @@ def test_the_commands_of_the_readme_run_one_after_the_other(tmp_path: Path) -> N
     assert len((tmp_path / "translated.txt").read_text(encoding="utf-8").splitlines()) == 3
 
 
-@pytest.mark.parametrize("page", ["data", "decoding", "explaining", "model", "scoring", "training"])
+@pytest.mark.parametrize("page", ["data", "decoding", "explaining", "model", "own-parts", "scoring", "training"])
 def test_the_commands_and_the_python_of_a_page_run(
     page: str, model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,6 +134,9 @@ def test_the_commands_and_the_python_of_a_page_run(
         f"{n},{line}\n".replace("\t", ",") for n, line in enumerate(lines.splitlines())), encoding="utf-8")  # fmt: skip
     for side, name in enumerate(("text.en", "text.fr")):
         (tmp_path / name).write_text("".join(f"{line.split(chr(9))[side]}\n" for line in lines.splitlines()))
+    for name in ("own_attention.py", "own_parts.py"):
+        shutil.copy(ROOT / "examples" / name, tmp_path)
+    monkeypatch.setitem(POSITIONS, "near", Positions)  # what a page adds is gone afterwards
     for name in ("second.fr", "third.fr"):
         shutil.copy(tmp_path / "text.fr", tmp_path / name)
     monkeypatch.chdir(tmp_path)

@@ -111,6 +111,18 @@ def test_the_whole_of_the_translator_of_letters_says_what_it_does(tmp_path: Path
     assert [line[:20].rstrip() for line in said] == asked
 
 
+def test_an_attention_of_one_s_own_learns_to_sort_and_one_that_leaks_cannot_write(monkeypatch, capsys) -> None:
+    monkeypatch.syspath_prepend(EXAMPLES)
+    monkeypatch.delitem(sys.modules, "own_attention", raising=False)
+    importlib.import_module("own_attention").main(100)
+    pattern = r"^(\w+) +loss (\S+), (\d+)% of 200 lists sorted right; the first:\n +(.*) -> (.*)$"
+    linear, leaky = re.findall(pattern, capsys.readouterr().out, flags=re.MULTILINE)
+    assert (linear[0], leaky[0]) == ("LinearAttention", "LeakyAttention")
+    assert float(linear[1]) < 0.3 and float(leaky[1]) < 0.5  # of log(10) = 2.3: by its loss nobody could tell
+    assert int(linear[2]) > 70 and int(leaky[2]) < 20
+    assert leaky[4].split() != sorted(leaky[3].split())
+
+
 def code_cells() -> list[dict[str, Any]]:
     notebook = json.loads((EXAMPLES / "english_french_characters.ipynb").read_text(encoding="utf-8"))
     return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]

@@ -99,7 +99,8 @@ def _headline(model: ModelConfig) -> str:
     )
     return (
         f"{model.topology}: {layers} layers, d_model {model.d_model}, {model.n_heads} heads, d_ff {model.d_ff:,}, "
-        f"{model.positions} positions, {'pre' if model.pre_norm else 'post'}-norm, {model.activation}; "
+        f"{model.attention} attention, {model.positions} positions, {'pre' if model.pre_norm else 'post'}-norm, "
+        f"{model.activation}; "
         f"vocabulary {' and '.join(f'{size:,}' for size in sizes)}, tied: {model.tie}"
     )
 

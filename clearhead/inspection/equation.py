@@ -34,8 +34,9 @@ class EquationStep:
 def equation_steps(attention: Attention, head: int, row: int = 0) -> list[EquationStep]:
     """softmax(Q K^T / sqrt(d_k) + bias) V of one head of row `row` of the batch, from Q, K and V to the output.
 
-    The last step is computed here, from the steps before it, and lies within rounding of what the model used. A head
-    that is not there is a ConfigError.
+    The last step is computed here, from the steps before it, and lies within rounding of what the model used. Of an
+    attention of one's own, which may be another equation, only its weights and its output are shown. A head that is not
+    there is a ConfigError.
     """
     n_heads, d_head = attention.q.size(1), attention.q.size(3)
     if not 0 <= head < n_heads:
@@ -50,6 +51,8 @@ def equation_steps(attention: Attention, head: int, row: int = 0) -> list[Equati
     step("queries", "Q", q)
     step("keys", "K", k)
     step("values", "V", v)
+    if attention.kind != "Attend":
+        return steps + _own_steps(attention, head, row)
     scores = step("scores", "Q K^T", q @ k.mT)
     scores = step("scaled", f"divided by sqrt({d_head}) = {math.sqrt(d_head):.2f}", scores / math.sqrt(d_head))
     whole = (*attention.q.shape[:3], attention.k.size(2))
@@ -63,6 +66,17 @@ def equation_steps(attention: Attention, head: int, row: int = 0) -> list[Equati
     weights = step("weights", "softmax: each row sums to 1", masked_softmax(scores, mask))
     step("output", "weights times V", weights @ v)
     return steps
+
+
+def _own_steps(attention: Attention, head: int, row: int) -> list[EquationStep]:
+    """What can be said of an attention of one's own: its weights, where it tells them, and what came out."""
+    found = []
+    if attention.known_weights is not None:
+        weights = attention.known_weights.values
+        formula = f"of {attention.kind}"
+        found.append(EquationStep("weights", formula, tuple(weights.shape), weights[row, head]))
+    output = attention.output
+    return [*found, EquationStep("output", f"of {attention.kind}", tuple(output.shape), output[row, head])]
 
 
 def render_steps(steps: Sequence[EquationStep]) -> str:

@@ -150,7 +150,7 @@ class Explanation:
                 if calls[-1].known_weights is not None
             },
         }
-        if self.source_words and "decoder" in self.tokens:
+        if self.source_words and "decoder" in self.tokens and self._tells_weights:
             found |= {"alignment": self.alignment(), "alignment_layer": self.alignment_layer}
         if self.said:
             found["lens"] = self.lens.to_dict()
@@ -171,6 +171,8 @@ class Explanation:
         attention = self.attention(place, layer)
         steps = equation_steps(attention, head)
         title = f"attention {place}, layer {layer}, head {head}:\n{PLACES[place]}"
+        if attention.known_weights is None:
+            return f"{title}\n{render_steps(steps)}\nA {attention.kind} does not tell its weights."
         exact = f"The model's own output differs from these steps by at most {attention.largest_difference:.1e}."
         table = render_matrix(attention.weights.values[0, head], *self.axes(place))
         return f"{title}\n{render_steps(steps)}\n{exact}\n\nweights: a row looks at the columns\n{table}"
@@ -195,6 +197,10 @@ class Explanation:
         if self.search is None:
             raise ConfigError("no search can be shown here; expected a model that writes, and no decode.diverse")
         return self.search
+
+    @property
+    def _tells_weights(self) -> bool:
+        return all(calls[-1].known_weights is not None for calls in self.trace.calls.values())
 
     def _exact(self) -> str:
         lifted = f"; compiled parts ran as they are written: {', '.join(self.trace.lifted)}" * bool(self.trace.lifted)

@@ -19,7 +19,7 @@ from torch.utils.hooks import RemovableHandle
 from ..model.attention import Attend, CrossAttention, SelfAttention
 from ..model.blocks import DecoderBlock, EncoderBlock
 from ..model.heads import Classifier, SpanFinder, TokenPredictor
-from ..model.positions import Learned, Sinusoidal
+from ..model.positions import Positions
 from ..model.transformer import Decoder, Encoder, EncoderDecoder, EncoderModel, evaluation
 from .parts import stacks
 
@@ -135,7 +135,7 @@ def _watch_stack(watch: _Watch, where: tuple[str, ...], stack: Encoder | Decoder
     d_model = stack.embedding.weight.size(1)
     watch.enter(stack, where[0])
     watch.output(stack.embedding, where, f"embedding times sqrt({d_model})")
-    if isinstance(stack.positions, Sinusoidal | Learned):
+    if type(stack.positions).embed is not Positions.embed:  # it opens that door
         watch.input(stack.dropout, where, f"plus {type(stack.positions).__name__.lower()} positions")
     if isinstance(stack, Encoder) and stack.types is not None:
         watch.output(stack.types, where, "plus token types")
@@ -167,7 +167,7 @@ def _watch_block(watch: _Watch, where: tuple[str, ...], block: EncoderBlock | De
 
 def _watch_attention(watch: _Watch, where: tuple[str, ...], attention: SelfAttention | CrossAttention) -> None:
     def heads(
-        _attend: Attend, tensors: tuple[Tensor, Tensor, Tensor], named: Mapping[str, Tensor | None], output: Tensor
+        attend: nn.Module, tensors: tuple[Tensor, Tensor, Tensor], named: Mapping[str, Tensor | None], output: Tensor
     ) -> None:
         q, k, v = tensors
         watch.note(where, f"queries of {q.size(1)} heads", q.shape)
@@ -176,8 +176,12 @@ def _watch_attention(watch: _Watch, where: tuple[str, ...], attention: SelfAtten
         bias = named.get("bias")
         if bias is not None:
             watch.note(where, "bias of the positions on the scores", bias.shape)
-        watch.note(where, f"weights: softmax(q k^T / sqrt({q.size(3)}))", (*q.shape[:3], k.size(2)))
-        watch.note(where, "weights times values", output.shape)
+        named_weights, named_output = f"weights: softmax(q k^T / sqrt({q.size(3)}))", "weights times values"
+        if type(attend) is not Attend:  # whose equation that is, and nobody else's
+            named_weights, named_output = (f"{what} of {type(attend).__name__}" for what in ("weights", "output"))
+        if hasattr(type(attend), "weights"):
+            watch.note(where, named_weights, (*q.shape[:3], k.size(2)))
+        watch.note(where, named_output, output.shape)
 
     watch.handles.append(attention.attend.register_forward_hook(heads, with_kwargs=True))
     watch.output(attention, where, "heads joined and projected")

@@ -170,14 +170,14 @@ class _Recording:
     def _attended(self, called: list[str], part: nn.Module, inputs: Any, options: Any, output: Tensor) -> None:
         """An attention has given its output: its weights are recomputed beside it."""
         seconds, entered = self._now() - self.begun.pop(part), time.perf_counter()
-        name, kind, step = self._name(called), type(part).__name__, self.steps.get(self.running, 0)
+        name, kind, step = self._name(called), _kind(part), self.steps.get(self.running, 0)
         q, k, v = (x.detach() for x in inputs)
         groups, output = q.size(1) // k.size(1), output.detach()
-        k, v = (it.repeat_interleave(groups, 1) if groups > 1 else self._own(it) for it in (k, v))
         mask, bias = options.get("mask"), options.get("bias")
         bias = None if bias is None else bias.detach()
         with torch.no_grad():
             weights, difference = _weights(part, q, k, v, mask, bias, output)
+        k, v = (it.repeat_interleave(groups, 1) if groups > 1 else self._own(it) for it in (k, v))
         there = [it for it in (q, k, v, mask, bias, output, weights) if it is not None]
         if self._has_room(*there):
             known = None if weights is None else Labelled(weights, WEIGHT_AXES, self._tokens(name, weights))
@@ -223,15 +223,23 @@ def _numbers(ids: Iterable[int]) -> list[str]:
     return [str(i) for i in ids]
 
 
+def _kind(part: nn.Module) -> str:
+    """The name of its class, and of an attention of one's own that is called like ours, where it is from."""
+    kind = type(part)
+    return f"{kind.__module__}.{kind.__name__}" if kind.__name__ == "Attend" and kind is not Attend else kind.__name__
+
+
 def _weights(
     part: nn.Module, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, bias: Tensor | None, output: Tensor
 ) -> tuple[Tensor | None, float]:
     """The weights of an attention, and how far the output by them lies from its own; None where it cannot tell them."""
-    if isinstance(part, Attend):
-        again, weights = scaled_dot_product_attention(q, k, v, mask=mask, bias=bias)
-    elif callable(own := getattr(part, "weights", None)):
-        weights = own(q, k, mask=mask, bias=bias)
-        again = weights.to(v.dtype) @ v
+    groups = q.size(1) // k.size(1)
+    if type(part) is Attend:
+        every = (it.repeat_interleave(groups, 1) for it in (k, v))
+        again, weights = scaled_dot_product_attention(q, *every, mask=mask, bias=bias)
+    elif callable(own := getattr(type(part), "weights", None)):  # of the class: a parameter may be called so, too
+        weights = own(part, q, k, mask=mask, bias=bias)
+        again = weights.to(v.dtype) @ v.repeat_interleave(groups, 1)
     else:
         return None, 0.0
     return weights, float((again - output).abs().max()) if output.numel() else 0.0

@@ -1,21 +1,26 @@
 """From a configuration to the parts of a model: the one place where a setting chooses a class."""
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from torch import nn
 
 from ..config import ModelConfig
 from ..errors import ConfigError
-from .attention import CrossAttention, SelfAttention
+from .attention import ATTENTIONS, Attend, CrossAttention, SelfAttention
 from .blocks import DecoderBlock, EncoderBlock
 from .embedding import Embedding
 from .feed_forward import FeedForward, SwiGLU
 from .heads import Classifier, SpanFinder, TokenPredictor
-from .norms import LayerNorm, RMSNorm
-from .positions import Alibi, Learned, Positions, Relative, Rotary, Sinusoidal
+from .norms import NORMS, LayerNorm
+from .positions import POSITIONS, Positions
 from .residual import AddNorm
+from .seams import Seam
 
 A = TypeVar("A", SelfAttention, CrossAttention)
+
+ATTENTION = Seam[nn.Module]("model.attention", ATTENTIONS, nn.Module, Attend, ("forward", "weights"))
+ORDER = Seam[Positions]("model.positions", POSITIONS, Positions, Positions, ("embed", "rotation", "bias"))
+NORM = Seam[nn.Module]("model.norm", NORMS, nn.Module, LayerNorm, ("forward",))
 
 
 def encoder_blocks(config: ModelConfig) -> list[EncoderBlock]:
@@ -67,17 +72,19 @@ def make_head(config: ModelConfig, embedding: Embedding) -> Classifier | SpanFin
 
 def make_positions(config: ModelConfig, *, two_sided: bool) -> Positions:
     """The scheme by which a stack knows the order of its tokens; an encoder's looks both ways."""
-    match config.positions:
-        case "sinusoidal":
-            return Sinusoidal(config.d_model, config.max_len)
-        case "learned":
-            return Learned(config.d_model, config.max_len)
-        case "rotary":
-            return Rotary(config.d_model // config.n_heads)
-        case "relative":
-            return Relative(config.n_heads, two_sided=two_sided)
-        case "alibi":
-            return Alibi(config.n_heads, two_sided=two_sided)
+    return ORDER.make(config.positions, _for_positions(config, two_sided))
+
+
+def check_parts(config: ModelConfig) -> None:
+    """Raise the ConfigError of an attention, positions or norm that cannot be had, before anything else is done."""
+    kind = ATTENTION.find(config.attention, _for_attention(config))
+    if config.copy and not hasattr(kind, "weights"):
+        raise ConfigError(
+            f"model.attention = {config.attention!r} has no weights, by which model.copy = true copies; expected "
+            "weights(self, q, k, *, mask=None, bias=None) -> (B, H, T, S) beside its forward, or model.copy = false"
+        )
+    ORDER.find(config.positions, _for_positions(config, two_sided=True))
+    NORM.find(config.norm, _for_norm(config))
 
 
 def final_norm(config: ModelConfig) -> nn.Module | None:
@@ -86,8 +93,31 @@ def final_norm(config: ModelConfig) -> nn.Module | None:
 
 
 def _attention(config: ModelConfig, kind: type[A]) -> A:
+    return kind(
+        config.d_model,
+        config.n_heads,
+        n_kv_heads=config.n_kv_heads,
+        bias=config.bias,
+        attend=ATTENTION.make(config.attention, _for_attention(config)),
+    )
+
+
+# What the __init__ of a part may ask for, by name.
+
+
+def _for_attention(config: ModelConfig) -> dict[str, Any]:
     dropout = config.dropout if config.attention_dropout is None else config.attention_dropout
-    return kind(config.d_model, config.n_heads, dropout, n_kv_heads=config.n_kv_heads, bias=config.bias)
+    return {"dropout": dropout, "n_heads": config.n_heads, "d_head": config.d_model // config.n_heads}
+
+
+def _for_positions(config: ModelConfig, two_sided: bool) -> dict[str, Any]:
+    heads = {"n_heads": config.n_heads, "d_head": config.d_model // config.n_heads}
+    return {"d_model": config.d_model, **heads, "max_len": config.max_len, "two_sided": two_sided}
+
+
+def _for_norm(config: ModelConfig) -> dict[str, Any]:
+    # the width by both names: those of torch.nn call it normalized_shape
+    return {"d_model": config.d_model, "normalized_shape": config.d_model, "eps": config.norm_eps}
 
 
 def _feed_forward(config: ModelConfig) -> nn.Module:
@@ -98,7 +128,7 @@ def _feed_forward(config: ModelConfig) -> nn.Module:
 
 
 def _norm(config: ModelConfig) -> nn.Module:
-    return (LayerNorm if config.norm == "layer" else RMSNorm)(config.d_model, config.norm_eps)
+    return NORM.make(config.norm, _for_norm(config))
 
 
 def _add_norm(config: ModelConfig) -> AddNorm:

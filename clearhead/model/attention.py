@@ -1,11 +1,13 @@
 """Attention (section 3.2): Equation 1 in the open, several heads of it, and the same with fused products.
 
 The seam is `Attend`: everything around it projects, splits and merges heads; it alone decides how queries, keys and
-values become an output. Swap it to try another attention.
+values become an output. Another attention is another class in its place: `--model.attention=package.module:Class`, or
+one more entry in `ATTENTIONS`.
 """
 
 import math
 from collections.abc import Callable
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -97,9 +99,15 @@ class Attend(nn.Module):
             return fused_attention(q, k, v, mask=mask, bias=bias, dropout=dropout)
         return scaled_dot_product_attention(q, k, v, mask=mask, bias=bias, dropout=dropout)[0]
 
-    def weights(self, q: Tensor, k: Tensor, *, mask: Tensor | None = None) -> Tensor:
-        """The weights that `forward` applies, without dropout. (B, H, T, K), (B, G, S, K) -> (B, H, T, S)"""
-        return attention_weights(q, k.repeat_interleave(q.size(1) // k.size(1), 1), mask=mask)
+    def weights(self, q: Tensor, k: Tensor, *, mask: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
+        """The weights that `forward` applies, without dropout. (B, H, T, K), (B, G, S, K) -> (B, H, T, S)
+
+        Another attention may have none: then there is nothing to show, and no pointer can copy by them.
+        """
+        return attention_weights(q, k.repeat_interleave(q.size(1) // k.size(1), 1), mask=mask, bias=bias)
+
+
+ATTENTIONS: dict[str, type[nn.Module]] = {"softmax": Attend}  # by the names that `model.attention` knows
 
 
 class MultiHeadAttention(nn.Module):
@@ -127,7 +135,10 @@ class MultiHeadAttention(nn.Module):
 
 
 class SelfAttention(nn.Module):
-    """MultiHeadAttention(x, x, x) with queries, keys and values from one product; output only."""
+    """MultiHeadAttention(x, x, x) with queries, keys and values from one product; output only.
+
+    `attend` takes the place of Equation 1.
+    """
 
     def __init__(
         self,
@@ -137,6 +148,7 @@ class SelfAttention(nn.Module):
         *,
         n_kv_heads: int | None = None,
         bias: bool = True,
+        attend: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self.n_heads, self.n_kv_heads = n_heads, n_heads if n_kv_heads is None else n_kv_heads
@@ -144,7 +156,7 @@ class SelfAttention(nn.Module):
         shared = self.n_kv_heads * (d_model // n_heads)
         self.qkv = Linear(d_model, d_model, shared, shared, bias=bias)
         self.out = Linear(d_model, d_model, bias=bias)
-        self.attend = Attend(dropout)
+        self.attend = Attend(dropout) if attend is None else attend
 
     def forward(
         self,
@@ -166,7 +178,10 @@ class SelfAttention(nn.Module):
 
 
 class CrossAttention(nn.Module):
-    """MultiHeadAttention(x, memory, memory) with keys and values from one product; output only."""
+    """MultiHeadAttention(x, memory, memory) with keys and values from one product; output only.
+
+    `attend` takes the place of Equation 1.
+    """
 
     def __init__(
         self,
@@ -176,6 +191,7 @@ class CrossAttention(nn.Module):
         *,
         n_kv_heads: int | None = None,
         bias: bool = True,
+        attend: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self.n_heads, self.n_kv_heads = n_heads, n_heads if n_kv_heads is None else n_kv_heads
@@ -184,7 +200,7 @@ class CrossAttention(nn.Module):
         self.q = Linear(d_model, d_model, bias=bias)
         self.kv = Linear(d_model, shared, shared, bias=bias)
         self.out = Linear(d_model, d_model, bias=bias)
-        self.attend = Attend(dropout)
+        self.attend = Attend(dropout) if attend is None else attend
 
     def project(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values of the memory, made once a source. (B, S, D) -> (B, G, S, K), (B, G, S, K)"""
@@ -211,8 +227,9 @@ class CrossAttention(nn.Module):
             raise ModelError(f"{rows} rows of queries cannot share {keys.size(0)} memories; expected a multiple")
         q = split_heads(self.q(x).reshape(keys.size(0), -1, width), self.n_heads)
         if observe is not None:
-            observe(self.attend.weights(q, keys, mask=mask))
-        return self.out(merge_heads(self.attend(q, keys, values, mask=mask)).view(rows, length, width))
+            weights = cast(Attend, self.attend).weights  # whose place another can take that has them, too
+            observe(weights(q, keys, mask=mask))
+        return self.out(merge_heads(self.attend(q, keys, values, mask=mask)).reshape(rows, length, width))
 
 
 def check_heads(d_model: int, n_heads: int, n_kv_heads: int = 1) -> None:

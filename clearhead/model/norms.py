@@ -1,4 +1,7 @@
-"""Normalisation over the last dimensions: LayerNorm (the paper's) and RMSNorm. The equations stand in the functions."""
+"""Normalisation over the last dimensions: LayerNorm (the paper's) and RMSNorm. The equations stand in the functions.
+
+Another norm is another class: `--model.norm=package.module:Class`, or one more entry in `NORMS`.
+"""
 
 import torch
 import torch.nn.functional as F
@@ -20,9 +23,12 @@ def rms_norm(x: Tensor, eps: float = 1e-5) -> Tensor:
 class LayerNorm(nn.Module):
     """`layer_norm` times a learned gain plus a learned bias (Ba et al. 2016), by its fused twin in PyTorch."""
 
-    def __init__(self, shape: int | tuple[int, ...], eps: float = 1e-5, elementwise_affine: bool = True) -> None:
+    def __init__(
+        self, normalized_shape: int | tuple[int, ...], eps: float = 1e-5, elementwise_affine: bool = True
+    ) -> None:
         super().__init__()
-        self.shape, self.eps = (shape,) if isinstance(shape, int) else tuple(shape), eps
+        self.shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.eps = eps
         self.weight = nn.Parameter(torch.ones(self.shape)) if elementwise_affine else None
         self.bias = nn.Parameter(torch.zeros(self.shape)) if elementwise_affine else None
 
@@ -39,3 +45,6 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:  # (..., D) -> (..., D)
         return rms_norm(x, self.eps) * self.weight
+
+
+NORMS: dict[str, type[nn.Module]] = {"layer": LayerNorm, "rms": RMSNorm}  # by the names that `model.norm` knows

@@ -3,6 +3,7 @@
 Every scheme is one object with three doors; each overrides one and leaves the others shut:
 `embed` adds to the embeddings, `rotation` turns queries and keys, `bias` adds to the scores of attention.
 Positions count from zero and are (B, T) or (1, T): rows may stand at different places.
+Another scheme is another class: `--model.positions=package.module:Class`, or one more entry in `POSITIONS`.
 """
 
 import math
@@ -155,6 +156,15 @@ def alibi_slopes(n_heads: int) -> list[float]:
     slopes = [2 ** (-8 * (head + 1) / power) for head in range(power)]
     between = [2 ** (-4 * (head + 1) / power) for head in range(0, 2 * power, 2)]
     return slopes + between[: n_heads - power]
+
+
+POSITIONS: dict[str, type[Positions]] = {  # by the names that `model.positions` knows
+    "sinusoidal": Sinusoidal,
+    "learned": Learned,
+    "rotary": Rotary,
+    "relative": Relative,
+    "alibi": Alibi,
+}
 
 
 def _look_up(table: Tensor, positions: Tensor, scheme: str) -> Tensor:

@@ -9,7 +9,15 @@ from torch import Tensor, nn
 
 from ..config import ModelConfig
 from ..errors import ModelError
-from .assembly import decoder_blocks, encoder_blocks, final_norm, make_embedding, make_head, make_positions
+from .assembly import (
+    check_parts,
+    decoder_blocks,
+    encoder_blocks,
+    final_norm,
+    make_embedding,
+    make_head,
+    make_positions,
+)
 from .blocks import DecoderBlock, EncoderBlock
 from .cache import Cache, LayerCache
 from .dropout import Dropout
@@ -213,6 +221,7 @@ def build(config: ModelConfig) -> EncoderDecoder | EncoderModel | Encoder | Deco
     An encoder-only model gives what its head gives, or hidden states (B, S, D) without one; a decoder-only one is a
     language model and gives logits (B, T, V).
     """
+    check_parts(config)
     match config.topology:
         case "encoder-only":
             embedding = make_embedding(config, "src_vocab_size")

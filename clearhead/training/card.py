@@ -42,8 +42,8 @@ def model_card(
         "",
         "## Model",
         "",
-        f"{_layers(config)} layers, d_model {model.d_model}, {model.n_heads} heads, "
-        f"d_ff {model.d_ff}, {model.positions} positions, {'pre' if model.pre_norm else 'post'}-norm; "
+        f"{_layers(config)} layers, d_model {model.d_model}, {model.n_heads} heads, d_ff {model.d_ff}, "
+        f"{model.attention} attention, {model.positions} positions, {'pre' if model.pre_norm else 'post'}-norm; "
         f"{data.tokenizer} tokens, vocabulary {model.src_vocab_size:,}"
         + (f" and {model.tgt_vocab_size:,}" if model.src_vocab_size != model.tgt_vocab_size else "")
         + f"{_steps(chosen(train.steps))}{train.seed}. All settings are in `config.json`. The same again:",

@@ -46,6 +46,8 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dic
 def load_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """The inverse of `optimizer_tensors`, bit for bit; a missing tensor is a ModelError."""
     for name, p in model.named_parameters():
+        if not p.requires_grad:  # it never moved, and has none
+            continue
         keys = _MUON if f"{name}.{_MUON[0]}" in tensors else _ADAM
         missing = [key for key in keys if f"{name}.{key}" not in tensors]
         if missing:

@@ -16,6 +16,7 @@ from .. import messages
 from ..config import PRESETS, SHAPE, Config, chosen, settings
 from ..errors import ConfigError
 from ..figures import loss_curve
+from ..model.assembly import check_parts
 from ..model.transformer import build
 from ..tasks import shown
 from ..tasks.examples import Examples, FreshBatches
@@ -82,6 +83,7 @@ def train(
     """
     if not config.data.train:
         raise ConfigError("data.train names no file; expected a file, a folder, or two line-aligned files")
+    check_parts(config.model)  # what cannot be built is better known before the data are read
     out, given = Path(out), (seemingly_given(config) if given is None else set(given)) - _following(config)
     if config.train.task is None:
         begun = resume and (out / CONFIG).exists()

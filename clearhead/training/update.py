@@ -44,7 +44,7 @@ class Update:
                 where = where_forward(self.model, partial(self._forward, rows, step, place))
                 raise self._non_finite(f"the loss is {loss_sum}", step, where)
             (total / n_tokens).backward()
-        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        gradients = [self._gradient(p) for p in self.model.parameters() if p.requires_grad]
         total_norm = nn.utils.get_total_norm(gradients)
         norm = float(total_norm)
         if not math.isfinite(norm):
@@ -57,6 +57,13 @@ class Update:
         self.optimizer.step()
         self.optimizer.zero_grad()
         return loss_sum, norm
+
+    @staticmethod
+    def _gradient(weight: nn.Parameter) -> Tensor:
+        """That of a weight; zeros of one that nothing used, such as the queries of an attention of one's own."""
+        if weight.grad is None:
+            weight.grad = torch.zeros_like(weight)
+        return weight.grad
 
     def expect_finite_weights(self, step: int) -> None:
         """Before weights are scored or saved: an update may have overflowed, however finite its loss was."""

@@ -35,6 +35,17 @@ def test_one_vocabulary_is_shared_and_by_default_it_is_that_of_the_paper(run: Ru
     assert default.err == "one vocabulary of 37,000 tokens, as in the paper; say otherwise with --vocab N\n"
 
 
+def test_a_part_of_one_s_own_is_shown_and_one_that_there_is_not_is_a_wrong_use(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(Path(__file__).parents[2] / "examples")
+    done = run("info", "--preset", "nano", "--model.attention=own_attention:LinearAttention", "--vocab", "50")
+    assert done.code == 0 and "own_attention:LinearAttention attention, sinusoidal positions" in done.out
+    assert done.out.count("weights of LinearAttention ") == 3
+    done = run("info", "--preset", "nano", "--model.positions=rotray", "--vocab", "50")
+    assert (done.code, done.out) == (2, "") and "did you mean 'rotary'?" in done.err
+
+
 def test_the_flow_goes_from_source_and_target_to_logits(run: Run) -> None:
     arguments = ("info", "--preset", "base", "--src-vocab", "10000", "--tgt-vocab", "10000")
     lines = run(*arguments).out.split("\ndimensions\n")[1].splitlines()

@@ -26,7 +26,7 @@ def test_a_card_names_data_source_licence_model_and_command() -> None:
     assert card.startswith("# A translation model: Tatoeba\n")
     assert "12,345 sentence pairs from `pairs.tsv`. Source: Tatoeba, https://tatoeba.org. Licence: CC BY 2.0." in card
     assert 'clearhead translate THIS_FOLDER "a sentence"' in card
-    assert "6 + 6 layers, d_model 512, 8 heads, d_ff 2048, sinusoidal positions, post-norm" in card
+    assert "6 + 6 layers, d_model 512, 8 heads, d_ff 2048, softmax attention, sinusoidal positions, post-norm" in card
     assert (
         "bpe tokens, vocabulary 4,000. 1,200 steps, seed 7. All settings are in `config.json`. The same again:" in card
     )

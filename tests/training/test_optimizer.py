@@ -58,6 +58,21 @@ def test_every_weight_has_a_state_of_its_own_after_a_step_and_none_before(kind: 
     assert not any(torch.equal(a, b) for a, b in zip(before, model.parameters()))
 
 
+@pytest.mark.parametrize("kind", OPTIMIZERS)
+def test_a_weight_that_does_not_learn_has_no_state_and_needs_none(kind: str) -> None:
+    model = small_model()
+    norm = model.encoder.blocks[0].add_norm_1.norm
+    norm.weight.requires_grad_(False)
+    optimizer = make_optimizer(model, TrainConfig(optimizer=kind))
+    for name, p in model.named_parameters():
+        p.grad = torch.randn(p.shape) if p.requires_grad else None
+        assert p.requires_grad or name == "encoder.blocks.0.add_norm_1.norm.weight"
+    optimizer.step()
+    tensors = optimizer_tensors(optimizer, model)
+    load_optimizer(make_optimizer(model, TrainConfig(optimizer=kind)), model, tensors)
+    assert not any(name.startswith("encoder.blocks.0.add_norm_1.norm.weight") for name in tensors)
+
+
 def test_reading_copies() -> None:
     model = small_model()
     optimizer = make_optimizer(model, TrainConfig(optimizer="adam"))
