@@ -72,19 +72,18 @@ class Kind:
 
 
 def _one_block(config: Config) -> dict[str, Any]:
-    """What is trained on is what can be read at once."""
-    return {"model.max_len": config.data.max_len}
-
-
-def _for_text(config: Config) -> dict[str, Any]:
-    """A block, and positions that turn pairs of numbers, where the heads can be divided into such."""
-    pairs = config.model.d_model // config.model.n_heads % 2 == 0
-    return _one_block(config) | ({"model.positions": "rotary"} if pairs else {})
+    """What is trained on is what can be read at once; positions that turn pairs of numbers, where heads have such."""
+    return {"model.max_len": config.data.max_len} | _turning(config)
 
 
 def _with_its_marks(config: Config) -> dict[str, Any]:
     """A text with a token before it and one behind."""
-    return {"model.max_len": config.data.max_len + 2}
+    return {"model.max_len": config.data.max_len + 2} | _turning(config)
+
+
+def _turning(config: Config) -> dict[str, Any]:
+    pairs = config.model.d_model // config.model.n_heads % 2 == 0
+    return {"model.positions": "rotary"} if pairs else {}
 
 
 def _for_summaries(config: Config) -> dict[str, Any]:
@@ -136,7 +135,7 @@ KINDS: dict[str, Kind] = {
                 "decode.beam": 1,
             },
             searches=False,
-            follows=_for_text,
+            follows=_one_block,
         ),
         Kind(
             verb="answer",
@@ -149,6 +148,7 @@ KINDS: dict[str, Kind] = {
             usage='--context text.txt "a question"',
             usual={
                 "data.max_len": 256,
+                "model.pre_norm": True,
                 "model.n_token_types": 2,
                 "train.label_smoothing": 0.0,
                 "train.best": "f1",
