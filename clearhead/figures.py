@@ -72,7 +72,7 @@ def loss_curve(
     train, valid, scored = (_series(metrics, name) for name in ("loss", "valid_loss", f"valid_{score.key}"))
     if not train[0] and not valid[0]:
         raise DataError("there is no loss to draw: expected records with 'step' and 'loss', as training writes them")
-    with _drawing(path, again="go on with --resume") as figure:
+    with drawing(path, again="go on with --resume") as figure:
         rows = 2 if scored[0] else 1
         figure.set_size_inches(7.2, 3.4 + 1.7 * (rows - 1))
         panels = figure.subplots(rows, 1, sharex=True, squeeze=False, height_ratios=[2, 1][:rows])[:, 0]
@@ -111,14 +111,14 @@ def attention_heatmap(
     width, height = columns * len(source_pieces), rows * len(target_pieces)  # in cells
     cell = min(0.34 if len(heads) == 1 else 0.22, 24 / max(width, height))  # in inches
     darkest = np.fmax.reduce(heads, axis=None, initial=1e-9)
-    with _drawing(path, layout="compressed", again="give the command again") as figure:
+    with drawing(path, layout="compressed", again="give the command again") as figure:
         figure.set_size_inches(cell * width + 0.25 * columns + 2.2, cell * height + 0.35 * rows + 1.6)
         panels = figure.subplots(rows, columns, squeeze=False)
         for panel in panels.flat[len(heads) :]:
             panel.set_visible(False)
         for number, (panel, head) in enumerate(zip(panels.flat, heads)):
             image = panel.imshow(head, cmap="Blues", vmin=0, vmax=darkest, interpolation="nearest")
-            _separate_cells(panel, head.shape, lines=cell > 0.1)
+            separate_cells(panel, head.shape, lines=cell > 0.1)
             above = source_pieces if number < columns else ()
             _tick_pieces(panel, cell, above, target_pieces if number % columns == 0 else ())
             if len(heads) > 1:
@@ -141,11 +141,11 @@ def confusion_matrix(counts: npt.ArrayLike, labels: Sequence[str], path: Path) -
         )
     shares = array / array.sum(1, keepdims=True).clip(min=1)
     cell = min(0.6, 16 / len(labels))  # in inches
-    with _drawing(path, layout="compressed", again="go on with --resume") as figure:
+    with drawing(path, layout="compressed", again="go on with --resume") as figure:
         figure.set_size_inches(cell * len(labels) + 2.4, cell * len(labels) + 1.8)
         panel = figure.subplots()
         panel.imshow(shares, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
-        _separate_cells(panel, array.shape, lines=cell > 0.1)
+        separate_cells(panel, array.shape, lines=cell > 0.1)
         _tick_pieces(panel, cell, labels, labels)
         for row, column in zip(*np.nonzero(array)) if cell > 0.4 else ():
             ink = "white" if shares[row, column] > 0.6 else _INK  # on the paler ones it would fade
@@ -167,7 +167,7 @@ def _heads(weights: npt.ArrayLike, n_target: int, n_source: int) -> npt.NDArray[
 
 
 @contextmanager
-def _drawing(
+def drawing(
     path: Path, *, again: str, layout: Literal["constrained", "compressed"] = "constrained"
 ) -> Iterator["Figure"]:
     """An empty figure, written to `path` at the end of `with`; ConfigError where matplotlib is not installed.
@@ -223,7 +223,7 @@ def _mark_best(panel: "Axes", series: tuple[list[float], list[float]], score: Cu
     )
 
 
-def _separate_cells(panel: "Axes", shape: tuple[int, ...], *, lines: bool) -> None:
+def separate_cells(panel: "Axes", shape: tuple[int, ...], *, lines: bool) -> None:
     """No frame, and thin white lines between the cells where there is room for them."""
     panel.grid(visible=False)
     panel.spines[:].set_visible(False)
