@@ -123,7 +123,7 @@ def attention_heatmap(
             panel.set_visible(False)
         for number, (panel, head) in enumerate(zip(panels.flat, heads)):
             image = panel.imshow(head, cmap="Blues", vmin=0, vmax=darkest, interpolation="nearest")
-            _separate_cells(panel, head.shape, lines=cell > 0.1)
+            separate_cells(panel, head.shape, lines=cell > 0.1)
             above = source_pieces if number < columns else ()
             _tick_pieces(panel, cell, above, target_pieces if number % columns == 0 else ())
             if len(heads) > 1:
@@ -151,7 +151,7 @@ def confusion_matrix(counts: npt.ArrayLike, labels: Sequence[str], path: Path) -
         figure.set_size_inches(cell * len(labels) + 2.4, cell * len(labels) + 1.8)
         panel = figure.subplots()
         panel.imshow(shares, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
-        _separate_cells(panel, array.shape, lines=cell > 0.1)
+        separate_cells(panel, array.shape, lines=cell > 0.1)
         _tick_pieces(panel, cell, labels, labels)
         for row, column in zip(*np.nonzero(array)) if cell > 0.4 else ():
             ink = "white" if shares[row, column] > 0.6 else INK  # on the paler ones it would fade
@@ -233,7 +233,7 @@ def _mark_best(panel: "Axes", series: tuple[list[float], list[float]], score: Cu
     )
 
 
-def _separate_cells(panel: "Axes", shape: tuple[int, ...], *, lines: bool) -> None:
+def separate_cells(panel: "Axes", shape: tuple[int, ...], *, lines: bool) -> None:
     """No frame, and thin white lines between the cells where there is room for them."""
     panel.grid(visible=False)
     panel.spines[:].set_visible(False)

@@ -3,6 +3,7 @@
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,16 @@ from torch import nn
 from ..config import Config, DecodeConfig
 from ..errors import ConfigError, DataError, TrainingError
 from ..evaluation import Evaluation
+from ..inspection.ablation import without
+from ..inspection.ablation_report import Ablation
+from ..inspection.ablation_study import Watch
 from ..tasks.kinds import kind_of
 from ..tasks.task import Task
 from ..text.lines import shown
 from ..text.tokenizer import Tokenizers
 from ..training.model_folder import save_files
 from ..values import finite
+from .ablating import Asked, ablate
 
 _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")  # what only matters where tokens are drawn
 ONE = {"n_best": 1}  # where there is room for one answer, whatever a model stores
@@ -76,6 +81,34 @@ class App(ABC):
         content = json.dumps(finite(evaluation.to_dict()), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
         save_files(self.path, {"evaluation.json": content.encode()})
         return self.path / "evaluation.json"
+
+    def without(self, *names: str) -> AbstractContextManager[None]:
+        """The model without some of its parts inside the `with` block: `app.without("decoder.1.self.head.3")`.
+
+        A name that is none is a ConfigError, which says what there is.
+        """
+        return without(self.model, *names)
+
+    def ablate(
+        self,
+        data: Any,
+        *,
+        parts: str = "all",
+        limit: int | None = 200,
+        score: str | None = None,
+        keep: bool = True,
+        watch: Watch = lambda *_: None,
+        **decode: Any,
+    ) -> Ablation:
+        """Score the data with the model, and without each of its parts alone: which of them matter, and how much.
+
+        `parts` are heads, attentions, feed-forwards, or all. Of the data at most `limit` texts are taken, at random but
+        always the same; None: all. `score` is one that models are compared by; without it, the most telling one. With
+        `keep` every result stays in the model's folder as soon as it is there, and is not measured again. `watch` is
+        told of every measurement before it begins: the part, how many are done, and how many there will be.
+        """
+        asked = Asked(parts, limit, score, keep)
+        return ablate(self, data, asked, self.decode_config(**(ONE | decode)), watch)
 
     def decode_config(self, **changes: Any) -> DecodeConfig:
         """The model's settings of the search, with some replaced.

@@ -105,7 +105,7 @@ class Classification:
             LabelScores(scores, loss, int((~known).sum())),
             held_out.sources,
             [held_out.labels[number] for number in log_p.argmax(1)],
-            [[held_out.labels[number]] for number in truth],
+            held_out.references,
             lambda: {"right_probability": np.exp(of_right), "accuracy": scores.accuracy.values.astype(np.float64)},
             confusion_table(scores),
         )

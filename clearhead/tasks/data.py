@@ -14,6 +14,7 @@ from ..text.roles import SENTENCES, Roles
 from ..text.running import Running
 from ..text.sources import Pair, Pairs, PairSource, read_pairs
 
+SAMPLED_BY = "train.eval_sentences"  # what says how large a sample is, unless told
 _PAIR = 60  # letters of a usual sentence and its translation
 
 
@@ -75,8 +76,8 @@ class Form(Protocol):
     def extent(self, data: Any) -> tuple[int, str]:
         """How much there is to learn from, as a number of sentence pairs, and in words."""
 
-    def sample(self, data: Any, most: int, seed: int) -> tuple[Any, str]:
-        """At most so many of what is answered, and in words which; nothing is said of all."""
+    def sample(self, data: Any, most: int, seed: int, by: str = SAMPLED_BY) -> tuple[Any, str]:
+        """At most so many of what is answered, as `by` says, and in words which; nothing is said of all."""
 
     def to_notes(self, data: Any) -> list[Any]:
         """Plain values, as a store keeps what is held out."""
@@ -114,14 +115,14 @@ class PairForm:
             return len(data), f"{len(data):,} pairs"
         return as_pairs(data.letters)
 
-    def sample(self, data: Pairs, most: int, seed: int) -> tuple[Pairs, str]:
+    def sample(self, data: Pairs, most: int, seed: int, by: str = SAMPLED_BY) -> tuple[Pairs, str]:
         """All pairs of so many sources, drawn at random: files may be sorted by length."""
         distinct = list(dict.fromkeys(data.sources))
         if len(distinct) <= most:
             return data, ""
         places = np.random.default_rng(seed).choice(len(distinct), most, replace=False)
         sample = {distinct[i] for i in places.tolist()}
-        said = f"{most:,} of {len(distinct):,} sources, drawn at random (train.eval_sentences)"
+        said = f"{most:,} of {len(distinct):,} sources, drawn at random ({by})"
         return data.take((i for i, it in enumerate(data.sources) if it in sample), "a sample"), said
 
     def to_notes(self, data: Pairs) -> list[Pair]:
@@ -183,12 +184,12 @@ class TextForm:
         """By its letters."""
         return as_pairs(sum(map(len, data.train.pieces)))
 
-    def sample(self, data: Running, most: int, seed: int) -> tuple[Running, str]:
+    def sample(self, data: Running, most: int, seed: int, by: str = SAMPLED_BY) -> tuple[Running, str]:
         """The beginning, so long as if every one of `most` sentences had 256 letters."""
         letters, have = 256 * most, sum(map(len, data.pieces))
         if have <= letters:
             return data, ""
-        said = f"the first {letters:,} of {have:,} characters (256 for each of train.eval_sentences)"
+        said = f"the first {letters:,} of {have:,} characters (256 for each of {by})"
         return data.beginning(letters), said
 
     def to_notes(self, data: Running) -> list[Any]:

@@ -40,6 +40,7 @@ class HeldOutText:
     sources: Sequence[str]  # each block, as text
     too_long: list[Skipped]
     cut: int = 0
+    references: Sequence[Sequence[str]] = ()
 
 
 @dataclass(frozen=True)

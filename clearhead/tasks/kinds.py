@@ -33,6 +33,8 @@ class Kind:
     make: Callable[[Tokenizers, Config], Task]
     settings: Mapping[str, Any]  # what it cannot do otherwise, such as the stacks of its model
     scores: tuple[str, ...]  # what the best weights may be chosen by
+    compared: tuple[str, ...]  # what models may be compared by, the most telling first
+    drawn: str  # what is drawn again and again for that
     title: str  # of a model card
     data: str  # what it learns from, in words
     usage: str  # what follows the folder, for an example
@@ -109,6 +111,8 @@ KINDS: dict[str, Kind] = {
             make=Translation,
             settings=TASKS["translate"],
             scores=("loss", "token_accuracy", "bleu", "chrf", "exact_match"),
+            compared=("bleu", "chrf"),
+            drawn="sentences",
             title="A translation model",
             data="sentence pairs",
             usage='"a sentence"',
@@ -120,6 +124,8 @@ KINDS: dict[str, Kind] = {
             make=Generation,
             settings=TASKS["generate"],
             scores=("loss", "token_accuracy"),
+            compared=("bits_per_byte",),
+            drawn="blocks",
             title="A language model",
             data="blocks of text",
             usage='"once upon a time"',
@@ -143,6 +149,8 @@ KINDS: dict[str, Kind] = {
             make=Answering,
             settings={**TASKS["answer"], "data.joint": True},
             scores=("loss", "exact_match", "f1"),
+            compared=("f1", "exact_match"),
+            drawn="questions",
             title="A model that finds answers in texts",
             data="windows of questions and their texts",
             usage='--context text.txt "a question"',
@@ -165,6 +173,8 @@ KINDS: dict[str, Kind] = {
             make=Classification,
             settings={**TASKS["classify"], "data.joint": True},
             scores=("loss", "accuracy", "macro_f1"),
+            compared=("accuracy", "right_probability"),
+            drawn="texts",
             title="A text classifier",
             data="labelled texts",
             usage='"a text"',
@@ -187,6 +197,8 @@ KINDS: dict[str, Kind] = {
             make=Summarization,
             settings=TASKS["summarize"],
             scores=("loss", "token_accuracy", "rouge1", "rouge2", "rougeL"),
+            compared=("rougeL", "rouge1", "rouge2"),
+            drawn="documents",
             title="A model that summarises",
             data="documents with summaries",
             usage='"a document"',

@@ -95,6 +95,11 @@ class HeldOutTexts:
     labels: tuple[str, ...]
     truth: IntArray  # (N,), of all texts
 
+    @property
+    def references(self) -> list[list[str]]:
+        """The label of each text."""
+        return [[self.labels[number]] for number in self.truth]
+
     @classmethod
     def of(cls, pairs: Pairs, encoder: LabelledEncoder) -> "HeldOutTexts":
         """All texts, those with a label that training did not have, too: whatever is said of them is wrong."""

@@ -20,7 +20,7 @@ from ..text.question_corpus import (
     split_questions,
 )
 from ..text.report import Report
-from .data import as_pairs
+from .data import SAMPLED_BY, as_pairs
 
 _CHUNK = 256  # texts whose questions are cut into windows together
 
@@ -114,7 +114,7 @@ class QuestionForm:
         letters = sum(map(len, data.texts()[0]))
         return as_pairs(letters)
 
-    def sample(self, data: QuestionCorpus, most: int, seed: int) -> tuple[QuestionCorpus, str]:
+    def sample(self, data: QuestionCorpus, most: int, seed: int, by: str = SAMPLED_BY) -> tuple[QuestionCorpus, str]:
         """So many questions, drawn at random, in the order of the files."""
         if len(data) <= most:
             return data, ""
@@ -128,7 +128,7 @@ class QuestionForm:
                 for it in article.paragraphs
             ]
             articles.append(Article(article.title, tuple(it for it in chosen if it.questions)))
-        said = f"{most:,} of {len(data):,} questions, drawn at random (train.eval_sentences)"
+        said = f"{most:,} of {len(data):,} questions, drawn at random ({by})"
         return QuestionCorpus(tuple(it for it in articles if it.paragraphs), data.report), said
 
     def to_notes(self, data: QuestionCorpus) -> list[Any]:

@@ -3,6 +3,7 @@
 What other corpora of the same kind would have given is seen on samples of this one, drawn with replacement.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -38,16 +39,24 @@ def estimates(values: FloatArray) -> list[Estimate]:
 def resampled_means(values: FloatArray, weights: FloatArray) -> FloatArray:
     """The weighted means of M scores on each sample. (N, M), (N,) -> (1000, M)
 
-    Sample by sample, as all draws at once would take gigabytes of a large corpus. A score's means do not depend on the
-    others, not even in rounding.
+    A score's means do not depend on the others, not even in rounding.
     """
-    dice, n = np.random.default_rng(SEED), len(values)
     scores = np.ascontiguousarray(values.T)
     means = np.empty((SAMPLES, len(scores)))
-    for sample in means:
-        drawn = np.bincount(dice.choice(n, size=n), minlength=n) * weights
+    for sample, times in zip(means, draws(len(values))):
+        drawn = times * weights
         sample[:] = (scores * drawn).sum(1) / drawn.sum()
     return means
+
+
+def draws(n: int) -> Iterator[IntArray]:
+    """How often each of n examples is drawn, sample by sample: all at once would take gigabytes of a large corpus.
+
+    -> 1000 times (N,)
+    """
+    dice = np.random.default_rng(SEED)
+    for _ in range(SAMPLES):
+        yield np.bincount(dice.choice(n, size=n), minlength=n)
 
 
 def interval(means: FloatArray) -> tuple[float, float]:

@@ -1,26 +1,26 @@
 """Whether one system is better than another, or was lucky: the paired bootstrap (Koehn 2004).
 
-Scores of a whole corpus, BLEU and chrF, are resampled by sacrebleu; those that are means over examples, here.
+Scores of a whole corpus, BLEU and chrF, are resampled as sacrebleu does it, and means over examples in the same way.
 """
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import DataError
-from .resampling import SAMPLES, SEED, FloatArray, interval, resampled_means
+from .resampling import SAMPLES, SEED, FloatArray, draws, interval, resampled_means
 from .scores import References, check, columns
 
-_SEED_NAME = "SACREBLEU_SEED"  # the variable that sacrebleu takes it from
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric
 
 
 @dataclass(frozen=True)
 class Compared:
-    """A system's score, its mean over resampled corpora with half of their 95% interval, and a p.
+    """A system's score, its mean over resampled corpora with half of their 95% interval, a p, and the ends of the 95%
+    interval of the `difference` to the first system.
 
     p = (1 + the number of resampled corpora with |difference| - mean |difference| > |measured difference|) / 1001, the
     differences being those to the first system, which has none. It counts one tail: that of a two-sided test is about
@@ -32,6 +32,7 @@ class Compared:
     mean: float
     interval: float
     p_value: float | None
+    difference: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -51,31 +52,25 @@ def paired_bootstrap(systems: Sequence[tuple[str, Sequence[str]]], references: R
     """Compare the translations of several systems, named and in the same order, with those of the first.
 
     Sentences are drawn a thousand times with replacement, the same for all systems, by a seed that is always the same.
-    Fewer than two systems, and translations that do not match the references in number, are a DataError.
+    The figures are those of sacrebleu's own test, to the last digit. Fewer than two systems, and translations that do
+    not match the references in number, are a DataError.
     """
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
-    from sacrebleu.significance import PairedTest
 
-    if len(systems) < 2:
-        raise DataError(f"{len(systems)} systems cannot be compared; expected at least two")
+    names = _at_least_two(systems)
     for _, translations in systems:
         check(translations, references)
-    named: list[tuple[str, Sequence[str]]] = [(name, list(translations)) for name, translations in systems]
-    metrics = {"BLEU": BLEU(force=True), "chrF": CHRF()}
-    with _fixed_seed():
-        signatures, scores = PairedTest(named, metrics, columns(references), test_type="bs", n_samples=SAMPLES)()
-    by_metric = {name[:4].lower(): name for name in scores if name != "System"}  # chrF2 is called so
-
-    def compared(metric: str) -> list[Compared]:
-        results: Any = scores[by_metric[metric]]  # its types mix these with the systems' names
-        return [
-            Compared(name, float(it.score), float(it.mean), float(it.ci), _p_value(it, results[0]))
-            for (name, _), it in zip(systems, results)
-        ]
-
-    names = ("bleu", "chrf")
-    return Comparison({it: compared(it) for it in names}, {it: str(signatures[by_metric[it]]) for it in names})
+    metrics: dict[str, Metric] = {"bleu": BLEU(force=True), "chrf": CHRF()}
+    by_score, signatures = {}, {}
+    for name, metric in metrics.items():
+        found = [_corpus_scores(metric, list(texts), references) for _, texts in systems]
+        by_score[name] = _compared(names, [score for score, _ in found], np.stack([it for _, it in found]))
+        signature = metric.get_signature()
+        signature.update("seed", str(SEED))
+        signature.update("bs", str(SAMPLES))
+        signatures[name] = str(signature)
+    return Comparison(by_score, signatures)
 
 
 def compare_means(systems: Sequence[tuple[str, FloatArray]], weights: FloatArray | None = None) -> list[Compared]:
@@ -86,23 +81,49 @@ def compare_means(systems: Sequence[tuple[str, FloatArray]], weights: FloatArray
     by its bytes. Fewer than two systems, values that are not finite, or not one for each of the same examples, and
     weights that are not above 0 are a DataError.
     """
-    if len(systems) < 2:
-        raise DataError(f"{len(systems)} systems cannot be compared; expected at least two")
-    values = _side_by_side(systems)
+    names, values = _at_least_two(systems), _side_by_side(systems)
     if weights is None:
         weights = np.ones(len(values))
     elif weights.shape != values.shape[:1] or not (np.isfinite(weights) & (weights > 0)).all():
         raise DataError(f"the weights of the examples are not {len(values)} finite numbers above 0, one for each")
-    scores, samples = weights @ values / weights.sum(), resampled_means(values, weights)
-    compared = []
-    for k, (name, _) in enumerate(systems):
-        low, high = interval(samples[:, k])
-        away = np.abs(samples[:, k] - samples[:, 0])
-        exceeding = int((away - away.mean() > abs(scores[k] - scores[0])).sum())
-        alike = np.array_equal(values[:, k], values[:, 0])
-        p_value = None if k == 0 else 1.0 if alike else (exceeding + 1) / (SAMPLES + 1)
-        compared.append(Compared(name, float(scores[k]), float(samples[:, k].mean()), (high - low) / 2, p_value))
-    return compared
+    scores = weights @ values / weights.sum()
+    return _compared(names, scores.tolist(), resampled_means(values, weights).T)
+
+
+def _compared(names: Sequence[str], scores: Sequence[float], samples: FloatArray) -> list[Compared]:
+    """Each of K systems beside the first, from its score on all examples and those on the samples. (K,), (K, 1000)"""
+    found: list[Compared] = []
+    for name, score, own in zip(names, scores, samples):
+        low, high = interval(own)
+        mean = float(np.sort(own).mean())  # in sacrebleu's order, for the last digit
+        it = Compared(name, score, mean, (high - low) / 2, None)
+        if found:
+            change = own - samples[0]
+            away = np.abs(change)
+            exceeding = int((away - away.mean() > abs(score - scores[0])).sum())
+            p_value = (exceeding + 1) / (SAMPLES + 1) if change.any() else 1.0  # no difference is no chance
+            it = replace(it, p_value=p_value, difference=interval(change))
+        found.append(it)
+    return found
+
+
+def _corpus_scores(metric: "Metric", texts: list[str], references: References) -> tuple[float, FloatArray]:
+    """The score of a corpus, and those of its samples, from what sacrebleu counts in each sentence. -> (1000,)
+
+    By the methods that its own test calls, and in float32 as there: the figures are the same to the last digit.
+    """
+    counted = metric._extract_corpus_statistics(texts, columns(references))
+    each = np.array(counted, np.float32)
+    sums: Iterator[Any] = (times.astype(np.float32) @ each for times in draws(len(texts)))
+    samples = [metric._compute_score_from_stats(it).score for it in sums]
+    return float(metric._aggregate_and_compute(counted).score), np.array(samples)
+
+
+def _at_least_two(systems: Sequence[tuple[str, Any]]) -> list[str]:
+    """Their names."""
+    if len(systems) < 2:
+        raise DataError(f"{len(systems)} systems cannot be compared; expected at least two")
+    return [name for name, _ in systems]
 
 
 def _side_by_side(systems: Sequence[tuple[str, FloatArray]]) -> FloatArray:
@@ -118,25 +139,3 @@ def _side_by_side(systems: Sequence[tuple[str, FloatArray]]) -> FloatArray:
             place = int(np.isfinite(values).argmin())
             raise DataError(f"value {place} of {name} is {values[place]}; expected a finite number")
     return np.stack([values for _, values in systems], axis=1).astype(np.float64)
-
-
-def _p_value(it: Any, first: Any) -> float | None:
-    """sacrebleu's, but for a system that scores as the first does on every corpus: it would be 1 / 1001."""
-    if it.p_value is None:
-        return None
-    alike = (it.score, it.mean, it.ci) == (first.score, first.mean, first.ci)
-    return 1.0 if alike else float(it.p_value)
-
-
-@contextmanager
-def _fixed_seed() -> Iterator[None]:
-    """sacrebleu has no argument for its seed: the environment names one for as long as this lasts."""
-    before = os.environ.get(_SEED_NAME)
-    os.environ[_SEED_NAME] = str(SEED)
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[_SEED_NAME]
-        else:
-            os.environ[_SEED_NAME] = before

@@ -61,6 +61,10 @@ class Scorable(Protocol):
     def sources(self) -> Sequence[str]:
         """What is answered, each once."""
 
+    @property
+    def references(self) -> Sequence[Sequence[str]]:
+        """What would be right, of each source; none where texts are scored and not answered."""
+
 
 class Scores(Protocol):
     """All scores of some answers."""

@@ -6,7 +6,7 @@ import pytest
 
 from clearhead.errors import DataError
 from clearhead.tasks.scores import bleu, chrf
-from clearhead.tasks.significance import _fixed_seed, compare_means, paired_bootstrap
+from clearhead.tasks.significance import compare_means, paired_bootstrap
 
 WORDS = ["le", "chat", "noir", "dort", "sur", "la", "table", "ronde", "et", "rêve"]
 
@@ -117,7 +117,45 @@ def test_means_are_compared_by_the_same_rule_as_bleu() -> None:
     assert 0 < exceeding < 1000 and second.p_value == pytest.approx((exceeding + 1) / 1001)
 
 
-def test_sacrebleu_gives_the_same_figures_of_a_score_that_is_a_mean() -> None:
+def test_bleu_and_chrf_have_the_figures_of_sacrebleu_s_own_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.significance import PairedTest
+
+    one, references = corpus(1, 0.2)
+    references = [[*texts, "le chat dort"] if n % 3 == 0 else texts for n, texts in enumerate(references)]
+    systems = [("one", one), ("other", corpus(2, 0.25)[0]), ("worse", corpus(3, 0.4)[0])]
+    columns = [[texts[0] for texts in references], [texts[1] if len(texts) > 1 else None for texts in references]]
+    monkeypatch.setenv("SACREBLEU_SEED", "12345")
+    metrics = {"BLEU": BLEU(force=True), "chrF": CHRF()}
+    signatures, theirs = PairedTest(systems, metrics, columns, test_type="bs", n_samples=1000)()
+    found = paired_bootstrap(systems, references)
+    for name, key in (("bleu", "BLEU"), ("chrf", "chrF2")):
+        assert found.signatures[name] == str(signatures[key])
+        for ours, their in zip(found.by_score[name], theirs[key]):
+            assert (ours.score, ours.mean, ours.interval, ours.p_value) == (
+                their.score,
+                their.mean,
+                their.ci,
+                their.p_value,
+            )
+
+
+def test_the_difference_to_the_first_lies_where_that_of_the_samples_does() -> None:
+    one, other = values(1, 0.60, 90), values(2, 0.66, 90)
+    draws = np.random.default_rng(12345).choice(90, size=(1000, 90))
+    first, second, same = compare_means([("one", one), ("other", other), ("same", one)])
+    changes = sorted((other - one)[draws].mean(1))
+    assert first.difference is None and same.difference == (0.0, 0.0)
+    assert second.difference == pytest.approx((changes[25], changes[974]))
+    good, references = corpus(1, 0.1, 40)
+    bad, _ = corpus(2, 0.4, 40)
+    for compared in paired_bootstrap([("good", good), ("bad", bad)], references).by_score.values():
+        low, high = compared[1].difference
+        assert low < compared[1].score - compared[0].score < high < 0
+
+
+def test_sacrebleu_gives_the_same_figures_of_a_score_that_is_a_mean(monkeypatch: pytest.MonkeyPatch) -> None:
     """Accuracy, as a metric that sacrebleu itself resamples: its texts are "1" where an answer is right."""
     from sacrebleu.metrics.base import Metric, Score, Signature
     from sacrebleu.significance import PairedTest
@@ -142,8 +180,8 @@ def test_sacrebleu_gives_the_same_figures_of_a_score_that_is_a_mean() -> None:
 
     one, other = values(1, 0.60), values(2, 0.66)
     named = [(name, [str(int(it)) for it in system]) for name, system in (("one", one), ("other", other))]
-    with _fixed_seed():
-        _, scores = PairedTest(named, {"Accuracy": Accuracy()}, [["1"] * 200], test_type="bs", n_samples=1000)()
+    monkeypatch.setenv("SACREBLEU_SEED", "12345")
+    _, scores = PairedTest(named, {"Accuracy": Accuracy()}, [["1"] * 200], test_type="bs", n_samples=1000)()
     for found, theirs in zip(compare_means([("one", one), ("other", other)]), scores["Accuracy"]):
         assert (found.score, found.mean, found.interval) == pytest.approx(
             (theirs.score, theirs.mean, theirs.ci), rel=1e-5

@@ -1,0 +1,146 @@
+"""What a trained model can do without each of its parts, on data of its task."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import __version__
+from ..config import DecodeConfig
+from ..errors import ConfigError, did_you_mean
+from ..inspection.ablation import KINDS, Switch, switches
+from ..inspection.ablation_report import Ablation, Measure, Study
+from ..inspection.ablation_study import (
+    KeptOutcomes,
+    Outcome,
+    Row,
+    Watch,
+    fingerprint,
+    is_changed_from_outside,
+    study,
+)
+from ..tasks.shown import LABELS
+from ..tasks.significance import Compared, compare_means
+from ..tasks.task import Judged, Scorable, Task
+
+if TYPE_CHECKING:
+    from .app import App
+
+FOLDER = "ablation"  # in that of the model
+_HOOKED = "hooks change the model, whose results are then not those of its weights"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which parts are switched off, on how many texts (None: all), by which score, and whether results are kept."""
+
+    parts: str
+    limit: int | None
+    score: str | None
+    keep: bool
+
+    def check(self, verb: str, scores: Sequence[str]) -> None:
+        """A ConfigError for what there is not."""
+        if self.parts not in (known := (*KINDS, "all")):
+            raise ConfigError(
+                f"parts = {self.parts!r} are none; expected {', '.join(known)}{did_you_mean(self.parts, known)}"
+            )
+        if self.score is not None and self.score not in scores:
+            raise ConfigError(
+                f"score = {self.score!r} does not compare models that learnt to {verb}; "
+                f"expected {', '.join(scores)}{did_you_mean(self.score, scores)}"
+            )
+        if self.limit is not None and self.limit < 1:
+            raise ConfigError(f"limit = {self.limit} leaves nothing to measure; expected at least 1")
+
+
+def ablate(app: "App", data: Any, asked: Asked, search: DecodeConfig, watch: Watch) -> Ablation:
+    """Score a model whole and without each of its parts alone, as `App.ablate` says."""
+    kind, task, model = app.kind, app.task, app.model
+    asked.check(kind.verb, kind.compared)
+    sampled = ""
+    if asked.limit is not None:
+        data, sampled = kind.form.sample(data, asked.limit, app.config.train.seed, "limit")
+    held_out = task.hold_out(data)
+
+    def measure() -> Outcome:
+        judged = task.evaluate(model, held_out, search)
+        return Outcome(list(judged.answers), {name: values.tolist() for name, values in judged.singly().items()})
+
+    hooked = is_changed_from_outside(model)
+    key = _key(app, kind.form.to_notes(data), search)
+    kept = KeptOutcomes(app.path / FOLDER if asked.keep and not hooked else None, key)
+    chosen = [it for it in switches(model).values() if asked.parts in ("all", it.kind)]
+    outcomes, n_kept = study(model, [it.name for it in chosen], measure, kept, watch)
+    score = asked.score or kind.compared[0]
+    whole, *others = _compare(task, held_out, outcomes, score)
+    label = LABELS[score]
+    return Ablation(
+        Measure(score, label.name, label.digits, label.lower, whole.score, whole.interval),
+        tuple(_row(switch, whole, found, outcomes) for switch, found in zip(chosen, others)),
+        Study(
+            task=kind.verb,
+            data=[str(path) for path in data.report.paths],
+            texts=len(held_out.sources),
+            drawn=kind.drawn,
+            sampled=sampled,
+            cut=held_out.cut,
+            decode=asdict(search),
+            weights=app.weights_digest,
+            folder=kept.folder,
+            kept=n_kept,
+            problem=_HOOKED if asked.keep and hooked else kept.problem,
+        ),
+    )
+
+
+def _key(app: "App", notes: list[Any], search: DecodeConfig) -> dict[str, Any]:
+    """All that the results depend on."""
+    settings = app.config.to_dict()
+    return {
+        "version": __version__,
+        "task": app.kind.verb,
+        "weights": fingerprint(app.model),
+        "tokenizer": _sha256(app.tokenizers.to_json()),
+        "data": _sha256(json.dumps(notes)),
+        "decode": asdict(search),
+        "settings": {"model": settings["model"], "data": settings["data"]},
+        "device": app.config.train.device,
+    }
+
+
+def _compare(task: Task, held_out: Scorable, outcomes: Mapping[str, Outcome], score: str) -> list[Compared]:
+    """The score of each, the first being the whole model, and the difference to that."""
+    singly = {name: {key: np.array(values) for key, values in found.values.items()} for name, found in outcomes.items()}
+    systems = [
+        (name, Judged(found, held_out.sources, found.answers, held_out.references, partial(singly.__getitem__, name)))
+        for name, found in outcomes.items()
+    ]
+    by_score = task.compare(systems).by_score
+    return by_score[score] if score in by_score else compare_means([(name, it[score]) for name, it in singly.items()])
+
+
+def _row(switch: Switch, whole: Compared, found: Compared, outcomes: Mapping[str, Outcome]) -> Row:
+    """The part's row: its score beside that of the whole."""
+    assert found.difference is not None and found.p_value is not None  # all but the first have them
+    first, own = next(iter(outcomes.values())).answers, outcomes[switch.name].answers
+    return Row(
+        name=switch.name,
+        place=switch.place,
+        layer=switch.layer,
+        head=switch.head,
+        score=found.score,
+        change=found.score - whole.score,
+        low=found.difference[0],
+        high=found.difference[1],
+        p_value=found.p_value,
+        changed=sum(a != b for a, b in zip(first, own)) if first else None,
+    )
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
