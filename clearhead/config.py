@@ -230,6 +230,7 @@ class TrainConfig:
     save_every: int | None = setting(None, "steps between checkpoints")
     keep: int = setting(2, "newest checkpoints that are kept")
     log_every: int = setting(20, "steps between lines of the metrics")
+    watch: str = setting("", "a text that is looked at in each evaluation, for `explain --film`; nothing: none")
     tensorboard: bool = setting(False, "write what TensorBoard shows to the folder's tensorboard/ (needs that package)")
 
     @property

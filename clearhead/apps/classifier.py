@@ -10,20 +10,15 @@ from collections.abc import Sequence
 from typing import Any, overload
 
 import numpy as np
-import torch
 
 from ..answers import Labelled, Reading
 from ..config import DecodeConfig
 from ..errors import ConfigError
-from ..inspection.contrast import Contrast, label_contrast
 from ..inspection.explanation import Explanation
-from ..inspection.flow import dimension_flow
-from ..inspection.recorder import record
-from ..model.heads import Classifier as Head
-from ..model.transformer import EncoderModel, evaluation
+from ..model.transformer import EncoderModel
 from ..tasks.classification import Classification
+from ..tasks.explaining import explain_label
 from ..text.batches import Ragged
-from ..text.tokenizer import PAD
 from .app import App, as_texts
 
 _IN_USE = ("n_best", "batch_tokens")  # of the settings of a search: how much is read together; one answer is all
@@ -61,30 +56,7 @@ class Classifier(App):
 
     def explain(self, text: str, **decode: Any) -> Explanation:
         """Label one text, and record what happens when the model reads it; of a long one the beginning is read."""
-        [result], source = self.results([text], **decode), self.tokenizers.source
-        [[ids], _] = self.task.encoder.tokens([text])
-        tokens = torch.tensor([ids], device=self.config.train.device)
-        spell = {"encoder": source.pieces}
-        with evaluation(self.model), torch.inference_mode(), record(self.model, pieces=spell) as trace:
-            self.model(tokens)
-        head = self.model.head
-        assert isinstance(head, Head)
-
-        def contrast(label: str | None, other: str | None) -> Contrast:
-            return label_contrast(head, trace, tokens[0] != PAD, self.labels, label or result.label, other)
-
-        return Explanation(
-            text=text,
-            answer=result.label,
-            values={"probability": result.probability},
-            tokens={"encoder": tuple(source.pieces(ids))},
-            source_words=tuple(source.word_numbers(text)),
-            flow=tuple(dimension_flow(self.model, (1, len(ids)))),
-            trace=trace,
-            model=self.model,
-            pieces=source.pieces,
-            contrast=contrast,
-        )
+        return explain_label(self.task, self.model, text, self.decode_config(**decode))
 
     def reading(self, text: str) -> Reading:
         """What of a text the model cannot read as it should; the records say the same."""

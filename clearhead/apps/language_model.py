@@ -7,28 +7,18 @@ app.explain("To be, ")                           # with every step of attention
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, overload
-
-import torch
 
 from ..answers import Reading
 from ..decode.continuation import Continuation, Stream, Writer
 from ..decode.ends import Ends
 from ..decode.engines.text_engine import TextEngine
-from ..errors import DataError
-from ..inspection.contrast import Words
 from ..inspection.explanation import Explanation
-from ..inspection.flow import dimension_flow
-from ..inspection.recorder import record
-from ..inspection.search_tree import SearchTree
-from ..model.transformer import Decoder, evaluation
+from ..model.transformer import Decoder
+from ..tasks.explaining import explain_continuation
 from ..tasks.generation import Generation
-from ..text.spelling import Spelling
-from ..text.tokenizer import BOS, EOS, PAD
+from ..text.tokenizer import PAD
 from .app import ONE, App, as_texts
-
-_GOES_ON = 20  # tokens that a text goes on by, where nobody says
 
 
 class LanguageModel(App):
@@ -75,48 +65,11 @@ class LanguageModel(App):
         return Writer(engine, self.tokenizers.target, config, ends=Ends(stop=stop, chars=chars))
 
     def explain(self, text: str = "", **decode: Any) -> Explanation:
-        """Go on with a text, by twenty tokens at most where nobody says how many, and record what happens when the
-        model reads it with what follows. A text that leaves no room in the model's block is a DataError."""
-        block = self.config.model.max_len
-        writer, target = self.writer(**(ONE | decode)), self.tokenizers.target
-        prompt = self._prompt(writer, text) or [BOS]
-        if not {"max_len", "max_extra"} & decode.keys():
-            writer = self.writer(**(ONE | decode | {"max_len": max(min(_GOES_ON, block - len(prompt)), 1)}))
-        if len(prompt) + writer.session.limit > block:
-            raise DataError(
-                f"the text of {len(prompt):,} tokens and {writer.session.limit:,} that follow it are more than the "
-                f"{block:,} that the model reads at once (model.max_len); expected a shorter text, or a lower "
-                "decode.max_len"
-            )
-        tree = SearchTree(lambda i: target.pieces([i])[0], lambda n: float(writer.session.rules.penalty(n)))
-        with tree.watching(self.model):
-            [hypotheses] = writer.session.answers([[] if prompt == [BOS] else prompt], tree.observe)
-        best = hypotheses[0]
-        said = [*prompt[1:], *best.ids, *([EOS] if best.finished else [])]
-        inputs = [*prompt, *best.ids][: len(said)]
-        with (
-            evaluation(self.model),
-            torch.inference_mode(),
-            record(self.model, pieces={"decoder": target.pieces}) as trace,
-        ):
-            self.model(torch.tensor([inputs], device=self.config.train.device))
-        following = Spelling(self.tokenizers.target, prompt).add(best.ids)
-        pieces = target.pieces(said)
-        words = Words(pieces, range(len(said)), said, target.pieces, lambda other, _: target.encode(other)[0])
-        return Explanation(
-            text=text,
-            answer=text + following,
-            values={"score": best.score, "log_probability": best.log_probability},
-            tokens={"decoder": tuple(target.pieces(inputs))},
-            outputs=tuple(pieces),
-            said=tuple(said),
-            flow=tuple(dimension_flow(self.model, target=(1, len(inputs)))),
-            trace=trace,
-            model=self.model,
-            pieces=target.pieces,
-            contrast=partial(words.contrast, self.model, trace),
-            search=None if writer.session.diverse else tree.finish(hypotheses, target.decode),
-        )
+        """Go on with a text, by twenty tokens at most unless `max_len` or `max_extra` says so, and record what happens
+        when the model reads it with what follows. A text that leaves no room in the model's block is a DataError."""
+        if "max_len" not in decode and "max_extra" in decode:
+            decode["max_len"] = decode["max_extra"]
+        return explain_continuation(self.task, self.model, text, self.decode_config(**(ONE | decode)))
 
     def reading(self, text: str) -> Reading:
         """What of a text the model cannot read as it should."""

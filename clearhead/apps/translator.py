@@ -8,27 +8,19 @@ app.explain("I am hungry.")      # with every step of attention
 
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from functools import partial
 from typing import Any, overload
-
-import torch
 
 from ..answers import Answer, Reading, Result, Scored
 from ..decode.beams import Hypothesis
 from ..decode.rules import Rules
-from ..errors import DataError
-from ..inspection.alignment import words_of
-from ..inspection.contrast import Words
 from ..inspection.explanation import Explanation
-from ..inspection.flow import dimension_flow
-from ..inspection.recorder import record
-from ..inspection.search_tree import SearchTree
-from ..model.transformer import EncoderDecoder, evaluation
+from ..model.transformer import EncoderDecoder
 from ..tasks.examples import Examples
+from ..tasks.explaining import explain_sequence
 from ..tasks.sequences import Sequences
 from ..tasks.shown import what_was_cut
 from ..text.sources import Pairs, Report
-from ..text.tokenizer import BOS, EOS
+from ..text.tokenizer import EOS
 from .app import ONE, App, as_texts
 
 
@@ -113,47 +105,7 @@ class Translator(App):
 
         A blank text, and one that is longer than the model can read, is a DataError: nothing of it is shown in part.
         """
-        source, target = self.tokenizers.source, self.tokenizers.target
-        [ids], [cut] = self.task.sources([text])
-        if not text.strip() or cut:
-            what = f"is too long for the model: {len(ids) + cut:,} tokens" if cut else "is blank"
-            raise DataError(f"the text {what}; expected one of at most {self.task.max_source_len:,} tokens")
-        search = self.decode_config(**(ONE | decode))
-        session = self.task.session(self.model, search)
-        tree = SearchTree(lambda i: target.pieces([i])[0], lambda n: float(session.rules.penalty(n)))
-        with tree.watching(self.model.decoder):
-            [hypotheses] = session.answers([ids], tree.observe)
-        best = hypotheses[0]
-        said = [*best.ids, EOS] if best.finished else list(best.ids)  # the end only where the model said it
-        tokens, inputs = ([*ids, EOS], [BOS, *best.ids][: len(said)])
-        device, spell = self.config.train.device, {"encoder": source.pieces, "decoder": target.pieces}
-        with evaluation(self.model), torch.inference_mode(), record(self.model, pieces=spell) as trace:
-            self.model(torch.tensor([tokens], device=device), torch.tensor([inputs], device=device))
-        answer, target_words = self.task.text(best.ids), words_of(best.ids, target.decode)
-        words = Words(answer.split(), target_words, said, target.pieces, partial(self._first, answer.split()))
-        return Explanation(
-            text=text,
-            answer=answer,
-            values={"score": best.score, "log_probability": best.log_probability},
-            tokens={"encoder": tuple(source.pieces(tokens)), "decoder": tuple(target.pieces(inputs))},
-            outputs=tuple(target.pieces(said)),
-            said=tuple(said),
-            source_words=tuple(source.word_numbers(text)),
-            target_words=tuple(target_words),
-            flow=tuple(dimension_flow(self.model, (1, len(tokens)), (1, len(inputs)))),
-            trace=trace,
-            model=self.model,
-            pieces=target.pieces,
-            contrast=partial(words.contrast, self.model.decoder, trace),
-            search=None if session.diverse else tree.finish(hypotheses, self.task.text),
-        )
-
-    def _first(self, words: Sequence[str], text: str, place: int) -> int:
-        """The first token of a text where it stands at a place among these words."""
-        encode = self.tokenizers.target.encode
-        before = encode(" ".join(words[:place])) if place else []
-        whole = encode(" ".join([*words[:place], text]))
-        return whole[len(before)] if whole[: len(before)] == before and len(whole) > len(before) else encode(text)[0]
+        return explain_sequence(self.task, self.model, text, self.decode_config(**(ONE | decode)))
 
     def score(self, pairs: Pairs, *, alpha: float | None = None) -> tuple[list[Scored], Report]:
         """How likely the model finds each target as a translation of its source, in the order of the pairs.

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..inspection.places import PLACES
@@ -9,12 +10,12 @@ from ..messages import say
 from .output import to_json
 from .parser import Options, Parser, UsageError, Verb, new_file
 from .reading import text_of, warn, whole_text
-from .using import add_greedy, add_model_options, open_model, settle_greedy
+from .using import NO_FOLDER, add_greedy, add_model_options, open_model, settle_greedy
 
 if TYPE_CHECKING:
     from ..inspection.explanation import Explanation
 
-_VIEWS = ("step", "heads", "decode", "lens", "why", "alignment")
+_VIEWS = ("step", "heads", "decode", "lens", "why", "alignment", "film")
 
 
 def _add_options(parser: Parser) -> None:
@@ -36,6 +37,9 @@ def _add_options(parser: Parser) -> None:
         help="print pairs i-j alone: source word i, word j of the translation; by the last layer but one (of fewer "
         "than three, the last), or by --layer N",
     )
+    parser.add_argument(
+        "--film", action="store_true", help="how it came to see the text of `train --watch` as it does; without TEXT"
+    )
     parser.add_argument("--attention", choices=PLACES, help="which attention (default: the last of these that it has)")
     parser.add_argument(
         "--layer", type=int, metavar="N", help="of that attention, from 0 (default: 0; of --heads, all)"
@@ -43,11 +47,15 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("--head", type=int, metavar="N", help="of that layer, from 0 (default: 0)")
     parser.add_argument("--png", type=new_file, metavar="FILE", help="draw the view (usually the heads), print nothing")
     parser.add_argument("--svg", type=new_file, metavar="FILE", help="the same as a drawing without pixels")
+    parser.add_argument("--gif", type=new_file, metavar="FILE", help="the film as a moving picture")
     parser.add_argument("--json", action="store_true", help="print everything as one JSON document")
 
 
 def _run(options: Options) -> None:
     _check(options)
+    if options.film:
+        _show_film(options)
+        return
     settle_greedy(options)
     app, decode = open_model(options, "translate", "summarize", "generate", "classify", "answer", one_answer=True)
     line = text_of(options.text)
@@ -61,13 +69,20 @@ def _run(options: Options) -> None:
 
 def _check(options: Options) -> None:
     """Raise a UsageError where options contradict each other."""
-    if options.text is None:
+    if options.film:
+        if options.folder is None:
+            raise UsageError(NO_FOLDER)
+        if options.text is not None:
+            raise UsageError(f"--film is of the text of `train --watch`; expected no {options.text!r} beside it")
+    elif options.text is None:
         raise UsageError('a model folder and a sentence are needed: clearhead explain DIR "a sentence"')
     views = [f"--{name}" for name in _VIEWS if getattr(options, name)]
     if len(views) > 1:
         raise UsageError(f"{' and '.join(views)} are different views; expected one of them")
-    if sum(map(bool, (options.png, options.svg, options.json))) > 1:
-        raise UsageError("--png, --svg and --json exclude each other; expected one of them")
+    if sum(map(bool, (options.png, options.svg, options.gif, options.json))) > 1:
+        raise UsageError("--png, --svg, --gif and --json exclude each other; expected one of them")
+    if options.gif and not options.film:
+        raise UsageError("--gif is the film as a moving picture; expected --film beside it, or --png")
     if options.alignment and (options.json or options.png or options.svg):
         raise UsageError(
             "--alignment prints pairs alone; --json has them, too, and a picture shows where they are from"
@@ -133,6 +148,24 @@ def _draw(explanation: "Explanation", options: Options) -> None:
     say(f"written to {path}")
 
 
+def _show_film(options: Options) -> None:
+    """What was kept while the model was trained: no model is needed for it."""
+    from ..inspection.film import FILM, Film
+    from ..training.metrics import read_metrics
+
+    path = Path(options.folder) / FILM
+    film = Film.of(read_metrics(path) if path.exists() else [], Path(options.folder))
+    place = film.place(options.attention, options.layer or 0)
+    picture = options.png or options.svg or options.gif
+    if picture:
+        film.draw(place, picture, moving=bool(options.gif))
+        say(f"written to {picture}")
+    elif options.json:
+        print(to_json(film.to_dict()))
+    else:
+        print(film.render(place, color=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
+
+
 VERB = Verb(
     name="explain",
     summary="show a text on its way through the model: shapes, attention, search, layers, reasons",
@@ -145,6 +178,7 @@ VERB = Verb(
         'clearhead explain models/en-fr "I am hungry." --lens',
         'clearhead explain models/en-fr "I am hungry." --why faim --not soif',
         'clearhead explain models/en-fr "I am hungry." --png attention.png',
+        "clearhead explain models/en-fr --film",
     ),
     add_options=_add_options,
     run=_run,

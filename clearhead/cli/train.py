@@ -12,6 +12,7 @@ _SHORT = {
     "train.budget": ["--budget"],
     "train.init_from": ["--init-from"],
     "train.warm_start": ["--warm-start"],
+    "train.watch": ["--watch"],
     "train.device": ["--device"],
     "train.threads": ["--threads"],
     "data.valid": ["--valid"],

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from .. import messages
 from ..errors import ModelError, TrainingError
+from ..inspection.film import FILM
 from ..storage import remove_folder, remove_partials, write_file, writing
 from .lock import FolderLock
 from .manifest import (
@@ -248,7 +249,7 @@ class RunFolder:
         with writing(self.path):
             for step in self._steps():
                 remove_folder(self._folder(step))
-            for name in (*names, METRICS, *PICTURES, _KEPT):
+            for name in (*names, METRICS, FILM, *PICTURES, _KEPT):
                 if Path(name).name == name:  # a manifest from elsewhere names no file outside
                     (self.path / name).unlink(missing_ok=True)
             write_file(self.path / MANIFEST, Manifest().to_bytes())

@@ -28,6 +28,7 @@ from ..values import read_duration
 from .card import model_card, with_scores, with_section, with_steps
 from .checkpoint import Checkpoint, RunFolder
 from .examples import Say
+from .film import Watch
 from .forecast import forecast
 from .memory import keep_freed_memory
 from .metrics import METRICS, MetricsLog, Progress, read_metrics
@@ -135,8 +136,9 @@ def _ready(prepared: Prepared, checkpoint: Checkpoint | None, folder: RunFolder,
             say(news)
     trainer = _trainer(prepared, model)
     prepared.task.expect_search(model)
-    if config.train.patience and prepared.valid is None:
-        say("train.patience changes nothing: nothing is held out to score on")
+    for name in ("patience", "watch"):
+        if config.value(f"train.{name}") and prepared.valid is None:
+            say(f"train.{name} changes nothing: nothing is held out to score on")
     if checkpoint is not None:
         trainer.restore(checkpoint, folder.kept())
         say(f"resuming {folder.path} at step {checkpoint.step:,} of {trainer.last_step:,}")
@@ -153,6 +155,10 @@ def _go(trainer: Trainer, prepared: Prepared, folder: RunFolder, stop: StopSigna
             board = opened.enter_context(TensorBoard(folder.path, after=done))
             trainer.on_step.insert(0, board.on_step)
             trainer.on_eval.insert(0, board.on_eval)
+        if text := prepared.config.train.watch:
+            decode = prepared.config.decode
+            film = Watch(folder.path, prepared.task, trainer.model, text, decode, after=done)
+            trainer.on_eval.append(opened.enter_context(film).on_eval)
         metrics = opened.enter_context(MetricsLog(folder.path / METRICS, after=done))
         trainer.run(folder, metrics, opened.enter_context(Progress(trainer.last_step)), stop)
 

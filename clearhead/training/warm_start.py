@@ -154,7 +154,7 @@ class _WarmStart:
             run.train(config, path, given=given, resume=again, replace=replace or old, part=part, say=self.say, **more)
 
         self.say(f"1 of 3: {self.kind.verb}, from random weights, to {self.without}")
-        alone = self.config.override({"train.warm_start": "", "data.test": ()})
+        alone = self.config.override({"train.warm_start": "", "train.watch": "", "data.test": ()})
         go(self.without, alone, self.given - {"train.warm_start"}, Part(end=clock.end(0), last=False))
         self.say(f"2 of 3: denoise, from the texts alone, to {self.pretrained}")
         shape = dataclasses.replace(StartingPoint.load(self.without), weights={})
@@ -171,7 +171,7 @@ class _WarmStart:
 
     def _of_texts(self, first: Config) -> tuple[Config, set[str]]:
         """The settings of the second run, and which of them nothing may choose otherwise."""
-        values: dict[str, Any] = {"train.warm_start": "", "train.best": "loss", "data.test": ()}
+        values: dict[str, Any] = {"train.warm_start": "", "train.watch": "", "train.best": "loss", "data.test": ()}
         values |= {"data.subword_dropout": 0.0, "train.epochs": None}
         if not self.config.train.budget:
             values["train.steps"] = self.config.train.warm_steps or chosen(first.train.steps)

@@ -1,0 +1,164 @@
+"""From a text to its `Explanation`: answered as ever, then read with its answer while every part is recorded."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+
+from ..config import DecodeConfig
+from ..decode.continuation import Writer
+from ..decode.ends import Ends
+from ..decode.engines.text_engine import TextEngine
+from ..errors import ConfigError, DataError
+from ..inspection.alignment import words_of
+from ..inspection.contrast import Contrast, Words, label_contrast
+from ..inspection.explanation import Explanation
+from ..inspection.flow import dimension_flow
+from ..inspection.recorder import record
+from ..inspection.search_tree import SearchTree
+from ..model.heads import Classifier
+from ..model.transformer import Decoder, EncoderDecoder, EncoderModel, evaluation
+from ..text.batches import Ragged
+from ..text.spelling import Spelling
+from ..text.tokenizer import BOS, EOS, PAD
+from .classification import Classification
+from .generation import Generation
+from .sequences import Sequences
+from .task import Task
+
+_GOES_ON = 20  # tokens that a text goes on by, where nobody says
+
+
+def explain(task: Task, model: Any, text: str, search: DecodeConfig) -> Explanation:
+    """What a model makes of a text, explained; a ConfigError where it takes more than a text."""
+    match task:
+        case Sequences():
+            return explain_sequence(task, model, text, search)
+        case Generation():
+            return explain_continuation(task, model, text, search)
+        case Classification():
+            return explain_label(task, model, text, search)
+    raise ConfigError("this model answers questions from a text, and nothing of a text alone")
+
+
+def explain_sequence(task: Sequences, model: EncoderDecoder, text: str, search: DecodeConfig) -> Explanation:
+    """A text with what was made of it, token by token.
+
+    A blank text, and one that is longer than the model can read, is a DataError: nothing of it is shown in part.
+    """
+    source, target = task.tokenizers.source, task.tokenizers.target
+    [ids], [cut] = task.sources([text])
+    if not text.strip() or cut:
+        what = f"is too long for the model: {len(ids) + cut:,} tokens" if cut else "is blank"
+        raise DataError(f"the text {what}; expected one of at most {task.max_source_len:,} tokens")
+    session = task.session(model, search)
+    tree = SearchTree(lambda i: target.pieces([i])[0], lambda n: float(session.rules.penalty(n)))
+    with tree.watching(model.decoder):
+        [hypotheses] = session.answers([ids], tree.observe)
+    best = hypotheses[0]
+    said = [*best.ids, EOS] if best.finished else list(best.ids)  # the end only where the model said it
+    tokens, inputs = ([*ids, EOS], [BOS, *best.ids][: len(said)])
+    spell = {"encoder": source.pieces, "decoder": target.pieces}
+    with evaluation(model), torch.inference_mode(), record(model, pieces=spell) as trace:
+        model(torch.tensor([tokens], device=task.device), torch.tensor([inputs], device=task.device))
+    answer, target_words = task.text(best.ids), words_of(best.ids, target.decode)
+    words = Words(answer.split(), target_words, said, target.pieces, _first_token(target.encode, answer.split()))
+    return Explanation(
+        text=text,
+        answer=answer,
+        values={"score": best.score, "log_probability": best.log_probability},
+        tokens={"encoder": tuple(source.pieces(tokens)), "decoder": tuple(target.pieces(inputs))},
+        outputs=tuple(target.pieces(said)),
+        said=tuple(said),
+        source_words=tuple(source.word_numbers(text)),
+        target_words=tuple(target_words),
+        flow=tuple(dimension_flow(model, (1, len(tokens)), (1, len(inputs)))),
+        trace=trace,
+        model=model,
+        pieces=target.pieces,
+        contrast=partial(words.contrast, model.decoder, trace),
+        search=None if session.diverse else tree.finish(hypotheses, task.text),
+    )
+
+
+def explain_continuation(task: Generation, model: Decoder, text: str, search: DecodeConfig) -> Explanation:
+    """A text with what follows it, at most twenty tokens where nothing says how many.
+
+    A text that leaves no room in the model's block, or has unknown characters, is a DataError.
+    """
+    block, target = task.config.model.max_len, task.tokenizers.target
+    engine = TextEngine(model, pad=PAD, max_len=block)
+    read = target.encode(text) if search.unknown == "unk" else Writer(engine, target, search).prompt(text)
+    prompt = read or [BOS]
+    if search.max_len is None:
+        search = replace(search, max_len=max(min(_GOES_ON, block - len(prompt)), 1))
+    session = Writer(engine, target, search, ends=Ends()).session
+    if len(prompt) + session.limit > block:
+        raise DataError(
+            f"the text of {len(prompt):,} tokens and {session.limit:,} that follow it are more than the {block:,} that "
+            "the model reads at once (model.max_len); expected a shorter text, or a lower decode.max_len"
+        )
+    tree = SearchTree(lambda i: target.pieces([i])[0], lambda n: float(session.rules.penalty(n)))
+    with tree.watching(model):
+        [hypotheses] = session.answers([read], tree.observe)
+    best = hypotheses[0]
+    said = [*prompt[1:], *best.ids, *([EOS] if best.finished else [])]
+    inputs = [*prompt, *best.ids][: len(said)]
+    with evaluation(model), torch.inference_mode(), record(model, pieces={"decoder": target.pieces}) as trace:
+        model(torch.tensor([inputs], device=task.device))
+    pieces = target.pieces(said)
+    words = Words(pieces, range(len(said)), said, target.pieces, lambda other, _: target.encode(other)[0])
+    return Explanation(
+        text=text,
+        answer=text + Spelling(target, prompt).add(best.ids),
+        values={"score": best.score, "log_probability": best.log_probability},
+        tokens={"decoder": tuple(target.pieces(inputs))},
+        outputs=tuple(pieces),
+        said=tuple(said),
+        flow=tuple(dimension_flow(model, target=(1, len(inputs)))),
+        trace=trace,
+        model=model,
+        pieces=target.pieces,
+        contrast=partial(words.contrast, model, trace),
+        search=None if session.diverse else tree.finish(hypotheses, target.decode),
+    )
+
+
+def explain_label(task: Classification, model: EncoderModel, text: str, search: DecodeConfig) -> Explanation:
+    """A text with its label; of a long one the beginning is read."""
+    head, source = model.head, task.tokenizers.source
+    assert isinstance(head, Classifier)
+    [ids], _ = task.encoder.tokens([text])
+    p = task.log_probabilities(model, Ragged([ids]), search.batch_tokens)[0]
+    best, tokens = int(p.argmax()), torch.tensor([ids], device=task.device)
+    with evaluation(model), torch.inference_mode(), record(model, pieces={"encoder": source.pieces}) as trace:
+        model(tokens)
+
+    def contrast(label: str | None, other: str | None) -> Contrast:
+        return label_contrast(head, trace, tokens[0] != PAD, task.labels, label or task.labels[best], other)
+
+    return Explanation(
+        text=text,
+        answer=task.labels[best],
+        values={"probability": float(torch.tensor(p[best]).exp())},
+        tokens={"encoder": tuple(source.pieces(ids))},
+        source_words=tuple(source.word_numbers(text)),
+        flow=tuple(dimension_flow(model, (1, len(ids)))),
+        trace=trace,
+        model=model,
+        pieces=source.pieces,
+        contrast=contrast,
+    )
+
+
+def _first_token(encode: Callable[[str], list[int]], words: Sequence[str]) -> Callable[[str, int], int]:
+    """The first token of a text where it stands at a place among these words."""
+
+    def first(text: str, place: int) -> int:
+        before = encode(" ".join(words[:place])) if place else []
+        whole = encode(" ".join([*words[:place], text]))
+        return whole[len(before)] if whole[: len(before)] == before and len(whole) > len(before) else encode(text)[0]
+
+    return first
