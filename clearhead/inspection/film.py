@@ -1,6 +1,5 @@
 """How a model came to see a text as it does: what `train --watch` kept of it at each evaluation, frame by frame."""
 
-import math
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -96,7 +95,7 @@ class Film:
         for it in self.frames:
             scores = "  ".join(f"{name} {value:.4g}" for name, value in it.scores.items())
             heads = render_heads(place, it.labelled(place), color=color)
-            blocks.append(f"step {it.step:,}  {scores}\nanswer  {readable(it.answer, 70)}\n{heads}")
+            blocks.append(f"step {it.step:,}  {scores or 'nothing learnt'}\nanswer  {readable(it.answer, 70)}\n{heads}")
         return "\n\n".join(blocks)
 
     def to_dict(self) -> dict[str, Any]:
@@ -125,8 +124,8 @@ class Film:
                     panel.set_yticks([])
                     if column == 0:
                         panel.set_ylabel(f"head {head}", color=INK)
-                loss = frame.scores.get("loss", math.nan)
-                panels[0][column].set_title(f"step {frame.step:,}\nloss {loss:.2f}", fontsize=8)
+                loss = f"loss {frame.scores['loss']:.2f}" if "loss" in frame.scores else "nothing learnt"
+                panels[0][column].set_title(f"step {frame.step:,}\n{loss}", fontsize=8)
                 panels[-1][column].set_xlabel(_folded(frame.answer), fontsize=6, parse_math=False)
             title = f'{place} of "{readable(frames[0].text, 40)}": rows look at columns'
             figure.suptitle(title, fontweight="bold", parse_math=False)

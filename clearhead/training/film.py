@@ -26,17 +26,20 @@ class Watch:
         """Go on behind step `after`; at 0 the model is looked at before it has learnt anything."""
         self.task, self.model, self.text = task, model, text
         self.search = replace(decode, sample=False, n_best=1, beam=1)
+        first = None if after else self._frame(0, {})  # before a file is opened: it may be no text that can be read
         self.log = MetricsLog(folder / FILM, after=after)
-        if not after:
-            self.on_eval({"step": 0})
+        if first is not None:
+            self.log.write(first.to_dict())
 
     def on_eval(self, record: Mapping[str, Any]) -> None:
         """Look at the text with the weights that were scored."""
         if "averaged" in record:  # a mean of weights is no moment of training
             return
         scores = {name: it for name, it in record.items() if name not in _COUNTS and math.isfinite(it)}
-        explanation = explain(self.task, self.model, self.text, self.search)
-        self.log.write(Frame.of(explanation, int(record["step"]), scores).to_dict())
+        self.log.write(self._frame(int(record["step"]), scores).to_dict())
+
+    def _frame(self, step: int, scores: Mapping[str, float]) -> Frame:
+        return Frame.of(explain(self.task, self.model, self.text, self.search), step, scores)
 
     def __enter__(self) -> Self:
         return self

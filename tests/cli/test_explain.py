@@ -253,7 +253,7 @@ def test_looking_changes_no_bit_of_the_answer(model_folder: Path) -> None:
         (["{folder}", TEXT, "--head", "x"], 2, "argument --head: invalid int value: 'x'"),
         (["{folder}", TEXT, "--attention", "cross"], 2, "argument --attention: invalid choice: 'cross'"),
         (["{folder}", TEXT, "--json", "--alignment"], 2, "--alignment prints pairs alone; --json has them, too"),
-        (["{folder}", TEXT, "--json", "--png", "x.png"], 2, "--png, --svg and --json exclude each other"),
+        (["{folder}", TEXT, "--json", "--png", "x.png"], 2, "--png, --svg, --gif and --json exclude each other"),
         (["{folder}", TEXT, "--lens", "--decode"], 2, "--decode and --lens are different views; expected one of them"),
         (["{folder}", TEXT, "--not", "x"], 2, "--not x says what a word is compared with; expected --why WORD"),
         (["{folder}", TEXT, "--step", "attention", "--png", "x.png"], 2, "--step attention is numbers; expected no"),

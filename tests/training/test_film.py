@@ -1,0 +1,105 @@
+"""`train --watch`: a text is looked at in each evaluation, which changes nothing of the run."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from clearhead.app import load
+from clearhead.cli import main
+from clearhead.errors import ConfigError, DataError
+from clearhead.inspection.film import FILM, Film
+from clearhead.training.metrics import read_metrics
+from clearhead.training.run import train
+
+WATCHED = {"train.watch": "one two three", "train.steps": 8, "train.eval_every": 2, "train.save_every": 2}
+
+
+def quiet(_message: str) -> None: ...
+
+
+def film_of(folder: Path) -> Film:
+    return Film.of(read_metrics(folder / FILM), folder)
+
+
+def test_a_run_that_is_watched_is_the_same_bit_for_bit(toy) -> None:
+    watched = train(toy.config(WATCHED), toy.folder / "watched", say=quiet)
+    alone = train(toy.config(WATCHED | {"train.watch": ""}), toy.folder / "alone", say=quiet)
+    assert (watched / "model.safetensors").read_bytes() == (alone / "model.safetensors").read_bytes()
+    assert not (alone / FILM).exists()
+
+
+def test_there_is_a_frame_of_each_evaluation_and_one_before_the_first_step(toy) -> None:
+    folder = train(toy.config(WATCHED | {"train.average": 2}), toy.folder / "run", say=quiet)
+    film = film_of(folder)
+    assert [it.step for it in film.frames] == [0, 2, 4, 6, 8]
+    assert film.frames[0].scores == {} and {*film.frames[1].scores} >= {"loss", "bleu"}
+    last = film.frames[-1]
+    assert {*last.weights} == {*last.axes} and "decoder.0.cross" in last.weights
+    for place in last.weights:
+        shown = last.labelled(place)
+        assert shown.values.sum(-1).numpy() == pytest.approx(1, abs=1e-3)
+        assert (len(shown.tokens["query"]), len(shown.tokens["key"])) == shown.shape[1:]
+    assert len(last.lens) == 1 + sum(name.endswith("cross") for name in last.weights)
+
+
+def test_the_last_frame_is_what_the_model_explains(toy) -> None:
+    folder = train(toy.config(WATCHED | {"train.best": "loss"}), toy.folder / "run", say=quiet)
+    best = min(film_of(folder).frames[1:], key=lambda it: it.scores["loss"])
+    explanation = load(folder, device="cpu").explain(best.text, beam=1)
+    assert explanation.answer == best.answer
+    weights = explanation.weights("decoder.cross", 0)
+    assert weights.numpy() == pytest.approx(best.labelled("decoder.0.cross").values.numpy(), abs=1e-3)
+
+
+def test_a_run_that_goes_on_keeps_the_frames_that_it_has(toy) -> None:
+    whole = train(toy.config(WATCHED), toy.folder / "whole", say=quiet)
+
+    def stop(record: dict[str, object]) -> None:
+        if record["step"] == 5:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        train(toy.config(WATCHED), toy.folder / "cut", say=quiet, on_step=stop)
+    train(toy.config(WATCHED), toy.folder / "cut", resume=True, say=quiet)
+    frames = [[vars(it) for it in film_of(folder).frames] for folder in (whole, toy.folder / "cut")]
+    assert frames[0] == frames[1]
+    train(toy.config(WATCHED | {"train.watch": ""}), toy.folder / "cut", replace=True, say=quiet)
+    assert not (toy.folder / "cut" / FILM).exists()
+
+
+def test_what_cannot_be_watched_is_refused_before_training(toy) -> None:
+    with pytest.raises(DataError, match="the text is blank; expected one of at most"):
+        train(toy.config(WATCHED | {"train.watch": " "}), toy.folder / "long", say=quiet)
+    with pytest.raises(ConfigError, match=r"train\.watch = 'who' is not for `answer`, which needs more than a text"):
+        train(toy.config({"train.task": "answer", "train.watch": "who"}), toy.folder / "asked", say=quiet)
+    said: list[str] = []
+    train(toy.config(WATCHED | {"train.steps": 1, "data.split": 0.0}), toy.folder / "none", say=said.append)
+    assert "train.watch changes nothing: nothing is held out to score on" in said
+
+
+def test_the_film_is_shown(toy, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    folder = str(train(toy.config(WATCHED), toy.folder / "run", say=quiet))
+    assert main(["explain", folder, "--film"]) == 0
+    out = capfd.readouterr().out
+    assert out.startswith('"one two three" at each evaluation\n\nstep 0  nothing learnt\nanswer  ')
+    assert out.count("decoder.0.cross: ") == 5 and "step 8  " in out and max(map(len, out.splitlines())) <= 80
+    assert main(["explain", folder, "--film", "--attention", "encoder.self", "--json"]) == 0
+    values = json.loads(capfd.readouterr().out)
+    assert values["format_version"] == 1 and len(values["frames"]) == 5
+    pytest.importorskip("matplotlib")
+    for option, begin in (("png", b"\x89PNG"), ("svg", b"<?xml"), ("gif", b"GIF8")):
+        assert main(["explain", folder, "--film", f"--{option}", str(tmp_path / f"film.{option}")]) == 0
+        assert (tmp_path / f"film.{option}").read_bytes().startswith(begin)
+    capfd.readouterr()
+    for arguments, message in (
+        ([folder, "a text", "--film"], "--film is of the text of `train --watch`; expected no 'a text' beside it"),
+        ([folder, "--film", "--layer", "9"], "decoder.9.cross was not kept; there are encoder.0.self"),
+        ([folder, "a text", "--gif", "x.gif"], "--gif is the film as a moving picture; expected --film beside it"),
+        (["--film"], "no model folder is given"),
+    ):
+        assert main(["explain", *arguments]) == 2
+        assert message in capfd.readouterr().err
+    (Path(folder) / FILM).unlink()
+    assert main(["explain", folder, "--film"]) == 1
+    assert 'has no film; expected a model that was trained with --watch "a text"' in capfd.readouterr().err
