@@ -11,10 +11,12 @@ from typing import Any, overload
 from ..decode.continuation import Continuation, Stream, Writer
 from ..decode.ends import Ends
 from ..decode.engines.text_engine import TextEngine
+from ..inspection.promises.subject import Subject
 from ..model.transformer import Decoder
 from ..tasks.generation import Generation
 from ..text.tokenizer import PAD
 from .app import ONE, App, as_texts
+from .subjects import of_text
 
 
 class LanguageModel(App):
@@ -59,6 +61,9 @@ class LanguageModel(App):
         config = self.decode_config(**decode)
         engine = TextEngine(self.model, pad=PAD, max_len=self.config.model.max_len)
         return Writer(engine, self.tokenizers.target, config, ends=Ends(stop=stop, chars=chars))
+
+    def subject(self, data: Any = None, *, seed: int = 0) -> Subject:
+        return of_text(self, data, seed)
 
     def _prompt(self, writer: Writer, text: str) -> list[int]:
         if writer.session.config.unknown == "unk":

@@ -19,6 +19,7 @@ from ..errors import DataError
 from ..inspection.alignment import words_of
 from ..inspection.explanation import Explanation
 from ..inspection.flow import dimension_flow
+from ..inspection.promises.subject import Subject
 from ..inspection.recorder import record
 from ..model.transformer import EncoderDecoder, evaluation
 from ..tasks.examples import Examples
@@ -27,6 +28,7 @@ from ..tasks.shown import what_was_cut
 from ..text.sources import Pairs, Report
 from ..text.tokenizer import BOS, EOS
 from .app import ONE, App, as_texts
+from .subjects import of_sequences
 
 
 class Translator(App):
@@ -134,6 +136,9 @@ class Translator(App):
             flow=tuple(dimension_flow(self.model, (1, len(tokens)), (1, len(inputs)))),
             trace=trace,
         )
+
+    def subject(self, data: Any = None, *, seed: int = 0) -> Subject:
+        return of_sequences(self, data, seed)
 
     def score(self, pairs: Pairs, *, alpha: float | None = None) -> tuple[list[Scored], Report]:
         """How likely the model finds each target as a translation of its source, in the order of the pairs.
