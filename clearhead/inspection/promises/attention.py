@@ -1,15 +1,15 @@
 """What every attention of a model does, on the queries, keys and values that it had."""
 
 import inspect
+import math
 from copy import copy
-from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from ...model.attention import scaled_dot_product_attention
 from .check import Bound, Check, Difference, Promise, judge_each, skip
-from .rounding import apart, bound_of, nudged
+from .rounding import apart, largest
 from .seams import Call, Seam, listening
 from .subject import Case, outputs
 
@@ -17,6 +17,7 @@ FUSED = Promise("open = fused attention", "both paths of every attention give Eq
 SUMS = Promise("weights' rows sum to 1", "what a query takes of all keys adds up to 1, or to 0 where it may see none")
 
 _NEVER = 2**31  # keys: more than there are
+_EACH = 8  # eps of the products in a score, whatever the order of their sum
 
 
 def fused(case: Case) -> Check:
@@ -67,11 +68,15 @@ def _heard(case: Case) -> list[tuple[Seam, Call]]:
 
 
 def _bound(call: Call) -> Bound:
-    """What rounding of queries, keys and values does to Equation 1."""
-    generator = torch.Generator().manual_seed(0)
-    q, k, v = (nudged(it, generator) for it in (call.q, call.k, call.v))
-    moved = replace(call, q=q, k=k, v=v)
-    return bound_of([_equation(call)], [_equation(moved)], "q, k and v")
+    """What rounding does to Equation 1: a score is off by some eps of the products that it is the sum of, a weight by
+    the same share of itself, and the output by as much of the largest value, besides the rounding of its own sum."""
+    width, keys, eps = call.q.size(-1), call.k.size(-2), torch.finfo(call.q.dtype).eps
+    groups = call.q.size(1) // call.k.size(1)
+    products = call.q.abs() @ call.k.abs().repeat_interleave(groups, 1).mT / math.sqrt(width)
+    score = largest(products) + (0.0 if call.bias is None else largest(call.bias))
+    value = largest(call.v)
+    reason = f"({_EACH} x {score:.2g} in a score + {keys} keys + 16) eps of {value:.2g}, the largest value"
+    return Bound((_EACH * score + keys + 16) * eps * value, reason)
 
 
 def _equation(call: Call) -> Tensor:

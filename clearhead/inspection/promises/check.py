@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 _WIDTH = 80  # columns of a terminal
 _INDENT = " " * 8
+_NAMED = 6  # of the places where a promise is broken
 
 Status = Literal["passed", "failed", "skipped"]
 
@@ -123,17 +124,22 @@ def judge_each(
         said = " ".join(str(error).split())
         detail = f"{type(error).__name__}: {said}"
         return Check(name, proves, "failed", "it could not be tried", precision, detail=detail)
-    worst, limit = max(zip(found, limits, strict=True), key=lambda each: _share(each[0].value, each[1].value))
+    shares = [_share(it.value, limit.value) for it, limit in zip(found, limits, strict=True)]
+    order = sorted(range(len(shares)), key=lambda place: -shares[place])
+    worst, limit = found[order[0]], limits[order[0]]
     if worst.value <= limit.value:  # a NaN is no number that is below it
         return Check(name, proves, "passed", limit.reason, precision, worst.value, limit.value)
-    return Check(name, proves, "failed", limit.reason, precision, worst.value, limit.value, worst.where)
+    broken = list(dict.fromkeys(found[place].where for place in order if not found[place].value <= limits[place].value))
+    more = [f"and {len(broken) - _NAMED} more"] if len(broken) > _NAMED else []
+    detail = "; ".join([*broken[:_NAMED], *more])
+    return Check(name, proves, "failed", limit.reason, precision, worst.value, limit.value, detail)
 
 
 def _share(value: float, limit: float) -> float:
     """How much of its bound a difference takes, with what is no number above all."""
     if value <= limit:
         return value / limit if limit else 0.0
-    return value / limit if limit and math.isfinite(value) else math.inf
+    return value / limit if limit > 0 and math.isfinite(value) else math.inf
 
 
 def skip(promise: Promise, reason: str) -> Check:

@@ -60,9 +60,10 @@ def engine(case: Case, name: str, make: Callable[[nn.Module], Engine]) -> Check:
 def engines(case: Case) -> Check:
     """All engines of a subject against the first of them."""
     made = case.subject.engines
+    if case.inputs.target is None:
+        return skip(ENGINES, _NOT_WRITING)
     if len(made) < 2:
-        there = f"there is one engine, {next(iter(made))}" if made else _NOT_WRITING
-        return skip(ENGINES, there)
+        return skip(ENGINES, f"there is one engine, {next(iter(made))}" if made else "no engine is given")
 
     def measure() -> Difference:
         first, *others = ((name, _steps_of(make(case.model), case)) for name, make in made.items())

@@ -31,8 +31,8 @@ class _Probe:
 
     @property
     def bound(self) -> Bound:
-        step = f"slopes along steps of {_STEPS[0]:.0e} and {_STEPS[1]:.0e}, and before and behind a point, agree so far"
-        return Bound(self.doubt, f"{step} ({self.name})")
+        steps = " and ".join(f"{step:.0e}" for step in _STEPS)
+        return Bound(self.doubt, f"{_FACTOR} x what steps of {steps}, and their two sides, disagree by, and rounding")
 
     def apart(self, gradients: Named) -> Difference:
         """How far the slope is from what the gradients say it is."""
@@ -54,7 +54,7 @@ def slopes(case: Case, seed: int = 0) -> Check:
         gradients.update(_gradients(case.model, loss, named))
         with torch.no_grad():
             at = float(loss(case.model))
-            rounding = abs(float(loss(case.nudged)) - at) + torch.finfo(torch.float64).eps * abs(at)
+            rounding = max(abs(float(loss(it)) - at) for it in case.nudged) + torch.finfo(torch.float64).eps * abs(at)
             measure = _Slope(named, lambda: float(loss(case.model)), at, rounding)
             generator = torch.Generator().manual_seed(seed)
             for kind, names in _kinds(named).items():

@@ -13,7 +13,9 @@ from torch import Tensor, nn
 
 from .check import Bound, Difference
 
-FACTOR = 32  # times what one draw does: another order of the sums is unlucky elsewhere
+FACTOR = 32  # times what the worst of the draws does: another order of the sums is unlucky elsewhere
+DRAWS = 3
+_SMALL = 2**25  # weights
 MOST = 1e-3  # of the largest output: more is damage, whatever rounding may do
 
 Run = Callable[[nn.Module], Sequence[Tensor]]
@@ -36,11 +38,17 @@ def nudged_model(model: nn.Module, seed: int = 0) -> nn.Module:
     return copy
 
 
-def bound_of(before: Sequence[Tensor], after: Sequence[Tensor], what: str) -> Bound:
-    """The bound of outputs `before`, of which one eps on `what` made those `after`."""
+def nudged_models(model: nn.Module) -> list[nn.Module]:
+    """Some copies whose weights are nudged, each otherwise; of a large model one, for memory is short."""
+    size = sum(parameter.numel() for parameter in model.parameters())
+    return [nudged_model(model, seed) for seed in range(DRAWS if size <= _SMALL else 1)]
+
+
+def bound_of(before: Sequence[Tensor], afters: Sequence[Sequence[Tensor]], what: str) -> Bound:
+    """The bound of outputs `before`, of which one eps on `what` made each of those `afters`."""
     eps = max((torch.finfo(tensor.dtype).eps for tensor in before), default=0.0)
-    scale = max((_largest(tensor) for tensor in before), default=0.0)
-    moved = furthest(after, before).value
+    scale = max((largest(tensor) for tensor in before), default=0.0)
+    moved = max(furthest(after, before).value for after in afters)
     rounding = FACTOR * (moved + eps * scale)
     most = max(MOST, FACTOR * eps)
     if not rounding <= most * scale:
@@ -63,11 +71,12 @@ def apart(actual: Tensor, expected: Tensor) -> float:
         return float("inf")
     if not actual.numel():
         return 0.0
-    actual, expected = actual.detach(), expected.detach()
+    actual, expected = actual.detach().cpu(), expected.detach().cpu()  # not every device has float64
     gaps = (actual.double() - expected.double()).abs().masked_fill(actual == expected, 0.0)  # equal infinities are one
     return float(gaps.nan_to_num(nan=float("inf"), posinf=float("inf")).max())
 
 
-def _largest(tensor: Tensor) -> float:
+def largest(tensor: Tensor) -> float:
+    """The largest absolute value that is finite."""
     values = tensor.detach()[tensor.isfinite()].abs()
     return float(values.max()) if values.numel() else 0.0

@@ -14,7 +14,7 @@ from ...model.masks import padding_mask
 from ...model.transformer import Decoder, EncoderDecoder, EncoderModel
 from ...text.tokenizer import PAD
 from .check import Bound
-from .rounding import Run, bound_of, nudged_model
+from .rounding import Run, bound_of, nudged_models
 
 
 @dataclass(frozen=True)
@@ -100,13 +100,13 @@ class Case:
         first = next(subject.model.parameters())
         same = (first.dtype, first.device) == (dtype, device)
         self.model = subject.model if same else _copy(subject.model, dtype, device)
-        self.nudged = nudged_model(self.model)
+        self.nudged = nudged_models(self.model)
         self.inputs = subject.inputs.each(lambda tensor: tensor.to(device))
         self.subject, self.device = subject, device
 
     def bound(self, run: Run) -> Bound:
         """How far rounding may carry what `run` makes of the model."""
-        return bound_of(run(self.model), run(self.nudged), "every weight")
+        return bound_of(run(self.model), [run(it) for it in self.nudged], "every weight")
 
 
 def outputs(model: nn.Module, inputs: Inputs) -> list[Tensor]:

@@ -33,12 +33,13 @@ def verify(subject: Subject) -> Verification:
     first = next(subject.model.parameters())
     with evaluation(subject.model), torch.no_grad():
         sharp = Case(subject, torch.float64, torch.device("cpu"))
+        used = sharp if first.dtype == torch.float64 else None
         checks = _named(sharp, [*_both(sharp), gradients.slopes(sharp)])
-        if first.dtype != torch.float64:
+        del sharp  # with its copies of the weights
+        if used is None:
             used = Case(subject, first.dtype, first.device)
-            checks += _named(used, [*_both(used), keeping.recorded(used), keeping.saved(used)])
-        else:
-            checks += [keeping.recorded(sharp), keeping.saved(sharp)]
+            checks += _named(used, [*_both(used)])
+        checks += [keeping.recorded(used), keeping.saved(used)]
     return Verification(tuple(_in_order(checks)), subject.texts, time.perf_counter() - begun)
 
 
