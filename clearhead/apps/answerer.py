@@ -18,12 +18,14 @@ from ..config import DecodeConfig
 from ..errors import ConfigError, DataError
 from ..inspection.explanation import Explanation
 from ..inspection.flow import dimension_flow
+from ..inspection.promises.subject import Subject
 from ..inspection.recorder import record
 from ..model.transformer import EncoderModel, evaluation
 from ..tasks.answering import Answering, HeldOutQuestions
 from ..tasks.passages import NOTHING, Passage
 from ..text.question_corpus import Paragraph, Question
 from .app import ONE, App, as_texts
+from .subjects import of_windows
 
 _USED = ("beam", "n_best", "batch_tokens")  # settings of the search that change an answer, or how fast it comes
 
@@ -109,6 +111,9 @@ class Answerer(App):
             unknown = tuple(self.tokenizers.source.unknown_words(text))
             answers.append(FoundAnswer(*place, text, tuple(others), unknown, cut=it.cut))
         return answers
+
+    def subject(self, data: Any = None, *, seed: int = 0) -> Subject:
+        return of_windows(self, data, seed)
 
     def decode_config(self, **changes: Any) -> DecodeConfig:
         """The model's settings of the search, with some replaced; a ConfigError where one would change nothing."""

@@ -15,6 +15,9 @@ from ..evaluation import Evaluation
 from ..inspection.ablation import without
 from ..inspection.ablation_report import Ablation
 from ..inspection.ablation_study import Watch
+from ..inspection.promises.check import Verification
+from ..inspection.promises.subject import Subject
+from ..inspection.promises.verify import verify
 from ..tasks.kinds import kind_of
 from ..tasks.task import Task
 from ..text.lines import shown
@@ -73,6 +76,15 @@ class App(ABC):
         files = [str(path) for path in data.report.paths]
         counts = (len(held_out.too_long), held_out.cut)
         return Evaluation(judged, files, search, self.weights_digest, *counts, self.task.units.answer)
+
+    @abstractmethod
+    def subject(self, data: Any = None, *, seed: int = 0) -> Subject:
+        """What the promises of the model are tried on: some of the data, as the task's reader gives them, or else of
+        what the folder keeps, or random tokens."""
+
+    def verify(self, data: Any = None, *, seed: int = 0) -> Verification:
+        """Prove on this model and this machine that the promises of the code hold."""
+        return verify(self.subject(data, seed=seed))
 
     def save_evaluation(self, evaluation: Evaluation) -> Path:
         """Write `evaluation.json` into the model folder; a TrainingError where that cannot be."""

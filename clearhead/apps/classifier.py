@@ -15,11 +15,13 @@ from ..answers import Labelled, Reading
 from ..config import DecodeConfig
 from ..errors import ConfigError
 from ..inspection.explanation import Explanation
+from ..inspection.promises.subject import Subject
 from ..model.transformer import EncoderModel
 from ..tasks.classification import Classification
 from ..tasks.explaining import explain_label
 from ..text.batches import Ragged
 from .app import App, as_texts
+from .subjects import of_labels
 
 _IN_USE = ("n_best", "batch_tokens")  # of the settings of a search: how much is read together; one answer is all
 
@@ -69,6 +71,9 @@ class Classifier(App):
         unknown = tuple(self.tokenizers.source.unknown_words(text))
         best = self.labels[order[0]]
         return Labelled(text, best, of_label[best], of_label, unknown, cut=cut)
+
+    def subject(self, data: Any = None, *, seed: int = 0) -> Subject:
+        return of_labels(self, data, seed)
 
     def decode_config(self, **changes: Any) -> DecodeConfig:
         """A ConfigError for every setting of a search, of which there is none, but for how much is read together."""

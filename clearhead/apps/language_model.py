@@ -14,11 +14,13 @@ from ..decode.continuation import Continuation, Stream, Writer
 from ..decode.ends import Ends
 from ..decode.engines.text_engine import TextEngine
 from ..inspection.explanation import Explanation
+from ..inspection.promises.subject import Subject
 from ..model.transformer import Decoder
 from ..tasks.explaining import explain_continuation
 from ..tasks.generation import Generation
 from ..text.tokenizer import PAD
 from .app import ONE, App, as_texts
+from .subjects import of_text
 
 
 class LanguageModel(App):
@@ -74,6 +76,9 @@ class LanguageModel(App):
     def reading(self, text: str) -> Reading:
         """What of a text the model cannot read as it should."""
         return Reading(tuple(self.tokenizers.target.unknown_words(text)))
+
+    def subject(self, data: Any = None, *, seed: int = 0) -> Subject:
+        return of_text(self, data, seed)
 
     def _prompt(self, writer: Writer, text: str) -> list[int]:
         if writer.session.config.unknown == "unk":

@@ -14,6 +14,7 @@ from ..answers import Answer, Reading, Result, Scored
 from ..decode.beams import Hypothesis
 from ..decode.rules import Rules
 from ..inspection.explanation import Explanation
+from ..inspection.promises.subject import Subject
 from ..model.transformer import EncoderDecoder
 from ..tasks.examples import Examples
 from ..tasks.explaining import explain_sequence
@@ -22,6 +23,7 @@ from ..tasks.shown import what_was_cut
 from ..text.sources import Pairs, Report
 from ..text.tokenizer import EOS
 from .app import ONE, App, as_texts
+from .subjects import of_sequences
 
 
 class Translator(App):
@@ -106,6 +108,9 @@ class Translator(App):
         A blank text, and one that is longer than the model can read, is a DataError: nothing of it is shown in part.
         """
         return explain_sequence(self.task, self.model, text, self.decode_config(**(ONE | decode)))
+
+    def subject(self, data: Any = None, *, seed: int = 0) -> Subject:
+        return of_sequences(self, data, seed)
 
     def score(self, pairs: Pairs, *, alpha: float | None = None) -> tuple[list[Scored], Report]:
         """How likely the model finds each target as a translation of its source, in the order of the pairs.

@@ -16,10 +16,27 @@ from types import FrameType
 from .. import __version__
 from ..errors import ClearheadError, ConfigError, did_you_mean
 from ..messages import say, say_within_a_handler
-from . import ablate, answer, classify, demo, env, evaluate, explain, generate, info, score, summarize, train, translate
+from . import (
+    ablate,
+    answer,
+    classify,
+    demo,
+    env,
+    evaluate,
+    explain,
+    generate,
+    info,
+    score,
+    summarize,
+    train,
+    translate,
+    verify,
+)
 from .parser import UsageError, parse
 
-_MODULES = (demo, train, evaluate, translate, generate, classify, answer, summarize, score, explain, ablate, info, env)
+_MODULES = (
+    demo, train, evaluate, translate, generate, classify, answer, summarize, score, explain, ablate, verify, info, env,
+)  # fmt: skip
 VERBS = tuple(module.VERB for module in _MODULES)
 _VERBS = {verb.name: verb for verb in VERBS}
 

@@ -69,7 +69,7 @@ class _Recording:
     def attach(self, model: nn.Module) -> None:
         """Hooks on all parts, under the names that they have in Figure 1."""
         names: dict[nn.Module, list[str]] = {}
-        for name, part in _named(model):
+        for name, part in named_parts(model):
             if _is_of_interest(name, part):
                 names.setdefault(part, []).append(name)
         self._lift(model)
@@ -245,7 +245,7 @@ def _weights(
     return weights, float((again - output).abs().max()) if output.numel() else 0.0
 
 
-def _named(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+def named_parts(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """All parts with their places: decoder.blocks.0.cross_attention.attend is decoder.0.cross."""
     if not isinstance(model, EncoderDecoder | EncoderModel | Encoder | Decoder):
         yield from ((_place(path) or "model", part) for path, part in model.named_modules())

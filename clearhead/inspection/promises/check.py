@@ -1,0 +1,151 @@
+"""What became of a promise: the largest difference beside its bound, and a page of all of them."""
+
+import math
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+_WIDTH = 80  # columns of a terminal
+_INDENT = " " * 8
+_NAMED = 6  # of the places where a promise is broken
+
+Status = Literal["passed", "failed", "skipped"]
+
+
+@dataclass(frozen=True)
+class Promise:
+    """A promise by its name, and what is proved of it, as a sentence."""
+
+    name: str
+    proves: str
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The largest difference that is no damage, and why; known before any difference is seen."""
+
+    value: float
+    reason: str
+
+
+EXACT = Bound(0.0, "the same numbers by the same operations: not a bit may differ")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far apart two things are that should be one, and where they are furthest; in words, where that is known."""
+
+    value: float
+    where: str = ""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One promise in one precision. `reason` says why the bound is what it is, or why the promise was skipped."""
+
+    name: str
+    proves: str
+    status: Status
+    reason: str
+    precision: str = ""
+    difference: float | None = None
+    bound: float | None = None
+    detail: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+    def render(self) -> str:
+        """For people: a line of numbers, below it the reason, and what is known of a broken promise."""
+        status = "FAILED" if self.status == "failed" else self.status
+        line = f"{status:<8}{self.name:<32}{self.precision:<9}"
+        if self.difference is not None and self.bound is not None:
+            line += f"{_number(self.difference):>8}  bound {_number(self.bound)}"
+        texts = [self.proves, self.detail] if self.status == "failed" else []
+        wrapped = [textwrap.fill(text, _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT)
+                   for text in (self.reason, *texts) if text]  # fmt: skip
+        return "\n".join([line.rstrip(), *wrapped])
+
+
+@dataclass(frozen=True)
+class Verification:
+    """All promises of a model, on which texts they were tried, and how long that took."""
+
+    checks: tuple[Check, ...]
+    texts: str
+    seconds: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether no promise is broken. What was skipped counts as neither."""
+        return not any(check.status == "failed" for check in self.checks)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many passed, failed and were skipped."""
+        found = Counter(check.status for check in self.checks)
+        return {"passed": found["passed"], "failed": found["failed"], "skipped": found["skipped"]}
+
+    def render(self) -> str:
+        """A page for people, in 80 columns."""
+        counts = ", ".join(f"{count} {status}" for status, count in self.counts.items())
+        last = textwrap.fill(f"{counts}; {self.seconds:.1f} seconds; tried on {self.texts}", _WIDTH)
+        return "\n".join([*(check.render() for check in self.checks), "", last])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "format_version": 1,
+            "passed": self.passed,
+            "counts": self.counts,
+            "seconds": self.seconds,
+            "texts": self.texts,
+            "checks": [check.to_dict() for check in self.checks],
+        }
+
+
+def judge(promise: Promise, precision: str, bound: Callable[[], Bound], measure: Callable[[], Difference]) -> Check:
+    """The bound first, then the difference. What cannot be carried out at all is a broken promise, too."""
+    return judge_each(promise, precision, lambda: [bound()], lambda: [measure()])
+
+
+def judge_each(
+    promise: Promise, precision: str, bounds: Callable[[], Sequence[Bound]], measure: Callable[[], Sequence[Difference]]
+) -> Check:
+    """The same where several things are measured, each with a bound of its own: what comes nearest to it is shown."""
+    name, proves = promise.name, promise.proves
+    try:
+        limits = bounds()
+        found = measure()
+    except Exception as error:  # a part of a model that somebody else wrote may raise anything
+        said = " ".join(str(error).split())
+        detail = f"{type(error).__name__}: {said}"
+        return Check(name, proves, "failed", "it could not be tried", precision, detail=detail)
+    shares = [_share(it.value, limit.value) for it, limit in zip(found, limits, strict=True)]
+    order = sorted(range(len(shares)), key=lambda place: -shares[place])
+    worst, limit = found[order[0]], limits[order[0]]
+    if worst.value <= limit.value:  # a NaN is no number that is below it
+        return Check(name, proves, "passed", limit.reason, precision, worst.value, limit.value)
+    broken = list(dict.fromkeys(found[place].where for place in order if not found[place].value <= limits[place].value))
+    more = [f"and {len(broken) - _NAMED} more"] if len(broken) > _NAMED else []
+    detail = "; ".join([*broken[:_NAMED], *more])
+    return Check(name, proves, "failed", limit.reason, precision, worst.value, limit.value, detail)
+
+
+def _share(value: float, limit: float) -> float:
+    """How much of its bound a difference takes, with what is no number above all."""
+    if value <= limit:
+        return value / limit if limit else 0.0
+    return value / limit if limit > 0 and math.isfinite(value) else math.inf
+
+
+def skip(promise: Promise, reason: str) -> Check:
+    """A promise that is none for this model."""
+    return Check(promise.name, promise.proves, "skipped", reason)
+
+
+def _number(value: float) -> str:
+    return f"{value:.1e}" if value else "0"

@@ -1,0 +1,132 @@
+"""Gradients are slopes: what autograd gives for each kind of parameter, against finite differences of the loss."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from .check import Bound, Check, Difference, Promise, judge_each, skip
+from .subject import Case
+
+SLOPES = Promise("gradients = finite differences", "autograd gives the slope of the loss, for all kinds of parameters")
+
+_STEPS = (1e-4, 1e-5)  # along a direction of length 1
+_RELATIVE = 1e-6  # of the slope, for the curvature that two steps do not show
+_FACTOR = 8
+
+Named = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class _Probe:
+    """A direction in the space of some parameters, the slope of the loss along it, and how far that may be wrong."""
+
+    name: str
+    direction: Named
+    slope: float
+    doubt: float
+
+    @property
+    def bound(self) -> Bound:
+        steps = " and ".join(f"{step:.0e}" for step in _STEPS)
+        return Bound(self.doubt, f"{_FACTOR} x what steps of {steps}, and their two sides, disagree by, and rounding")
+
+    def apart(self, gradients: Named) -> Difference:
+        """How far the slope is from what the gradients say it is."""
+        said = sum(float((gradients[name] * it).sum()) for name, it in self.direction.items())
+        return Difference(
+            abs(self.slope - said), f"{self.name}: the slope is {self.slope:.3g}, the gradient {said:.3g}"
+        )
+
+
+def slopes(case: Case, seed: int = 0) -> Check:
+    """Of each kind of parameter (those of all blocks are one kind) a random direction, and its steepest coordinate."""
+    loss = case.subject.loss
+    if loss is None:
+        return skip(SLOPES, "the model has no task, and so no loss")
+    named = {name: it for name, it in case.model.named_parameters() if it.requires_grad and it.numel()}
+    gradients, probes = dict[str, Tensor](), list[_Probe]()
+
+    def bounds() -> list[Bound]:
+        gradients.update(_gradients(case.model, loss, named))
+        with torch.no_grad():
+            at = float(loss(case.model))
+            rounding = max(abs(float(loss(it)) - at) for it in case.nudged) + torch.finfo(torch.float64).eps * abs(at)
+            measure = _Slope(named, lambda: float(loss(case.model)), at, rounding)
+            generator = torch.Generator().manual_seed(seed)
+            for kind, names in _kinds(named).items():
+                probes.append(measure(kind, _random({name: named[name] for name in names}, generator)))
+                probes.append(measure(*_steepest(names, gradients)))
+        return [probe.bound for probe in probes]
+
+    return judge_each(SLOPES, case.precision, bounds, lambda: [probe.apart(gradients) for probe in probes])
+
+
+def _gradients(model: nn.Module, loss: Callable[[nn.Module], Tensor], named: Named) -> Named:
+    """Those of autograd, 0 where it gives none; none stays behind in the parameters."""
+    with torch.enable_grad():
+        found = torch.autograd.grad(loss(model), list(named.values()), allow_unused=True)
+    return {name: torch.zeros_like(it) if grad is None else grad for (name, it), grad in zip(named.items(), found)}
+
+
+def _kinds(named: Named) -> dict[str, list[str]]:
+    """The names of the parameters that are alike but for their block."""
+    kinds: dict[str, list[str]] = {}
+    for name in named:
+        kinds.setdefault(re.sub(r"\.\d+\.", ".*.", name), []).append(name)
+    return kinds
+
+
+def _random(own: Named, generator: torch.Generator) -> Named:
+    """A direction of length 1 in which all of these are moved."""
+    drawn = {name: torch.randn(it.shape, generator=generator, dtype=torch.float64) for name, it in own.items()}
+    length = sum(float(it.square().sum()) for it in drawn.values()) ** 0.5
+    return {name: it / length for name, it in drawn.items()}
+
+
+def _steepest(names: list[str], gradients: Named) -> tuple[str, Named]:
+    """The coordinate with the largest gradient, in words and as a direction."""
+    name = max(names, key=lambda name: float(gradients[name].abs().max()))
+    gradient = gradients[name]
+    place = int(gradient.abs().argmax())
+    direction = torch.zeros_like(gradient)
+    direction.view(-1)[place] = 1.0
+    at = [int(i) for i in np.unravel_index(place, gradient.shape)]
+    return f"{name}{at}", {name: direction}
+
+
+@dataclass(frozen=True)
+class _Slope:
+    """Measures slopes of a loss, which is `at` now, and which rounding may move by `rounding`."""
+
+    named: Named
+    loss: Callable[[], float]
+    at: float
+    rounding: float
+
+    def __call__(self, name: str, direction: Named) -> _Probe:
+        """Two steps along a direction, forwards and backwards.
+
+        Where the loss is smooth, the slope before and the slope behind the point differ by the curvature, and so by the
+        share of the step: what is more than that is an edge, as relu has it, which the slope may be wrong by.
+        """
+        pairs = [(self._moved(direction, step), self._moved(direction, -step)) for step in _STEPS]
+        central = [(there - back) / (2 * step) for (there, back), step in zip(pairs, _STEPS)]
+        bends = [(there - 2 * self.at + back) / step for (there, back), step in zip(pairs, _STEPS)]
+        edge = abs(bends[1] - bends[0] * _STEPS[1] / _STEPS[0])
+        doubt = _FACTOR * (abs(central[1] - central[0]) + edge + self.rounding / _STEPS[1]) + _RELATIVE * abs(
+            central[1]
+        )
+        return _Probe(name, direction, central[1], doubt)
+
+    def _moved(self, direction: Named, step: float) -> float:
+        before = {name: self.named[name].clone() for name in direction}
+        for name, it in direction.items():
+            self.named[name].add_(it, alpha=step)
+        found = self.loss()
+        for name, it in before.items():
+            self.named[name].copy_(it)
+        return found

@@ -1,0 +1,155 @@
+"""What promises are tried on: a model, the tokens of some texts, and what its task alone can do."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from ...decode.beams import Hypothesis
+from ...decode.engine import Engine
+from ...model.heads import TokenPredictor
+from ...model.masks import padding_mask
+from ...model.transformer import Decoder, EncoderDecoder, EncoderModel
+from ...text.tokenizer import PAD
+from .check import Bound
+from .rounding import Run, bound_of, nudged_models
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Some texts as tokens, padded on the right: sources (B, S), which an encoder reads, and targets (B, T), which a
+    decoder reads; where the model wants them, the types of the source's tokens and those that its head reads `at`."""
+
+    source: Tensor | None = None
+    target: Tensor | None = None
+    types: Tensor | None = None
+    at: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.source if self.target is None else self.target)  # type: ignore[arg-type]
+
+    @property
+    def lengths(self) -> list[int]:
+        """Tokens of each text on the side of the outputs."""
+        tokens = self.source if self.target is None else self.target
+        assert tokens is not None
+        return _lengths(tokens)
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> "Inputs":
+        """The same with all tensors changed alike."""
+        values = {name: None if it is None else change(it) for name, it in vars(self).items()}
+        return Inputs(**values)
+
+    def row(self, place: int) -> "Inputs":
+        """One text alone, without padding."""
+        widths = {}
+        if self.source is not None:
+            widths = dict.fromkeys(("source", "types", "at"), _lengths(self.source)[place])
+        if self.target is not None:
+            widths["target"] = _lengths(self.target)[place]
+        cut = {name: it[place : place + 1, : widths[name]] for name, it in vars(self).items() if it is not None}
+        return Inputs(**cut)
+
+    def padded(self, more: int) -> "Inputs":
+        """The same with so many more columns of padding."""
+
+        def longer(tensor: Tensor) -> Tensor:
+            return torch.nn.functional.pad(tensor, (0, more), value=PAD)
+
+        return self.each(longer)
+
+
+@dataclass(frozen=True)
+class Search:
+    """The search of a task: `answers` of a model to each of the `prompts`, ranked with the length penalty `alpha`.
+
+    A prompt is a source without special tokens, or the beginning of a text.
+    """
+
+    prompts: Sequence[Sequence[int]]
+    answers: Callable[[nn.Module], list[list[Hypothesis]]]
+    alpha: float
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model with all that its promises are tried on. What is None or empty is not a promise of its task.
+
+    `texts` says which they are. `max_len` is the longest text that the model reads. `loss` is that of the task's own
+    batch, `reload` writes the weights of a model into a folder and gives the model that is loaded from there; both work
+    on a processor. `engines` make a model ready to decode.
+    """
+
+    model: nn.Module
+    inputs: Inputs
+    texts: str
+    max_len: int
+    loss: Callable[[nn.Module], Tensor] | None = None
+    reload: Callable[[nn.Module, Path], nn.Module] | None = None
+    engines: Mapping[str, Callable[[nn.Module], Engine]] = field(default_factory=dict)
+    search: Search | None = None
+
+
+class Case:
+    """A subject in one precision: its model, and the same with nudged weights, which tells the bounds."""
+
+    def __init__(self, subject: Subject, dtype: torch.dtype, device: torch.device) -> None:
+        self.precision = str(dtype).removeprefix("torch.")
+        first = next(subject.model.parameters())
+        same = (first.dtype, first.device) == (dtype, device)
+        self.model = subject.model if same else _copy(subject.model, dtype, device)
+        self.nudged = nudged_models(self.model)
+        self.inputs = subject.inputs.each(lambda tensor: tensor.to(device))
+        self.subject, self.device = subject, device
+
+    def bound(self, run: Run) -> Bound:
+        """How far rounding may carry what `run` makes of the model."""
+        return bound_of(run(self.model), [run(it) for it in self.nudged], "every weight")
+
+
+def outputs(model: nn.Module, inputs: Inputs) -> list[Tensor]:
+    """What the model gives for each text, that of padding cut away: (T, V), (S, D), (S, 2) or (C,)"""
+    return split(model, whole(model, inputs), inputs)
+
+
+def whole(model: nn.Module, inputs: Inputs) -> Tensor:
+    """What the model gives, padding included."""
+    if isinstance(model, EncoderDecoder):
+        assert inputs.source is not None
+        found = model(inputs.source, inputs.target, source_mask=padding_mask(inputs.source, PAD))
+    elif isinstance(model, Decoder):
+        found = model(inputs.target)
+    elif isinstance(model, EncoderModel):
+        found = model(inputs.source, inputs.types, at=inputs.at)
+    else:
+        assert inputs.source is not None
+        found = model(inputs.source, inputs.types, mask=padding_mask(inputs.source, PAD))
+    assert isinstance(found, Tensor)
+    return found
+
+
+def split(model: nn.Module, found: Tensor, inputs: Inputs) -> list[Tensor]:
+    """The rows of a model's output, without padding."""
+    lengths = inputs.lengths
+    if isinstance(model, EncoderModel) and isinstance(model.head, TokenPredictor):
+        return list(found.split(lengths if inputs.at is None else inputs.at.sum(1).tolist()))
+    if found.dim() == 2:  # one answer a text
+        return list(found)
+    return [row[:length] for row, length in zip(found, lengths)]
+
+
+def numbered(count: int, what: str = "text") -> list[str]:
+    """text 1, text 2, ..."""
+    return [f"{what} {place + 1}" for place in range(count)]
+
+
+def _lengths(tokens: Tensor) -> list[int]:
+    return [int(length) for length in (tokens != PAD).sum(1)]
+
+
+def _copy(model: nn.Module, dtype: torch.dtype, device: torch.device) -> nn.Module:
+    from copy import deepcopy
+
+    return deepcopy(model).to(device=device, dtype=dtype)
