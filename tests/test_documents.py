@@ -150,7 +150,7 @@ def test_the_commands_and_the_python_of_a_page_run(
             called = called.replace("models/en-fr", "models/mine")
             called = called.replace("--budget 15m", "") + f" {TINY}"  # the next test takes its time
         done = subprocess.run(called, shell=True, capture_output=True, text=True, timeout=300)
-        wrote = done.stdout or " train " in command or " --png " in command
+        wrote = done.stdout or any(it in command for it in (" train ", " --png ", " --gif "))
         assert done.returncode == 0 and wrote, f"{command}\n{done.stderr}"
     for block in blocks(text, "python"):
         exec(compile(block, page, "exec"), {})

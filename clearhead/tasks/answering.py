@@ -28,6 +28,7 @@ from .significance import Comparison, compare_means
 from .task import Judged, Units
 from .windows import Asked, QuestionEncoder, Window, WindowCutter, read_paragraph
 
+_MARKED = 2  # types of tokens without one for what question and text have in common
 _LEAST = 16  # tokens of a window
 _BASELINES = {"first_sentence": first_sentence, "closest_sentence": closest_sentence, "closest_window": closest_window}
 
@@ -44,7 +45,8 @@ class Windows(Examples):
 class Batch:
     """Some windows: tokens (B, S), types (B, S), which tokens are of the text (B, S), and where the answers are (B, 2).
 
-    The types are 0 for the question and 1 for the text; None where the model has none.
+    The types are 0 for the question, 1 for the text, and 2 for what of it the question has, where the model knows so
+    many; None where it has none.
     """
 
     tokens: Tensor
@@ -134,7 +136,10 @@ class Answering:
                 f"{limit} = {longest} leaves no room for a text beside a question; expected at least {_LEAST} tokens"
             )
         if config.model.n_token_types == 1:
-            raise ConfigError("model.n_token_types = 1 tells nothing apart; expected 2, question and text, or 0")
+            raise ConfigError(
+                "model.n_token_types = 1 tells nothing apart; expected 3, question, text and what they have in common, "
+                "2 without that, or 0"
+            )
 
     @property
     def longest(self) -> tuple[int, str]:
@@ -175,7 +180,16 @@ class Answering:
         ends = tokens == EOS
         behind = ends.cumsum(1) - ends.long() > 0  # of the first </s>
         of_text = behind & ~ends & (tokens != PAD)
-        return Batch(tokens, behind.long() if self.config.model.n_token_types else None, of_text, answers)
+        return Batch(tokens, self._types(tokens, behind, of_text), of_text, answers)
+
+    def _types(self, tokens: Tensor, behind: Tensor, of_text: Tensor) -> Tensor | None:
+        """0 in the question, 1 in the text, and with three of them 2 where the text has a token of the question: what
+        is looked for often stands near (Chen et al. 2017, "exact match"). All (B, S)"""
+        count, types = self.config.model.n_token_types, behind.long()
+        if count > _MARKED:
+            same = (tokens[:, :, None] == tokens[:, None, :]) & ~behind[:, None, :]
+            types += same.any(-1) & of_text
+        return types if count else None
 
     def loss(self, model: nn.Module, examples: Windows, rows: IntArray, *, smoothing: float) -> Tensor:
         """Cross-entropy of the first and of the last token, summed over both and over the windows."""

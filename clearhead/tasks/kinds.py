@@ -164,7 +164,7 @@ KINDS: dict[str, Kind] = {
             usual={
                 "data.max_len": 256,
                 "model.pre_norm": True,
-                "model.n_token_types": 2,
+                "model.n_token_types": 3,
                 "train.label_smoothing": 0.0,
                 "train.best": "f1",
                 "decode.beam": 20,

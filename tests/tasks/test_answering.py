@@ -75,6 +75,23 @@ def test_the_types_tell_question_from_text_and_answers_may_stand_in_the_text_alo
         assert (start, last) == (0, 0) or (of_text[start] and of_text[last])
 
 
+def test_a_third_type_marks_what_of_the_text_the_question_has() -> None:
+    answering = task(model__n_token_types=3)
+    examples = learnt(answering)
+    batch, marked = answering.batch(examples, np.arange(len(examples))), 0
+    assert batch.types is not None
+    for row in range(len(examples)):
+        own = examples.sources[row]
+        end = own.index(EOS)
+        asked, text = own[:end], own[end + 1 : -1]
+        expected = [0] * (end + 1) + [2 if token in asked else 1 for token in text] + [1]
+        assert batch.types[row, : len(own)].tolist() == expected
+        marked += expected.count(2)
+    assert marked
+    net = build(answering.config.model)
+    assert answering.loss(net, examples, np.arange(1), smoothing=0.0).isfinite()
+
+
 def test_without_types_the_model_is_given_none() -> None:
     answering = task(model__n_token_types=0)
     examples, net = learnt(answering), build(answering.config.model)
@@ -218,7 +235,9 @@ def test_windows_without_room_for_a_text_are_refused(name: str, longest: int) ->
 
 
 def test_one_type_of_token_is_refused() -> None:
-    with pytest.raises(ConfigError, match="n_token_types = 1 tells nothing apart; expected 2, question and text, or 0"):
+    with pytest.raises(
+        ConfigError, match="n_token_types = 1 tells nothing apart; expected 3, question, text"
+    ):
         task(model__n_token_types=1)
 
 
