@@ -15,6 +15,7 @@ from torch import Tensor
 from ..errors import ConfigError, ModelError, did_you_mean
 from ..figures import attention_heatmap
 from ..storage import write_file, writing
+from ..values import finite
 from .labelled import Labelled
 
 if TYPE_CHECKING:
@@ -189,12 +190,15 @@ class Trace:
         }
 
     def save(self, path: str | Path) -> None:
-        """Write everything to a file: `.json`, or `.npz` with the arrays as "decoder.0.cross/0/weights", the number
-        counting the calls of a place, and "about", the rest as JSON. ConfigError: another ending."""
+        """Write everything to a file: `.json`, where what is no number is null, or `.npz` with the arrays as
+        "decoder.0.cross/0/weights", the number counting the calls of a place, and "about", the rest as JSON.
+
+        ConfigError: another ending.
+        """
         path = Path(path)
         with writing(path.parent, again="save again"):
             if path.suffix == ".json":
-                write_file(path, json.dumps(self.to_dict(), ensure_ascii=False).encode())
+                write_file(path, json.dumps(finite(self.to_dict()), ensure_ascii=False, allow_nan=False).encode())
             elif path.suffix == ".npz":
                 with path.open("wb") as file:
                     np.savez_compressed(file, allow_pickle=False, **self._arrays())
@@ -216,7 +220,7 @@ class Trace:
             "summaries": [vars(it) for it in self.summaries],
             "cache_lengths": self.cache_lengths,
         }
-        return found | {"about": np.array(json.dumps(about))}
+        return found | {"about": np.array(json.dumps(finite(about), allow_nan=False))}
 
     def plot(self, name: str, path: str | Path | None = None, *, row: int = 0, head: int | None = None) -> "Figure":
         """The weights of a place as a picture, of all heads or one; written to a file where a path is given.

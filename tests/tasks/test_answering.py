@@ -235,9 +235,7 @@ def test_windows_without_room_for_a_text_are_refused(name: str, longest: int) ->
 
 
 def test_one_type_of_token_is_refused() -> None:
-    with pytest.raises(
-        ConfigError, match="n_token_types = 1 tells nothing apart; expected 3, question, text"
-    ):
+    with pytest.raises(ConfigError, match="n_token_types = 1 tells nothing apart; expected 3, question, text"):
         task(model__n_token_types=1)
 
 
