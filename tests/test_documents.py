@@ -120,7 +120,7 @@ def test_the_commands_of_the_readme_run_one_after_the_other(tmp_path: Path) -> N
     assert len((tmp_path / "translated.txt").read_text(encoding="utf-8").splitlines()) == 3
 
 
-@pytest.mark.parametrize("page", ["data", "decoding", "explaining", "model", "scoring", "training"])
+@pytest.mark.parametrize("page", ["ablate", "data", "decoding", "explaining", "model", "scoring", "training"])
 def test_the_commands_and_the_python_of_a_page_run(
     page: str, model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
