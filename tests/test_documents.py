@@ -122,7 +122,7 @@ def test_the_commands_of_the_readme_run_one_after_the_other(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "page", ["data", "decoding", "explaining", "model", "own-parts", "scoring", "training", "verify"]
+    "page", ["ablate", "data", "decoding", "explaining", "model", "own-parts", "scoring", "training", "verify"]
 )
 def test_the_commands_and_the_python_of_a_page_run(
     page: str, model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

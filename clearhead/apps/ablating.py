@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from torch import nn
 
 from .. import __version__
 from ..config import DecodeConfig
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from .app import App
 
 FOLDER = "ablation"  # in that of the model
-_HOOKED = "hooks change the model, whose results are then not those of its weights"
+_HOOKED = "the model has hooks, by which it may do something else than its weights say"
 
 
 @dataclass(frozen=True)
@@ -57,12 +58,19 @@ class Asked:
         if self.limit is not None and self.limit < 1:
             raise ConfigError(f"limit = {self.limit} leaves nothing to measure; expected at least 1")
 
+    def of(self, model: nn.Module) -> list[Switch]:
+        """Those parts of a model; a ConfigError where it has none."""
+        chosen = [it for it in switches(model).values() if self.parts in ("all", it.kind)]
+        if not chosen:
+            raise ConfigError(f"parts = {self.parts!r}: the model has none of these; expected parts = 'all'")
+        return chosen
+
 
 def ablate(app: "App", data: Any, asked: Asked, search: DecodeConfig, watch: Watch) -> Ablation:
     """Score a model whole and without each of its parts alone, as `App.ablate` says."""
     kind, task, model = app.kind, app.task, app.model
     asked.check(kind.verb, kind.compared)
-    sampled = ""
+    chosen, sampled = asked.of(model), ""
     if asked.limit is not None:
         data, sampled = kind.form.sample(data, asked.limit, app.config.train.seed, "limit")
     held_out = task.hold_out(data)
@@ -74,7 +82,6 @@ def ablate(app: "App", data: Any, asked: Asked, search: DecodeConfig, watch: Wat
     hooked = is_changed_from_outside(model)
     key = _key(app, kind.form.to_notes(data), search)
     kept = KeptOutcomes(app.path / FOLDER if asked.keep and not hooked else None, key)
-    chosen = [it for it in switches(model).values() if asked.parts in ("all", it.kind)]
     outcomes, n_kept = study(model, [it.name for it in chosen], measure, kept, watch)
     score = asked.score or kind.compared[0]
     whole, *others = _compare(task, held_out, outcomes, score)

@@ -38,7 +38,7 @@ def _add_options(parser: Parser) -> None:
 
 def _run(options: Options) -> None:
     if options.folder is None:
-        raise UsageError(f"{NO_FOLDER}: clearhead ablate DIR FILE")
+        raise UsageError(NO_FOLDER)
     if not options.data:
         raise UsageError(f"no data are named: clearhead ablate {options.folder} FILE; expected {FILES}")
     here, decode = check_options([options.folder], options, one_answer=True)

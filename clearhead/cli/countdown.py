@@ -33,7 +33,7 @@ class Countdown:
         self._write(_CLEAR)
 
     def _left(self, done: int, total: int) -> str:
-        if not done:
+        if not done or done == total:
             return ""
         minutes, seconds = divmod(round((self._clock() - self._begun) / done * (total - done)), 60)
         hours, minutes = divmod(minutes, 60)

@@ -9,12 +9,13 @@ connection carries is all that comes out of there.
 """
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from ..errors import ConfigError, did_you_mean
 from .parts import stacks
@@ -34,7 +35,7 @@ class Switch:
     place: str
     layer: int
     head: int | None = None
-    module: nn.Module = field(kw_only=True, repr=False, compare=False)  # whose output it is, or is a part of
+    module: nn.Module = field(kw_only=True, repr=False, compare=False)  # the sub-layer that it is, or is a head of
 
     @property
     def kind(self) -> str:
@@ -43,12 +44,35 @@ class Switch:
             return "heads"
         return "feed-forwards" if self.place.endswith("feed_forward") else "attentions"
 
-    def hook(self, _module: nn.Module, _inputs: Any, output: Tensor) -> Tensor:
-        """Zeros in place of the module's output, (B, T, D), or of one of its heads, (B, H, T, K)."""
+    def off(self) -> list[RemovableHandle]:
+        """Switch it off, until all handles are removed."""
         if self.head is None:
-            return torch.zeros_like(output)
+            return [self.module.register_forward_hook(lambda _module, _inputs, output: torch.zeros_like(output))]
+        head = _Head(self.head)
+        return [
+            self.module.register_forward_pre_hook(head.enter),
+            self.module.get_submodule("attend").register_forward_hook(head.zeros),
+            self.module.register_forward_hook(head.leave, always_call=True),
+        ]
+
+
+class _Head:
+    """Zeros for a head of one attention: what attends in it may be the same object as in others."""
+
+    def __init__(self, number: int) -> None:
+        self.number, self.inside = number, False
+
+    def enter(self, *_: Any) -> None:
+        self.inside = True
+
+    def leave(self, *_: Any) -> None:
+        self.inside = False
+
+    def zeros(self, _attend: nn.Module, _inputs: Any, output: Tensor) -> Tensor:  # (B, H, T, K) -> (B, H, T, K)
+        if not self.inside:
+            return output
         left = output.clone()
-        left[:, self.head] = 0.0
+        left[:, self.number] = 0.0
         return left
 
 
@@ -71,9 +95,9 @@ def switches(model: nn.Module) -> dict[str, Switch]:
 def _of_attention(name: str, place: str, layer: int, attention: nn.Module) -> Iterator[Switch]:
     """The attention as a whole, and its heads."""
     yield Switch(name, place, layer, module=attention)
-    if isinstance(attend := getattr(attention, "attend", None), nn.Module):
+    if isinstance(getattr(attention, "attend", None), nn.Module):
         for head in range(int(getattr(attention, "n_heads", 0))):
-            yield Switch(f"{name}.head.{head}", place, layer, head, module=attend)
+            yield Switch(f"{name}.head.{head}", place, layer, head, module=attention)
 
 
 @contextmanager
@@ -89,11 +113,14 @@ def without(model: nn.Module, *names: str) -> Iterator[None]:
                 f"{name!r} is no part that can be switched off{did_you_mean(str(name), known)}\n"
                 f"  there are {', '.join(_patterns(known))}"
             )
-    with ExitStack() as stack:
+    handles = list[RemovableHandle]()
+    try:
         for name in names:
-            handle = known[name].module.register_forward_hook(known[name].hook)
-            stack.callback(handle.remove)
+            handles += known[name].off()
         yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def _patterns(known: dict[str, Switch]) -> list[str]:

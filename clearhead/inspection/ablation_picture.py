@@ -31,7 +31,7 @@ def draw_changes(rows: Sequence[Row], path: Path, *, title: str, name: str, lowe
     style: dict[str, Any] = {"cmap": "RdBu_r" if lower else "RdBu", "interpolation": "nearest"}
     images: dict[bool, AxesImage] = {}
     with drawing(path, layout="compressed", again="give the command again") as figure:
-        figure.set_size_inches(cell * width + 1.2, cell * sum(heights) + 0.9 * len(heights) + 2.2)
+        figure.set_size_inches(max(cell * width + 1.2, 4.0), cell * sum(heights) + 0.9 * len(heights) + 2.2)
         panels = figure.subplots(len(stacks), 1, squeeze=False, height_ratios=heights)[:, 0]
         for panel, own, height in zip(panels, stacks.values(), heights):
             columns = _columns(own)
@@ -51,7 +51,7 @@ def draw_changes(rows: Sequence[Row], path: Path, *, title: str, name: str, lowe
             bar.set_label(f"change of {name}, {_BARS[whole]}", fontsize=8)
             bar.ax.tick_params(labelsize=8)
             bar.outline.set_visible(False)
-        figure.suptitle(title, fontweight="bold", parse_math=False)
+        figure.suptitle(f"{title}\n", fontweight="bold", parse_math=False)  # and room for what stands above the cells
 
 
 def _stack(row: Row) -> str:
@@ -71,7 +71,7 @@ def _columns(rows: Sequence[Row]) -> dict[tuple[str, int | None], int]:
 
 def _largest(rows: Iterable[Row]) -> float:
     """Where both ends of a scale are, so that its middle is 0."""
-    return max((abs(row.change) for row in rows), default=0.0) or 1e-9
+    return max((abs(row.change) for row in rows), default=0.0) or 1.0
 
 
 def _label(panel: "Axes", rows: Sequence[Row], shape: tuple[int, int], cell: float) -> None:

@@ -81,10 +81,9 @@ class Ablation:
             change = it.number(row.change, "+")
             line = f"{row.name:<{width}}  {it.number(row.score):>{number}} {change:>8} {within:>18} {mark}{other}"
             lines.append(line.rstrip())
-        by_chance = round(len(self.rows) / 20)
-        lines += ["", f"change: what {it.name} gains without the part, all others being there."]
+        lines += ["", f"change: of {it.name}, without the part and with all others;"]
         lines += ["95%: where it lies in so many of 1,000 samples of the data (paired bootstrap);"]
-        lines += [f"* leaves out 0. Of {len(self.rows):,} parts that do nothing, about {by_chance:,} would have one."]
+        lines += ["* leaves out 0, as one part in twenty would by chance if none did anything."]
         return "\n".join(lines)
 
     def plot(self, path: str | Path) -> None:

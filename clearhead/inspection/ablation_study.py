@@ -106,7 +106,7 @@ def study(
 ) -> tuple[dict[str, Outcome], int]:
     """What `measure` finds with the `WHOLE` model and without each of these parts alone, and how many were kept.
 
-    `watch` is called before each measurement, and once behind the last.
+    `watch` is called before each measurement, and once behind the last, before all are compared.
     """
     everything = (WHOLE, *names)
     found = {name: outcome for name in everything if (outcome := kept.get(name)) is not None}
@@ -117,8 +117,7 @@ def study(
             outcome = measure()
         kept.put(name, outcome)
         found[name] = outcome
-    if missing:
-        watch("", len(missing), len(missing))
+    watch("comparing", len(missing), len(missing))
     return {name: found[name] for name in everything}, len(everything) - len(missing)
 
 

@@ -117,4 +117,5 @@ def test_a_sample_is_the_beginning_and_is_told() -> None:
     some, said = TextForm().sample(found, 2, 0)
     assert "".join(some.pieces) == "é\n" * 256
     assert said == "the first 512 of 2,000 characters (256 for each of train.eval_sentences)"
+    assert TextForm().sample(found, 2, 0, "limit")[1].endswith("(256 for each of limit)")
     assert TextForm().sample(found, 8, 0) == (found, "")
