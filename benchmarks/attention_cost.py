@@ -2,9 +2,10 @@
 
     python benchmarks/attention_cost.py
 
-One text, one thread, float32, forward only. Times are those of the processor, not of the clock on the wall, so that other
-programs cannot make them longer by taking turns; contenders alternate, and the least time of each counts. Memory is that of the weights of all heads, which the open equation holds and the fused one never
-makes. About half a minute.
+One text, one thread, float32, forward only. Times are those of the processor, not of the clock on the wall, so that
+other programs do not count while they have their turn; contenders alternate, and the least time of each is given.
+Memory is that of the weights of all heads, which the open equation holds and the fused kernel never makes. About half a
+minute.
 """
 
 import argparse

@@ -84,7 +84,7 @@ def test_a_little_learning_is_better_than_chance() -> None:
     torch.set_num_threads(1)
     learner = tasks.model(9, 1, 32, 2, "relative", 0)
     before = tasks.accuracy(learner, tasks.back, 8)
-    tasks.learn(learner, tasks.back, 60, range(8, 9), 0)
+    tasks.learn(learner, tasks.back, 150, range(8, 9), 0)
     assert before < 0.3 < tasks.accuracy(learner, tasks.back, 8)
 
 
