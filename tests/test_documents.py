@@ -4,6 +4,7 @@ import ast
 import itertools
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+import clearhead
+from clearhead.cli import main
 from clearhead.cli.reference import reference
 from clearhead.model.positions import POSITIONS, Positions
 
@@ -154,6 +157,30 @@ def test_the_commands_and_the_python_of_a_page_run(
         assert done.returncode == 0 and wrote, f"{command}\n{done.stderr}"
     for block in blocks(text, "python"):
         exec(compile(block, page, "exec"), {})
+
+
+def test_what_the_questions_that_everybody_asks_name_runs_or_is_there(
+    word_model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = [(ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8") for page in ("questions", "for-children")]
+    demo = tmp_path / "runs" / "demo"
+    shutil.copytree(word_model_folder, demo)
+    (demo / "phrasebook").mkdir()
+    (demo / "phrasebook" / "held-out.tsv").write_text("The number is 3.\tLe nombre est 3.\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    said = clearhead.load(demo)("The black cat is sleeping.").split()[0]  # a model of random weights says no "noir"
+    place = "--layer 1 --head 1"  # nor has it two layers
+    commands = [line for page in pages for block in blocks(page) for line in block.splitlines()]
+    assert len(commands) == 7
+    for command in commands:
+        words = shlex.split(command.replace("--why noir", f"--why {said}").replace(place, "--layer 0 --head 1"))
+        assert words[0] == "clearhead" and main(words[1:]) == 0, command
+    for block in blocks(pages[0], "python"):
+        exec(compile(block, "questions.md", "exec"), {})
+    for script in re.findall(r"`python (benchmarks/\w+\.py)", pages[0]):
+        assert (ROOT / script).exists(), script
+    for link in re.findall(r"\]\((?!https?:)([^)#]+)", pages[0]):
+        assert (ROOT / "docs" / link).exists(), link
 
 
 def test_the_page_of_answering_runs(answer_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
