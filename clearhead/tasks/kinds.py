@@ -164,7 +164,6 @@ KINDS: dict[str, Kind] = {
             usual={
                 "data.max_len": 256,
                 "model.pre_norm": True,
-                "model.dropout": 0.3,  # as below
                 "model.n_token_types": 3,
                 "train.label_smoothing": 0.0,
                 "train.best": "f1",

@@ -69,7 +69,7 @@ def test_a_second_call_goes_on_from_the_first_and_says_so(run: Run, folder: Path
 
 
 def test_a_call_that_is_stopped_goes_on_where_it_was(folder: Path, pairs: Path, run: Run) -> None:
-    many = "".join(f"{english} {n}\t{french}\n" for n in range(200) for english, french in zip(ENGLISH, FRENCH))
+    many = "".join(f"{english} {n}\t{french}\n" for n in range(400) for english, french in zip(ENGLISH, FRENCH))
     pairs.write_text(many, encoding="utf-8")
     command = [
         sys.executable,
@@ -84,8 +84,8 @@ def test_a_call_that_is_stopped_goes_on_where_it_was(folder: Path, pairs: Path, 
         "cpu",
     ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    while not list((folder / "ablation").glob("*/encoder.0.self.json")) and process.poll() is None:
-        time.sleep(0.02)
+    while not list((folder / "ablation").glob("*/whole.json")) and process.poll() is None:
+        time.sleep(0.005)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, b"") and b"stopped by Ctrl-C" in err

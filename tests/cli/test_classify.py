@@ -257,7 +257,7 @@ def test_a_model_for_another_verb_names_its_own(run: Run, trained: Path, model_f
     done = run("classify", model_folder, "a text")
     assert done.code == 1
     assert f"{model_folder} is a model that learnt to translate; expected one for `classify`" in done.err
-    for verb in ("translate", "explain"):
+    for verb in ("translate", "summarize"):
         done = run(verb, trained / "model", "a text")
         assert done.code == 1 and f'What it can do: clearhead classify {trained / "model"} "a text"' in done.err
 
