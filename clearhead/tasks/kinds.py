@@ -210,7 +210,12 @@ KINDS: dict[str, Kind] = {
             title="A model that summarises",
             data="documents with summaries",
             usage='"a document"',
-            usual={"data.max_len": 400, "decode.no_repeat_ngram": 3, "train.best": "rougeL"},
+            usual={
+                "data.max_len": 400,
+                "decode.no_repeat_ngram": 3,
+                "decode.alpha": 2.0,  # of what it might say, the shortest is the likeliest, and says least
+                "train.best": "rougeL",
+            },
             cuts_anew=True,
             follows=_for_summaries,
         ),
