@@ -181,7 +181,7 @@ def test_the_walk_through_the_paper_ends_in_a_model_that_translates_and_keeps_it
 
 
 SHORTER = {  # the same walk with less to learn, after which nobody knows what the model says
-    "PAIRS, STEPS = 15_000, 500": "PAIRS, STEPS = 300, 40",
+    "PAIRS, STEPS = 15_000, 500": "PAIRS, STEPS = 300, 25",
     'explanation.why("chat", "chien")': "explanation.why()",
 }
 
