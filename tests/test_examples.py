@@ -123,33 +123,80 @@ def test_an_attention_of_one_s_own_learns_to_sort_and_one_that_leaks_cannot_writ
     assert leaky[4].split() != sorted(leaky[3].split())
 
 
-def code_cells() -> list[dict[str, Any]]:
-    notebook = json.loads((EXAMPLES / "english_french_characters.ipynb").read_text(encoding="utf-8"))
+def code_cells(name: str) -> list[dict[str, Any]]:
+    notebook = json.loads((EXAMPLES / f"{name}.ipynb").read_text(encoding="utf-8"))
     return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
 
 
-def test_the_notebook_was_run_from_its_top_to_its_end() -> None:
-    cells = code_cells()
+def printed_by(cells: list[dict[str, Any]]) -> str:
+    return "".join("".join(output.get("text", [])) for cell in cells for output in cell["outputs"])
+
+
+@pytest.fixture
+def in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if IPython were there, which shows pictures."""
+    ipython: Any = ModuleType("IPython")
+    ipython.version_info = (9, 0)  # which matplotlib looks at
+    display: Any = ModuleType("IPython.display")
+    display.Image = lambda data, **_: data
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+
+
+@pytest.mark.parametrize(("name", "pictures"), [("english_french_characters", 2), ("paper_walkthrough", 5)])
+def test_a_notebook_was_run_from_its_top_to_its_end(name: str, pictures: int) -> None:
+    cells = code_cells(name)
     assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
     outputs = [output for cell in cells for output in cell["outputs"]]
     assert {output["output_type"] for output in outputs} == {"stream", "execute_result"}
-    assert sum("image/png" in output.get("data", {}) for output in outputs) == 2
-    said = "".join("".join(output.get("text", [])) for output in outputs)
+    assert {output.get("name", "stdout") for output in outputs} == {"stdout"}
+    assert sum("image/png" in output.get("data", {}) for output in outputs) == pictures
+    assert (EXAMPLES / f"{name}.ipynb").stat().st_size < 1.5e6
+
+
+def test_the_translator_of_letters_had_learnt_to_translate() -> None:
+    said = printed_by(code_cells("english_french_characters"))
     assert re.search(r"^He is sleeping\. +Il dort\.$", said, flags=re.MULTILINE)
 
 
-def test_the_notebook_runs(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    display: Any = ModuleType("IPython.display")
-    display.Image = lambda data, **_: data
-    monkeypatch.setitem(sys.modules, "IPython", ModuleType("IPython"))
-    monkeypatch.setitem(sys.modules, "IPython.display", display)
+@pytest.mark.usefixtures("in_a_notebook")
+def test_the_notebook_of_letters_runs(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     monkeypatch.setattr(sys, "path", [str(EXAMPLES), *sys.path])
     monkeypatch.delitem(sys.modules, "english_french_characters", raising=False)
     example = importlib.import_module("english_french_characters")
     monkeypatch.setattr(example.load, "__defaults__", (100,))
     monkeypatch.setattr(example.train, "__defaults__", (1,))
     values: dict[str, Any] = {}
-    for cell in code_cells():
+    for cell in code_cells("english_french_characters"):
         exec("".join(cell["source"]), values)
     assert "100 pairs" in (said := capsys.readouterr().out) and "encoder.0.self" in said
     assert len(values["history"]) == 2
+
+
+def test_the_walk_through_the_paper_ends_in_a_model_that_translates_and_keeps_its_promises() -> None:
+    said = printed_by(code_cells("paper_walkthrough"))
+    assert int(re.search(r"^(\d+) of 200 sentences right", said, flags=re.MULTILINE)[1]) > 150
+    bounds = re.findall(r"^(\S.{20,}?) +(\S+)  within (\S+)$", said, flags=re.MULTILINE)
+    assert len(bounds) > 15 and all(float(difference) <= float(bound) for _, difference, bound in bounds)
+
+
+SHORTER = {  # the same walk with less to learn, after which nobody knows what the model says
+    "PAIRS, STEPS = 15_000, 500": "PAIRS, STEPS = 300, 25",
+    'explanation.why("chat", "chien")': "explanation.why()",
+}
+
+
+@pytest.mark.usefixtures("in_a_notebook")
+def test_the_walk_through_the_paper_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = "\n".join("".join(cell["source"]) for cell in code_cells("paper_walkthrough"))
+    for whole, short in SHORTER.items():
+        assert source.count(whole) == 1
+        source = source.replace(whole, short)
+    values: dict[str, Any] = {}
+    exec(source, values)
+    assert values["found"].passed and len(values["film"].frames) == 6
+    assert values["app"]._repr_html_().startswith("<p><b>Translator</b>")
+    assert "of 200 sentences right, word for word" in capsys.readouterr().out
+    drawn = {"positions.png", "schedule.png", "cross.png", "film.png", "model"}
+    assert drawn <= {it.name for it in (tmp_path / "runs" / "walkthrough").iterdir()}

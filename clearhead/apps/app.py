@@ -15,6 +15,7 @@ from ..evaluation import Evaluation
 from ..inspection.ablation import without
 from ..inspection.ablation_report import Ablation
 from ..inspection.ablation_study import Watch
+from ..inspection.parts import count_parameters
 from ..inspection.promises.check import Verification
 from ..inspection.promises.subject import Subject
 from ..inspection.promises.verify import verify
@@ -25,6 +26,7 @@ from ..text.tokenizer import Tokenizers
 from ..training.model_folder import save_files
 from ..values import finite
 from .ablating import Asked, ablate
+from .notebook import page
 
 _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")  # what only matters where tokens are drawn
 ONE = {"n_best": 1}  # where there is room for one answer, whatever a model stores
@@ -144,3 +146,10 @@ class App(ABC):
                     f"beside it, or no decode.{name}"
                 )
         return search
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.path)!r}, {count_parameters(self.model)['total']:,} parameters)"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the task, the sizes, the scores that are known, and the parameters of every part."""
+        return page(self)

@@ -36,7 +36,7 @@ def heads_of(weights: Labelled) -> list[Head]:
         entropy = float(-(w * w.clamp(min=1e-300).log2()).sum(-1).mean())
         query, key = divmod(int(w.argmax()), w.size(1))
         names = one.tokens["query"][query], one.tokens["key"][key]
-        found.append(Head(number, max(entropy, 0.0), *names, float(w[query, key])))
+        found.append(Head(number, max(0.0, entropy), *names, float(w[query, key])))
     return found
 
 
