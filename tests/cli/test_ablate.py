@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -69,7 +70,7 @@ def test_a_second_call_goes_on_from_the_first_and_says_so(run: Run, folder: Path
 
 
 def test_a_call_that_is_stopped_goes_on_where_it_was(folder: Path, pairs: Path, run: Run) -> None:
-    many = "".join(f"{english} {n}\t{french}\n" for n in range(400) for english, french in zip(ENGLISH, FRENCH))
+    many = "".join(f"{english} {n}\t{french}\n" for n in range(200) for english, french in zip(ENGLISH, FRENCH))
     pairs.write_text(many, encoding="utf-8")
     command = [
         sys.executable,
@@ -83,7 +84,9 @@ def test_a_call_that_is_stopped_goes_on_where_it_was(folder: Path, pairs: Path, 
         "--device",
         "cpu",
     ]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    hear = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # what runs in the background is deaf to Ctrl-C
+    process = subprocess.Popen(command, **pipes, preexec_fn=hear)
     while not list((folder / "ablation").glob("*/whole.json")) and process.poll() is None:
         time.sleep(0.005)
     process.send_signal(signal.SIGINT)
