@@ -85,7 +85,7 @@ class Answerer(App):
         best = max(alone, key=lambda it: self.task.read(self.model, it, search)[0][0][0].score)
         batch, source = self.task.batch(best.examples, np.arange(1)), self.tokenizers.source
         spell = {"encoder": source.pieces}
-        with evaluation(self.model), torch.inference_mode(), record(self.model, pieces=spell) as trace:
+        with evaluation(self.model), torch.inference_mode(), record(self.model, pieces=spell, limit=None) as trace:
             self.model(batch.tokens, batch.types, at=batch.of_text)
         return Explanation(
             text=question,

@@ -93,6 +93,9 @@ def _check(options: Options) -> None:
         )
     if options.other is not None and options.why is None:
         raise UsageError(f"--not {options.other} says what a word is compared with; expected --why WORD before it")
+    places = [f"--{name}" for name in ("attention", "layer", "head") if getattr(options, name) is not None]
+    if places and (options.lens or options.decode or options.why is not None):
+        raise UsageError(f"this view is of the whole model; expected no {' and '.join(places)} beside it")
     drawn = options.png or options.svg
     if options.head is not None and (options.heads or drawn):
         raise UsageError("all heads of a layer are shown; expected no --head beside --heads, --png or --svg")
@@ -152,7 +155,9 @@ def _show_film(options: Options) -> None:
     """What was kept while the model was trained: no model is needed for it."""
     from ..inspection.film import FILM, Film
     from ..training.metrics import read_metrics
+    from ..training.model_folder import read_config
 
+    read_config(Path(options.folder))  # what is no model folder is named as such
     path = Path(options.folder) / FILM
     film = Film.of(read_metrics(path) if path.exists() else [], Path(options.folder))
     place = film.place(options.attention, options.layer or 0)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+import torch
 from torch import Tensor
 
 
@@ -22,8 +23,9 @@ def align(weights: Tensor, source_words: Sequence[int], target_words: Sequence[i
     n_source, n_target = (max(words, default=-1) + 1 for words in (source_words, target_words))
     if not n_source:
         return []
+    weights, at = weights.float(), weights.device  # a half-precision number cannot name word 257
     by_column = weights.new_zeros(len(weights), n_source)
-    by_column.index_add_(1, weights.new_tensor(source_words).long(), weights[:, : len(source_words)])
+    by_column.index_add_(1, torch.tensor(source_words, device=at, dtype=torch.long), weights[:, : len(source_words)])
     by_word = weights.new_zeros(n_target, n_source)
-    by_word.index_add_(0, weights.new_tensor(target_words).long(), by_column[: len(target_words)])
+    by_word.index_add_(0, torch.tensor(target_words, device=at, dtype=torch.long), by_column[: len(target_words)])
     return [(int(source), target) for target, source in enumerate(by_word.argmax(1))]

@@ -38,7 +38,8 @@ class Contrast:
 class Words:
     """The words of an answer, and for each token that was said (T) which of them it is of, -1 for none.
 
-    `first` is the token of a text that is to stand at a place of the answer: (text, place) -> id.
+    `first` is the token of a text that is to stand at a place of the answer: (text, place) -> id. Words before
+    `begins` were given, and are asked for last.
     """
 
     words: Sequence[str]
@@ -46,17 +47,18 @@ class Words:
     said: Sequence[int]
     pieces: Callable[[Iterable[int]], list[str]]
     first: Callable[[str, int], int]
+    begins: int = 0
 
     def contrast(self, decoder: Decoder, trace: Trace, word: str | None, other: str | None) -> Contrast:
         """Why the first token of a word was said (without one, of the first), and not that of another. A ConfigError
         where the word was not."""
-        word = self.words[0] if word is None and self.words else word or ""
+        word = self.words[min(self.begins, len(self.words) - 1)] if word is None and self.words else word or ""
         if word not in self.words:
             some = ", ".join(dict.fromkeys(self.words))
             raise ConfigError(
                 f"{word!r} is no word of the answer; expected one of {some or 'none'}{did_you_mean(word, self.words)}"
             )
-        number = self.words.index(word)
+        number = next((n for n in range(self.begins, len(self.words)) if self.words[n] == word), self.words.index(word))
         place = self.word_of.index(number)
         ids = [self.said[place]]
         if other is not None:

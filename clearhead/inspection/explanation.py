@@ -150,7 +150,7 @@ class Explanation:
                 if calls[-1].known_weights is not None
             },
         }
-        if self.source_words and "decoder" in self.tokens and self._tells_weights:
+        if self.source_words and self._tells_alignment:
             found |= {"alignment": self.alignment(), "alignment_layer": self.alignment_layer}
         if self.said:
             found["lens"] = self.lens.to_dict()
@@ -186,7 +186,11 @@ class Explanation:
         rows, columns = self.axes(place)
         found = []
         for number in wanted:
-            weights = self.attention(place, number).weights.select(row=0)
+            call = self.attention(place, number)
+            if call.known_weights is None:
+                found.append(f"{call.name}: a {call.kind} does not tell its weights")
+                continue
+            weights = call.weights.select(row=0)
             named = type(weights)(weights.values, weights.axes, {"query": rows, "key": columns})
             found.append(render_heads(f"{stack}.{number}.{kind}", named, color=color))
         return "\n\n".join(found)
@@ -199,10 +203,14 @@ class Explanation:
         return self.search
 
     @property
-    def _tells_weights(self) -> bool:
-        return all(calls[-1].known_weights is not None for calls in self.trace.calls.values())
+    def _tells_alignment(self) -> bool:
+        calls = self.trace.calls.get(f"decoder.{self.alignment_layer}.cross")
+        return calls is not None and calls[-1].known_weights is not None
 
     def _exact(self) -> str:
+        silent = [name for name, calls in self.trace.calls.items() if calls[-1].known_weights is None]
+        if silent:
+            return f"All of this was recorded while the model ran as ever. No weights are told by\n{', '.join(silent)}."
         lifted = f"; compiled parts ran as they are written: {', '.join(self.trace.lifted)}" * bool(self.trace.lifted)
         return (
             "All of this was recorded while the model ran as ever. Attention by the\n"

@@ -1,7 +1,7 @@
 """The way of a text through a model, part by part: what came out, in which shape, by how many parameters, how fast."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from torch import nn
@@ -28,6 +28,8 @@ def journey(model: nn.Module, trace: Trace) -> list[Stop]:
     found = []
     for stack, module in stacks(model).items():
         found += [stop for name in _parts(stack, module) if (stop := _stop(trace, stack, name)) is not None]
+        learned = sum(p.numel() for p in module.positions.parameters())  # no part is called for them
+        found = [replace(it, parameters=learned) if it.name == f"{stack}.embedded" else it for it in found]
     if "head" in trace.parts:
         found += [it for it in [_stop(trace, "head", "head")] if it is not None]
     return found

@@ -89,7 +89,8 @@ class _Recording:
         for part, compiled in self.lifted:
             part._compiled_call_impl = compiled
         for cache, _ in self.followed.values():
-            del cache.select, cache.select_memory  # those of the class are there again
+            for name in ("select", "select_memory"):  # those of the class are there again
+                vars(cache).pop(name, None)
 
     def _lift(self, model: nn.Module) -> None:
         """Let parts that were compiled in place run as they are written: hooks see nothing of compiled ones."""

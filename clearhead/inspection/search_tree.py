@@ -32,11 +32,13 @@ class Node:
 
 @dataclass(frozen=True)
 class Found:
-    """An answer of the search, best first; `node` is its last token, None where it was cut off."""
+    """An answer of the search, best first; `node` is its last token. The `total` is its log-probability, less what
+    repetitions cost."""
 
     node: int | None
     text: str
     log_probability: float
+    total: float
     length: int  # tokens, the end included
     penalty: float  # ((5 + length) / 6)^alpha
     score: float
@@ -98,13 +100,15 @@ class SearchTree:
 
     def finish(self, hypotheses: Sequence[Hypothesis], text: Callable[[Sequence[int]], str]) -> "SearchTree":
         """The same with the answers, best first."""
-        ends = {tuple(self.path(node.number)): node.number for node in self.nodes if node.fate == "ended"}
+        ends = {(node.fate, *self.path(node.number)): node.number for node in self.nodes}
         for it in hypotheses:
             length = len(it.token_log_probabilities)
             spelt = tuple(self.spell(i) for i in it.ids)
-            node = next((number for path, number in ends.items() if path[:-1] == spelt or path == spelt), None)
+            ended = (number for path, number in ends.items() if path[0] == "ended" and spelt in (path[1:-1], path[1:]))
+            node = next(ended, None) if it.finished else ends.get(("kept", *spelt))
             penalty = self.penalty(length)
-            found = Found(node, text(it.ids), it.log_probability, length, penalty, it.score, it.finished)
+            total = it.score * penalty
+            found = Found(node, text(it.ids), it.log_probability, total, length, penalty, it.score, it.finished)
             self.answers.append(found)
         return self
 
@@ -152,11 +156,11 @@ class SearchTree:
         return "\n".join(lines)
 
     def _why(self) -> str:
-        lines = ["answers, by their score = log p / penalty, penalty = ((5 + length) / 6)^alpha"]
-        lines.append(f"  {'score':>8}{'log p':>9}{'length':>8}{'penalty':>9}  text")
+        lines = ["answers, by their score = total / penalty, penalty = ((5 + length) / 6)^alpha"]
+        lines.append(f"  {'score':>8}{'total':>9}{'length':>8}{'penalty':>9}  text")
         for it in self.answers:
             mark = "" if it.finished else "  (cut off)"
-            numbers = f"{it.score:>8.4f}{it.log_probability:>9.4f}{it.length:>8}{it.penalty:>9.4f}"
+            numbers = f"{it.score:>8.4f}{it.total:>9.4f}{it.length:>8}{it.penalty:>9.4f}"
             lines.append(f"  {numbers}  {it.text}{mark}")
         return "\n".join([*lines, *self._verdict()])
 
@@ -167,7 +171,7 @@ class SearchTree:
         first, second = self.answers[:2]
         if first.finished != second.finished:
             return ["The first came to its end; what was cut off only fills up."]
-        ahead = first.log_probability - second.log_probability
+        ahead = first.total - second.total
         if ahead >= 0:
-            return [f"The first is the likeliest of them: its log p leads the second's by {ahead:.4f}."]
+            return [f"The first is the likeliest of them: its total leads the second's by {ahead:.4f}."]
         return [f"The second is likelier by {-ahead:.4f}, but shorter: the penalty for length puts the first in front."]

@@ -22,7 +22,7 @@ from ..model.heads import Classifier
 from ..model.transformer import Decoder, EncoderDecoder, EncoderModel, evaluation
 from ..text.batches import Ragged
 from ..text.spelling import Spelling
-from ..text.tokenizer import BOS, EOS, PAD
+from ..text.tokenizer import BOS, EOS, PAD, UNK
 from .classification import Classification
 from .generation import Generation
 from .sequences import Sequences
@@ -61,7 +61,7 @@ def explain_sequence(task: Sequences, model: EncoderDecoder, text: str, search: 
     said = [*best.ids, EOS] if best.finished else list(best.ids)  # the end only where the model said it
     tokens, inputs = ([*ids, EOS], [BOS, *best.ids][: len(said)])
     spell = {"encoder": source.pieces, "decoder": target.pieces}
-    with evaluation(model), torch.inference_mode(), record(model, pieces=spell) as trace:
+    with evaluation(model), torch.inference_mode(), record(model, pieces=spell, limit=None) as trace:
         model(torch.tensor([tokens], device=task.device), torch.tensor([inputs], device=task.device))
     answer, target_words = task.text(best.ids), words_of(best.ids, target.decode)
     words = Words(answer.split(), target_words, said, target.pieces, _first_token(target.encode, answer.split()))
@@ -93,7 +93,7 @@ def explain_continuation(task: Generation, model: Decoder, text: str, search: De
     read = target.encode(text) if search.unknown == "unk" else Writer(engine, target, search).prompt(text)
     prompt = read or [BOS]
     if search.max_len is None:
-        search = replace(search, max_len=max(min(_GOES_ON, block - len(prompt)), 1))
+        search = replace(search, max_len=max(min(_GOES_ON, block - len(prompt)), search.min_len, 1))
     session = Writer(engine, target, search, ends=Ends()).session
     if len(prompt) + session.limit > block:
         raise DataError(
@@ -105,11 +105,18 @@ def explain_continuation(task: Generation, model: Decoder, text: str, search: De
         [hypotheses] = session.answers([read], tree.observe)
     best = hypotheses[0]
     said = [*prompt[1:], *best.ids, *([EOS] if best.finished else [])]
-    inputs = [*prompt, *best.ids][: len(said)]
-    with evaluation(model), torch.inference_mode(), record(model, pieces={"decoder": target.pieces}) as trace:
+    inputs, spell = [*prompt, *best.ids][: len(said)], {"decoder": target.pieces}
+    with evaluation(model), torch.inference_mode(), record(model, pieces=spell, limit=None) as trace:
         model(torch.tensor([inputs], device=task.device))
     pieces = target.pieces(said)
-    words = Words(pieces, range(len(said)), said, target.pieces, lambda other, _: target.encode(other)[0])
+    words = Words(
+        pieces,
+        range(len(said)),
+        said,
+        target.pieces,
+        lambda other, _: (target.encode(other) or [UNK])[0],
+        len(prompt) - 1,
+    )
     return Explanation(
         text=text,
         answer=text + Spelling(target, prompt).add(best.ids),
@@ -133,7 +140,8 @@ def explain_label(task: Classification, model: EncoderModel, text: str, search: 
     [ids], _ = task.encoder.tokens([text])
     p = task.log_probabilities(model, Ragged([ids]), search.batch_tokens)[0]
     best, tokens = int(p.argmax()), torch.tensor([ids], device=task.device)
-    with evaluation(model), torch.inference_mode(), record(model, pieces={"encoder": source.pieces}) as trace:
+    spell = {"encoder": source.pieces}
+    with evaluation(model), torch.inference_mode(), record(model, pieces=spell, limit=None) as trace:
         model(tokens)
 
     def contrast(label: str | None, other: str | None) -> Contrast:
@@ -159,6 +167,7 @@ def _first_token(encode: Callable[[str], list[int]], words: Sequence[str]) -> Ca
     def first(text: str, place: int) -> int:
         before = encode(" ".join(words[:place])) if place else []
         whole = encode(" ".join([*words[:place], text]))
-        return whole[len(before)] if whole[: len(before)] == before and len(whole) > len(before) else encode(text)[0]
+        fits = whole[: len(before)] == before and len(whole) > len(before)
+        return whole[len(before)] if fits else (encode(text) or [UNK])[0]
 
     return first

@@ -55,7 +55,7 @@ def test_another_attention_can_be_chosen(run: Run, model_folder: Path) -> None:
         (["--heads"], "head 1: entropy"),
         (["--heads", "--attention", "encoder.self", "--layer", "0"], "encoder.0.self: 2 heads, rows are"),
         (["--decode", "--beam", "2"], "step 1: each beam's cache grows from 0 to 1 tokens"),
-        (["--decode"], "answers, by their score = log p / penalty"),
+        (["--decode"], "answers, by their score = total / penalty"),
         (["--lens"], "* it would have said the same as the whole model"),
     ],
 )
@@ -78,6 +78,7 @@ def test_a_word_is_traced_back_to_the_parts_that_spoke_for_it(run: Run, word_mod
     assert parts == pytest.approx(values["difference"], abs=1e-4) and values["error"] < 1e-4
     done = run("explain", word_model_folder, "She sings.", "--why", "nobody")
     assert done.code == 2 and "'nobody' is no word of the answer; expected one of" in done.err
+    assert run("explain", word_model_folder, "She sings.", "--why", word, "--not", "").code == 2
     done = run("explain", word_model_folder, "She sings.", "--why", word, "--not", "zzz")
     assert done.code == 2 and "'zzz' is no word that the model can say" in done.err
     done = run("explain", word_model_folder, "She sings.", "--why", word, "--not", word)
@@ -255,6 +256,11 @@ def test_looking_changes_no_bit_of_the_answer(model_folder: Path) -> None:
         (["{folder}", TEXT, "--json", "--alignment"], 2, "--alignment prints pairs alone; --json has them, too"),
         (["{folder}", TEXT, "--json", "--png", "x.png"], 2, "--png, --svg, --gif and --json exclude each other"),
         (["{folder}", TEXT, "--lens", "--decode"], 2, "--decode and --lens are different views; expected one of them"),
+        (
+            ["{folder}", TEXT, "--lens", "--head", "1"],
+            2,
+            "this view is of the whole model; expected no --head",
+        ),
         (["{folder}", TEXT, "--not", "x"], 2, "--not x says what a word is compared with; expected --why WORD"),
         (["{folder}", TEXT, "--step", "attention", "--png", "x.png"], 2, "--step attention is numbers; expected no"),
         (["{folder}", TEXT, "--context", "x.txt"], 2, "--context is for models that answer questions, and this one"),

@@ -73,3 +73,10 @@ def test_a_word_of_the_translation_goes_to_the_word_that_its_tokens_look_at_most
     )
     assert align(weights, [0, 0, 1], [0, 1, 1]) == [(0, 0), (0, 1)]
     assert align(weights, [0, 1, 2], [0, 1, 2]) == [(2, 0), (2, 1), (0, 2)]
+
+
+def test_half_a_precision_is_enough_for_many_words() -> None:
+    weights = torch.zeros(1, 300)
+    weights[0, 271] = 1
+    words = [*range(300)]
+    assert align(weights.bfloat16(), words, [0]) == align(weights, words, [0]) == [(271, 0)]

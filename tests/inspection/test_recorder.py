@@ -329,3 +329,11 @@ def test_a_place_that_was_not_recorded_is_answered_with_those_that_were() -> Non
         answer(net)
     with pytest.raises(KeyError, match=r"'encoder.7.self' was not recorded; there are encoder.0.self, encoder.1.self"):
         trace["encoder.7.self"]
+
+
+def test_two_may_look_at_once() -> None:
+    net = model()
+    session = Session(TorchEngine(net, pad=0), DecodeConfig(beam=3, max_extra=4), max_len=20)
+    with record(net) as outer, record(net) as inner:
+        session.answers([[4, 5, 6]])
+    assert {*outer.calls} == {*inner.calls} and not any(part._forward_hooks for part in net.modules())

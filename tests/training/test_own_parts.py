@@ -141,6 +141,8 @@ def test_a_model_of_own_parts_is_explained_as_far_as_they_tell(toy, here) -> Non
     )
     changes["model.attention"] = "own_silent:Silent"
     silent = load(train(toy.config(changes), toy.folder / "silent", say=quiet), device="cpu").explain("one two")
+    assert "decoder.0.cross: a Silent does not tell its weights" in silent.render_heads("decoder.cross", None)
+    assert "No weights are told by" in silent.render()
     assert "A Silent does not tell its weights." in silent.render_attention("decoder.cross", 0, 0)
     values = silent.to_dict("decoder.cross", 0, 0)
     assert "alignment" not in values and values["heads"] == {} and values["search"]["answers"]
