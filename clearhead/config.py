@@ -215,6 +215,9 @@ class TrainConfig:
     accumulate: int = setting(1, "batches whose gradients make one step")
     label_smoothing: float = setting(0.1, "section 5.4")
     balance: bool = setting(False, "the rarer a label, the more each of its texts counts, so that all weigh the same")
+    r_drop: float = setting(
+        0.0, "R-Drop (Liang et al. 2021): a text is read twice, with other dropout, and labels are to agree; 0: once"
+    )
     clip: float = setting(1.0, "largest norm of the gradient; 0: none")
     precision: Literal["auto", "fp32", "bf16"] = setting("auto", "auto: bf16 where the processor multiplies in it")
     device: str = setting("auto", "auto, cpu, cuda or cuda:1")
@@ -274,7 +277,7 @@ class TrainConfig:
         _require(self.seed < 2**63, "train.seed", self.seed, "below 2^63")
         decays = not self.weight_decay or self.optimizer != "adam"
         _require(decays, "train.weight_decay", self.weight_decay, "0 with adam, or optimizer = 'adamw' or 'muon'")
-        for name in ("clip", "weight_decay", "seed", "average", "patience"):
+        for name in ("clip", "weight_decay", "seed", "average", "patience", "r_drop"):
             _require(getattr(self, name) >= 0, f"train.{name}", getattr(self, name), "at least 0")
 
 

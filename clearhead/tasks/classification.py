@@ -16,7 +16,7 @@ from ..text.tokenizer import PAD, Tokenizers
 from .class_scores import ClassScores, class_scores
 from .confusion import confusion_table
 from .labels import HeldOutTexts, LabelledEncoder, LabelledTexts
-from .loss import class_cross_entropy
+from .loss import class_cross_entropy, disagreement
 from .resampling import FloatArray
 from .significance import Comparison, compare_means
 from .task import Judged, Units
@@ -76,12 +76,22 @@ class Classification:
         return HeldOutTexts.of(data, self.encoder)
 
     def loss(self, model: nn.Module, examples: LabelledTexts, rows: IntArray, *, smoothing: float) -> Tensor:
-        """Cross-entropy summed over the texts, each weighed by its label with `train.balance`."""
-        logits = model(torch.from_numpy(examples.sources.padded(rows, PAD)).to(self.device))
+        """Cross-entropy summed over the texts, each weighed by its label with `train.balance`.
+
+        With `train.r_drop`, a, it is the mean of two readings and a/4 of their disagreement: half of that paper's loss,
+        to be as large as that of one reading. Without dropout there is one: both would be the same.
+        """
+        texts = torch.from_numpy(examples.sources.padded(rows, PAD)).to(self.device)
         targets, weights = torch.from_numpy(examples.numbers[rows]).to(self.device), None
         if self.config.train.balance:
             weights = torch.from_numpy(examples.weights(len(self.labels))).to(self.device)
-        return class_cross_entropy(logits, targets, smoothing=smoothing, weights=weights)
+        if not (self.config.train.r_drop and self.config.model.dropout):
+            return class_cross_entropy(model(texts), targets, smoothing=smoothing, weights=weights)
+        both = model(texts.repeat(2, 1))
+        right = class_cross_entropy(both, targets.repeat(2), smoothing=smoothing, weights=weights)
+        one, other = both.chunk(2)
+        apart = disagreement(one, other, None if weights is None else weights[targets])
+        return right / 2 + self.config.train.r_drop / 4 * apart
 
     def log_probabilities(self, model: nn.Module, texts: Ragged, together: int) -> FloatArray:
         """Of every label, for each text; at most `together` tokens are read at once. (N, C)"""

@@ -40,7 +40,7 @@ class Kind:
     usage: str  # what follows the folder, for an example
     usual: Mapping[str, Any] = field(default_factory=dict)  # settings that suit it, where nobody says otherwise
     cuts_anew: bool = False  # whether data.subword_dropout can be
-    balances: bool = False  # whether train.balance can be
+    labels: bool = False  # whether train.balance and train.r_drop can be
     watches: bool = True  # whether train.watch can be: a text alone is answered
     searches: bool = True  # whether its scores depend on a search
     follows: Callable[[Config], Mapping[str, Any]] = lambda _: {}  # settings that others decide, unless they are given
@@ -72,8 +72,12 @@ class Kind:
                 f"train.watch = {config.train.watch!r} is not for `{self.verb}`, which needs more than a text; "
                 "expected nothing"
             )
-        if config.train.balance and not self.balances:
+        if config.train.balance and not self.labels:
             raise ConfigError(f"train.balance = true is not for `{self.verb}`, which has no labels; expected false")
+        if config.train.r_drop and not self.labels:
+            raise ConfigError(
+                f"train.r_drop = {config.train.r_drop} is not for `{self.verb}`, which has no labels; expected 0"
+            )
         usual = {name: value for name, value in self.usual.items() if name not in given}
         config = config.override({"train.task": self.verb, **usual, **self.settings})
         return config.override({name: it for name, it in self.follows(config).items() if name not in given})
@@ -192,7 +196,7 @@ KINDS: dict[str, Kind] = {
                 "data.split": 0.1,
                 "train.eval_sentences": 10_000,  # a label is no search: it takes a thousandth of a translation
             },
-            balances=True,
+            labels=True,
             searches=False,
             follows=_with_its_marks,
             found=labels_of,

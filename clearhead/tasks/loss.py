@@ -28,6 +28,16 @@ def class_cross_entropy(
     return -(terms if weights is None else terms * weights[targets]).sum()
 
 
+def disagreement(logits: Tensor, others: Tensor, weights: Tensor | None = None) -> Tensor:
+    """How far two readings of the same examples are from each other, (N, C), (N, C) -> (): the sum over examples of
+    w (KL(p || q) + KL(q || p)), with w their `weights` (N,), 1 without (R-Drop, Liang et al. 2021).
+    """
+    dtype = torch.promote_types(logits.dtype, torch.float32)
+    log_p, log_q = logits.to(dtype).log_softmax(-1), others.to(dtype).log_softmax(-1)
+    terms = ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum(-1)
+    return (terms if weights is None else terms * weights).sum()
+
+
 class _SmoothedCrossEntropy(torch.autograd.Function):
     """The loss, and its gradient p - q. Left to autograd the way back takes several times as long: it fills and adds
     a whole (N, V) for each term of the sum."""

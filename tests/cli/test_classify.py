@@ -144,10 +144,16 @@ def test_what_is_not_for_labels_is_refused(run: Run, trained: Path, tmp_path: Pa
     assert done.code == 2 and said in done.err
 
 
-def test_a_balance_is_for_labels_alone(run: Run, trained: Path, tmp_path: Path) -> None:
-    files = (trained / "texts.tsv", "--out", tmp_path / "model", "--train.balance=true")
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("balance=true", "train.balance = true is not for `translate`, which has no labels; expected false"),
+        ("r_drop=2", "train.r_drop = 2.0 is not for `translate`, which has no labels; expected 0"),
+    ],
+)
+def test_some_settings_are_for_labels_alone(run: Run, trained: Path, tmp_path: Path, setting: str, said: str) -> None:
+    files = (trained / "texts.tsv", "--out", tmp_path / "model", f"--train.{setting}")
     done = run("train", *files, "--task", "translate")
-    said = "train.balance = true is not for `translate`, which has no labels; expected false"
     assert done.code == 2 and said in done.err
     assert run("train", *files, "--task", "classify", "--train.steps=2", *TINY).code == 0
 

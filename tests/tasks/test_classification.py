@@ -127,6 +127,29 @@ def test_balanced_all_labels_weigh_the_same_and_the_mean_text_weighs_one() -> No
     assert total == pytest.approx(float(np.dot(of_texts, alone)))
 
 
+@pytest.mark.parametrize("balance", [False, True])
+def test_two_readings_of_a_text_are_to_agree(balance) -> None:
+    own = task(train__r_drop=3.0, train__balance=balance, model__dropout=0.5)
+    model, found = net(own).train(), examples(own)
+    weights = found.weights(3)[found.numbers] if balance else np.ones(6)
+    for rows in ([2], [5]):  # alone, for the same draws of dropout
+        torch.manual_seed(0)
+        loss = own.loss(model, found, np.array(rows), smoothing=0.0).item()
+        torch.manual_seed(0)
+        p, q = model(torch.from_numpy(found.sources.padded(rows, PAD)).repeat(2, 1)).detach().softmax(-1)
+        assert not torch.allclose(p, q)
+        right = -(p.log() + q.log())[found.numbers[rows[0]]] / 2
+        apart = (p * (p / q).log()).sum() + (q * (q / p).log()).sum()
+        assert loss == pytest.approx(float(weights[rows[0]] * (right + 3 / 4 * apart)))
+
+
+def test_readings_without_dropout_are_one() -> None:
+    own, plain = task(train__r_drop=3.0, model__dropout=0.0), task(model__dropout=0.0)
+    model, found = net(own).train(), examples(own)
+    one, other = (it.loss(model, found, np.arange(6), smoothing=0.1).item() for it in (own, plain))
+    assert one == other
+
+
 def test_a_label_that_no_text_has_takes_no_part_in_the_balance() -> None:
     found = LabelledTexts(Ragged([[EOS]] * 3), Ragged([[0], [0], [2]]))
     assert found.weights(3).tolist() == pytest.approx([0.5, 1, 1])

@@ -242,6 +242,12 @@ def test_trained_weights_move_by_a_fifth_of_the_rate() -> None:
     assert "a fifth of what suits random weights" in str(next(it for it in choices if it.name == "train.lr"))
 
 
+def test_after_a_warm_start_the_rate_is_that_of_random_weights() -> None:
+    asked = Config().override(preset("small"))
+    random, warm = (asked.override({"train.warm_start": it}) for it in ("", "denoise"))
+    assert choose_schedule(random, 600, set())[0].train.lr == choose_schedule(warm, 600, set())[0].train.lr
+
+
 @pytest.mark.parametrize("steps", [1, 2, 10, 59, 300, 5000])
 def test_a_presets_warm_up_is_shortened_where_training_is_short(steps: int) -> None:
     asked = Config().override(preset("nano") | {"train.steps": steps})
