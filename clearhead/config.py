@@ -195,7 +195,9 @@ class TrainConfig:
     warm_start: Literal["", "denoise"] = setting(
         "", "denoise: learn first from the texts alone, a part of which is hidden, and say what that is good for"
     )
-    warm_steps: int | None = setting(None, "updates of the weights in that; left out: as many as in what follows")
+    warm_steps: int | None = setting(
+        None, "updates of the weights in that; left out: as many as in what follows, for labels three times as many"
+    )
     steps: int | None = setting(None, "updates of the weights")
     epochs: float | None = setting(None, "the same as passes over the data, instead of steps")
     seed: int = setting(0, "of the initial weights, the order of the data and dropout")

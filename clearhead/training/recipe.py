@@ -59,6 +59,9 @@ def choose_model(config: Config, n_pairs: int, given: Collection[str], what: str
     elif config.train.preset is not None:  # a Config that was made without `override` has only its name
         config = with_preset(config, config.train.preset, given)
     if config.data.vocab_size is None and config.data.tokenizer in ("bpe", "unigram"):
+        if config.model.head == "class":
+            choices.append(Choice("data.vocab_size", 8000, "a label hangs on words, which are to be whole"))
+            return config.override({"data.vocab_size": 8000}), choices
         sizes = ((2_000, 1000), (20_000, 2000), (500_000, 4000), (5_000_000, 16_000))
         size = next((size for below, size in sizes if n_pairs < below), 32_000)
         config = config.override({"data.vocab_size": size})
@@ -74,12 +77,16 @@ def with_preset(config: Config, name: str, given: Collection[str]) -> Config:
 def choose_batch(config: Config, n_tokens: int, what: str) -> tuple[Config, list[Choice]]:
     """Tokens a batch, by the tokens of an epoch, `what` they are: little data learns from more and smaller steps.
 
-    A language model predicts each of its tokens, none of which is padding, and learns from smaller ones as much.
+    A language model predicts each of its tokens, none of which is padding, and learns from smaller ones as much. A text
+    with a label says little: smaller still.
     """
     if config.data.batch_tokens is not None:
         return config, []
     usual = 2048 if config.model.topology == "decoder-only" and n_tokens < 10_000_000 else 4096
-    tokens = max(1024 if n_tokens < 100_000 else usual, config.data.max_len + 1)
+    usual = 1024 if n_tokens < 100_000 else usual
+    if config.model.head == "class":
+        usual = 512 if n_tokens < 100_000 else 1024 if n_tokens < 400_000 else 2048
+    tokens = max(usual, config.data.max_len + 1)
     why = f"for {n_tokens:,} {what} an epoch"
     return config.override({"data.batch_tokens": tokens}), [Choice("data.batch_tokens", tokens, why)]
 
@@ -97,7 +104,7 @@ def choose_schedule(config: Config, batches_an_epoch: int, given: Collection[str
 
     steps, warmup, an_epoch = train.steps, train.warmup, batches_an_epoch / train.accumulate
     if steps is None:
-        usual = 20 if config.model.d_model <= 128 else 12
+        usual = 3 if config.model.head == "class" else 20 if config.model.d_model <= 128 else 12
         steps = round(train.epochs * an_epoch) if train.epochs else round(min(max(usual * an_epoch, 1000), 100_000))
         steps = max(steps, 1)
         choose("steps", steps, f"{steps / an_epoch:,.0f} epochs of {batches_an_epoch:,} batches{_together(train)}")

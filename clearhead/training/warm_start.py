@@ -43,6 +43,7 @@ from .starting_point import StartingPoint
 WITHOUT, PRETRAINED = ".without", ".pretrained"
 _REPLACED = ".replaced"  # which model is to go when the third run begins: the digest of its manifest
 _SHARES = (1, 2, 1)  # of a budget
+_OF_LABELS = 3  # times the steps of the task, which are few, for labels are soon learnt by heart
 _CHANCE = 0.05  # a p below is no luck
 _HEADING = "With and without learning from the texts alone"
 
@@ -174,7 +175,8 @@ class _WarmStart:
         values: dict[str, Any] = {"train.warm_start": "", "train.watch": "", "train.best": "loss", "data.test": ()}
         values |= {"data.subword_dropout": 0.0, "train.epochs": None}
         if not self.config.train.budget:
-            values["train.steps"] = self.config.train.warm_steps or chosen(first.train.steps)
+            times = _OF_LABELS if first.model.head == "class" else 1
+            values["train.steps"] = self.config.train.warm_steps or times * chosen(first.train.steps)
         free = {"train.preset", "train.warmup", "model.head"}  # for another number of steps, with another head
         return self._shaped(first).override(values), {*self.given, *values} - free
 

@@ -89,7 +89,7 @@ def test_the_same_command_again_is_told_by_looking_and_how_to_use_the_model(run:
     done = run("train", trained / "texts.tsv", "--out", out, "--train.steps=2", *TINY)
     assert done.code == 0 and "task: classify" in done.err
     assert done.err.endswith(f"use it: clearhead classify '{out}' \"a text\"\n")
-    assert "24 texts" in done.err and "for both sides" not in done.err
+    assert "12 texts" in done.err and "for both sides" not in done.err
 
 
 def test_a_run_that_goes_on_needs_no_task_and_ends_as_if_it_had_never_ended(run: Run, trained: Path, tmp_path) -> None:
