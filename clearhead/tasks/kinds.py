@@ -195,7 +195,7 @@ KINDS: dict[str, Kind] = {
                 "model.dropout": 0.3,  # a few thousand texts are soon known by heart
                 "data.split": 0.05,
                 "train.best": "accuracy",  # it still grows when the loss, of texts that are got wrong, does so too
-                "train.r_drop": 2.0,
+                "train.r_drop": 8.0,
                 "train.eval_sentences": 10_000,  # a label is no search: it takes a thousandth of a translation
             },
             labels=True,
