@@ -52,7 +52,8 @@ def choose_model(config: Config, n_pairs: int, given: Collection[str], what: str
     what = what or f"{n_pairs:,} pairs"
     choices: list[Choice] = []
     if config.train.preset is None and not set(SHAPE) <= set(given) and not config.train.budget:
-        name = "nano" if n_pairs < 20_000 else "small" if n_pairs < 1_000_000 else "base"
+        few = 200_000 if config.model.head == "class" else 20_000
+        name = "nano" if n_pairs < few else "small" if n_pairs < 1_000_000 else "base"
         config, kept = with_preset(config, name, given), [it for it in preset(name) if it in given]
         but = f", but for {', '.join(kept)}" if kept else ""
         choices.append(Choice("train.preset", name, f"for {what}{but}"))

@@ -242,6 +242,26 @@ def test_trained_weights_move_by_a_fifth_of_the_rate() -> None:
     assert "a fifth of what suits random weights" in str(next(it for it in choices if it.name == "train.lr"))
 
 
+LABELLED = {"model.topology": "encoder-only", "model.head": "class", "model.n_classes": 2, "model.pre_norm": True}
+
+
+@pytest.mark.parametrize(("tokens", "batch"), [(99_999, 513), (399_999, 1024), (100_000_000, 2048)])
+def test_texts_with_labels_come_in_smaller_batches(tokens: int, batch: int) -> None:
+    config = Config().override(LABELLED | {"data.max_len": 512})
+    assert choose_batch(config, tokens, "tokens")[0].data.batch_tokens == batch
+
+
+def test_labels_hang_on_whole_words_and_are_soon_learnt() -> None:
+    asked = Config().override(LABELLED)
+    assert choose_model(asked, 100, set())[0].data.vocab_size == 8000
+    presets = [choose_model(asked, n_texts, set())[0].train.preset for n_texts in (199_999, 200_000)]
+    assert presets == ["nano", "small"]
+    few, many = (choose_schedule(asked, batches, set())[0].train for batches in (20, 2000))
+    assert (few.steps, many.steps) == (1000, 6000)
+    other = choose_schedule(asked.override({"model.head": "span", "model.n_classes": 0}), 20, set())[0].train
+    assert few.lr < other.lr
+
+
 def test_after_a_warm_start_the_rate_is_that_of_random_weights() -> None:
     asked = Config().override(preset("small"))
     random, warm = (asked.override({"train.warm_start": it}) for it in ("", "denoise"))
