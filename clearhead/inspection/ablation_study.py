@@ -15,6 +15,7 @@ from torch import nn
 from ..errors import TrainingError
 from ..storage import write_file, writing
 from .ablation import without
+from .as_written import as_written
 
 WHOLE = "whole"  # the model with all of its parts
 _FORMAT = 1
@@ -113,7 +114,7 @@ def study(
     missing = [name for name in everything if name not in found]
     for number, name in enumerate(missing):
         watch(name, number, len(missing))
-        with without(model, *(() if name == WHOLE else (name,))):
+        with as_written(model), without(model, *(() if name == WHOLE else (name,))):
             outcome = measure()
         kept.put(name, outcome)
         found[name] = outcome

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from ...model.blocks import DecoderBlock
-from ..recorder import named_parts
+from ..parts import named_parts
 
 
 @dataclass(frozen=True)
