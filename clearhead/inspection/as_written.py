@@ -23,10 +23,15 @@ class Compiled:
     call: Callable[..., Any]
 
 
+def compiled_parts(model: nn.Module) -> list[Compiled]:
+    """All of them, in the order of the model."""
+    return [it for name, part in model.named_modules() if (it := _compiled(name, part)) is not None]
+
+
 @contextmanager
 def as_written(model: nn.Module) -> Iterator[list[Compiled]]:
     """Inside the `with` block all parts run as they are written; afterwards those that were compiled are so again."""
-    found = [it for name, part in model.named_modules() if (it := _compiled(name, part)) is not None]
+    found = compiled_parts(model)
     try:
         for it in found:
             vars(it.part)[it.attribute] = it.part._modules.get(WRAPPED)

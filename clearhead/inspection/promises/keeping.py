@@ -6,7 +6,7 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from ..as_written import as_written, without_wrapping
+from ..as_written import as_written, compiled_parts, without_wrapping
 from ..recorder import record
 from .check import EXACT, Bound, Check, Difference, Promise, judge, skip
 from .rounding import furthest
@@ -21,9 +21,7 @@ def recorded(case: Case) -> Check:
 
     Compiled parts are recorded as they are written, which is as good but for rounding.
     """
-    model, names = case.model, numbered(len(case.inputs))
-    with as_written(model) as compiled:
-        pass
+    model, names, compiled = case.model, numbered(len(case.inputs)), compiled_parts(case.model)
 
     def bound() -> Bound:
         if not compiled:
