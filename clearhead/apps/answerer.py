@@ -16,6 +16,7 @@ import torch
 from ..answers import Reading
 from ..config import DecodeConfig
 from ..errors import ConfigError, DataError
+from ..inspection.as_written import as_written
 from ..inspection.explanation import Explanation
 from ..inspection.flow import dimension_flow
 from ..inspection.promises.subject import Subject
@@ -79,10 +80,11 @@ class Answerer(App):
         that part in which it finds the answer. A blank question, or text, is a DataError."""
         if not question.strip():
             raise DataError("the question is blank; expected one to be explained")
-        [result] = self.results([question], context, **(ONE | decode))
-        held_out, search = self.task.over([Paragraph(context, (Question("", question, ()),))]), self.decode_config()
-        alone = [HeldOutQuestions(held_out.asked, [window], [0], []) for window in held_out.windows]
-        best = max(alone, key=lambda it: self.task.read(self.model, it, search)[0][0][0].score)
+        with as_written(self.model):  # as it is recorded
+            [result] = self.results([question], context, **(ONE | decode))
+            held_out, search = self.task.over([Paragraph(context, (Question("", question, ()),))]), self.decode_config()
+            alone = [HeldOutQuestions(held_out.asked, [window], [0], []) for window in held_out.windows]
+            best = max(alone, key=lambda it: self.task.read(self.model, it, search)[0][0][0].score)
         batch, source = self.task.batch(best.examples, np.arange(1)), self.tokenizers.source
         spell = {"encoder": source.pieces}
         with evaluation(self.model), torch.inference_mode(), record(self.model, pieces=spell, limit=None) as trace:

@@ -1,6 +1,7 @@
 """`clearhead ablate`: what a model can do without each of its heads, attentions and feed-forwards."""
 
 from argparse import ArgumentTypeError
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..messages import say
@@ -42,6 +43,7 @@ def _run(options: Options) -> None:
     if not options.data:
         raise UsageError(f"no data are named: clearhead ablate {options.folder} FILE; expected {FILES}")
     here, decode = check_options([options.folder], options, one_answer=True)
+    _check(options)
     data = read_as_trained([options.folder], options.data, options)
     say(str(data.report))
     [app] = open_models([options.folder], here, decode)
@@ -54,6 +56,16 @@ def _run(options: Options) -> None:
         found.plot(options.png)
         say(f"written to {options.png}")
     print(to_json(found.to_dict()) if options.json else found.render())
+
+
+def _check(options: Options) -> None:
+    """Raise the ConfigError of what cannot be asked of the model, before data and weights are read."""
+    from ..apps.ablating import Asked
+    from ..tasks.kinds import kind_of
+    from ..training.model_folder import read_config
+
+    kind = kind_of(read_config(Path(options.folder)))
+    Asked(options.parts, options.limit, options.score, keep=True).check(kind.verb, kind.compared)
 
 
 def _say(folder: str, found: "Ablation") -> None:

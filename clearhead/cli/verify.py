@@ -46,9 +46,10 @@ def _run(options: Options) -> None:
 
 def _broken(folder: str, found: "Verification") -> str:
     names = dict.fromkeys(check.name for check in found.checks if check.status == "failed")
+    known = "".join(f"; {sentence}" for sentence in found.sentences())
     return (
-        f"{folder} breaks {len(names)} promise{'s' * (len(names) != 1)}: {'; '.join(names)}; expected each difference "
-        "within its bound: what is known of the cause stands beside it"
+        f"{folder} breaks {len(names)} promise{'s' * (len(names) != 1)}: {'; '.join(names)}{known}; expected each "
+        "difference within its bound: what is known of the cause stands beside it"
     )
 
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from ..errors import ConfigError, did_you_mean
+from .as_written import as_written
 from .parts import stacks
 
 KINDS = ("heads", "attentions", "feed-forwards")
@@ -104,7 +105,8 @@ def _of_attention(name: str, place: str, layer: int, attention: nn.Module) -> It
 def without(model: nn.Module, *names: str) -> Iterator[None]:
     """The model without these parts inside the `with` block, whatever it is used for there; afterwards as it was.
 
-    Without a name nothing is changed. A name that is none is a ConfigError, which says what there is.
+    Without a name nothing is changed; with one, compiled parts run as they are written. A name that is none is a
+    ConfigError, which says what there is.
     """
     known = switches(model)
     for name in names:
@@ -113,14 +115,18 @@ def without(model: nn.Module, *names: str) -> Iterator[None]:
                 f"{name!r} is no part that can be switched off{did_you_mean(str(name), known)}\n"
                 f"  there are {', '.join(_patterns(known))}"
             )
-    handles = list[RemovableHandle]()
-    try:
-        for name in names:
-            handles += known[name].off()
+    if not names:
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
+        return
+    handles = list[RemovableHandle]()
+    with as_written(model):  # where a part is off nothing compiled would know of it
+        try:
+            for name in names:
+                handles += known[name].off()
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
 
 
 def _patterns(known: dict[str, Switch]) -> list[str]:

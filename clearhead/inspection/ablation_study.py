@@ -1,8 +1,10 @@
 """What a model can do without each of its parts, one at a time; what was measured is kept, and not measured again."""
 
 import hashlib
+import inspect
 import itertools
 import json
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -15,6 +17,7 @@ from torch import nn
 from ..errors import TrainingError
 from ..storage import write_file, writing
 from .ablation import without
+from .as_written import as_written
 
 WHOLE = "whole"  # the model with all of its parts
 _FORMAT = 1
@@ -113,7 +116,7 @@ def study(
     missing = [name for name in everything if name not in found]
     for number, name in enumerate(missing):
         watch(name, number, len(missing))
-        with without(model, *(() if name == WHOLE else (name,))):
+        with as_written(model), without(model, *(() if name == WHOLE else (name,))):
             outcome = measure()
         kept.put(name, outcome)
         found[name] = outcome
@@ -122,10 +125,18 @@ def study(
 
 
 def fingerprint(model: nn.Module) -> str:
-    """SHA-256 of the weights, and of the classes that a model is made of: another attention is another model."""
-    digest = hashlib.sha256()
-    for name, module in model.named_modules():
-        digest.update(f"{name} {type(module).__module__}.{type(module).__qualname__}\n".encode())
+    """SHA-256 of the weights, and of the classes that a model is made of: another attention is another model.
+
+    Of classes that are somebody's own it is their file, too, where there is one: what it says may change between calls.
+    """
+    digest, own = hashlib.sha256(), set[str]()
+    for name, part in model.named_modules():
+        module = type(part).__module__
+        digest.update(f"{name} {module}.{type(part).__qualname__}\n".encode())
+        own |= {module} if module.partition(".")[0] not in ("clearhead", "torch") else set()
+    for module in sorted(own):
+        with suppress(OSError, TypeError, KeyError):  # a notebook has no file, and another module may be gone
+            digest.update(inspect.getsource(sys.modules[module]).encode())
     for name, tensor in itertools.chain(model.named_parameters(), model.named_buffers()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())

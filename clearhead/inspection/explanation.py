@@ -1,5 +1,6 @@
 """One answer with all that happened on the way to it: what `clearhead explain` shows, as text and as plain values."""
 
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,6 +24,7 @@ from .search_tree import SearchTree
 from .trace import Attention, Trace
 
 _FORMAT_VERSION = 2
+_WIDTH = 80  # columns of a terminal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +145,7 @@ class Explanation:
             "tokens": {**self.tokens, "outputs": self.outputs},
             "flow": [step.to_dict() for step in self.flow],
             "parts": to_dicts(journey(self.model, self.trace)),
+            "compiled": {"parts": self.trace.lifted, "largest_difference": self.trace.lifted_difference},
             "attention": {**shown, "steps": [step.to_dict() for step in equation_steps(attention, head)]},
             "heads": {
                 name: [it.to_dict() for it in heads_of(calls[-1].weights.select(row=0))]
@@ -172,10 +175,12 @@ class Explanation:
         steps = equation_steps(attention, head)
         title = f"attention {place}, layer {layer}, head {head}:\n{PLACES[place]}"
         if attention.known_weights is None:
-            return f"{title}\n{render_steps(steps)}\nA {attention.kind} does not tell its weights."
+            silent = f"A {attention.kind} does not tell its weights."
+            return self._with_compiled(f"{title}\n{render_steps(steps)}\n{silent}")
         exact = f"The model's own output differs from these steps by at most {attention.largest_difference:.1e}."
         table = render_matrix(attention.weights.values[0, head], *self.axes(place))
-        return f"{title}\n{render_steps(steps)}\n{exact}\n\nweights: a row looks at the columns\n{table}"
+        view = f"{title}\n{render_steps(steps)}\n{exact}\n\nweights: a row looks at the columns\n{table}"
+        return self._with_compiled(view)
 
     def render_heads(self, place: str, layer: int | None, *, color: bool = False) -> str:
         """All heads of a layer, or of all layers, as small pictures."""
@@ -193,7 +198,7 @@ class Explanation:
             weights = call.weights.select(row=0)
             named = type(weights)(weights.values, weights.axes, {"query": rows, "key": columns})
             found.append(render_heads(f"{stack}.{number}.{kind}", named, color=color))
-        return "\n\n".join(found)
+        return self._with_compiled("\n\n".join(found))
 
     @property
     def searched(self) -> SearchTree:
@@ -208,14 +213,19 @@ class Explanation:
         return calls is not None and calls[-1].known_weights is not None
 
     def _exact(self) -> str:
-        silent = [name for name, calls in self.trace.calls.items() if calls[-1].known_weights is None]
-        if silent:
-            return f"All of this was recorded while the model ran as ever. No weights are told by\n{', '.join(silent)}."
-        lifted = f"; compiled parts ran as they are written: {', '.join(self.trace.lifted)}" * bool(self.trace.lifted)
-        return (
-            "All of this was recorded while the model ran as ever. Attention by the\n"
-            f"equation differs from the model's own by at most {self.trace.largest_difference:.1e}{lifted}."
-        )
+        compiled = self.trace.about_compiled()
+        said = [compiled or "All of this was recorded while the model ran as ever."]
+        if silent := [name for name, calls in self.trace.calls.items() if calls[-1].known_weights is None]:
+            said.append(f"No weights are told by {', '.join(silent)}.")
+        if len(silent) < len(self.trace.calls):
+            difference = self.trace.largest_difference
+            said.append(f"Attention by the equation differs from the model's own by at most {difference:.1e}.")
+        return textwrap.fill(" ".join(said), _WIDTH)
+
+    def _with_compiled(self, view: str) -> str:
+        """A view, and below it that compiled parts were not what was looked at."""
+        said = textwrap.fill(self.trace.about_compiled(), _WIDTH)
+        return f"{view}\n\n{said}" if said else view
 
     def _check(self, place: str) -> None:
         if place not in self.places:

@@ -21,6 +21,7 @@ from ..model.blocks import DecoderBlock, EncoderBlock
 from ..model.heads import Classifier, SpanFinder, TokenPredictor
 from ..model.positions import Positions
 from ..model.transformer import Decoder, Encoder, EncoderDecoder, EncoderModel, evaluation
+from .as_written import as_written
 from .parts import stacks
 
 Shape = tuple[int, ...]
@@ -53,7 +54,7 @@ def dimension_flow(model: nn.Module, source: Shape = (2, 10), target: Shape = (2
     device = next(model.parameters()).device
     tokens = [torch.zeros(shape, dtype=torch.long, device=device) for shape in (source, target)]
     try:
-        with evaluation(model), torch.no_grad():
+        with as_written(model), evaluation(model), torch.no_grad():
             _run(model, *tokens)
     finally:
         watch.close()

@@ -7,6 +7,7 @@ from typing import Any
 from torch import nn
 
 from ..model.transformer import Decoder, Encoder, EncoderDecoder, EncoderModel
+from .as_written import WRAPPED, without_wrapping
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,27 @@ def stacks(model: nn.Module) -> dict[str, Encoder | Decoder]:
     model = model.encoder if isinstance(model, EncoderModel) else model
     assert isinstance(model, Encoder | Decoder)
     return {"encoder" if isinstance(model, Encoder) else "decoder": model}
+
+
+def named_parts(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """All parts with their places: decoder.blocks.0.cross_attention.attend is decoder.0.cross."""
+    model = getattr(model, WRAPPED, model)
+    if not isinstance(model, EncoderDecoder | EncoderModel | Encoder | Decoder):
+        yield from ((_place(path) or "model", part) for path, part in model.named_modules())
+        return
+    for stack, module in stacks(model).items():
+        for path, part in module.named_modules(remove_duplicate=False):
+            path = without_wrapping(path)
+            named = "embedded" if path == "dropout" else _place(path)
+            yield ".".join(filter(None, (stack, named))), part
+    if isinstance(model, EncoderModel):
+        yield from ((".".join(filter(None, ("head", path))), part) for path, part in model.head.named_modules())
+
+
+def _place(path: str) -> str:
+    """blocks.0.attention.attend -> 0.self; the attention of a block to itself is `self`."""
+    names = {"attention": "self", "cross_attention": "cross"}
+    return ".".join(names.get(it, it) for it in path.removesuffix(".attend").split(".") if it != "blocks")
 
 
 def parts(model: nn.Module) -> list[Part]:

@@ -16,18 +16,21 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from ..errors import ModelError
 from ..model.attention import Attend, CrossAttention, SelfAttention, scaled_dot_product_attention
 from ..model.cache import Cache
 from ..model.dropout import Dropout
-from ..model.transformer import Decoder, Encoder, EncoderDecoder, EncoderModel
+from ..model.transformer import Decoder, Encoder
+from .as_written import WRAPPED, Twins, as_written
 from .labelled import Labelled
-from .parts import stacks
+from .parts import named_parts
 from .trace import WEIGHT_AXES, Attention, Passed, Summary, Trace
 
 Pieces: TypeAlias = Callable[[Iterable[int]], list[str]]
 Rows: TypeAlias = list[list[str]]  # the tokens of each row
 
 LIMIT = 2**30  # bytes of a record, where nobody says
+_TOLD = "expected weights(q, k, *, mask, bias) -> (B, H, T, S), or no such method"
 
 
 @contextmanager
@@ -37,24 +40,27 @@ def record(
     """Record every call of every part inside the `with` block; outputs are untouched, and nothing stays behind.
 
     `pieces` spells the tokens of each stack, {"encoder": tokenizer.pieces}; without it they are numbers. Beyond `limit`
-    bytes (None: without end) calls are summarised, which `trace.summaries` says.
+    bytes (None: without end) calls are summarised, which `trace.summaries` says. Parts that were compiled run as they
+    are written; how far the compiled ones are from that is `trace.lifted_difference`, once the block is left.
     """
     trace = Trace(limit)
-    recording = _Recording(trace, pieces or {})
-    try:
-        recording.attach(model)
-        yield trace
-    finally:
-        recording.detach()
+    with as_written(model) as compiled:
+        trace.lifted, twins = [it.name for it in compiled], Twins(compiled)
+        recording = _Recording(trace, pieces or {}, twins)
+        try:
+            recording.attach(model)
+            yield trace
+        finally:
+            recording.detach()
+    trace.lifted_difference = twins.difference()
 
 
 class _Recording:
     """The hooks of one `with` block, and what they have to remember from one call to the next."""
 
-    def __init__(self, trace: Trace, pieces: Mapping[str, Pieces]) -> None:
-        self.trace, self.pieces = trace, pieces
+    def __init__(self, trace: Trace, pieces: Mapping[str, Pieces], twins: Twins) -> None:
+        self.trace, self.pieces, self.twins = trace, pieces, twins
         self.handles: list[RemovableHandle] = []
-        self.lifted: list[tuple[nn.Module, Any]] = []
         self.running = ""  # the stack, whose embedding may be the other's, too
         self.steps: dict[str, int] = {}
         self.begun: dict[nn.Module, float] = {}
@@ -72,7 +78,7 @@ class _Recording:
         for name, part in named_parts(model):
             if _is_of_interest(name, part):
                 names.setdefault(part, []).append(name)
-        self._lift(model)
+        self.handles += self.twins.watch()
         seams = {part.attend for part in model.modules() if isinstance(part, SelfAttention | CrossAttention)}
         self.sizes = {part: sum(p.numel() for p in part.parameters()) for part in names}
         for part, called in names.items():
@@ -86,20 +92,9 @@ class _Recording:
         """Leave everything as it was."""
         for handle in self.handles:
             handle.remove()
-        for part, compiled in self.lifted:
-            part._compiled_call_impl = compiled
         for cache, _ in self.followed.values():
             for name in ("select", "select_memory"):  # those of the class are there again
                 vars(cache).pop(name, None)
-
-    def _lift(self, model: nn.Module) -> None:
-        """Let parts that were compiled in place run as they are written: hooks see nothing of compiled ones."""
-        for name, part in model.named_modules():
-            compiled = getattr(part, "_compiled_call_impl", None)
-            if compiled is not None:
-                self.lifted.append((part, compiled))
-                self.trace.lifted.append(name)
-                part._compiled_call_impl = None
 
     def _now(self) -> float:
         """A clock that stands still in hooks."""
@@ -177,7 +172,7 @@ class _Recording:
         mask, bias = options.get("mask"), options.get("bias")
         bias = None if bias is None else bias.detach()
         with torch.no_grad():
-            weights, difference = _weights(part, q, k, v, mask, bias, output)
+            weights, difference = _weights(name, part, q, k, v, mask, bias, output)
         k, v = (it.repeat_interleave(groups, 1) if groups > 1 else self._own(it) for it in (k, v))
         there = [it for it in (q, k, v, mask, bias, output, weights) if it is not None]
         if self._has_room(*there):
@@ -231,42 +226,44 @@ def _kind(part: nn.Module) -> str:
 
 
 def _weights(
-    part: nn.Module, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, bias: Tensor | None, output: Tensor
+    name: str,
+    part: nn.Module,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    bias: Tensor | None,
+    output: Tensor,
 ) -> tuple[Tensor | None, float]:
-    """The weights of an attention, and how far the output by them lies from its own; None where it cannot tell them."""
+    """The weights of an attention, and how far the output by them lies from its own; None where it cannot tell them.
+
+    ModelError: it has a method for them that does not work.
+    """
+    shape = (*q.shape[:3], k.size(2))
     groups = q.size(1) // k.size(1)
     if type(part) is Attend:
         every = (it.repeat_interleave(groups, 1) for it in (k, v))
         again, weights = scaled_dot_product_attention(q, *every, mask=mask, bias=bias)
     elif callable(own := getattr(type(part), "weights", None)):  # of the class: a parameter may be called so, too
-        weights = own(part, q, k, mask=mask, bias=bias)
+        try:
+            weights = own(part, q, k, mask=mask, bias=bias)
+        except Exception as error:  # somebody else wrote it
+            raise ModelError(
+                f"{name}: {_kind(part)}.weights raises {type(error).__name__}: {error}; {_TOLD}"
+            ) from error
+        if not isinstance(weights, Tensor) or weights.shape != shape:
+            found = tuple(weights.shape) if isinstance(weights, Tensor) else type(weights).__name__
+            raise ModelError(f"{name}: {_kind(part)}.weights gives {found} instead of {shape}; {_TOLD}")
         again = weights.to(v.dtype) @ v.repeat_interleave(groups, 1)
     else:
         return None, 0.0
     return weights, float((again - output).abs().max()) if output.numel() else 0.0
 
 
-def named_parts(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """All parts with their places: decoder.blocks.0.cross_attention.attend is decoder.0.cross."""
-    if not isinstance(model, EncoderDecoder | EncoderModel | Encoder | Decoder):
-        yield from ((_place(path) or "model", part) for path, part in model.named_modules())
-        return
-    for stack, module in stacks(model).items():
-        for path, part in module.named_modules(remove_duplicate=False):
-            named = "embedded" if path == "dropout" else _place(path)
-            yield ".".join(filter(None, (stack, named))), part
-    if isinstance(model, EncoderModel):
-        yield from ((".".join(filter(None, ("head", path))), part) for path, part in model.head.named_modules())
-
-
-def _place(path: str) -> str:
-    """blocks.0.attention.attend -> 0.self; the attention of a block to itself is `self`."""
-    names = {"attention": "self", "cross_attention": "cross"}
-    return ".".join(names.get(it, it) for it in path.removesuffix(".attend").split(".") if it != "blocks")
-
-
 def _is_of_interest(name: str, part: nn.Module) -> bool:
     """Not what only holds others, nor what gives what it is given."""
     if isinstance(part, Dropout):
         return name.endswith("embedded")
+    if WRAPPED in part._modules:
+        return False
     return not isinstance(part, nn.ModuleList | nn.Identity | SelfAttention | CrossAttention)

@@ -6,8 +6,11 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from torch import nn
+
 from ..decode.beams import Hypothesis, Step
-from ..model.transformer import Decoder
+from .as_written import as_written
+from .parts import stacks
 
 _TEXT = 24  # letters of a beginning that are shown: its last ones
 
@@ -84,16 +87,20 @@ class SearchTree:
         self._beams = [living.get(beam, -1) for beam in range(step.kept.shape[1])]
 
     @contextmanager
-    def watching(self, decoder: Decoder) -> Iterator[None]:
-        """Write down how long its cache is before each step, inside the `with` block."""
+    def watching(self, model: nn.Module) -> Iterator[None]:
+        """Write down how long the decoder's cache is before each step, inside the `with` block.
 
-        def hook(_decoder: Decoder, _inputs: Any, options: dict[str, Any]) -> None:
+        All of the model runs as it is written, compiled or not: so does the record that is shown beside the search.
+        """
+
+        def hook(_decoder: nn.Module, _inputs: Any, options: dict[str, Any]) -> None:
             if options.get("cache") is not None:
                 self.cache_lengths.append(options["cache"].length)
 
-        handle = decoder.register_forward_pre_hook(hook, with_kwargs=True)
+        handle = stacks(model)["decoder"].register_forward_pre_hook(hook, with_kwargs=True)
         try:
-            yield
+            with as_written(model):
+                yield
         finally:
             handle.remove()
             self.cache_lengths = self.cache_lengths[len(self.cache_lengths) - len(self.steps) :]  # not of the prompt

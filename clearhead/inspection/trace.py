@@ -136,7 +136,8 @@ class Trace:
     `trace["decoder.0.cross"]` is the latest call of a place; `calls` has all those of attention and `parts` those of
     all else, by name. `cache_lengths` are the tokens that the decoder held before each of its runs with a cache.
     `summaries` are calls beyond the `limit` of bytes, of which only a summary was kept. `lifted` are parts that had
-    been compiled, and ran as the plain twins that they are made of.
+    been compiled, and ran as the plain twins that they are made of; `lifted_difference` is the largest difference to
+    what the compiled ones make of the same inputs, or None where there was none, or none could be had.
     """
 
     limit: int | None = None
@@ -145,6 +146,7 @@ class Trace:
     summaries: list[Summary] = field(default_factory=list)
     cache_lengths: list[int] = field(default_factory=list)
     lifted: list[str] = field(default_factory=list)
+    lifted_difference: float | None = None
     nbytes: int = 0
 
     def __getitem__(self, name: str) -> Any:
@@ -170,6 +172,15 @@ class Trace:
         """Of all recomputed outputs of attention to the model's own."""
         return max((it.largest_difference for of_place in self.calls.values() for it in of_place), default=0.0)
 
+    def about_compiled(self) -> str:
+        """In words, which compiled parts ran as they are written, and what that changed; empty where none did."""
+        if not self.lifted:
+            return ""
+        said = f"Compiled parts ran as they are written: {', '.join(self.lifted)}. "
+        if self.lifted_difference is None:
+            return said + "How far the compiled ones are from that could not be measured."
+        return said + f"Given the same, the compiled ones differ by at most {self.lifted_difference:.1e}."
+
     def residuals(self) -> list[tuple[str, float, float]]:
         """Of each residual connection, latest call: its name, and the mean length of a token's vector before and after
         it. What the sub-layer added is the call of that."""
@@ -186,6 +197,7 @@ class Trace:
             "summaries": [vars(it) | {"shape": list(it.shape)} for it in self.summaries],
             "cache_lengths": self.cache_lengths,
             "lifted": self.lifted,
+            "lifted_difference": self.lifted_difference,
             "largest_difference": self.largest_difference,
         }
 
@@ -219,6 +231,8 @@ class Trace:
             "calls": [_about(call) for of_place in everything.values() for call in of_place],
             "summaries": [vars(it) for it in self.summaries],
             "cache_lengths": self.cache_lengths,
+            "lifted": self.lifted,
+            "lifted_difference": self.lifted_difference,
         }
         return found | {"about": np.array(json.dumps(finite(about), allow_nan=False))}
 

@@ -13,6 +13,7 @@ from ..decode.ends import Ends
 from ..decode.engines.text_engine import TextEngine
 from ..errors import ConfigError, DataError
 from ..inspection.alignment import words_of
+from ..inspection.as_written import as_written
 from ..inspection.contrast import Contrast, Words, label_contrast
 from ..inspection.explanation import Explanation
 from ..inspection.flow import dimension_flow
@@ -55,7 +56,7 @@ def explain_sequence(task: Sequences, model: EncoderDecoder, text: str, search: 
         raise DataError(f"the text {what}; expected one of at most {task.max_source_len:,} tokens")
     session = task.session(model, search)
     tree = SearchTree(lambda i: target.pieces([i])[0], lambda n: float(session.rules.penalty(n)))
-    with tree.watching(model.decoder):
+    with tree.watching(model):
         [hypotheses] = session.answers([ids], tree.observe)
     best = hypotheses[0]
     said = [*best.ids, EOS] if best.finished else list(best.ids)  # the end only where the model said it
@@ -138,7 +139,8 @@ def explain_label(task: Classification, model: EncoderModel, text: str, search: 
     head, source = model.head, task.tokenizers.source
     assert isinstance(head, Classifier)
     [ids], _ = task.encoder.tokens([text])
-    p = task.log_probabilities(model, Ragged([ids]), search.batch_tokens)[0]
+    with as_written(model):  # as it is recorded
+        p = task.log_probabilities(model, Ragged([ids]), search.batch_tokens)[0]
     best, tokens = int(p.argmax()), torch.tensor([ids], device=task.device)
     spell = {"encoder": source.pieces}
     with evaluation(model), torch.inference_mode(), record(model, pieces=spell, limit=None) as trace:

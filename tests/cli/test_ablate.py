@@ -154,6 +154,8 @@ def test_a_folder_that_cannot_be_written_to_is_no_failure(
         (["{folder}", "{pairs}", "--limit", "1e3"], 2, "'1e3' is no number of texts; expected 1 at least, or all"),
         (["{folder}", "{pairs}", "--parts", "head"], 2, "parts = 'head' are none; expected heads, attentions, feed-f"),
         (["{folder}", "{pairs}", "--score", "blue"], 2, "score = 'blue' does not compare models that learnt to transl"),
+        (["{folder}", "nowhere.tsv", "--parts", "head"], 2, "parts = 'head' are none"),  # before data are read
+        (["{folder}", "nowhere.tsv", "--score", "blue"], 2, "score = 'blue' does not compare"),
         (["{folder}", "{pairs}", "--png", "."], 2, "argument --png: . is a folder; expected a file to write"),
         (["{folder}", "{pairs}", "--temperature", "2"], 2, "decode.temperature = 2.0 would change nothing here"),
         (["{folder}", "{pairs}", "--part", "heads"], 2, "unknown option '--part' of `clearhead ablate`; did you mean"),

@@ -9,6 +9,7 @@ import torch
 import clearhead
 from clearhead.config import Config
 from clearhead.decode.rules import Rules
+from clearhead.training.model_folder import model_files, save_files
 
 from ..conftest import ENGLISH, FRENCH, make_questions
 from .conftest import Run
@@ -132,3 +133,30 @@ def test_a_part_that_no_setting_describes_is_saved_and_loaded_too(model_folder: 
     found = app.verify()
     assert found.passed, found.render()
     assert torch.equal(torch.random.get_rng_state(), state)
+
+
+@pytest.mark.parametrize(("attention", "code"), [("LinearAttention", 0), ("LeakyAttention", 1)])
+def test_an_attention_of_ones_own_is_marked_and_what_it_breaks_is_said_in_words(
+    attention: str, code: int, model_folder: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "examples")
+    app = clearhead.load(model_folder)
+    config = app.config.override({"model.attention": f"own_attention:{attention}"}).to_dict()
+    files = model_files(
+        config=config, tokenizer=app.tokenizers.to_json(), weights=app.model.state_dict(), card="# its own"
+    )
+    save_files(tmp_path / "own", files)
+    done = run("verify", tmp_path / "own")
+    values = json.loads(run("verify", tmp_path / "own", "--json").out)
+    assert done.code == code and values["passed"] is (code == 0)
+    if code == 0:
+        assert values["broken_by"] == {} and "passed  weights told = used" in done.out
+        return
+    said = "LeakyAttention breaks causality, padding and the cache"
+    assert said in done.out.splitlines() and said in done.err
+    assert "no leak from the future" in done.err and max(map(len, done.out.splitlines())) <= 80
+    assert values["broken_by"] == {"LeakyAttention": ["causality", "padding", "the cache"]}
+    [check] = [
+        it for it in values["checks"] if it["name"] == "no leak from the future" and it["precision"] == "float64"
+    ]
+    assert "LeakyAttention (decoder.0.self) sees tokens that come later (by " in check["detail"]

@@ -1,6 +1,8 @@
 """What was measured is kept, and taken for what it is alone."""
 
+import importlib
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -164,6 +166,30 @@ def test_the_fingerprint_is_that_of_the_weights_and_of_what_they_are_in() -> Non
 
     net.blocks[0].attention.attend = Other()
     assert len({before, changed, fingerprint(net)}) == 3
+
+
+def test_the_fingerprint_is_that_of_the_code_of_an_own_part_too(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    found = set()
+    for factor in ("2", "-3"):
+        (tmp_path / "mine.py").write_text(
+            "from clearhead.model.attention import Attend\n\n\nclass Mine(Attend):\n"
+            f"    def forward(self, q, k, v, **more):\n        return super().forward({factor} * q, k, v, **more)\n"
+        )
+        monkeypatch.delitem(sys.modules, "mine", raising=False)
+        importlib.invalidate_caches()
+        net = model()
+        net.blocks[0].attention.attend = importlib.import_module("mine").Mine()
+        found |= {fingerprint(net), fingerprint(net)}
+    assert len(found) == 2
+
+
+def test_a_compiled_model_is_measured_as_it_is_written_with_all_parts_and_without(tmp_path: Path) -> None:
+    net = model()
+    expected, _ = study(net, NAMES, measuring(net, []), KeptOutcomes(None, KEY), silent)
+    net.blocks[0]._compiled_call_impl = lambda x, **_: x + 1.0  # stands for what `compile` makes
+    found, _ = study(net, NAMES, measuring(net, []), KeptOutcomes(None, KEY), silent)
+    assert found == expected and net.blocks[0]._compiled_call_impl is not None
 
 
 def test_hooks_are_seen() -> None:

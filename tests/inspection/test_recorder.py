@@ -2,6 +2,7 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -317,6 +318,29 @@ def test_an_attention_of_ones_own_that_tells_no_weights_is_recorded_without() ->
     with pytest.raises(ModelError, match=r"attend is a Mean, which does not tell its weights; expected a method"):
         _ = trace["attend"].weights
     assert "weights" not in trace["attend"].to_dict()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (
+            lambda self, q, k: q,
+            r"attend: Own\.weights raises TypeError: .*'mask'; expected weights\(q, k, \*, mask, bias\)",
+        ),
+        (
+            lambda self, q, k, **_: (q @ k.mT)[None],
+            r"gives \(1, 2, 2, 4, 4\) instead of \(2, 2, 4, 4\); expected weights",
+        ),
+        (lambda self, q, k, **_: None, r"gives NoneType instead of \(2, 2, 4, 4\)"),
+    ],
+    ids=["arguments", "shape", "nothing"],
+)
+def test_weights_of_ones_own_that_cannot_be_had_are_named_and_no_hook_stays(wrong: Any, said: str) -> None:
+    part = SelfAttention(8, 2).eval()
+    part.attend = type("Own", (nn.Module,), {"forward": lambda self, q, k, v, **_: v, "weights": wrong})()
+    with pytest.raises(ModelError, match=said), record(part):
+        part(torch.randn(2, 4, 8))
+    assert not any(it._forward_hooks or it._forward_pre_hooks for it in part.modules())
 
 
 def test_a_place_that_was_not_recorded_is_answered_with_those_that_were() -> None:

@@ -17,7 +17,7 @@ def searched(**how: object) -> tuple[SearchTree, list, Session]:
     session = Session(TorchEngine(net, pad=0), DecodeConfig(max_extra=4, **how), max_len=20)
     tree = SearchTree(str, lambda n: float(session.rules.penalty(n)))
     before = session.answers([[4, 5, 6]])[0]
-    with tree.watching(net.decoder):
+    with tree.watching(net):
         [answers] = session.answers([[4, 5, 6]], tree.observe)
     assert answers == before and not net.decoder._forward_pre_hooks
     return tree.finish(answers, lambda ids: " ".join(map(str, ids))), answers, session

@@ -3,8 +3,8 @@
 import math
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 _WIDTH = 80  # columns of a terminal
@@ -35,10 +35,15 @@ EXACT = Bound(0.0, "the same numbers by the same operations: not a bit may diffe
 
 @dataclass(frozen=True)
 class Difference:
-    """How far apart two things are that should be one, and where they are furthest; in words, where that is known."""
+    """How far apart two things are that should be one, and where they are furthest; in words, where that is known.
+
+    Of a part: its place, whose it is, and what is `said` of it as the end of a sentence.
+    """
 
     value: float
     where: str = ""
+    part: str = ""
+    said: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,11 +77,13 @@ class Check:
 
 @dataclass(frozen=True)
 class Verification:
-    """All promises of a model, on which texts they were tried, and how long that took."""
+    """All promises of a model, on which texts they were tried, how long that took, and by class the parts that break
+    promises when they are tried alone, with the words for these: {"LeakyAttention": ("causality", "padding")}."""
 
     checks: tuple[Check, ...]
     texts: str
     seconds: float
+    broken_by: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -92,8 +99,12 @@ class Verification:
     def render(self) -> str:
         """A page for people, in 80 columns."""
         counts = ", ".join(f"{count} {status}" for status, count in self.counts.items())
-        last = textwrap.fill(f"{counts}; {self.seconds:.1f} seconds; tried on {self.texts}", _WIDTH)
-        return "\n".join([*(check.render() for check in self.checks), "", last])
+        last = [*self.sentences(), f"{counts}; {self.seconds:.1f} seconds; tried on {self.texts}"]
+        return "\n".join([*(check.render() for check in self.checks), "", *(textwrap.fill(it, _WIDTH) for it in last)])
+
+    def sentences(self) -> list[str]:
+        """Which part breaks what, a sentence each."""
+        return [f"{part} breaks {enumerated(kinds)}" for part, kinds in self.broken_by.items()]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -103,6 +114,7 @@ class Verification:
             "counts": self.counts,
             "seconds": self.seconds,
             "texts": self.texts,
+            "broken_by": {part: list(kinds) for part, kinds in self.broken_by.items()},
             "checks": [check.to_dict() for check in self.checks],
         }
 
@@ -129,10 +141,29 @@ def judge_each(
     worst, limit = found[order[0]], limits[order[0]]
     if worst.value <= limit.value:  # a NaN is no number that is below it
         return Check(name, proves, "passed", limit.reason, precision, worst.value, limit.value)
-    broken = list(dict.fromkeys(found[place].where for place in order if not found[place].value <= limits[place].value))
-    more = [f"and {len(broken) - _NAMED} more"] if len(broken) > _NAMED else []
-    detail = "; ".join([*broken[:_NAMED], *more])
+    detail = in_words([found[place] for place in order if not found[place].value <= limits[place].value])
     return Check(name, proves, "failed", limit.reason, precision, worst.value, limit.value, detail)
+
+
+def in_words(broken: Iterable[Difference]) -> str:
+    """Where it is broken; places of the same part, of which the same is said, in one sentence."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for it in broken:
+        found.setdefault((it.part, it.said) if it.said else (it.where, ""), []).append(it.where)
+    texts = [f"{part} ({places(where)}) {said}" if said else part for (part, said), where in found.items()]
+    more = [f"and {len(texts) - _NAMED} more"] if len(texts) > _NAMED else []
+    return "; ".join([*filter(None, texts[:_NAMED]), *more])
+
+
+def places(names: Iterable[str]) -> str:
+    """Some of them, and how many more there are."""
+    known = list(dict.fromkeys(names))
+    return ", ".join(known if len(known) <= _NAMED else [*known[: _NAMED - 1], f"{len(known) - _NAMED + 1} more"])
+
+
+def enumerated(words: Sequence[str]) -> str:
+    """One, two and three"""
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def _share(value: float, limit: float) -> float:

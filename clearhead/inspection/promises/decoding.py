@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ...decode.beams import Hypothesis
 from ...decode.engine import Engine
+from ...errors import ModelError
 from ...model.masks import padding_mask
 from ...model.transformer import Decoder, EncoderDecoder
 from ...text.tokenizer import BOS, EOS, PAD
@@ -89,6 +90,8 @@ def beam(case: Case) -> Check:
         answers.extend(
             (prompt, one) for prompt, some in zip(search.prompts, found) for one in some if one.token_log_probabilities
         )
+        if not answers:
+            raise ModelError(f"the search gave no answer to any of {len(search.prompts)} prompts; expected some")
         return case.bound(rescored)
 
     def measure() -> Difference:

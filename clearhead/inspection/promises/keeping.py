@@ -1,12 +1,14 @@
 """Looking at a model, and writing it down, leave it as it is."""
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from torch import Tensor, nn
 
+from ..as_written import as_written, compiled_parts, without_wrapping
 from ..recorder import record
-from .check import EXACT, Check, Difference, Promise, judge, skip
+from .check import EXACT, Bound, Check, Difference, Promise, judge, skip
 from .rounding import furthest
 from .subject import Case, numbered, outputs
 
@@ -15,8 +17,17 @@ SAVED = Promise("saved = loaded", "weights that are written and loaded again are
 
 
 def recorded(case: Case) -> Check:
-    """The outputs before, while and after the attentions are recorded, and the hooks that there are."""
-    model, names = case.model, numbered(len(case.inputs))
+    """The outputs before, while and after the attentions are recorded, and the hooks that there are.
+
+    Compiled parts are recorded as they are written, which is as good but for rounding.
+    """
+    model, names, compiled = case.model, numbered(len(case.inputs)), compiled_parts(case.model)
+
+    def bound() -> Bound:
+        if not compiled:
+            return EXACT
+        found = case.bound(lambda model: outputs(model, case.inputs))
+        return replace(found, reason=f"{found.reason}; compiled: {', '.join(it.name for it in compiled)}")
 
     def measure() -> Difference:
         hooks, before = _hooks(model), outputs(model, case.inputs)
@@ -28,7 +39,7 @@ def recorded(case: Case) -> Check:
         found = [furthest(some, before, names) for some in (during, after)]
         return max(found, key=lambda it: it.value)
 
-    return judge(RECORDED, case.precision, lambda: EXACT, measure)
+    return judge(RECORDED, case.precision, bound, measure)
 
 
 def saved(case: Case) -> Check:
@@ -46,7 +57,9 @@ def saved(case: Case) -> Check:
         if other := [name for name in own if own[name].dtype != found[name].dtype]:
             return Difference(float("inf"), f"of another precision: {', '.join(other)}")
         weights = furthest([found[name] for name in own], list(own.values()), list(own))
-        said = furthest(outputs(loaded, case.inputs), outputs(case.model, case.inputs), numbered(len(case.inputs)))
+        with as_written(case.model):
+            own_outputs = outputs(case.model, case.inputs)
+        said = furthest(outputs(loaded, case.inputs), own_outputs, numbered(len(case.inputs)))
         return weights if weights.value > 0 else said
 
     return judge(SAVED, case.precision, lambda: EXACT, measure)
@@ -54,7 +67,8 @@ def saved(case: Case) -> Check:
 
 def _tensors(model: nn.Module) -> dict[str, Tensor]:
     """Parameters and buffers, those that are made anew with a model and not written among them."""
-    return {name: it.detach() for name, it in (*model.named_parameters(), *model.named_buffers())}
+    every = (*model.named_parameters(), *model.named_buffers())
+    return {without_wrapping(name): it.detach() for name, it in every}
 
 
 def _hooks(model: nn.Module) -> dict[str, list[int]]:

@@ -1,19 +1,42 @@
 """Every attention of a model at its seam, `attend(q, k, v, *, mask, bias) -> output`, whoever wrote it."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor, nn
 
 from ...model.blocks import DecoderBlock
-from ..recorder import named_parts
+from ..parts import named_parts
+from ..recorder import record
+from .check import Bound
+from .rounding import DRAWS, bound_of, nudged
+from .subject import Case, outputs
+
+
+@dataclass(frozen=True)
+class Seam:
+    """An attention by the name of its place, `decoder.0.self`; a `causal` one sees nothing to come."""
+
+    name: str
+    attend: nn.Module
+    causal: bool
+    n_kv_heads: int | None
+
+    @property
+    def kind(self) -> str:
+        """Whose it is."""
+        return type(self.attend).__name__
+
+    @property
+    def tells_weights(self) -> bool:
+        """Whether it has a method for them."""
+        return callable(getattr(type(self.attend), "weights", None))
 
 
 @dataclass(frozen=True)
 class Call:
-    """What an attention was given, and what it gave."""
+    """What an attention was given and gave, and how far that is from what its weights make of the values."""
 
     q: Tensor  # (B, H, T, K)
     k: Tensor  # (B, G, S, K)
@@ -21,50 +44,47 @@ class Call:
     mask: Tensor | None
     bias: Tensor | None
     output: Tensor  # (B, H, T, K)
+    by_weights: float = 0.0
 
+    def run(self, attend: nn.Module) -> Tensor:
+        """What an attention makes of it."""
+        found: Tensor = attend(self.q, self.k, self.v, mask=self.mask, bias=self.bias)
+        return found
 
-@dataclass
-class Seam:
-    """An attention by the name of its place, `decoder.0.self`, and its calls; a `causal` one sees nothing to come."""
+    def bound(self, attend: nn.Module) -> Bound:
+        """How far rounding may carry an attention here, whatever it is."""
+        afters = [[self._nudged(seed).run(attend)] for seed in range(DRAWS)]
+        return bound_of([self.run(attend)], afters, "q, k and v")
 
-    name: str
-    attend: nn.Module
-    causal: bool
-    calls: list[Call] = field(default_factory=list)
+    def in_order(self, order: Sequence[int]) -> "Call":
+        """The same with the keys in another order, and with them their values, mask and bias; or without some."""
+        mask, bias = (it if it is None or it.size(-1) == 1 else it[..., order] for it in (self.mask, self.bias))
+        return replace(self, k=self.k[:, :, order], v=self.v[:, :, order], mask=mask, bias=bias)
 
-    @property
-    def titled(self) -> str:
-        """The place, and who is there."""
-        return f"{self.name} ({type(self.attend).__name__})"
+    def _nudged(self, seed: int) -> "Call":
+        generator = torch.Generator().manual_seed(seed)
+        q, k, v = (nudged(it, generator) for it in (self.q, self.k, self.v))
+        return replace(self, q=q, k=k, v=v)
 
 
 def seams(model: nn.Module) -> list[Seam]:
     """All attentions, in the order of the model."""
     causal = {id(block.attention) for block in model.modules() if isinstance(block, DecoderBlock)}
     return [
-        Seam(name, attend, id(part) in causal)
+        Seam(name, attend, id(part) in causal, getattr(part, "n_kv_heads", None))
         for name, part in named_parts(model)
         if isinstance(attend := getattr(part, "attend", None), nn.Module)
     ]
 
 
-@contextmanager
-def listening(model: nn.Module) -> Iterator[list[Seam]]:
-    """All attentions, whose calls inside the `with` block are kept."""
-    found = seams(model)
-    handles = [it.attend.register_forward_hook(_keep(it), with_kwargs=True) for it in found]
-    try:
-        yield found
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-def _keep(seam: Seam) -> Any:
-    def hook(_: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any], output: Tensor) -> None:
-        given = dict(zip(("q", "k", "v"), inputs)) | options
-        q, k, v = (given[name].detach() for name in ("q", "k", "v"))
-        mask, bias = given.get("mask"), given.get("bias")
-        seam.calls.append(Call(q, k, v, mask, None if bias is None else bias.detach(), output.detach()))
-
-    return hook
+def heard(case: Case, wanted: Sequence[Seam]) -> list[tuple[Seam, Call]]:
+    """What these attentions are given by the texts of the case."""
+    with record(case.model, limit=None) as trace:
+        outputs(case.model, case.inputs)
+    found = []
+    for seam in wanted:
+        for it in trace.calls.get(seam.name, ()):
+            shared = it.q.size(1) // (seam.n_kv_heads or it.q.size(1))  # the record repeats what several heads share
+            k, v = it.k[:, ::shared], it.v[:, ::shared]
+            found.append((seam, Call(it.q, k, v, it.mask, it.bias, it.output, it.largest_difference)))
+    return found

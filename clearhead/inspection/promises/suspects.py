@@ -1,44 +1,80 @@
 """Which part of a model breaks a promise: each is tried alone, on random numbers.
 
-An attention is known by its seam alone, a norm or a feed-forward network by what it makes of x (B, T, D), so that parts
-that somebody else wrote are tried like our own.
+An attention is known by its seam alone, positions by their three doors, a norm or a feed-forward network by what it
+makes of x (B, T, D), so that parts that somebody else wrote are tried like our own.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
-from ...model.blocks import DecoderBlock, EncoderBlock
-from .rounding import DRAWS, apart, bound_of, nudged
-from .seams import Call, Seam, listening
-from .subject import Case, outputs
+from ...model.positions import Positions
+from ..parts import named_parts, stacks
+from .check import Difference, in_words
+from .rounding import DRAWS, FACTOR, apart, bound_of, largest, nudged
+from .seams import Call, Seam, heard, seams
+from .subject import Case
+
+CAUSALITY, PADDING, CACHE, PERMUTATION = "causality", "padding", "the cache", "permutation"
+PLACES, TOKENS, ROWS = (f"the independence of {them}" for them in ("places", "tokens", "rows"))
 
 _KEYS = 7
 _BEYOND = 4  # the keys from here on are changed
+_ORDER = (3, 0, 6, 1, 5, 2, 4)
 
 Try = Callable[[nn.Module, Call], tuple[Tensor, Tensor]]
 
 
-def suspects(case: Case) -> dict[str, list[str]]:
-    """By kind of promise what parts break it, in words; a part that cannot be tried alone is among them."""
-    found: dict[str, list[str]] = {}
-    for kind, said in (*_attentions(case), *_parts(case)):
-        found.setdefault(kind, []).append(said)
-    return found
+@dataclass(frozen=True)
+class Suspect:
+    """A part at its place that breaks a kind of promise, in words, and by how much; infinite if it cannot be tried."""
+
+    kind: str
+    place: str
+    part: str
+    said: str
+    gap: float
 
 
-def _attentions(case: Case) -> Iterator[tuple[str, str]]:
-    with listening(case.model) as seams:
-        outputs(case.model, case.inputs)
-    for seam in seams:
-        if not seam.calls:
+def suspects(case: Case) -> list[Suspect]:
+    """The parts that break something; one that cannot be tried alone is among them."""
+    return [*_attentions(case), *_positions(case), *_tokenwise(case)]
+
+
+def told(found: Sequence[Suspect], kinds: Sequence[str]) -> str:
+    """What breaks promises of these kinds, as sentences; empty where nothing does."""
+    here = [it for kind in kinds for it in found if it.kind == kind]
+    most: dict[tuple[str, str], float] = {}
+    for it in here:
+        most[it.part, it.said] = max(it.gap, most.get((it.part, it.said), 0.0))
+    by = {key: f" (by {gap:.1e})" if gap < float("inf") else "" for key, gap in most.items()}
+    return in_words(Difference(it.gap, it.place, it.part, it.said + by[it.part, it.said]) for it in here)
+
+
+def by_part(found: Sequence[Suspect]) -> Mapping[str, tuple[str, ...]]:
+    """What each class of parts breaks."""
+    kinds: dict[str, set[str]] = {}
+    for it in found:
+        kinds.setdefault(it.part, set()).add(it.kind)
+    order = (CAUSALITY, PADDING, CACHE, PERMUTATION, PLACES, TOKENS, ROWS)
+    return {part: tuple(kind for kind in order if kind in those) for part, those in kinds.items()}
+
+
+def _attentions(case: Case) -> Iterator[Suspect]:
+    there = seams(case.model)
+    try:
+        first = {seam.name: call for seam, call in reversed(heard(case, there))}
+    except Exception:  # the model itself does not run: every check says so
+        return
+    for seam in there:
+        if seam.name not in first:
             continue
-        call = _random(seam.calls[0], seam)
+        call = _random(first[seam.name], seam)
         for kind, said, attempt in _TRIES:
-            if (kind in ("causality", "cache")) <= seam.causal and (broken := _broken(seam.attend, call, attempt)):
-                yield kind, f"{seam.titled} {said}{broken}"
+            if (kind in (CAUSALITY, CACHE)) <= seam.causal:
+                yield from _broken(kind, seam, said, call, attempt)
 
 
 def _random(call: Call, seam: Seam) -> Call:
@@ -55,26 +91,15 @@ def _random(call: Call, seam: Seam) -> Call:
     return Call(q, k, v, mask.tril() if seam.causal else mask, bias, q)
 
 
-def _broken(attend: nn.Module, call: Call, attempt: Try) -> str | None:
-    """None where two results that should be one are; else what is to be added to the sentence."""
+def _broken(kind: str, seam: Seam, said: str, call: Call, attempt: Try) -> Iterator[Suspect]:
+    """The suspect where two results that should be one are not."""
     try:
-        before, afters = _run(attend, call), [_run(attend, _moved(call, seed)) for seed in range(DRAWS)]
-        limit = bound_of([before], [[it] for it in afters], "q, k and v").value
-        gap = apart(*attempt(attend, call))
+        limit, gap = call.bound(seam.attend).value, apart(*attempt(seam.attend, call))
     except Exception as error:
-        return f", or cannot be tried alone: {type(error).__name__}: {' '.join(str(error).split())}"
-    return None if gap <= limit else f" (by {gap:.1e})"
-
-
-def _moved(call: Call, seed: int) -> Call:
-    generator = torch.Generator().manual_seed(seed)
-    q, k, v = (nudged(it, generator) for it in (call.q, call.k, call.v))
-    return replace(call, q=q, k=k, v=v)
-
-
-def _run(attend: nn.Module, call: Call) -> Tensor:
-    found: Tensor = attend(call.q, call.k, call.v, mask=call.mask, bias=call.bias)
-    return found
+        said += f", or cannot be tried alone: {type(error).__name__}: {' '.join(str(error).split())}"
+        limit, gap = 0.0, float("inf")
+    if not gap <= limit:
+        yield Suspect(kind, seam.name, seam.kind, said, gap)
 
 
 def _changed(call: Call) -> Call:
@@ -85,7 +110,7 @@ def _changed(call: Call) -> Call:
 
 def _later(attend: nn.Module, call: Call) -> tuple[Tensor, Tensor]:
     """Other keys and values later on, for the queries before them."""
-    return _run(attend, _changed(call))[:, :, :_BEYOND], _run(attend, call)[:, :, :_BEYOND]
+    return _changed(call).run(attend)[:, :, :_BEYOND], call.run(attend)[:, :, :_BEYOND]
 
 
 def _behind_the_mask(attend: nn.Module, call: Call) -> tuple[Tensor, Tensor]:
@@ -94,29 +119,18 @@ def _behind_the_mask(attend: nn.Module, call: Call) -> tuple[Tensor, Tensor]:
     mask = call.mask.clone()
     mask[..., _BEYOND:] = False
     masked = replace(call, mask=mask)
-    few = replace(call, k=call.k[:, :, :_BEYOND], v=call.v[:, :, :_BEYOND], mask=mask[..., :_BEYOND],
-                  bias=None if call.bias is None else call.bias[..., :_BEYOND])  # fmt: skip
-    expected = _run(attend, masked)
-    return torch.stack([_run(attend, _changed(masked)), _run(attend, few)]), torch.stack([expected, expected])
+    expected, few = masked.run(attend), masked.in_order(range(_BEYOND))
+    return torch.stack([_changed(masked).run(attend), few.run(attend)]), torch.stack([expected, expected])
 
 
 def _one_by_one(attend: nn.Module, call: Call) -> tuple[Tensor, Tensor]:
     """Each query alone, with the keys so far and without a mask, as a cache asks."""
     steps = []
     for t in range(_KEYS):
-        bias = None if call.bias is None else call.bias[:, :, t : t + 1, : t + 1]
-        q, k, v = call.q[:, :, t : t + 1], call.k[:, :, : t + 1], call.v[:, :, : t + 1]
-        steps.append(_run(attend, replace(call, q=q, k=k, v=v, mask=None, bias=bias)))
-    return torch.cat(steps, 2), _run(attend, call)
-
-
-def _order(attend: nn.Module, call: Call) -> tuple[Tensor, Tensor]:
-    """The keys in another order, with their values, mask and bias."""
-    assert call.mask is not None
-    order = torch.tensor([3, 0, 6, 1, 5, 2, 4], device=call.q.device)
-    bias = None if call.bias is None else call.bias[..., order]
-    other = replace(call, k=call.k[:, :, order], v=call.v[:, :, order], mask=call.mask[..., order], bias=bias)
-    return _run(attend, other), _run(attend, call)
+        bias = None if call.bias is None else call.bias[:, :, t : t + 1]
+        alone = replace(call, q=call.q[:, :, t : t + 1], mask=None, bias=bias)
+        steps.append(alone.in_order(range(t + 1)).run(attend))
+    return torch.cat(steps, 2), call.run(attend)
 
 
 def _alone(attend: nn.Module, call: Call) -> tuple[Tensor, Tensor]:
@@ -126,37 +140,90 @@ def _alone(attend: nn.Module, call: Call) -> tuple[Tensor, Tensor]:
         replace(call, q=call.q[i : i + 1], k=call.k[i : i + 1], v=call.v[i : i + 1], mask=call.mask[i : i + 1])
         for i in range(2)
     ]
-    return torch.cat([_run(attend, row) for row in rows]), _run(attend, call)
+    return torch.cat([row.run(attend) for row in rows]), call.run(attend)
 
 
 _TRIES: tuple[tuple[str, str, Try], ...] = (
-    ("causality", "sees tokens that come later", _later),
-    ("padding", "sees what the mask bars", _behind_the_mask),
-    ("cache", "answers a query alone otherwise than among others", _one_by_one),
-    ("order", "depends on the order of the keys", _order),
-    ("company", "mixes the rows of a batch", _alone),
+    (CAUSALITY, "sees tokens that come later", _later),
+    (PADDING, "sees what the mask bars", _behind_the_mask),
+    (CACHE, "answers a query alone otherwise than among others", _one_by_one),
+    (
+        PERMUTATION,
+        "depends on the order of the keys",
+        lambda attend, call: (call.in_order(_ORDER).run(attend), call.run(attend)),
+    ),
+    (ROWS, "mixes the rows of a batch", _alone),
 )
 
 
-def _parts(case: Case) -> Iterator[tuple[str, str]]:
+def _positions(case: Case) -> Iterator[Suspect]:
+    """Of positions every place of every row is asked alone, as a cache and texts of other lengths ask."""
+    length = min(_KEYS, case.subject.max_len)
+    for name, stack in stacks(case.model).items():
+        x = _drawn(case, length, stack.embedding.weight.size(1))
+        begins = torch.tensor([[0], [min(3, case.subject.max_len - length)]], device=x.device)
+        at = torch.arange(length, device=x.device) + begins
+        kind, said = type(stack.positions).__name__, "says something else of a place alone than among others"
+        try:
+            gap, limit = _place_by_place(stack.positions, x, at)
+        except Exception as error:
+            gap, limit, said = float("inf"), 0.0, f"{said}, or cannot be tried alone: {type(error).__name__}: {error}"
+        if not gap <= limit:
+            yield Suspect(PLACES, f"{name}.positions", kind, said, gap)
+
+
+def _place_by_place(positions: Positions, x: Tensor, at: Tensor) -> tuple[float, float]:
+    """How far each place alone is from itself among others, and how far rounding may carry it."""
+    together, gap, limit = _doors(positions, x, at, at), 0.0, 0.0
+    for row in range(len(x)):
+        for t in range(x.size(1)):
+            one = slice(row, row + 1), slice(t, t + 1)
+            alone = _doors(positions, x[one], at[one], at[row : row + 1, : t + 1])
+            for door, found in alone.items():
+                whole = together[door].expand(len(x), *together[door].shape[1:])[row : row + 1]
+                expected = whole[:, t : t + 1] if door == "embed" else whole[:, :, t : t + 1]
+                expected = expected[..., : t + 1] if door == "bias" else expected
+                gap = max(gap, apart(found, expected))
+                limit = max(limit, FACTOR * x.size(1) * torch.finfo(found.dtype).eps * largest(whole))
+    return gap, limit
+
+
+def _doors(positions: Positions, x: Tensor, at: Tensor, keys: Tensor) -> dict[str, Tensor]:
+    """What a scheme says through each of its doors that is open."""
+    rotation = positions.rotation(at) or (None, None)
+    found = {"embed": positions.embed(x, at), "cosines": rotation[0], "sines": rotation[1]}
+    found["bias"] = positions.bias(at, keys)
+    return {door: it for door, it in found.items() if it is not None}
+
+
+def _tokenwise(case: Case) -> Iterator[Suspect]:
     """Norms and feed-forward networks, which are to treat every token of every text alone."""
-    width = next(block for block in case.model.modules() if isinstance(block, EncoderBlock | DecoderBlock))
-    x = torch.randn(2, _KEYS, _width(width), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    x = x.to(next(case.model.parameters()))
-    for name, part in case.model.named_modules():
-        if name.endswith((".norm", ".feed_forward")) or name == "norm":
+    _, stack = next(iter(stacks(case.model).items()))
+    x = _drawn(case, _KEYS, stack.embedding.weight.size(1))
+    alone: dict[str, Callable[[nn.Module], Tensor]] = {
+        TOKENS: lambda part: torch.cat([part(x[:, t : t + 1]) for t in range(_KEYS)], 1),
+        ROWS: lambda part: torch.cat([part(x[i : i + 1]) for i in range(len(x))]),
+    }
+    mixes = {TOKENS: "mixes the tokens of a text", ROWS: "mixes the rows of a batch"}
+    for name, part in named_parts(case.model):
+        if not name.endswith((".norm", ".feed_forward")):
+            continue
+        for kind, one_by_one in alone.items():
+            said, generator = mixes[kind], torch.Generator().manual_seed(1)
             try:
-                whole, generator = part(x), torch.Generator().manual_seed(1)
-                limit = bound_of([whole], [[part(nudged(x, generator))] for _ in range(DRAWS)], "its input").value
-                alone = torch.cat(
-                    [torch.cat([part(x[i : i + 1, t : t + 1]) for t in range(_KEYS)], 1) for i in range(2)]
-                )
+                limit = bound_of([part(x)], [[part(nudged(x, generator))] for _ in range(DRAWS)], "its input").value
+                gap = apart(one_by_one(part), part(x))
             except Exception as error:
-                yield "company", f"{name} ({type(part).__name__}) cannot be tried alone: {error}"
-                continue
-            if (gap := apart(alone, whole)) > limit:
-                yield "company", f"{name} ({type(part).__name__}) mixes tokens or texts (by {gap:.1e})"
+                gap, limit, said = (
+                    float("inf"),
+                    0.0,
+                    f"{said}, or cannot be tried alone: {type(error).__name__}: {error}",
+                )
+            if not gap <= limit:
+                yield Suspect(kind, name, type(part).__name__, said, gap)
 
 
-def _width(block: nn.Module) -> int:
-    return int(block.attention.out.weight.size(0))  # type: ignore[union-attr,operator]
+def _drawn(case: Case, length: int, width: int) -> Tensor:
+    """Two rows of random vectors. -> (2, T, D)"""
+    x = torch.randn(2, length, width, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return x.to(next(case.model.parameters()))

@@ -1,7 +1,7 @@
 """All promises of a subject, one by one; and where one is broken, the parts that break it."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 import torch
@@ -10,18 +10,22 @@ from ...model.transformer import evaluation
 from . import attention, company, decoding, gradients, keeping
 from .check import Check, Promise, Verification
 from .subject import Case, Subject
-from .suspects import suspects
+from .suspects import CACHE, CAUSALITY, PADDING, PERMUTATION, PLACES, ROWS, TOKENS, Suspect, by_part, suspects, told
 
+_ALONE = (TOKENS, ROWS)
 _RELEVANT: dict[Promise, tuple[str, ...]] = {
-    company.FUTURE: ("causality",),
-    company.HIDDEN: ("padding",),
-    company.PADDED: ("padding", "order", "company"),
-    company.BATCHED: ("padding", "company"),
-    decoding.CACHED: ("cache", "causality", "padding", "order", "company"),
-    decoding.ENGINE: ("cache", "causality", "padding", "order", "company"),
-    decoding.BEAM: ("cache", "causality", "order", "company"),
+    company.FUTURE: (CAUSALITY, *_ALONE),
+    company.HIDDEN: (PADDING, *_ALONE),
+    company.PADDED: (PADDING, PERMUTATION, PLACES, *_ALONE),
+    company.BATCHED: (PADDING, PLACES, *_ALONE),
+    decoding.CACHED: (CACHE, CAUSALITY, PADDING, PERMUTATION, PLACES, *_ALONE),
+    decoding.ENGINE: (CACHE, CAUSALITY, PADDING, PERMUTATION, PLACES, *_ALONE),
+    decoding.BEAM: (CACHE, CAUSALITY, PERMUTATION, PLACES, *_ALONE),
 }
-_NONE_ALONE = "no attention, norm or feed-forward network breaks it alone, but what joins them: masks, positions, cache"
+_NONE_ALONE = (
+    "no attention, positions, norm or feed-forward network breaks it alone, but what joins them: masks, the cache"
+)
+_AS_MUCH = "as much is rounding in {}: does a part compute in that, whatever it is given?"
 
 
 def verify(subject: Subject) -> Verification:
@@ -34,19 +38,26 @@ def verify(subject: Subject) -> Verification:
     with evaluation(subject.model), torch.no_grad():
         sharp = Case(subject, torch.float64, torch.device("cpu"))
         used = sharp if first.dtype == torch.float64 else None
-        checks = _named(sharp, [*_both(sharp), gradients.slopes(sharp)])
+        checks = [*_both(sharp), gradients.slopes(sharp)]
+        found = suspects(sharp) if _broken(checks) else []
+        checks = _named(checks, found)
         del sharp  # with its copies of the weights
         if used is None:
             used = Case(subject, first.dtype, first.device)
-            checks += _named(used, [*_both(used)])
+            again = [*_both(used)]
+            if _broken(again) - _broken(checks):  # what float64 does not show
+                found += [it for it in suspects(used) if it.part not in by_part(found)]
+            checks = _within_rounding(checks, again) + _named(again, found, _broken(checks))
         checks += [keeping.recorded(used), keeping.saved(used)]
-    return Verification(tuple(_in_order(checks)), subject.texts, time.perf_counter() - begun)
+    return Verification(tuple(_in_order(checks)), subject.texts, time.perf_counter() - begun, by_part(found))
 
 
 def _both(case: Case) -> Iterator[Check]:
     """What is tried in every precision."""
     yield attention.fused(case)
     yield attention.sums(case)
+    yield attention.told(case)
+    yield attention.order(case)
     yield decoding.cached(case)
     yield company.batched(case)
     yield company.padded(case)
@@ -58,19 +69,36 @@ def _both(case: Case) -> Iterator[Check]:
     yield decoding.beam(case)
 
 
-def _named(case: Case, checks: Sequence[Check]) -> list[Check]:
-    """The checks, and of those that failed the parts that break the promise."""
-    relevant = {promise.name: kinds for promise, kinds in _RELEVANT.items()}
-    if not any(check.status == "failed" and check.name in relevant for check in checks):
-        return list(checks)
-    found, named = suspects(case), []
+def _broken(checks: Sequence[Check]) -> set[str]:
+    """The promises that are broken, of those that a part alone may break."""
+    may_be = {promise.name for promise in (*_RELEVANT, attention.ORDER)}
+    return {check.name for check in checks if check.status == "failed"} & may_be
+
+
+def _named(checks: Sequence[Check], found: Sequence[Suspect], besides: Collection[str] = ()) -> list[Check]:
+    """The checks, and of those that failed the parts that break the promise, but `besides` those that said so."""
+    relevant = {promise.name: kinds for promise, kinds in _RELEVANT.items() if promise.name not in besides}
+    named = []
     for check in checks:
         if check.status == "failed" and check.name in relevant:
-            said = [it for kind in relevant[check.name] for it in found.get(kind, ())]
-            detail = "; ".join([*filter(None, [check.detail]), *(said or [_NONE_ALONE])])
-            check = replace(check, detail=detail)
+            parts = told(found, relevant[check.name]) or _NONE_ALONE
+            check = replace(check, detail="; ".join(filter(None, (check.detail, parts))))
         named.append(check)
     return named
+
+
+def _within_rounding(sharp: Sequence[Check], used: Sequence[Check]) -> list[Check]:
+    """The checks in float64, of which some failed by no more than the precision in use may round."""
+    passed = {check.name: check for check in used if check.status == "passed"}
+    found = []
+    for check in sharp:
+        beside = passed.get(check.name)
+        if check.status == "failed" and beside is not None:
+            difference, bound = check.difference, beside.bound
+            if difference is not None and bound is not None and difference <= bound:
+                check = replace(check, detail=f"{check.detail}; {_AS_MUCH.format(beside.precision)}")
+        found.append(check)
+    return found
 
 
 def _in_order(checks: Sequence[Check]) -> list[Check]:

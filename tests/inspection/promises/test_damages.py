@@ -1,5 +1,6 @@
 """A model that is damaged on purpose is caught, by the check that is there for it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,7 @@ def test_a_fused_kernel_that_forgets_the_mask(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(attention, "fused_attention", lambda q, k, v, **more: real(q, k, v, **more | {"mask": None}))
     found = failed(verify(subject(model())))
     assert list(found) == ["open = fused attention"]
-    assert "the fused path is not Equation 1" in found["open = fused attention"].detail
+    assert "a fused path that is not Equation 1" in found["open = fused attention"].detail
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)
@@ -53,7 +54,7 @@ def test_a_text_that_depends_on_those_beside_it() -> None:
     net = model()
     net.encoder.blocks[0].add_norm_1.norm = OverTheBatch()
     found = failed(verify(subject(net)))
-    assert "encoder.blocks.0.add_norm_1.norm (OverTheBatch) mixes tokens or texts" in found["batched = single"].detail
+    assert "OverTheBatch (encoder.0.add_norm_1.norm) mixes the rows" in found["batched = single"].detail
 
 
 def test_an_encoder_that_forgets_its_mask(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,6 +153,13 @@ def test_a_search_whose_scores_forget_the_penalty(monkeypatch: pytest.MonkeyPatc
     assert list(failed(verify(subject(model())))) == ["beam's scores = rescoring"]
 
 
+def test_a_search_that_finds_nothing() -> None:
+    healthy = subject(model())
+    found = failed(verify(replace(healthy, search=replace(healthy.search, answers=lambda _: [[], [], []]))))
+    assert list(found) == ["beam's scores = rescoring"]
+    assert "ModelError: the search gave no answer to any of 3 prompts" in found["beam's scores = rescoring"].detail
+
+
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_a_gradient_that_is_cut_off(topology: str) -> None:
     net = model(topology=topology)
@@ -199,4 +207,4 @@ def test_weights_that_are_no_numbers_keep_no_promise_but_that_of_the_folder() ->
         net.decoder.blocks[0].feed_forward.inner.bias[0] = float("nan")
     found = verify(subject(net))
     passed = {check.name for check in found.checks if check.status == "passed"}
-    assert passed <= {"open = fused attention", "weights' rows sum to 1"}
+    assert passed <= {"open = fused attention", "weights' rows sum to 1", "weights told = used", "keys in any order"}
