@@ -125,7 +125,7 @@ class AnsweringScores:
 class Answering:
     """What training and scoring need to know of the task."""
 
-    units = Units("windows", "tokens", "answer")
+    units = Units("windows", "tokens", "answer", "questions")
 
     def __init__(self, tokenizers: Tokenizers, config: Config) -> None:
         self.tokenizers, self.config = tokenizers, config
