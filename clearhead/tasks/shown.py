@@ -50,6 +50,7 @@ LABELS = {
 BASELINES = {  # answers without a model
     "first_3": "the first 3 sentences",
     "longest_3": "the longest 3 sentences",
+    "no_answer": "no answer to any question",
     "first_sentence": "the first sentence",
     "closest_sentence": "the sentence with most words of the question",
     "closest_window": "four words near those of the question",

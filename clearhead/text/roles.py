@@ -38,6 +38,8 @@ class Roles:
             return f"empty {self.source}" if target.strip() else "blank line"
         if not target.strip():
             return f"empty {self.target}"
+        if self.labels and "\n" in target:  # it would be two lines of an answer
+            return "label of several lines"
         return "NUL character" if "\0" in source or "\0" in target else None
 
     def where(self, columns: Columns, before: str = "") -> str:
