@@ -70,7 +70,7 @@ class Evaluation:
         values = self.scores.to_dict()
         rows = [f"{shown.count_of(values)} of {' + '.join(self.data)}"]
         rows += [f"{name} {number}  {note}" for name, number, note in shown.rows(values, self.too_long)]
-        rows += [*shown.beside(values), *([shown.what_was_cut(self.cut)] if self.cut else [])]
+        rows += [*shown.beside(values), *([shown.what_was_cut(self.cut, shown.count(values)[0])] if self.cut else [])]
         rows += ["", self.judged.details] if self.judged.details else []
         name, _ = self._singly
         label = shown.LABELS[name]

@@ -46,7 +46,8 @@ def read_value(value: Any, kind: Any, where: str) -> Any:
         choices = typing.get_args(kind)
         if value in choices:
             return value
-        raise ConfigError(f"{where} = {value!r} is not one of {', '.join(choices)}{did_you_mean(str(value), choices)}")
+        named = ", ".join(choice or "'' (nothing)" for choice in choices)
+        raise ConfigError(f"{where} = {value!r} is not one of {named}{did_you_mean(str(value), choices)}")
     if typing.get_origin(kind) is tuple:
         items = value.split(",") if isinstance(value, str) else value
         if isinstance(items, list | tuple) and all(isinstance(item, str) for item in items):

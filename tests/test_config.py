@@ -106,6 +106,7 @@ def test_a_text_of_the_command_line_is_read_as_its_settings_type(name: str, text
         ("model.pre_norm", "maybe", "the command line: model.pre_norm = 'maybe' is not true or false"),
         ("data.name", 3, "the command line: data.name = 3 is not a text"),
         ("data.train", [1], "the command line: data.train = [1] is not a list of texts"),
+        ("train.warm_start", "noise", "train.warm_start = 'noise' is not one of '' (nothing), denoise"),
         ("model.pooling", "meen", "model.pooling = 'meen' is not one of mean, first; did you mean 'mean'?"),
         ("model.d_model", 0, "model.d_model = 0 cannot be used; expected at least 1"),
         ("model.n_heads", 7, "model.n_heads = 7 cannot be used; expected a divisor of model.d_model = 512"),

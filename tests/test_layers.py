@@ -100,3 +100,52 @@ def reached(path: Path) -> set[str]:
 def test_a_part_of_the_model_imports_torch_and_errors_and_only_what_chooses_and_joins_the_settings(path: Path) -> None:
     allowed = {"torch", "errors"} | ({"config"} if path.stem in ("assembly", "transformer") else set())
     assert {"torch"} <= reached(path) <= allowed
+
+
+# --- one of each
+
+TASKS = sorted((PACKAGE / "tasks").glob("[!_]*.py"))
+
+
+def calls(path: Path) -> set[str]:
+    """The names of all that a file calls: `backward` of `loss.backward()`."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call):
+            found.add(node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", ""))
+    return found
+
+
+def classes(path: Path) -> dict[str, set[str]]:
+    """The classes of a file, and by name what they are derived from."""
+    nodes = (it for it in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(it, ast.ClassDef))
+    return {node.name: {getattr(it, "attr", getattr(it, "id", "")) for it in node.bases} for node in nodes}
+
+
+def under(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def test_there_is_one_trainer_whatever_is_learnt() -> None:
+    assert {under(path) for path in FILES if "backward" in calls(path)} == {"training/update.py"}
+    assert {under(path) for path in FILES if "Trainer" in calls(path)} == {"training/run.py"}
+    assert {under(path) for path in FILES if "make_optimizer" in calls(path)} == {"training/update.py"}
+    for path in TASKS:
+        assert "training" not in imported_floors(path) and not calls(path) & {"backward", "step", "zero_grad"}, path
+
+
+def test_there_is_one_search_whatever_is_searched_for() -> None:
+    assert {under(path) for path in FILES if "beam_search" in calls(path)} == {"decode/session.py"}
+    ranking = {under(path) for path in FILES if "topk" in calls(path)}  # of tokens; of passages; for the eye
+    assert ranking == {"decode/engines/torch_engine.py", "tasks/passages.py", "inspection/lens.py"}
+    assert not any("multinomial" in calls(path) for path in FILES), "tokens are drawn by the sampler, with its own seed"
+
+
+def test_there_is_one_set_of_blocks_whatever_is_built_of_them() -> None:
+    modules = {
+        under(path): found for path in FILES if (found := [n for n, of in classes(path).items() if "Module" in of])
+    }
+    assert {name.split("/")[0] for name in modules} == {"model"}
+    assert {name for names in modules.values() for name in names if "Block" in name} == {"EncoderBlock", "DecoderBlock"}
+    theirs = {"Transformer", "MultiheadAttention", "TransformerEncoder", "TransformerDecoder", "LSTM", "GRU"}
+    assert not any(theirs & calls(path) for path in FILES)

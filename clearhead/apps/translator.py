@@ -124,7 +124,7 @@ class Translator(App):
         for it in found.skipped:
             report.skip(it.line, it.reason, it.text)
         report.used = len(examples)
-        report.notes += [what_was_cut(len(found.cut))] if found.cut else []
+        report.notes += [what_was_cut(len(found.cut), self.task.units.sources)] if found.cut else []
         target, penalty = self.tokenizers.target, Rules(end=EOS, alpha=search.alpha).penalty
         scored = []
         for row, (place, logprobs) in enumerate(zip(found.kept, self.task.log_probabilities(self.model, examples))):

@@ -12,6 +12,7 @@ from .parser import Options, Parser, UsageError, Verb, new_file
 from .using import NO_FOLDER, add_search_options, check_options, open_models
 
 if TYPE_CHECKING:
+    from ..app import App
     from ..inspection.ablation_report import Ablation
 
 _LIMIT = 200
@@ -51,7 +52,7 @@ def _run(options: Options) -> None:
         found = app.ablate(
             data, parts=options.parts, limit=options.limit, score=options.score, watch=countdown, **decode
         )
-    _say(options.folder, found)
+    _say(app, found)
     if options.png:
         found.plot(options.png)
         say(f"written to {options.png}")
@@ -68,7 +69,7 @@ def _check(options: Options) -> None:
     Asked(options.parts, options.limit, options.score, keep=True).check(kind.verb, kind.compared)
 
 
-def _say(folder: str, found: "Ablation") -> None:
+def _say(app: "App", found: "Ablation") -> None:
     """What is to be known beside the results."""
     from ..tasks import shown
 
@@ -76,7 +77,7 @@ def _say(folder: str, found: "Ablation") -> None:
     if study.sampled:
         say(study.sampled)
     if study.cut:
-        say(f"{folder}: {shown.what_was_cut(study.cut)}")
+        say(f"{app.path}: {shown.what_was_cut(study.cut, app.task.units.sources)}")
     if study.kept:
         say(f"{study.kept:,} of {len(found.rows) + 1:,} results are from before, in {study.folder}")
     if study.problem:

@@ -60,9 +60,9 @@ def _run(options: Options) -> None:
     evaluations = [app.evaluate(pairs, **decode) for app in apps]
     from ..tasks import shown
 
-    for folder, evaluation in zip(options.folders, evaluations):
+    for folder, app, evaluation in zip(options.folders, apps, evaluations):
         if evaluation.cut:
-            say(f"{folder}: {shown.what_was_cut(evaluation.cut)}")
+            say(f"{folder}: {shown.what_was_cut(evaluation.cut, app.task.units.sources)}")
     if len(apps) == 1:
         values = evaluations[0].to_dict()
         print(to_json(values) if options.json else _text(values, evaluations[0]))

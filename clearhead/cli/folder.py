@@ -1,12 +1,14 @@
 """What a model folder says of itself: its settings, its data and its scores, without reading the weights."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ..config import Config
 
 _EVALUATION = "evaluation.json"
+_NAMED = 8  # labels
 
 
 def describe_folder(folder: Path) -> tuple[Config, dict[str, Any]]:
@@ -41,6 +43,8 @@ def render_folder(config: Config, about: dict[str, Any]) -> str:
     searches = kind_of(config).searches
     more = ", ".join(text for text in (data["name"], data["licence"]) if text)
     rows = [
+        ("task", config.train.task or "translate"),
+        *([("labels", _labels(config.data.labels))] if config.data.labels else []),
         ("folder", about["folder"]),
         ("trained", f"to its last step, {finished:,}" if finished is not None else "not to its end yet"),
         ("data", ", ".join(data["train"]) + (f" ({more})" if more else "")),
@@ -53,6 +57,13 @@ def render_folder(config: Config, about: dict[str, Any]) -> str:
     if about["evaluation"]:
         rows.append(("evaluation", _evaluation(about["evaluation"], searches=searches)))
     return "\n".join(f"{name:<12}{text}" for name, text in rows)
+
+
+def _labels(labels: Sequence[str]) -> str:
+    """How many there are, and the first of them."""
+    from ..text.lines import shown
+
+    return f"{len(labels):,}: {', '.join(map(shown, labels[:_NAMED]))}{', …' * (len(labels) > _NAMED)}"
 
 
 def _evaluation(values: dict[str, Any], *, searches: bool) -> str:

@@ -132,7 +132,8 @@ class Writer:
             named = ", ".join(map(repr, unknown[:_SHOWN]))
             more = f" and {len(unknown) - _SHOWN:,} more" if len(unknown) > _SHOWN else ""
             raise DataError(
-                f"the prompt has {what} that the model never saw: {named}{more}; expected {what} of its training text"
+                f"the prompt has {what} that the model never saw: {named}{more}; expected {what} of its training text, "
+                "or --unknown unk (decode.unknown = unk), to have <unk> read for them"
             )
         return self.tokenizer.encode(text)
 

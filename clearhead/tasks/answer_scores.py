@@ -58,6 +58,16 @@ class AnswerScores:
                 found[kind] |= {"f1": float(self.f1.values[own].mean())}
         return found
 
+    def of_kinds(self) -> str:
+        """The same of both kinds in words, a line each; nothing where there is one kind alone."""
+        values = self.to_dict()
+        kinds = {"with an answer": values.get("answerable", {}), "without one": values.get("unanswerable", {})}
+        return "\n".join(
+            f"{name:<15} {it['questions']:>8,}  exact match {it['exact_match']:.4f}  F1 {it['f1']:.4f}"
+            for name, it in kinds.items()
+            if "f1" in it
+        )
+
 
 def answer_scores(answers: Sequence[str], references: References, *, unanswerable: bool = False) -> AnswerScores:
     """Exact match and F1 of each answer with the reference that suits it best, each measure its own.

@@ -31,6 +31,7 @@ from .windows import Asked, QuestionEncoder, Window, WindowCutter, read_paragrap
 _MARKED = 2  # types of tokens without one for what question and text have in common
 _LEAST = 16  # tokens of a window
 _BASELINES = {"first_sentence": first_sentence, "closest_sentence": closest_sentence, "closest_window": closest_window}
+_NONE = "no_answer"  # the baseline of who says always that there is none
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,8 @@ class HeldOutQuestions:
 
     @cached_property
     def baselines(self) -> dict[str, dict[str, Any]]:
-        """The scores of answers that need no model."""
-        found = {}
+        """The scores of answers that need no model; where some questions have no answer, of saying so of all, too."""
+        found = {} if all(self.references) else {_NONE: self.scores([""] * len(self.asked)).measures()}
         for name, answer in _BASELINES.items():
             said = [answer(it.text.text, it.question.text) for it in self.asked]
             found[name] = self.scores(said).measures()
@@ -125,7 +126,7 @@ class AnsweringScores:
 class Answering:
     """What training and scoring need to know of the task."""
 
-    units = Units("windows", "tokens", "answer")
+    units = Units("windows", "tokens", "answer", "questions")
 
     def __init__(self, tokenizers: Tokenizers, config: Config) -> None:
         self.tokenizers, self.config = tokenizers, config
@@ -225,7 +226,7 @@ class Answering:
         judged = held_out.scores(answers)
         scores = AnsweringScores(judged, total / (2 * len(held_out.windows)), held_out.baselines)
         values = {name: np.asarray(it.values, np.float64) for name, it in judged.estimates.items()}
-        return Judged(scores, held_out.sources, answers, held_out.references, lambda: values)
+        return Judged(scores, held_out.sources, answers, held_out.references, lambda: values, judged.of_kinds())
 
     def numbers(self, scores: AnsweringScores) -> dict[str, float]:
         """What the log keeps and the best weights may be chosen by."""

@@ -44,7 +44,7 @@ class LabelScores:
 class Classification:
     """What training and scoring need to know of the task."""
 
-    units = Units("texts", "tokens", "label")
+    units = Units("texts", "tokens", "label", "texts")
 
     def __init__(self, tokenizers: Tokenizers, config: Config) -> None:
         self.tokenizers, self.config = tokenizers, config

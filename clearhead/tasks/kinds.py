@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from ..config import TASKS, Config
+from ..config import TASKS, Config, settings
 from ..errors import ConfigError, did_you_mean
 from ..text.question_corpus import Question
 from ..text.roles import LABELLED, SENTENCES, SUMMARIES
@@ -48,6 +48,7 @@ class Kind:
     draw: Callable[[Any, Path], None] = lambda *_: None  # pictures of the scores, into a model folder
     texts: Callable[[Any], Sequence[str]] = lambda pairs: [*pairs.sources, *pairs.targets]  # all texts of some data
     fresh: bool = False  # whether its examples are others in every epoch
+    idle: tuple[str, ...] = ()  # settings that would change nothing, and are meant for other tasks
 
     def example(self, folder: str) -> str:
         """A command that uses such a model."""
@@ -78,9 +79,19 @@ class Kind:
             raise ConfigError(
                 f"train.r_drop = {config.train.r_drop} is not for `{self.verb}`, which has no labels; expected 0"
             )
+        for name in self.idle:
+            if name in given and config.value(name) != settings()[name].default:
+                raise ConfigError(
+                    f"{name} = {config.value(name)} would change nothing for `{self.verb}`; expected no {name}"
+                )
         usual = {name: value for name, value in self.usual.items() if name not in given}
         config = config.override({"train.task": self.verb, **usual, **self.settings})
         return config.override({name: it for name, it in self.follows(config).items() if name not in given})
+
+
+def _search_but(*used: str) -> tuple[str, ...]:
+    """The settings of a search without those that a task has a use for."""
+    return tuple(it for it in settings() if it.startswith("decode.") and it.removeprefix("decode.") not in used)
 
 
 def _one_block(config: Config) -> dict[str, Any]:
@@ -128,6 +139,7 @@ KINDS: dict[str, Kind] = {
             data="sentence pairs",
             usage='"a sentence"',
             cuts_anew=True,
+            idle=("model.pooling", "model.n_token_types"),
         ),
         Kind(
             verb="generate",
@@ -153,6 +165,7 @@ KINDS: dict[str, Kind] = {
             },
             searches=False,
             follows=_one_block,
+            idle=("data.target_column", "data.separator", "data.reverse", "model.pooling", "model.n_token_types"),
         ),
         Kind(
             verb="answer",
@@ -178,6 +191,10 @@ KINDS: dict[str, Kind] = {
             follows=_one_block,
             found=lambda data, _: {"data.unanswerable": cast(Questions, data).unanswerable},
             texts=_contexts_and_questions,
+            idle=(
+                *("data.source_column", "data.target_column", "data.separator", "data.reverse", "model.pooling"),
+                *_search_but("beam", "n_best", "batch_tokens"),
+            ),
         ),
         Kind(
             verb="classify",
@@ -204,6 +221,7 @@ KINDS: dict[str, Kind] = {
             found=labels_of,
             draw=draw_confusion,
             texts=lambda pairs: pairs.sources,  # a label is no text
+            idle=("model.n_token_types", *_search_but("batch_tokens")),
         ),
         Kind(
             verb="summarize",
@@ -224,6 +242,7 @@ KINDS: dict[str, Kind] = {
             },
             cuts_anew=True,
             follows=_for_summaries,
+            idle=("model.pooling", "model.n_token_types"),
         ),
     )
 }

@@ -20,8 +20,11 @@ from ..text.tokenizer import BOS, EOS, UNK, Tokenizer
 from .examples import Examples
 
 _MOST = 1000  # labels: of more a column holds numbers, or texts
+_OWN = 0.9  # labels a text: where there are more, hardly one comes again
+_ENOUGH = 20  # texts that tell that
 _NAMED = 3  # of them, in a message; and of the words that the vocabulary lacks
 UNSEEN = "with a label that no text of the training has"
+_OTHERS = "if another column holds the labels: --target-column NAME, and for the texts --source-column NAME"
 _LACKS = "texts with words or characters that the vocabulary lacks; these are learnt as <unk>"
 
 
@@ -138,7 +141,12 @@ def labels_of(corpus: Any, config: Config) -> dict[str, Any]:
         raise DataError(
             f"{files} has {_named(labels)} to train on; expected 2 to {_MOST:,} labels\n"
             f"  read as {source.report.form}\n"
-            "  if another column holds the labels: --target-column NAME, and for the texts --source-column NAME"
+            f"  {_OTHERS}"
+        )
+    if len(corpus) >= _ENOUGH and len(labels) > _OWN * len(corpus):
+        raise DataError(
+            f"{files} has {_named(labels)} for {len(corpus):,} texts to train on, almost one for each; expected labels "
+            f"that come again and again: numbers are not predicted\n  read as {source.report.form}\n  {_OTHERS}"
         )
     return {"data.labels": labels, "model.n_classes": len(labels)}
 

@@ -46,11 +46,12 @@ class Batch:
 class Sequences(ABC):
     """What training and scoring need to know of such a task, but for its scores.
 
-    Pairs that are too long are left out of training; where the task `cuts`, sources are cut to their beginning instead.
+    Pairs that are too long are left out of training; where `cuts` names the targets, sources are cut to their beginning
+    instead.
     """
 
     units: ClassVar[Units]
-    cuts: ClassVar[bool] = False
+    cuts: ClassVar[str] = ""
 
     def __init__(self, tokenizers: Tokenizers, config: Config) -> None:
         self.tokenizers, self.config = tokenizers, config

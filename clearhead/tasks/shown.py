@@ -50,6 +50,7 @@ LABELS = {
 BASELINES = {  # answers without a model
     "first_3": "the first 3 sentences",
     "longest_3": "the longest 3 sentences",
+    "no_answer": "no answer to any question",
     "first_sentence": "the first sentence",
     "closest_sentence": "the sentence with most words of the question",
     "closest_window": "four words near those of the question",
@@ -113,9 +114,10 @@ def curve(records: Sequence[Mapping[str, Any]], best: str) -> Curve:
     return BLEU
 
 
-def what_was_cut(n_sources: int) -> str:
-    """In words, for people, of those whose end the model cannot read."""
-    return f"{n_sources:,} source{'s' * (n_sources != 1)} too long for the model: only the beginning is read"
+def what_was_cut(number: int, sources: str = "sources") -> str:
+    """In words, for people, of those whose end the model cannot read; `sources` is what they are called."""
+    name = sources if number != 1 else sources.removesuffix("s")
+    return f"{number:,} {name} too long for the model: only the beginning is read"
 
 
 def signatures(scores: Mapping[str, Any]) -> list[str]:

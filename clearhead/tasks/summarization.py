@@ -54,8 +54,8 @@ class SummarizationScores:
 class Summarization(Sequences):
     """What training and scoring need to know of the task."""
 
-    units = Units("documents", "summary tokens", "summary")
-    cuts = True
+    units = Units("documents", "summary tokens", "summary", "documents")
+    cuts = "summaries"
 
     @property
     def readable(self) -> tuple[int, str]:

@@ -18,11 +18,13 @@ from .significance import Comparison
 
 @dataclass(frozen=True)
 class Units:
-    """What a task's examples are called, what an epoch is measured in, and what an answer is called."""
+    """What a task's examples are called, what an epoch is measured in, and what an answer is called, and what is
+    answered."""
 
     examples: str
     tokens: str
     answer: str
+    sources: str = "sources"
 
 
 class Learnable(Protocol):

@@ -14,7 +14,7 @@ from .task import Judged, Units
 class Translation(Sequences):
     """What training and scoring need to know of the task."""
 
-    units = Units("pairs", "target tokens", "translation")
+    units = Units("pairs", "target tokens", "translation", "sentences")
 
     def judge(self, held_out: HeldOut, answers: Sequence[str], counts: TokenCounts | None) -> Judged:
         """BLEU, chrF and exact matches; each translation by itself has its chrF."""

@@ -154,7 +154,7 @@ class QuestionEncoder:
 
     @property
     def _too_short(self) -> str:
-        return f"shorter than the answer, with {self.cutter.longest} tokens ({self.limit})"
+        return f"for answers that {self.cutter.longest} tokens ({self.limit}) have no room for"
 
     def _lacking(self, asked: Asked) -> list[Skipped]:
         """That a question has words which the vocabulary lacks, if it has."""

@@ -1,15 +1,21 @@
 """The pairs to train on, in as many readings as it takes, so that they need not fit into memory."""
 
+from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from functools import cached_property
+from itertools import groupby, islice
 from typing import Self
 
+import numpy as np
+
 from ..errors import DataError
+from .lines import shown
 from .sources import Pair, Pairs, PairSource
 from .split import Split, split
 
 _CHUNK, _LETTERS = 16_384, 1 << 22  # pairs that are in memory together, and about their letters
+_SHOWN = 3  # groups of labels
 _LEARN = 2_000_000  # pairs that a tokenizer learns from: more of them change a vocabulary no more
 
 
@@ -78,13 +84,39 @@ class Corpus:
 class LabelledCorpus(Corpus):
     """Texts with labels: no tokenizer learns from the labels, which are names and not text."""
 
+    @property
+    def note(self) -> str:
+        """What was held out, and what looks like a slip among the texts to train on, in words."""
+        return "\n".join([super().note, *self._counted[1]])
+
     def texts(self, most: int = _LEARN) -> tuple["Texts", tuple[()]]:
         """The texts to train on."""
         return Texts(self, 1, most), ()
 
     def labels(self) -> tuple[str, ...]:
         """All that are trained on, sorted."""
-        return tuple(sorted({label for _, _, label in self}))
+        return self._counted[0]
+
+    @cached_property
+    def _counted(self) -> tuple[tuple[str, ...], list[str]]:
+        """The labels, and what is to be known of them, from one reading."""
+        labels, hashes = set[str](), array("q")
+        for _, text, label in self:
+            labels.add(label)
+            hashes.extend((hash(_folded(text)), hash(label)))
+        notes, distinct = [], np.unique(np.asarray(hashes, np.int64).reshape(-1, 2), axis=0)
+        if several := int((np.unique(distinct[:, 0], return_counts=True)[1] > 1).sum()):
+            have = f"{several:,} texts have" if several > 1 else "1 text has"
+            notes.append(f"  {have} several labels: each of these is learnt, though only one can be answered")
+        alike = groupby(sorted(labels, key=lambda it: (_folded(it), it)), key=_folded)
+        for group in [named for _, it in alike if len(named := [*it]) > 1][:_SHOWN]:
+            notes.append(f"  labels of their own, though they are spelt almost alike: {', '.join(map(shown, group))}")
+        return tuple(sorted(labels)), notes
+
+
+def _folded(text: str) -> str:
+    """Without what a slip of the hand changes: case and white space."""
+    return " ".join(text.casefold().split())
 
 
 def _some(pairs: Iterator[Pair]) -> Iterator[Pair]:

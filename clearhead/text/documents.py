@@ -7,6 +7,7 @@ folder, so is a file that is no text.
 import io
 import itertools
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Self
 
 from ..config import DataConfig
 from ..errors import DataError
-from .files import STDIN, Input, bytes_digest, expect_digest, is_folder, tree
+from .files import STDIN, Input, bytes_digest, dangling, expect_digest, is_folder, tree
 from .json_lines import half_a_character, read_object, value_at
 from .lines import LOOK, decode, read_lines, read_whole, shown, undecodable
 from .report import Report
@@ -22,6 +23,7 @@ from .report import Report
 _KEY = "text"  # of an object that is a document
 _MOST = 0.5  # of the lines of a file are unreadable; where more are, it is no text
 _SHOWN = 3  # files that are passed over
+_LEARNT_AS_IT_STANDS = "{} is a list of JSON, learnt as it stands; for the texts in it: jq -c '.[]' FILE"
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ class Documents:
         self._key = tuple((data.source_column if data and data.source_column else _KEY).split("."))
         self._named = {str(path) for path in paths if isinstance(path, Input) or not is_folder(Path(path))}
         self._files = [file for path in paths for file in tree(path)]
+        self._nowhere = [f"{link} is a link to nothing" for path in paths for link in dangling(path)]
         self.report = Report(tuple(path.name if isinstance(path, Input) else Input(path).name for path in paths))
 
     def __enter__(self) -> Self:
@@ -84,7 +87,7 @@ class Documents:
         expect_digest([self._files], digest, self.report.paths)
 
     def __iter__(self) -> Iterator[Document]:
-        report, passed_over, forms = Report(self.report.paths), [], set()
+        report, passed_over, forms = Report(self.report.paths), [*self._nowhere], set()
         letters = n_documents = 0
         for file in self._files:
             before, begun = report.lines, n_documents
@@ -98,6 +101,8 @@ class Documents:
                     raise
                 passed_over.append(str(error).splitlines()[0])
                 continue
+            if not is_json and file.name in self._named and _is_json_array(file):
+                report.notes.append(_LEARNT_AS_IT_STANDS.format(file.name))
             forms.add(f"JSON lines with {'.'.join(self._key)}" if is_json else "text")
             if len(self._files) > 1:
                 report.files.append((file.name, before))
@@ -105,10 +110,17 @@ class Documents:
         report.form = f"{' and '.join(sorted(forms))}, {counts}"
         if passed_over:
             some = "".join(f"\n    {said}" for said in passed_over[:_SHOWN])
-            report.notes.append(f"passed over {len(passed_over):,} of {len(self._files):,} files:{some}")
+            of = len(self._files) + len(self._nowhere)
+            report.notes.append(f"passed over {len(passed_over):,} of {of:,} files:{some}")
         if not letters:
             raise DataError(f"no text in {' and '.join(report.paths)}\n  {report}")
         self.report = report
+
+
+def _is_json_array(file: Input) -> bool:
+    """Whether it begins as a list of objects does, in one line or in several."""
+    head = b"".join(line for line in itertools.islice(read_lines(file), LOOK))
+    return re.match(rb"\s*\[\s*\{\s*\"", head) is not None
 
 
 def _is_json_lines(file: Input, key: Sequence[str]) -> bool:

@@ -38,24 +38,26 @@ class Encoded:
 class PairEncoder:
     """Cuts pairs into tokens; those of more than `longest` on a side are left out, since `limit` says so.
 
-    With `cuts`, only long targets are: of a long source the beginning is read, as nothing is wrong with the target.
+    With `cuts`, the name of the targets, only those with a long one are: of a long source the beginning is read, as
+    nothing is wrong with its target.
     """
 
     tokenizers: Tokenizers
     longest: int
     limit: str
-    cuts: bool = False
+    cuts: str = ""
 
     def __call__(self, pairs: Pairs) -> Encoded:
         """Both sides of some pairs."""
         sources = self.tokenizers.source.encode_batch(pairs.sources)
         targets = self.tokenizers.target.encode_batch(pairs.targets)
         kept, skipped, reason = [], [], f"longer than {self.longest} tokens ({self.limit})"
+        without = f"with {self.cuts} {reason}" if self.cuts else reason
         for i, (source, target) in enumerate(zip(sources, targets)):
             if len(target) <= self.longest and (self.cuts or len(source) <= self.longest):
                 kept.append(i)
             else:
-                skipped.append(Skipped(int(pairs.lines[i]), reason, pairs.sources[i]))
+                skipped.append(Skipped(int(pairs.lines[i]), without, pairs.sources[i]))
         cut = [Skipped(int(pairs.lines[i]), reason, pairs.sources[i]) for i in kept if len(sources[i]) > self.longest]
         source_tokens = Ragged([[*sources[i][: self.longest], EOS] for i in kept])
         target_tokens = Ragged([[BOS, *targets[i], EOS] for i in kept])
@@ -126,7 +128,7 @@ def _without_interrupts() -> Iterator[None]:
 _encoder: PairEncoder | None = None  # of a process that does nothing else
 
 
-def _begin(tokenizers: str, longest: int, limit: str, cuts: bool) -> None:
+def _begin(tokenizers: str, longest: int, limit: str, cuts: str) -> None:
     global _encoder
     _encoder = PairEncoder(Tokenizers.from_json(tokenizers, origin="the tokenizer"), longest, limit, cuts)
 

@@ -108,7 +108,10 @@ def inputs(path: "str | Path | Input") -> list[Input]:
     folder = Path(path)
     if str(path) == STDIN or not is_folder(folder):
         return [Input(path)]
-    seen = (it for it in folder.iterdir() if not it.name.startswith(".") and it.name != "_SUCCESS")
+    try:
+        seen = [it for it in folder.iterdir() if not it.name.startswith(".") and it.name != "_SUCCESS"]
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from error
     entries = sorted(seen, key=lambda it: _natural(it.name))
     if not entries:
         raise DataError(f"{path} is a folder without files; expected files of pairs in it")
@@ -120,6 +123,7 @@ def inputs(path: "str | Path | Input") -> list[Input]:
 
 def tree(path: "str | Path | Input") -> list[Input]:
     """The file itself, or all files of a folder and of those in it, in natural order; hidden ones are passed over.
+    Links are followed, and no folder is read twice.
 
     A folder without files is a DataError, and one that cannot be read.
     """
@@ -127,18 +131,36 @@ def tree(path: "str | Path | Input") -> list[Input]:
         return [path]
     if str(path) == STDIN or not is_folder(Path(path)):
         return [Input(path)]
+    files = [file for file in _below(Path(path)) if file.is_file()]  # a pipe would be waited for
+    if not files:
+        raise DataError(f"{path} is a folder without files; expected files of text in it")
+    return [Input(file) for file in files]
+
+
+def dangling(path: "str | Path | Input") -> list[Path]:
+    """The links in a folder, and in those in it, that lead nowhere."""
+    if isinstance(path, Input) or str(path) == STDIN or not is_folder(Path(path)):
+        return []
+    return [file for file in _below(Path(path)) if not file.exists()]
+
+
+def _below(path: Path) -> list[Path]:
+    """All that is in a folder and in those in it but folders, in natural order."""
 
     def refuse(error: OSError) -> None:
         raise DataError(f"{error.filename} cannot be read: {error.strerror}") from error
 
-    found = []
-    for folder, folders, names in os.walk(path, onerror=refuse):
-        folders[:] = [name for name in folders if not name.startswith(".")]
+    found, seen = list[Path](), {os.path.realpath(path)}
+    for folder, folders, names in os.walk(path, onerror=refuse, followlinks=True):
+        # a folder before the links to it
+        below = sorted((Path(folder, it) for it in folders), key=lambda it: (it.is_symlink(), _natural(it.name)))
+        folders.clear()
+        for it in below:
+            if not it.name.startswith(".") and (place := os.path.realpath(it)) not in seen:
+                seen.add(place)
+                folders.append(it.name)
         found += [Path(folder, name) for name in names if not name.startswith(".")]
-    files = [file for file in found if file.is_file()]  # a pipe would be waited for
-    if not files:
-        raise DataError(f"{path} is a folder without files; expected files of text in it")
-    return [Input(file) for file in sorted(files, key=lambda it: [*map(_natural, it.parts)])]
+    return sorted(found, key=lambda it: [*map(_natural, it.parts)])
 
 
 def bytes_digest(files: Iterable[Sequence[Input]]) -> str:

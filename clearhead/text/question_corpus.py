@@ -182,11 +182,13 @@ class _Used:
         for entry in entries:
             report.lines += 1
             reason = entry.fault or _fault(entry)
+            text = entry.text
             answers, faults = ([], []) if reason or entry.impossible else self._placed(entry)
             if not reason and not answers and not entry.impossible:
                 reason = faults[0] if faults else "no answer"
+                text = f"{entry.question} {entry.claimed}".rstrip()
             if reason:
-                report.skip(report.lines, reason, entry.text)
+                report.skip(report.lines, reason, text)
                 continue
             report.used += 1
             self._answer_faults.update(faults)

@@ -38,6 +38,15 @@ class Entry:
     answer_faults: tuple[str, ...] = ()  # of answers that are not among those above
     text: str = ""  # for a message
 
+    @property
+    def claimed(self) -> str:
+        """What its first answer is said to be, and what stands where it is said to begin; for a message."""
+        text, start = next(iter(self.answers), ("", None))
+        if start is None or not text.strip():
+            return text
+        found = self.context[start : start + len(text)] if start >= 0 else ""
+        return f"-> {text}; at {start:,} is {found or 'nothing'}"
+
 
 def is_table(file: Input) -> bool:
     """Whether the first line has a tab and is no JSON."""

@@ -38,6 +38,8 @@ class Roles:
             return f"empty {self.source}" if target.strip() else "blank line"
         if not target.strip():
             return f"empty {self.target}"
+        if self.labels and "\n" in target:  # it would be two lines of an answer
+            return "label of several lines"
         return "NUL character" if "\0" in source or "\0" in target else None
 
     def where(self, columns: Columns, before: str = "") -> str:
@@ -91,7 +93,10 @@ class Roles:
             target = _labels([*each], sizes, source)
             if target is None:
                 return None
-        free = sorted((place for place in range(len(each)) if place not in (source, target)), key=lambda it: -sizes[it])
+        texts = [place for place in range(len(each)) if self.labels or not holds_no_sentences(each[place])]
+        free = sorted((place for place in texts if place not in (source, target)), key=lambda it: -sizes[it])
+        if len(free) < (source, target).count(None):
+            return None
         source = free.pop(0) if source is None else source
         return source, free[0] if target is None else target
 
@@ -117,7 +122,7 @@ def _labels(each: Sequence[Sequence[str]], sizes: Sequence[float], text: int | N
 
     if again := [place for place in free if comes_again(place)]:
         return min(again, key=lambda it: (counts[it] == 1, counts[it], sizes[it]))
-    if len(each) == 2 and (text is not None or (len(each[0]) < _FEW and sizes[0] != sizes[1])):
+    if len(each) == 2 and len(each[0]) < _FEW and (text is not None or sizes[0] != sizes[1]):
         return min(free, key=lambda it: sizes[it])
     return None
 

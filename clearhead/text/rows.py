@@ -4,6 +4,7 @@ A quoted field may hold separators, line breaks, and quotes that are doubled. A 
 line and no other: were it looked for to the end of the file, one slip of a typist would swallow the rest of it.
 """
 
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 
@@ -16,12 +17,13 @@ _FEW = 3  # lines of a quoted text may look like rows by chance
 # First line (from 1), its text, and the cells; None and a reason where there are none to be had.
 Row = tuple[int, str, list[str] | None, str]
 
+_SEPARATOR = re.compile(r'"?sep=.?"?[,;\t|]?\s*')  # a first line as Excel writes and reads it: no row
 NOT_UTF_8, UNCLOSED, STRAY = "not UTF-8", "unclosed quote", "text after a closing quote"
 
 
 def rows(lines: Iterable[bytes], separator: str, *, quoted: bool, cuts: int = -1) -> Iterator[Row]:
     """The rows of a table; without `quoted` a quote is a letter like others, and every line a row, which is cut at most
-    `cuts` times if that is not negative.
+    `cuts` times if that is not negative. A first line that tells the separator to a spreadsheet (sep=;) is passed over.
     """
     stream, ahead, number = iter(lines), deque[bytes](), 0
     while (line := ahead.popleft() if ahead else next(stream, None)) is not None:
@@ -29,6 +31,8 @@ def rows(lines: Iterable[bytes], separator: str, *, quoted: bool, cuts: int = -1
         text = decode(line)
         if text is None:
             yield number, undecodable(line), None, NOT_UTF_8
+        elif number == 1 and _SEPARATOR.fullmatch(text):
+            continue
         elif not quoted or '"' not in text:
             yield number, text, text.split(separator, cuts), ""
         else:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ..config import SEPARATORS, DataConfig
 from ..errors import DataError
 from .headers import asked_columns, holds_no_sentences, named_pair
-from .lines import LOOK, shown, undecodable
+from .lines import LOOK, decode, shown, undecodable
 from .report import Report
 from .roles import SENTENCES, Columns, Roles
 from .rows import NOT_UTF_8, UNCLOSED, Row, rows
@@ -171,7 +171,7 @@ def whole_rows(head: Sequence[bytes], separator: str, roles: Roles = SENTENCES) 
 
 def _regularity(head: Sequence[bytes], separator: str) -> float:
     """The share of rows with the usual number of columns; 0 where the marks are a text's own, a space behind them."""
-    sample = [cells for _, text, cells, _ in whole_rows(head, separator) if text.strip()]
+    sample = [cells for _, text, cells, why in whole_rows(head, separator) if text.strip() and why != NOT_UTF_8]
     widths = Counter(len(cells) for cells in sample if cells)
     width, number = max(widths.items(), key=lambda it: (it[1], it[0]), default=(1, 0))
     later = [cell for cells in sample if cells for cell in cells[1:]]
@@ -187,6 +187,8 @@ def _no_columns(name: str, head: Sequence[bytes], rest: Iterable[bytes], data: D
     mark = asked_separator(data)
     between = f" and {_said(mark)} between them" if mark else ""
     hint = _hint(head, roles) if not mark else ""
+    if strange := sum(decode(line) is None for line in head):
+        hint = f"\n  {strange:,} of these lines are not UTF-8; to convert: iconv -f LATIN1 -t UTF-8"
     return DataError(
         f"{name} has no line with two columns{between} (looked at {looked})\n"
         f"  line {number}: {shown(undecodable(line))}\n"
@@ -196,11 +198,13 @@ def _no_columns(name: str, head: Sequence[bytes], rest: Iterable[bytes], data: D
 
 
 def _no_labels(name: str, sample: Sequence[Sequence[str]], roles: Roles) -> DataError:
+    targets = roles.plural[1]
+    looked = f"{targets} that come again and again" if roles.labels else "two columns of texts"
     return DataError(
-        f"{name}: nothing tells which of its {len(sample[0])} columns holds the {roles.target}s\n"
+        f"{name}: nothing tells which of its {len(sample[0])} columns holds the {targets}\n"
         f"  the first row: {' | '.join(shown(cell, 40) for cell in sample[0])}\n"
-        f"  expected a header that says {roles.source} and {roles.target}, or {roles.target}s that come again and "
-        "again, or: --source-column N --target-column N"
+        f"  expected a header that says {roles.source} and {roles.target}, or {looked}, or: --source-column N "
+        "--target-column N"
     )
 
 

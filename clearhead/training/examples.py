@@ -63,14 +63,13 @@ class Shelf:
         begun = time.monotonic()
         vocab_size = max(task.tokenizers.source.vocab_size, task.tokenizers.target.vocab_size)
         with writing(self.path.parent), new_store(self.path, self.key, vocab_size=vocab_size) as writer:
-            kept, noticed = _write(writer, corpus, task)
+            kept, noticed, reason = _write(writer, corpus, task)
             for message in noticed:
                 self.say(message)
             if not kept:
-                longest, limit = task.longest
                 raise DataError(
-                    f"no {task.units.examples} are left to train on: all {len(corpus):,} are longer than "
-                    f"{longest} tokens ({limit}); expected shorter ones, or a larger limit"
+                    f"no {task.units.examples} are left to train on: all {len(corpus):,} are {reason}; "
+                    "expected shorter ones, or a larger limit"
                 )
             corpus.source.expect_digest(self.key["data"])
             writer.notes = {"said": [*said, *noticed], "held out": held_out}
@@ -82,17 +81,20 @@ class Shelf:
         return store
 
 
-def _write(writer: StoreWriter, corpus: Divided, task: Task) -> tuple[int, list[str]]:
-    """Write the tokens of all examples: how many there are, and in words what is too long, cut or unknown."""
-    kept, (too_long, cut, unknown) = 0, (Report((), files=corpus.source.report.files) for _ in range(3))
+def _write(writer: StoreWriter, corpus: Divided, task: Task) -> tuple[int, list[str], str]:
+    """Write the tokens of all examples: how many there are, in words what is too long, cut or unknown, and why the
+    first was left out."""
+    read, kept, reason = corpus.source.report, 0, ""
+    too_long, cut, unknown = (Report((), item=read.item, files=read.files) for _ in range(3))
     for encoded in task.encoder.each(corpus.chunks(), len(corpus), chosen(task.config.train.threads)):
         writer.add(encoded.sources, encoded.targets)
         kept += len(encoded.sources)
         for it in encoded.skipped:
+            reason = reason or it.reason
             too_long.skip(it.line, f"{task.units.examples} {it.reason}; they are not trained on", it.text)
         for it in encoded.cut:
             cut.skip(it.line, f"{task.units.examples} {it.reason}; only the beginning is read", it.text)
         for it in encoded.unknown:
             unknown.skip(it.line, it.reason, it.text)
     rows = too_long.skipped_rows(), cut.skipped_rows("found"), unknown.skipped_rows("found")
-    return kept, ["\n".join(some) for some in rows if some]
+    return kept, ["\n".join(some) for some in rows if some], reason

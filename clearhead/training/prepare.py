@@ -280,7 +280,7 @@ def _say_too_long(task: Task, held_out: Scorable, consequence: str, say: Say) ->
     if held_out.too_long:
         say("\n".join(report.skipped_rows()))
     if held_out.cut:
-        say(shown.what_was_cut(held_out.cut))
+        say(shown.what_was_cut(held_out.cut, task.units.sources))
 
 
 def _too_long(skipped: Sequence[Skipped]) -> str:

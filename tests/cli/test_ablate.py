@@ -115,7 +115,7 @@ def test_it_is_drawn_too(run: Run, folder: Path, pairs: Path, tmp_path: Path) ->
 def test_sources_that_are_cut_are_said(run: Run, folder: Path, pairs: Path) -> None:
     pairs.write_text(pairs.read_text(encoding="utf-8") + "hungry " * 60 + "\tx\n", encoding="utf-8")
     done = run("ablate", folder, pairs, "--parts", "feed-forwards")
-    assert f"{folder}: 1 source too long for the model: only the beginning is read\n" in done.err
+    assert f"{folder}: 1 sentence too long for the model: only the beginning is read\n" in done.err
 
 
 def test_questions_are_scored_by_their_own_scores(run: Run, answer_folder: Path, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from ..conftest import ANSWERING, make_questions
 from .conftest import Done, Run
 
 BASELINES = (
+    "no answer to any question",
     "the first sentence",
     "the sentence with most words of the question",
     "four words near those of the question",
@@ -169,11 +170,15 @@ def test_evaluate_scores_it_and_two_models_beside_each_other(
     assert done.err.startswith(f"{questions}: SQuAD, 40 contexts of 40 articles; 160 of 160 questions used\n")
     lines = done.out.splitlines()
     assert [line.split("  ")[0] for line in lines[:3]] == ["questions", "exact match", "F1"]
-    assert [line.split(": ")[0] for line in lines[3:6]] == [*BASELINES]
+    assert [line.split(": ")[0] for line in lines[3:7]] == [*BASELINES]
     values = json.loads(run("evaluate", one, "--data", questions, "--json").out)
     assert values == json.loads((one / "evaluation.json").read_text(encoding="utf-8"))
     assert values["questions"] == 160 and values["f1"] > 0.9 and values["unanswerable"]["questions"] == 40
     assert f"F1                {values['f1']:.4f}  " in done.out
+    for name, kind in (("with an answer", "answerable"), ("without one", "unanswerable")):
+        own = values[kind]
+        said = f"{name:<15} {own['questions']:>8}  exact match {own['exact_match']:.4f}  F1 {own['f1']:.4f}"
+        assert said in lines
     both = json.loads(run("evaluate", one, other, "--data", questions, "--json").out)
     assert both["significance"]["f1"][1]["p_value"] == 1.0
     report = run("evaluate", one, "--data", questions, "--report", tmp_path / "page.txt")
@@ -264,6 +269,9 @@ def test_a_run_that_is_resumed_ends_as_one_that_was_not(questions: Path, tmp_pat
             "--model.topology=decoder-only",
             "model.topology = decoder-only does not learn to answer; expected encoder-only",
         ),
+        ("--reverse", "data.reverse = True would change nothing for `answer`; expected no data.reverse"),
+        ("--source-column=context", "data.source_column = context would change nothing for `answer`; expected no data"),
+        ("--decode.alpha=2", "decode.alpha = 2.0 would change nothing for `answer`; expected no decode.alpha"),
         ("--train.best=bleu", "train.best = bleu is no score of `answer`; expected loss, exact_match, f1"),
         ("--data.max_len=15", "data.max_len = 15 leaves no room for a text beside a question; expected at least 16"),
     ],

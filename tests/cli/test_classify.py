@@ -134,6 +134,8 @@ def test_where_the_validation_has_no_label_of_the_training_there_is_nothing_to_c
     [
         ("--train.best=bleu", "train.best = bleu is no score of `classify`; expected loss, accuracy, macro_f1"),
         ("--model.topology=decoder-only", "model.topology = decoder-only does not learn to classify"),
+        ("--decode.beam=8", "decode.beam = 8 would change nothing for `classify`; expected no decode.beam"),
+        ("--model.n_token_types=2", "model.n_token_types = 2 would change nothing for `classify`; expected no model."),
         ("--data.joint=false", "data.joint = False does not learn to classify; expected True"),
         ("--data.subword_dropout=0.1", "data.subword_dropout = 0.1 is not for `classify`; expected 0"),
         ("--reverse", "data.reverse = true exchanges the columns; expected false where they are text and label"),

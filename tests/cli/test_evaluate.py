@@ -79,7 +79,7 @@ def test_sources_that_are_cut_are_counted_and_said(run: Run, folder: Path, tmp_p
     done = run("evaluate", folder, "--data", data, "--json")
     values = json.loads(done.out)
     assert (values["sentences"], values["too_long"], values["cut"]) == (5, 4, 2)
-    said = "2 sources too long for the model: only the beginning is read"
+    said = "2 sentences too long for the model: only the beginning is read"
     assert f"{folder}: {said}" in done.err
     run("evaluate", folder, "--data", data, "--report", tmp_path / "report.txt")
     assert said in (tmp_path / "report.txt").read_text(encoding="utf-8")

@@ -107,7 +107,10 @@ def test_a_model_folder_shows_its_model_data_and_scores(run: Run, folder: Path, 
     assert values["validation"] == {"step": 10, "bleu": 3.5, "chrf": 7.0, "exact_match": 0.25, "loss": 5.5}
     assert (values["finished"], values["evaluation"]) == (15, evaluation.to_dict() | {"outdated": False})
     text = run("info", folder).out
-    assert f"folder      {folder}\ntrained     to its last step, 15\ndata        pairs.tsv\n" in text
+    assert (
+        f"task        translate\nfolder      {folder}\ntrained     to its last step, 15\ndata        pairs.tsv\n"
+        in text
+    )
     assert "tokenizer   bpe, one vocabulary\ntraining    batches of 1,024 tokens, auto, seed 0\n" in text
     assert "validation  BLEU 3.50  chrF 7.00  exact match 0.2500 (greedy, step 10)\n" in text
     assert f"(1 sentence of {tmp_path / 'pairs.tsv'}; beam 4, alpha 0.6)\n" in text

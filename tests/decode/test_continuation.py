@@ -305,7 +305,8 @@ def test_what_a_record_calls_unread_changes_nothing(prompt, longer) -> None:
 def test_a_prompt_of_characters_that_the_model_never_saw_names_them() -> None:
     writer, _ = says("man", "character")
     message = "the prompt has characters that the model never saw: '√', 'ж'; expected characters of its training text"
-    with pytest.raises(DataError, match=f"^{message}$"):
+    advice = r", or --unknown unk \(decode\.unknown = unk\), to have <unk> read for them"
+    with pytest.raises(DataError, match=f"^{message}{advice}$"):
         writer.prompt("√2 жe√".replace("2", "m"))
     with pytest.raises(DataError, match=r": 'A', 'B', 'C', 'D', 'E', 'F', 'G', 'H', 'I', 'J' and 2 more; expected"):
         writer.prompt("ABCDEFGHIJKL")

@@ -188,6 +188,13 @@ def test_scores_are_those_of_the_answers_beside_the_loss_and_what_needs_no_model
     examples = held_out.examples
     total = answering.loss(net, examples, np.arange(len(examples)), smoothing=0.0).item()
     assert values["loss"] == pytest.approx(total / (2 * len(examples)))
+    none = answer_scores([""] * 4, references, unanswerable=True)
+    assert values["baselines"]["no_answer"] == none.measures() and none.exact_match.mean == 0.25
+    kinds = [expected[name] for name in ("answerable", "unanswerable")]
+    assert judged.details.splitlines() == [
+        f"{name:<15} {it['questions']:>8}  exact match {it['exact_match']:.4f}  F1 {it['f1']:.4f}"
+        for name, it in zip(("with an answer", "without one"), kinds)
+    ]
     contexts = [LONG, LONG, LONG, "The dog ran."]
     for name, baseline in (("first_sentence", first_sentence), ("closest_sentence", closest_sentence),
                            ("closest_window", closest_window)):  # fmt: skip
@@ -203,8 +210,10 @@ def test_scores_are_those_of_the_answers_beside_the_loss_and_what_needs_no_model
 def test_where_all_questions_have_answers_the_rules_are_those_of_the_first_squad(net: EncoderModel) -> None:
     answering = task()
     held_out = answering.hold_out(corpus(asked=ASKED[:2]))
-    values = answering.evaluate(net, held_out, DecodeConfig()).scores.to_dict()
+    judged = answering.evaluate(net, held_out, DecodeConfig())
+    values = judged.scores.to_dict()
     assert "unanswerable" not in values and values["questions"] == 3
+    assert judged.details == "" and "no_answer" not in values["baselines"]
 
 
 def test_only_a_model_that_learnt_so_says_that_there_is_no_answer(net: EncoderModel) -> None:
@@ -250,6 +259,7 @@ def test_the_toy_is_learnt_and_what_it_never_saw_is_answered(answer_folder: Path
     assert values["f1"] > 0.95 and values["exact_match"] > 0.95
     assert values["unanswerable"]["exact_match"] > 0.9 and values["answerable"]["exact_match"] > 0.95
     assert max(baseline["f1"] for baseline in values["baselines"].values()) < 0.5
+    assert values["baselines"]["no_answer"]["f1"] == pytest.approx(values["unanswerable"]["questions"] / 240)
 
 
 def test_an_answer_far_behind_the_first_window_is_found_at_its_place(answer_folder: Path) -> None:

@@ -257,6 +257,34 @@ def test_too_few_or_too_many_labels_are_refused_with_the_column_that_was_taken(t
     )
 
 
+def test_labels_of_which_hardly_one_comes_again_are_none(tmp_path) -> None:
+    found = corpus(tmp_path, [(f"text {n}", f"0.{n:03}") for n in range(39)] + [("one more", "0.000")])
+    with pytest.raises(DataError) as error:
+        labels_of(found, Config())
+    assert str(error.value) == (
+        f'{tmp_path / "texts.csv"} has 39 labels ("0.000", "0.001", "0.002", …) for 40 texts to train on, almost '
+        "one for each; expected labels that come again and again: numbers are not predicted\n"
+        "  read as CSV (comma), two columns (text in 1, label in 2), header (text, label)\n"
+        "  if another column holds the labels: --target-column NAME, and for the texts --source-column NAME"
+    )
+    few = corpus(tmp_path, [(f"text {n}", f"label {n}") for n in range(19)])
+    assert labels_of(few, Config())["model.n_classes"] == 19
+
+
+def test_what_looks_like_a_slip_of_the_labels_is_told(tmp_path) -> None:
+    rows = [("a fine film", "Pos"), ("A fine  film", "neg"), ("a fine film", "pos"), ("dull", "neg"), ("dull", "neg"),
+            ("so so", "New  York"), ("so", "new york"), ("c", "C"), ("c++", "C++")]  # fmt: skip
+    found = corpus(tmp_path, rows)
+    assert found.note.splitlines() == [
+        "nothing held out: no share is asked for",
+        "  1 text has several labels: each of these is learnt, though only one can be answered",
+        '  labels of their own, though they are spelt almost alike: "New  York", "new york"',
+        '  labels of their own, though they are spelt almost alike: "Pos", "pos"',
+    ]
+    assert "\n  2 texts have several labels: " in corpus(tmp_path, [*rows, ("dull", "pos")]).note
+    assert corpus(tmp_path, [*rows[3:5], *rows[7:]]).note == "nothing held out: no share is asked for"
+
+
 def test_a_model_to_begin_with_keeps_its_labels_and_knows_all_that_come(tmp_path) -> None:
     config = task().config.override({"train.init_from": "old"})
     assert labels_of(corpus(tmp_path, [("a", "pos"), ("b", "neg")]), config) == {}

@@ -134,7 +134,7 @@ def test_a_question_of_more_than_a_third_is_cut_and_counted_and_an_answer_withou
     long = "where is the red cat now ?"
     context = "it sat on a mat in Rome now and it sat on a mat in Rome"
     found = QuestionEncoder(cutter(16), "data.max_len")(corpus((long, "Rome"), ("where ?", context), context=context))
-    reason = "shorter than the answer, with 16 tokens (data.max_len)"
+    reason = "for answers that 16 tokens (data.max_len) have no room for"
     assert [(it.line, it.reason, it.text) for it in found.skipped] == [(8, reason, "where ?")]
     [cut] = found.cut
     assert (cut.line, cut.text) == (7, long)

@@ -125,6 +125,36 @@ def test_what_is_no_text_is_refused_if_named_and_passed_over_in_a_folder(
     assert said in refusal(other, path)
 
 
+def test_links_are_followed_once_and_those_to_nothing_are_told(tmp_path: Path) -> None:
+    for name in ("elsewhere", "data/own"):
+        (tmp_path / name).mkdir(parents=True)
+    written(tmp_path / "elsewhere" / "x", "far\n")
+    written(tmp_path / "data" / "own" / "y", "near\n")
+    data = tmp_path / "data"
+    for name, target in (("circle", data), ("own/up", data), ("far", tmp_path / "elsewhere"), ("again", data / "own"),
+                         ("file", tmp_path / "elsewhere" / "x"), ("nothing", tmp_path / "none")):  # fmt: skip
+        (data / name).symlink_to(target)
+    found, said = read(data)
+    assert found == [
+        (f"{data}/{name}", text) for name, text in (("far/x", "far\n"), ("file", "far\n"), ("own/y", "near\n"))
+    ]
+    assert said.endswith(f"\n  passed over 1 of 4 files:\n    {data}/nothing is a link to nothing")
+    assert Documents([data]).digest()
+
+
+def test_a_list_of_objects_is_learnt_as_it_stands_which_is_said(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for content in ('[{"text": "one"}, {"text": "two"}]\n', '[\n  {\n "text": "one"}\n]\n'):
+        path = written(tmp_path / "folder" / "x.json", content)
+        found, said = read(path)
+        assert found == [(str(path), content)]
+        assert said.endswith(
+            f"\n  {path} is a list of JSON, learnt as it stands; for the texts in it: jq -c '.[]' FILE"
+        )
+        assert "list of JSON" not in read(tmp_path / "folder")[1], "in a folder of sources it is one of them"
+    assert "list of JSON" not in read(written(tmp_path / "y", "[1] see {x}\n"))[1]
+
+
 def test_where_there_is_no_text_that_is_said(tmp_path: Path) -> None:
     assert refusal() == "no text is named; expected a file of text, a folder of such, or - for standard input"
     assert refusal("-", "-") == "standard input, -, was named twice; it is read to its end by the first of them"

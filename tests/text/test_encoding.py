@@ -46,12 +46,14 @@ def test_several_processes_give_what_one_gives_in_the_same_order(encoder: PairEn
 
 
 def test_where_sources_are_cut_other_processes_cut_them_alike(encoder: PairEncoder, monkeypatch) -> None:
-    cutting = PairEncoder(encoder.tokenizers, 8, "data.max_len", cuts=True)
+    cutting = PairEncoder(encoder.tokenizers, 8, "data.max_len", cuts="summaries")
     pairs = Pairs(SOURCES[:9], ["short"] * 8 + [TARGETS[8]], array("q", range(1, 10)), Report(()))
     [here] = cutting.each(iter([pairs]), 9, 2)
     monkeypatch.setattr(encoding, "_MANY", 0)
     [there] = cutting.each(iter([pairs]), 9, 2)
     assert [it.line for it in here.skipped] == [9] and [it.line for it in here.cut] == [5, 6, 7, 8]
+    assert here.skipped[0].reason == "with summaries longer than 8 tokens (data.max_len)"
+    assert here.cut[0].reason == "longer than 8 tokens (data.max_len)"
     assert int(here.sources.lengths.max()) == 9  # with the end
     assert (there.skipped, there.cut, list(there.sources)) == (here.skipped, here.cut, list(here.sources))
 

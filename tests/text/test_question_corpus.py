@@ -190,6 +190,10 @@ def test_a_question_that_cannot_be_used_is_counted_and_shown(tmp_path: Path, que
     assert [it[0] for it in places(corpus)] == ["q1", "q3"]
     assert corpus.report.skipped == {reason: 1} and (corpus.report.used, corpus.report.lines) == (2, 3)
     assert "    question 2: " in str(corpus.report)
+    if "place" in reason:
+        assert f'"Why? -> {question["answers"][0]["text"]}; at {question["answers"][0]["answer_start"]:,} is ' in str(
+            corpus.report
+        )
     assert f"no usable question in {tmp_path}/x\n" in (said := refusal(tmp_path, squad(question))) and reason in said
 
 

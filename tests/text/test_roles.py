@@ -141,6 +141,21 @@ def test_where_nothing_tells_the_labels_that_is_an_error_and_asking_helps(read_a
     assert both(read_as(LABELLED, tsv(rows), source_column="2", target_column="1")) == [row[::-1] for row in rows]
 
 
+def test_a_table_without_labels_has_none_in_its_numbers(refused_as, tmp_path) -> None:
+    rows = [(str(n), text) for n, text in enumerate(TEXTS)]
+    for table in ([("id", "text"), *rows], [("text", "id"), *(row[::-1] for row in rows)]):
+        said = refused_as(LABELLED, tsv(table))
+        assert said.startswith(f"{tmp_path}/x: nothing tells which of its 2 columns holds the labels\n")
+    said = refused_as(LABELLED, json_lines({"id": n, "text": text} for n, text in enumerate(TEXTS)))
+    assert "expected names such as text and label" in said
+
+
+def test_a_label_of_several_lines_would_be_several_answers_and_is_left_out(read_as) -> None:
+    pairs = read_as(LABELLED, csv([("text", "label"), *LABELLED_PAIRS, ("a", "two\nlines"), ("b\nc", "one")]))
+    assert both(pairs) == [*LABELLED_PAIRS, ("b\nc", "one")]
+    assert pairs.report.skipped == {"label of several lines": 1}
+
+
 def test_a_label_stays_as_it_stands(read_as) -> None:
     labels = ["  a  b", "A B", "1", "01", "true ", "ﬁ"] * 5
     assert read_as(LABELLED, tsv(zip(TEXTS, labels))).targets == labels
@@ -207,6 +222,18 @@ def test_documents_of_many_lines_and_their_summaries_are_found_by_header(read_as
         return [document if name in documents else summary if name in summaries else str(number) for name in header]
 
     assert both(read_as(SUMMARIES, csv([header, *map(row, range(6))]))) == SUMMARIES_PAIRS
+
+
+def test_numbers_are_no_summaries(refused_as, tmp_path) -> None:
+    rows = [(str(n), text) for n, text in enumerate(DIALOGUES)]
+    assert refused_as(SUMMARIES, csv([("id", "dialogue"), *rows])) == (
+        f"{tmp_path}/x: nothing tells which of its 2 columns holds the summaries\n"
+        '  the first row: "id" | "dialogue"\n'
+        "  expected a header that says document and summary, or two columns of texts, or: --source-column N "
+        "--target-column N"
+    )
+    said = refused_as(SUMMARIES, json_lines({"id": str(n), "dialogue": text} for n, text in enumerate(DIALOGUES)))
+    assert "has JSON objects with 2 keys of strings; expected names such as document and summary" in said
 
 
 @pytest.mark.parametrize("swapped", [False, True])

@@ -195,6 +195,28 @@ def test_a_row_with_more_columns_than_usual_is_counted_and_not_cut(read) -> None
     assert '    line 2: "I am, hungry,J\'ai faim"' in str(pairs.report)
 
 
+@pytest.mark.parametrize("first", ["sep=;", '"sep=;"', "sep=;;", "sep="])
+def test_a_first_line_that_tells_a_spreadsheet_the_separator_is_no_row(read, first: str) -> None:
+    text = f"{first}\nen;fr\nI am hungry.;J'ai faim.\n" + "You are here.;Tu es ici.\n" * 3
+    pairs = read(text)
+    assert both(pairs)[0] == ("I am hungry.", "J'ai faim.") and list(pairs.lines) == [3, 4, 5, 6]
+    assert pairs.report.skipped == {} and "header (en, fr)" in pairs.report.form
+    found = [cells for _, _, cells, _ in rows([b"a;b", first.encode(), b"c;d"], ";", quoted=True)]
+    assert found[0] == ["a", "b"] and len(found) == 3, "only the first line can be one"
+
+
+def test_a_table_of_another_encoding_is_called_so(read, refused, tmp_path) -> None:
+    french = "".join(f"Number {n}, please;Numéro {n}, s'il te plaît\n" for n in range(30)).encode("latin-1")
+    said = refused(b"english;french\n" + french)
+    assert "skipped 30: not UTF-8" in said and said.endswith("to convert: iconv -f LATIN1 -t UTF-8")
+    said = refused(french)
+    assert said.startswith(f"{tmp_path}/pairs has no line with two columns")
+    assert said.endswith("\n  30 of these lines are not UTF-8; to convert: iconv -f LATIN1 -t UTF-8")
+    some = b"".join(b"Yes;Oui\n" + line for line in french.splitlines(True))
+    pairs = read(some)
+    assert both(pairs) == [("Yes", "Oui")] * 30 and pairs.report.skipped == {"not UTF-8": 30}
+
+
 def test_a_field_of_a_hundred_thousand_letters_is_one_field(read) -> None:
     long = "word " * 30_000
     assert both(read(as_csv([("a", "b"), (f"{long},{long}", "c")])))[1] == (f"{long},{long}", "c")

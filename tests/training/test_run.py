@@ -331,7 +331,7 @@ def test_validation_sources_whose_end_cannot_be_read_are_counted(toy, said) -> N
     some = pairs_file(toy.folder, "one\tone", "one two three four\tfour", "one\tone two three four", "two\ttwo")
     it = prepared(toy, {"data.valid": some, "data.max_len": 3, "model.max_len": 4}, said.append)
     assert it.valid is not None and (len(it.valid.too_long), it.valid.cut) == (2, 1)
-    assert "1 source too long for the model: only the beginning is read" in said
+    assert "1 sentence too long for the model: only the beginning is read" in said
 
 
 def test_a_large_validation_file_is_sampled_by_its_sources(toy) -> None:
