@@ -84,11 +84,15 @@ class Explanation:
             return self.outputs, self.tokens["encoder"]
         return self.tokens[stack], self.tokens[stack]
 
-    def attention(self, place: str, layer: int) -> Attention:
-        """The record of a layer's attention; a ConfigError says which places and layers there are."""
+    def n_layers(self, place: str) -> int:
+        """How many layers have an attention at a place; a ConfigError says which places there are."""
         self._check(place)
         stack, kind = place.split(".")
-        n_layers = sum(name.startswith(f"{stack}.") and name.endswith(f".{kind}") for name in self.trace.calls)
+        return sum(name.startswith(f"{stack}.") and name.endswith(f".{kind}") for name in self.trace.calls)
+
+    def attention(self, place: str, layer: int) -> Attention:
+        """The record of a layer's attention; a ConfigError says which places and layers there are."""
+        n_layers, (stack, kind) = self.n_layers(place), place.split(".")
         if not 0 <= layer < n_layers:
             raise ConfigError(f"layer {layer} of {place} is not there; expected 0 to {n_layers - 1}")
         return self.trace.calls[f"{stack}.{layer}.{kind}"][-1]
@@ -179,11 +183,8 @@ class Explanation:
 
     def render_heads(self, place: str, layer: int | None, *, color: bool = False) -> str:
         """All heads of a layer, or of all layers, as small pictures."""
-        self._check(place)
-        stack, kind = place.split(".")
-        layers = sum(name.startswith(f"{stack}.") and name.endswith(f".{kind}") for name in self.trace.calls)
-        wanted = range(layers) if layer is None else [layer]
-        rows, columns = self.axes(place)
+        wanted = range(self.n_layers(place)) if layer is None else [layer]
+        (stack, kind), (rows, columns) = place.split("."), self.axes(place)
         found = []
         for number in wanted:
             call = self.attention(place, number)

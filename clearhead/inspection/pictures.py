@@ -3,8 +3,13 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..figures import FAINT, INK, PALE, STRONG, WARM, attention_heatmap, drawing, readable
+import numpy as np
+
+from ..canvas import FAINT, INK, PALE, STRONG, WARM, drawing, readable
+from ..figures import attention_heatmap
 from .attribution import Attribution
+from .heads import heads_of
+from .labelled import Labelled
 from .lens import Lens
 from .search_tree import Node, SearchTree
 
@@ -15,11 +20,20 @@ _AGAIN = "give the command again"
 _FATES = {"kept": STRONG, "ended": WARM, "dropped": FAINT}
 
 
-def draw_heads(explanation: "Explanation", place: str, layer: int, path: Path) -> None:
-    """The weights of all heads of a layer."""
+def draw_heads(explanation: "Explanation", place: str, layer: int | None, path: Path) -> None:
+    """The weights of all heads of a layer, or of all layers, of which each is a row; below each head its entropy."""
     rows, columns = explanation.axes(place)
-    weights = explanation.weights(place, layer).numpy(force=True)
-    attention_heatmap(weights, columns, rows, path, f"{place}, layer {layer}")
+    layers = range(explanation.n_layers(place)) if layer is None else [layer]
+    weights, names = [], []
+    for number in layers:
+        call = explanation.attention(place, number).weights.select(row=0)
+        weights.append(call.numpy())
+        named = Labelled(call.values, call.axes, {"query": rows, "key": columns})
+        where = f"layer {number}, " * (len(layers) > 1)
+        names += [f"{where}head {it.number}\n{it.entropy:.2f} bits" for it in heads_of(named)]
+    across = len(weights[0]) if len(layers) > 1 else 4
+    title = place if layer is None else f"{place}, layer {layer}"
+    attention_heatmap(np.concatenate(weights), columns, rows, path, title, names=names, across=across)
 
 
 def draw_lens(lens: Lens, path: Path) -> None:

@@ -1,0 +1,42 @@
+"""Texts in the columns of a terminal, of which a Chinese letter or an emoji takes two and an accent none."""
+
+import textwrap
+from collections.abc import Iterable, Iterator
+
+from rich.cells import cell_len, set_cell_size
+
+WIDTH = 80  # columns of a terminal
+
+
+def cut(text: str, width: int) -> str:
+    """A text of at most so many columns; one that is longer ends in "…"."""
+    return text if cell_len(text) <= width else set_cell_size(text, width - 1).rstrip() + "…"
+
+
+def left(text: str, width: int) -> str:
+    """A text cut or filled to so many columns, at their left."""
+    return set_cell_size(cut(text, width), width)
+
+
+def right(text: str, width: int) -> str:
+    """The same at their right."""
+    short = cut(text, width)
+    return " " * (width - cell_len(short)) + short
+
+
+def wrapped(label: str, words: Iterable[str], width: int = WIDTH) -> Iterator[str]:
+    """Words behind a label, in lines of so many columns; those below the first are as far in."""
+    line, used = label, cell_len(label)
+    for word in words:
+        if used + cell_len(word) + 1 > width and line.strip():
+            yield line.rstrip()
+            line, used = " " * cell_len(label), cell_len(label)
+        line, used = f"{line}{word} ", used + cell_len(word) + 1
+    yield line.rstrip()
+
+
+def folded(label: str, text: str) -> list[str]:
+    """A text behind a label, which keeps the lines that it has and folds those that are too long."""
+    inside = WIDTH - len(label)
+    lines = [some for line in text.splitlines() or [""] for some in textwrap.wrap(line, inside) or [""]]
+    return [(label if not number else " " * len(label)) + line for number, line in enumerate(lines)]
