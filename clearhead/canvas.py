@@ -46,6 +46,7 @@ _WIDE_FONTS = (
     "Noto Sans Arabic", "Noto Sans Devanagari", "Noto Sans Bengali", "Noto Sans Tamil", "Noto Sans Telugu",
     "Noto Sans Thai", "Noto Sans Ethiopic", "Noto Emoji", "Segoe UI Emoji",
 )  # fmt: skip
+_LONGEST = 16_000  # pixels of a side: what draws them refuses more than 65,536
 _MISSING = re.compile(r"Glyph (\d+) .*missing from")
 
 
@@ -75,7 +76,8 @@ def drawing(
             return
         with _told_what_is_missing(), io.BytesIO() as drawn:
             kind = "svg" if path.suffix.lower() == ".svg" else "png"
-            figure.savefig(drawn, format=kind, bbox_inches="tight" if tight else None, pad_inches=0.15)
+            dpi = min(figure.dpi, _LONGEST / max(figure.get_size_inches()))
+            figure.savefig(drawn, format=kind, dpi=dpi, bbox_inches="tight" if tight else None, pad_inches=0.15)
             data = drawn.getvalue()
     with writing(path.parent, again=again):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -142,7 +142,7 @@ def _shown(explanation: "Explanation", options: Options) -> str:
     if options.json:
         return to_json(explanation.to_dict(place, options.layer or 0, head))
     if options.alignment:
-        return " ".join(f"{source}-{target}" for source, target in explanation.alignment(options.layer))
+        return explanation.render_alignment(options.layer)
     if options.step:
         return explanation.render_attention(place, options.layer or 0, head)
     if options.heads:

@@ -1,9 +1,8 @@
 """Texts in the columns of a terminal, of which a Chinese letter or an emoji takes two and an accent none."""
 
-import textwrap
 from collections.abc import Iterable, Iterator
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len, chop_cells, set_cell_size
 
 WIDTH = 80  # columns of a terminal
 
@@ -37,6 +36,11 @@ def wrapped(label: str, words: Iterable[str], width: int = WIDTH) -> Iterator[st
 
 def folded(label: str, text: str) -> list[str]:
     """A text behind a label, which keeps the lines that it has and folds those that are too long."""
-    inside = WIDTH - len(label)
-    lines = [some for line in text.splitlines() or [""] for some in textwrap.wrap(line, inside) or [""]]
-    return [(label if not number else " " * len(label)) + line for number, line in enumerate(lines)]
+    lines = [part for line in text.splitlines() or [""] for part in _folds(line, WIDTH - cell_len(label))]
+    return [f"{' ' * cell_len(label) if number else label}{line}" for number, line in enumerate(lines)]
+
+
+def _folds(line: str, width: int) -> list[str]:
+    """A line in parts, between words where that can be."""
+    words = [part for word in line.split(" ") for part in (chop_cells(word, width) or [""])]
+    return [part.strip() for part in wrapped("", words, width)] if cell_len(line) > width else [line]

@@ -9,13 +9,15 @@ from torch import Tensor, nn
 
 from ..errors import ConfigError, did_you_mean
 from ..model.transformer import Decoder
-from .alignment import align
+from .alignment import align, render_alignment, word_weights
 from .attribution import Attribution
+from .columns import folded, wrapped
 from .contrast import Contrast
 from .equation import equation_steps, render_matrix, render_steps
 from .flow import Step
-from .heads import heads_of, render_heads
+from .heads import heads_of, render_heads, render_keys
 from .journey import journey, render_journey, to_dicts
+from .labelled import Labelled
 from .lens import Lens, lens
 from .parts import stacks
 from .places import PLACES
@@ -111,8 +113,20 @@ class Explanation:
 
         Without a layer it is `alignment_layer`.
         """
-        layer = self.alignment_layer if layer is None else layer
-        return align(self.weights("decoder.cross", layer).mean(0), self.source_words, self.target_words)
+        return align(self._cross_weights(layer), self.source_words, self.target_words)
+
+    def word_weights(self, layer: int | None = None) -> Tensor:
+        """How much each word of the answer looks at each word of the text, by the mean of a layer's heads; what is
+        missing to 1 looks at the end token. (words of the answer, words of the text)"""
+        return word_weights(self._cross_weights(layer), self.source_words, self.target_words)
+
+    def _cross_weights(self, layer: int | None) -> Tensor:
+        if "decoder.cross" not in self.places:
+            raise ConfigError(
+                "no words are aligned here: expected a model that writes while it looks at a text, as those for "
+                "`translate` and `summarize` do"
+            )
+        return self.weights("decoder.cross", self.alignment_layer if layer is None else layer).mean(0)
 
     @cached_property
     def lens(self) -> Lens:
@@ -156,6 +170,7 @@ class Explanation:
         }
         if self.source_words and self._tells_alignment:
             found |= {"alignment": self.alignment(), "alignment_layer": self.alignment_layer}
+            found["word_weights"] = self.word_weights().tolist()
         if self.said:
             found["lens"] = self.lens.to_dict()
         if self.search is not None:
@@ -165,9 +180,11 @@ class Explanation:
     def render(self) -> str:
         """For people, in 80 columns: the text on its way through the model, part by part."""
         numbers = "  ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in self.values.items())
-        lines = [f"text    {self.text}", f"answer  {self.answer}", f"        {numbers}", ""]
-        lines += [f"the {stack} reads {len(read):>3}: {' '.join(read)}" for stack, read in self.tokens.items()]
-        lines += [f"it says {len(self.outputs):>12}: {' '.join(self.outputs)}"] if self.outputs else []
+        lines = [*folded("text    ", self.text), *folded("answer  ", self.answer), f"        {numbers}", ""]
+        for stack, read in self.tokens.items():
+            lines += wrapped(f"the {stack} reads {len(read):>3}: ", read)
+        if self.outputs:
+            lines += wrapped(f"it says {len(self.outputs):>12}: ", self.outputs)
         return "\n".join([*lines, "", render_journey(journey(self.model, self.trace)), "", self._exact()])
 
     def render_attention(self, place: str, layer: int, head: int) -> str:
@@ -176,10 +193,11 @@ class Explanation:
         steps = equation_steps(attention, head)
         title = f"attention {place}, layer {layer}, head {head}:\n{PLACES[place]}"
         if attention.known_weights is None:
-            return f"{title}\n{render_steps(steps)}\nA {attention.kind} does not tell its weights."
+            return f"{title}\n{render_steps(steps, *self.axes(place))}\nA {attention.kind} does not tell its weights."
         exact = f"The model's own output differs from these steps by at most {attention.largest_difference:.1e}."
         table = render_matrix(attention.weights.values[0, head], *self.axes(place))
-        return f"{title}\n{render_steps(steps)}\n{exact}\n\nweights: a row looks at the columns\n{table}"
+        shown = render_steps(steps, *self.axes(place))
+        return f"{title}\n{shown}\n{exact}\n\nweights: a row looks at the columns\n{table}"
 
     def render_heads(self, place: str, layer: int | None, *, color: bool = False) -> str:
         """All heads of a layer, or of all layers, as small pictures."""
@@ -192,9 +210,16 @@ class Explanation:
                 found.append(f"{call.name}: a {call.kind} does not tell its weights")
                 continue
             weights = call.weights.select(row=0)
-            named = type(weights)(weights.values, weights.axes, {"query": rows, "key": columns})
+            named = Labelled(weights.values, weights.axes, {"query": rows, "key": columns})
+            found += ["\n".join(keys)] if not found and (keys := render_keys(named)) else []
             found.append(render_heads(f"{stack}.{number}.{kind}", named, color=color))
         return "\n\n".join(found)
+
+    def render_alignment(self, layer: int | None = None) -> str:
+        """A line of pairs i-j, and below it for each word of the answer which words of the text it looked at."""
+        weights, pairs = self.word_weights(layer), self.alignment(layer)
+        of_layer = self.alignment_layer if layer is None else layer
+        return render_alignment(pairs, weights, self.text.split(), self.answer.split(), of_layer)
 
     @property
     def searched(self) -> SearchTree:
