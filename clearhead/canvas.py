@@ -99,7 +99,7 @@ def _told_what_is_missing() -> Iterator[None]:
 
         some = seen if len(seen) <= 20 else f"{seen[:20]}…"
         say(
-            f"no font that matplotlib knows has {some}: they are empty boxes; install one, such as Noto Sans CJK, Noto "
+            f"no font that pictures use has {some}: they are empty boxes; install one, such as Noto Sans CJK, Noto "
             f"Sans Arabic or Noto Emoji, and delete {matplotlib.get_cachedir()}, where it keeps which there are"
         )
 

@@ -191,7 +191,7 @@ def test_drawing_opens_no_window_and_leaves_no_figure_behind(tmp_path: Path) -> 
 def test_letters_that_no_font_has_are_named_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     attention_heatmap([[1.0, 0.0]], ["𒀀", "𒀀"], ["𒁀"], tmp_path / "b.png")
     said = capsys.readouterr().err  # nothing, where there is a font for cuneiform
-    assert said == "" or said.startswith("no font that matplotlib knows has 𒀀𒁀: they are empty boxes; install one")
+    assert said == "" or said.startswith("no font that pictures use has 𒀀𒁀: they are empty boxes; install one")
     assert said.count("\n") <= 1
 
 

@@ -19,7 +19,7 @@ from ..model.blocks import DecoderBlock, EncoderBlock
 from ..model.norms import LayerNorm, RMSNorm
 from ..model.residual import AddNorm
 from ..model.transformer import Decoder, Encoder
-from .columns import wrapped
+from .columns import preformatted, wrapped
 from .trace import Trace
 
 _INPUT = ("embedding", "types", "positions")
@@ -65,6 +65,10 @@ class Attribution:
         parts = [asdict(it) for it in self.contributions]
         difference = {"difference": self.difference, "error": self.error, "by_layer": self.by_layer()}
         return {"said": self.said, "other": self.other, **difference, "contributions": parts}
+
+    def _repr_html_(self) -> str:
+        """For notebooks, what `render` gives."""
+        return preformatted(self.render())
 
     def render(self) -> str:
         """For people, in 80 columns: the parts in their order, each with a bar that points to what it spoke for."""

@@ -1,5 +1,6 @@
 """Texts in the columns of a terminal, of which a Chinese letter or an emoji takes two and an accent none."""
 
+import html
 from collections.abc import Iterable, Iterator
 
 from rich.cells import cell_len, chop_cells, set_cell_size
@@ -44,3 +45,8 @@ def _folds(line: str, width: int) -> list[str]:
     """A line in parts, between words where that can be."""
     words = [part for word in line.split(" ") for part in (chop_cells(word, width) or [""])]
     return [part.strip() for part in wrapped("", words, width)] if cell_len(line) > width else [line]
+
+
+def preformatted(text: str) -> str:
+    """A text for notebooks, its columns kept."""
+    return f"<pre>{html.escape(text)}</pre>"

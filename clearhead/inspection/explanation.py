@@ -11,7 +11,7 @@ from ..errors import ConfigError, did_you_mean
 from ..model.transformer import Decoder
 from .alignment import align, render_alignment, word_weights
 from .attribution import Attribution
-from .columns import folded, wrapped
+from .columns import folded, preformatted, wrapped
 from .contrast import Contrast
 from .equation import equation_steps, render_matrix, render_steps
 from .flow import Step
@@ -186,6 +186,13 @@ class Explanation:
         if self.outputs:
             lines += wrapped(f"it says {len(self.outputs):>12}: ", self.outputs)
         return "\n".join([*lines, "", render_journey(journey(self.model, self.trace)), "", self._exact()])
+
+    def _repr_html_(self) -> str:
+        """For notebooks, what `render` gives."""
+        return preformatted(self.render())
+
+    def __repr__(self) -> str:
+        return f"Explanation({self.text!r} -> {self.answer!r})"
 
     def render_attention(self, place: str, layer: int, head: int) -> str:
         """Equation 1 step by step, with the numbers of a head, and its weights as a table."""

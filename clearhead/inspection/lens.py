@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..model.transformer import Decoder
-from .columns import WIDTH, cut, left
+from .columns import WIDTH, cut, left, preformatted
 from .trace import Trace
 
 _CELL = 13  # columns of a cell
@@ -37,6 +37,10 @@ class Lens:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return {"outputs": list(self.outputs), "layers": [vars(layer) for layer in self.layers]}
+
+    def _repr_html_(self) -> str:
+        """For notebooks, what `render` gives."""
+        return preformatted(self.render())
 
     def render(self) -> str:
         """A row a layer, the last first, and a column a place, in as many tables as 80 columns need."""

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from ..decode.beams import Hypothesis, Step
 from ..model.transformer import Decoder
-from .columns import cut, folded, left
+from .columns import cut, folded, left, preformatted
 
 _TEXT = 24  # columns of a beginning that are shown: its last ones
 
@@ -138,6 +138,10 @@ class SearchTree:
         """Plain values for JSON."""
         nodes, answers = [asdict(it) for it in self.nodes], [asdict(it) for it in self.answers]
         return {"nodes": nodes, "answers": answers, "cache_lengths": self.cache_lengths}
+
+    def _repr_html_(self) -> str:
+        """For notebooks, what `render` gives."""
+        return preformatted(self.render())
 
     def render(self) -> str:
         """Step by step for people, in 80 columns, and why the winner won."""

@@ -1,3 +1,4 @@
+import html
 import json
 import re
 import shutil
@@ -229,6 +230,14 @@ def test_all_heads_of_a_layer_are_drawn(run: Run, model_folder: Path, tmp_path: 
     done = run("explain", model_folder, TEXT, "--png", tmp_path / "new" / "attention.png")
     assert (done.code, done.out, done.err) == (0, "", f"written to {tmp_path / 'new' / 'attention.png'}\n")
     assert (tmp_path / "new" / "attention.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_notebook_shows_what_a_terminal_does(word_model_folder: Path) -> None:
+    explanation = load(word_model_folder, device="cpu").explain("She <i> sings.")
+    assert repr(explanation) == f"Explanation('She <i> sings.' -> {explanation.answer!r})"
+    for seen in (explanation, explanation.lens, explanation.searched, explanation.why()):
+        shown = seen._repr_html_()
+        assert html.unescape(shown) == f"<pre>{seen.render()}</pre>" and "<i>" not in shown
 
 
 def test_looking_changes_no_bit_of_the_answer(model_folder: Path) -> None:
