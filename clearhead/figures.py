@@ -1,50 +1,20 @@
 """Pictures: how the loss fell, where attention went, which labels are confused. By matplotlib, without a screen."""
 
-import io
 import math
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .errors import ConfigError, DataError, ModelError
-from .storage import write_file, writing
+from .canvas import INK, PALE, STRONG, WARM, drawing, readable, separate_cells, tick_pieces
+from .errors import DataError, ModelError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-INK, FAINT, PALE, STRONG, WARM = "#22272e", "#8b949e", "#b9cbe4", "#1f4e8c", "#c2571a"
-_STYLE: dict[str, Any] = {
-    "font.size": 10,
-    "text.color": INK,
-    "axes.edgecolor": FAINT,
-    "axes.labelcolor": INK,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 11,
-    "axes.titleweight": "bold",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#e9edf2",
-    "xtick.color": FAINT,
-    "ytick.color": FAINT,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "legend.frameon": False,
-    "figure.dpi": 150,
-}
-# What the usual font lacks (Chinese, Japanese, Korean, Arabic, Hindi, emoji) is looked for in these, where installed.
-_WIDE_FONTS = (
-    "Noto Sans CJK JP", "Noto Sans CJK SC", "PingFang SC", "Hiragino Sans", "Microsoft YaHei", "WenQuanYi Zen Hei",
-    "Noto Sans Arabic", "Noto Sans Devanagari", "Noto Emoji", "Segoe UI Emoji",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -104,14 +74,19 @@ def attention_heatmap(
     target_pieces: Sequence[str],
     path: Path | None,
     title: str = "",
+    *,
+    names: Sequence[str] = (),
+    across: int = 4,
 ) -> "Figure":
-    """Draw attention weights (T, S), or those of several heads (H, T, S) side by side: a row attends, columns are read.
-    The figure is written to `path`, where there is one, and returned.
+    """Draw attention weights (T, S), or those of several heads (H, T, S), so many of them side by side: a row attends,
+    columns are read. The figure is written to `path`, where there is one, and returned.
+
+    `names` are what stands below each head; unless they are given, its number.
 
     ModelError: the weights do not have a row for each target piece and a column for each source piece.
     """
     heads = _heads(weights, len(target_pieces), len(source_pieces))
-    columns = min(len(heads), 4)
+    columns = min(len(heads), across)
     rows = math.ceil(len(heads) / columns)
     width, height = columns * len(source_pieces), rows * len(target_pieces)  # in cells
     cell = min(0.34 if len(heads) == 1 else 0.22, 24 / max(width, height))  # in inches
@@ -125,9 +100,9 @@ def attention_heatmap(
             image = panel.imshow(head, cmap="Blues", vmin=0, vmax=darkest, interpolation="nearest")
             separate_cells(panel, head.shape, lines=cell > 0.1)
             above = source_pieces if number < columns else ()
-            _tick_pieces(panel, cell, above, target_pieces if number % columns == 0 else ())
+            tick_pieces(panel, cell, above, target_pieces if number % columns == 0 else ())
             if len(heads) > 1:
-                panel.set_xlabel(f"head {number}")
+                panel.set_xlabel(names[number] if names else f"head {number}", fontsize=8 if names else None)
         bar = figure.colorbar(image, ax=panels, shrink=0.6, aspect=24, pad=0.02)
         bar.set_label("attention weight")
         bar.outline.set_visible(False)
@@ -152,7 +127,7 @@ def confusion_matrix(counts: npt.ArrayLike, labels: Sequence[str], path: Path) -
         panel = figure.subplots()
         panel.imshow(shares, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
         separate_cells(panel, array.shape, lines=cell > 0.1)
-        _tick_pieces(panel, cell, labels, labels)
+        tick_pieces(panel, cell, labels, labels)
         for row, column in zip(*np.nonzero(array)) if cell > 0.4 else ():
             ink = "white" if shares[row, column] > 0.6 else INK  # on the paler ones it would fade
             panel.text(column, row, f"{array[row, column]:,}", ha="center", va="center", fontsize=8, color=ink)
@@ -170,40 +145,6 @@ def _heads(weights: npt.ArrayLike, n_target: int, n_source: int) -> npt.NDArray[
             f"target pieces and S = {n_source} source pieces, none of them 0"
         )
     return heads
-
-
-@contextmanager
-def drawing(
-    path: Path | None, *, again: str, layout: Literal["constrained", "compressed"] = "constrained"
-) -> Iterator["Figure"]:
-    """An empty figure, written to `path` at the end of `with`, as SVG where it ends so and else as PNG, and without one
-    only drawn; ConfigError where matplotlib is not installed.
-
-    `again`: what to do when there is room on a disk that was full.
-    """
-    try:
-        import matplotlib.style
-        from matplotlib.figure import Figure
-        from matplotlib.font_manager import fontManager
-    except ImportError as error:
-        raise ConfigError(
-            f"cannot draw {path or 'a figure'}: matplotlib is not installed; expected it: pip install matplotlib"
-        ) from error
-    installed = set(fontManager.get_font_names())
-    fonts = ["DejaVu Sans", *(name for name in _WIDE_FONTS if name in installed)]
-    with matplotlib.style.context(["default", _STYLE | {"font.family": fonts}]):
-        figure = Figure(layout=layout)
-        yield figure
-        if path is None:
-            return
-        with warnings.catch_warnings(), io.BytesIO() as drawn:
-            warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # an empty box says it, too
-            kind = "svg" if path.suffix.lower() == ".svg" else "png"
-            figure.savefig(drawn, format=kind, bbox_inches="tight", pad_inches=0.15)
-            data = drawn.getvalue()
-    with writing(path.parent, again=again):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, data)
 
 
 def _series(metrics: Sequence[Mapping[str, Any]], name: str) -> tuple[list[float], list[float]]:
@@ -231,31 +172,3 @@ def _mark_best(panel: "Axes", series: tuple[list[float], list[float]], score: Cu
         color=WARM,
         fontweight="bold",
     )
-
-
-def separate_cells(panel: "Axes", shape: tuple[int, ...], *, lines: bool) -> None:
-    """No frame, and thin white lines between the cells where there is room for them."""
-    panel.grid(visible=False)
-    panel.spines[:].set_visible(False)
-    panel.tick_params(which="both", length=0)
-    if lines:
-        panel.set_xticks(np.arange(shape[1] + 1) - 0.5, minor=True)
-        panel.set_yticks(np.arange(shape[0] + 1) - 0.5, minor=True)
-        panel.grid(which="minor", color="white", linewidth=0.6)
-
-
-def _tick_pieces(panel: "Axes", cell: float, source: Sequence[str], target: Sequence[str]) -> None:
-    """Source pieces above, target pieces at the left; every n-th where cells (inches wide) are too small for text."""
-    size = min(10.0, max(5.0, 0.62 * 72 * cell))  # points
-    every = math.ceil(1.15 * size / (72 * cell))
-    panel.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False)
-    above: dict[str, Any] = {"rotation": 60, "ha": "left", "rotation_mode": "anchor"}
-    for pieces, axis, style in ((source, panel.xaxis, above), (target, panel.yaxis, {})):
-        shown = range(0, len(pieces), every)
-        axis.set_ticks(shown, [readable(pieces[n]) for n in shown], fontsize=size, parse_math=False, **style)
-
-
-def readable(text: str, longest: int = 16) -> str:
-    """A text on one line: what cannot be seen is replaced by its escape, what is long is cut."""
-    seen = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    return seen if len(seen) <= longest else seen[: longest - 1] + "…"

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from clearhead.canvas import drawing
 from clearhead.errors import ConfigError, DataError, ModelError, TrainingError
 from clearhead.figures import Curve, attention_heatmap, loss_curve
 
@@ -185,3 +186,27 @@ def test_drawing_opens_no_window_and_leaves_no_figure_behind(tmp_path: Path) -> 
     loss_curve(TRAINING, tmp_path / "deep" / "loss.png")
     assert ("matplotlib.pyplot" in sys.modules) == loaded
     assert io.BytesIO((tmp_path / "deep" / "loss.png").read_bytes()).read(4) == b"\x89PNG"
+
+
+def test_letters_that_no_font_has_are_named_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    attention_heatmap([[1.0, 0.0]], ["𒀀", "𒀀"], ["𒁀"], tmp_path / "b.png")
+    said = capsys.readouterr().err  # nothing, where there is a font for cuneiform
+    assert said == "" or said.startswith("no font that pictures use has 𒀀𒁀: they are empty boxes; install one")
+    assert said.count("\n") <= 1
+
+
+def test_a_figure_of_any_length_is_written(tmp_path: Path) -> None:
+    with drawing(tmp_path / "long.png", again="") as figure:
+        figure.set_size_inches(900, 1)
+        figure.subplots()
+    assert max(size(tmp_path / "long.png")) <= 16_100
+
+
+def test_heads_may_be_named_and_put_in_rows(tmp_path: Path) -> None:
+    weights = np.full((6, 5, 7), 1 / 7)
+    for across in (2, 6):
+        names = [f"{number}\n{number} bits" for number in range(6)]
+        path = tmp_path / f"{across}.png"
+        figure = attention_heatmap(weights, list("abcdefg"), list("vwxyz"), path, names=names, across=across)
+        assert [panel.get_xlabel() for panel in figure.axes[:6]] == names
+    assert size(tmp_path / "2.png")[0] > size(tmp_path / "6.png")[0]

@@ -7,8 +7,8 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "clearhead"
 # From the ground up: a file imports only from its own floor and those below it.
 FLOORS = [
-    "errors", "values", "config", "messages", "storage", "figures", "model", "text", "decode", "inspection", "tasks",
-    "training", "answers", "evaluation", "apps", "app", "estimator", "demo", "cli",
+    "errors", "values", "config", "messages", "storage", "canvas", "figures", "model", "text", "decode", "inspection",
+    "tasks", "training", "answers", "evaluation", "apps", "app", "estimator", "demo", "cli",
 ]  # fmt: skip
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.name not in ("__init__.py", "__main__.py"))
 

@@ -102,7 +102,11 @@ class Answerer(App):
 
     def reading(self, question: str) -> Reading:
         """What of a question the model cannot read as it should."""
-        return Reading(tuple(self.tokenizers.source.unknown_words(question)))
+        [asked] = (
+            self.task.over([Paragraph(question, (Question("", question, ()),))]).asked if question.strip() else [None]
+        )
+        cut = 0 if asked is None else asked.cut  # which no text changes
+        return Reading(tuple(self.tokenizers.source.unknown_words(question)), cut=cut)
 
     def _answered(self, paragraph: Paragraph, search: DecodeConfig) -> list[FoundAnswer]:
         held_out = self.task.over([paragraph])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..inspection.places import PLACES
 from ..messages import say
 from .output import to_json
-from .parser import Options, Parser, UsageError, Verb, new_file
+from .parser import Options, Parser, UsageError, Verb, given_settings, new_file
 from .reading import text_of, warn, whole_text
 from .using import NO_FOLDER, add_greedy, add_model_options, open_model, settle_greedy
 
@@ -74,13 +74,19 @@ def _check(options: Options) -> None:
             raise UsageError(NO_FOLDER)
         if options.text is not None:
             raise UsageError(f"--film is of the text of `train --watch`; expected no {options.text!r} beside it")
+        if useless := _useless_beside_film(options):
+            raise UsageError(f"--film shows what a run has kept; expected no {' and '.join(useless)} beside it")
     elif options.text is None:
         raise UsageError('a model folder and a sentence are needed: clearhead explain DIR "a sentence"')
-    views = [f"--{name}" for name in _VIEWS if getattr(options, name)]
+    views = [f"--{name}" for name in _VIEWS if getattr(options, name) not in (None, False)]
     if len(views) > 1:
         raise UsageError(f"{' and '.join(views)} are different views; expected one of them")
     if sum(map(bool, (options.png, options.svg, options.gif, options.json))) > 1:
         raise UsageError("--png, --svg, --gif and --json exclude each other; expected one of them")
+    for ending in ("png", "svg", "gif"):
+        path = getattr(options, ending)
+        if path is not None and path.suffix.lower() != f".{ending}":
+            raise UsageError(f"--{ending} {path} has another ending; expected the name of a file with .{ending}")
     if options.gif and not options.film:
         raise UsageError("--gif is the film as a moving picture; expected --film beside it, or --png")
     if options.alignment and (options.json or options.png or options.svg):
@@ -94,13 +100,26 @@ def _check(options: Options) -> None:
     if options.other is not None and options.why is None:
         raise UsageError(f"--not {options.other} says what a word is compared with; expected --why WORD before it")
     places = [f"--{name}" for name in ("attention", "layer", "head") if getattr(options, name) is not None]
-    if places and (options.lens or options.decode or options.why is not None):
-        raise UsageError(f"this view is of the whole model; expected no {' and '.join(places)} beside it")
     drawn = options.png or options.svg
+    whole = options.lens or options.decode or options.why is not None
+    if places and (whole or not (views or drawn or options.json)):
+        raise UsageError(
+            f"this view is of the whole model; expected no {' and '.join(places)} beside it (--heads and --step "
+            "attention are of a place)"
+        )
     if options.head is not None and (options.heads or drawn):
         raise UsageError("all heads of a layer are shown; expected no --head beside --heads, --png or --svg")
     if drawn and options.step:
         raise UsageError("--step attention is numbers; expected no --png or --svg beside it")
+
+
+def _useless_beside_film(options: Options) -> list[str]:
+    """What asks for one head, for another search or for a text: the run has kept what it has kept."""
+    found = [f"--{name}" for name in ("head", "context") if getattr(options, name) is not None]
+    found += ["--greedy"] * options.greedy
+    if options.json:  # which has all of it
+        found += [f"--{name}" for name in ("attention", "layer") if getattr(options, name) is not None]
+    return found + [f"--{name.split('.')[1].replace('_', '-')}" for name in given_settings(options)]
 
 
 def _context(app: Any, options: Options) -> list[str]:
@@ -123,7 +142,7 @@ def _shown(explanation: "Explanation", options: Options) -> str:
     if options.json:
         return to_json(explanation.to_dict(place, options.layer or 0, head))
     if options.alignment:
-        return " ".join(f"{source}-{target}" for source, target in explanation.alignment(options.layer))
+        return explanation.render_alignment(options.layer)
     if options.step:
         return explanation.render_attention(place, options.layer or 0, head)
     if options.heads:
@@ -147,7 +166,7 @@ def _draw(explanation: "Explanation", options: Options) -> None:
         pictures.draw_search(explanation.searched, path)
     else:
         place = options.attention or explanation.main_place
-        pictures.draw_heads(explanation, place, options.layer or 0, path)
+        pictures.draw_heads(explanation, place, options.layer, path)
     say(f"written to {path}")
 
 

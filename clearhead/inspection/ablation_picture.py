@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..figures import drawing, separate_cells
+from ..canvas import drawing, separate_cells
 from .ablation_study import Row
 
 if TYPE_CHECKING:

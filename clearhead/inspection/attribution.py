@@ -19,7 +19,10 @@ from ..model.blocks import DecoderBlock, EncoderBlock
 from ..model.norms import LayerNorm, RMSNorm
 from ..model.residual import AddNorm
 from ..model.transformer import Decoder, Encoder
+from .columns import preformatted, wrapped
 from .trace import Trace
+
+_INPUT = ("embedding", "types", "positions")
 
 
 @dataclass(frozen=True)
@@ -47,11 +50,25 @@ class Attribution:
         """How far the sum of the contributions lies from the model's own difference."""
         return abs(sum(it.value for it in self.contributions) - self.difference)
 
+    def by_layer(self) -> dict[str, float]:
+        """The sums over the layers, and over what stands before the first ("input") and behind the last ("end")."""
+        sums: dict[str, float] = {}
+        for it in self.contributions:
+            number = it.part.split(".")[1]
+            before = "input" if number in _INPUT else "end"
+            name = f"layer {number}" if number.isdigit() else before
+            sums[name] = sums.get(name, 0.0) + it.value
+        return sums
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         parts = [asdict(it) for it in self.contributions]
-        difference = {"difference": self.difference, "error": self.error}
+        difference = {"difference": self.difference, "error": self.error, "by_layer": self.by_layer()}
         return {"said": self.said, "other": self.other, **difference, "contributions": parts}
+
+    def _repr_html_(self) -> str:
+        """For notebooks, what `render` gives."""
+        return preformatted(self.render())
 
     def render(self) -> str:
         """For people, in 80 columns: the parts in their order, each with a bar that points to what it spoke for."""
@@ -65,6 +82,7 @@ class Attribution:
             bar = f"{'<' * size:>16}|" if it.value < 0 else f"{'':16}|{'>' * size}"
             lines.append(f"  {it.part:<32}{it.value:>+9.4f}  {bar}".rstrip())
         lines.append(f"  {'sum':<32}{self.difference + 0.0:>+9.4f}  within {self.error:.1e}")
+        lines += ["", *wrapped("by layer: ", [f"{name} {value:+.4f} " for name, value in self.by_layer().items()])]
         ranked = sorted(self.contributions, key=lambda it: -it.value)
         return "\n".join([*lines, f"The most for it: {ranked[0].part}; the most against: {ranked[-1].part}."])
 

@@ -14,6 +14,8 @@ from ..text.tokenizer import UNK
 from .attribution import Attribution, Contribution, attribute
 from .trace import Trace
 
+_BEGINS = "▁"  # where tokens are the words: what stands for the space before one
+
 
 @dataclass(frozen=True)
 class Contrast:
@@ -53,6 +55,8 @@ class Words:
         """Why the first token of a word was said (without one, of the first), and not that of another. A ConfigError
         where the word was not."""
         word = self.words[min(self.begins, len(self.words) - 1)] if word is None and self.words else word or ""
+        if word not in self.words and f"{_BEGINS}{word}" in self.words:  # of a token that begins a word
+            word = f"{_BEGINS}{word}"
         if word not in self.words:
             some = ", ".join(dict.fromkeys(self.words))
             raise ConfigError(

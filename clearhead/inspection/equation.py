@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from rich.cells import cell_len
 from torch import Tensor
 
 from ..errors import ConfigError, ModelError
 from ..model.attention import masked_softmax
+from .columns import WIDTH, left, right
 from .trace import Attention
 
 _CORNER = 3  # rows and columns of a step that are shown
-_WIDTH = 80  # columns of a terminal
+_LABEL = 12  # columns of the token of a row
 
 
 @dataclass(frozen=True)
@@ -79,16 +81,21 @@ def _own_steps(attention: Attention, head: int, row: int) -> list[EquationStep]:
     return [*found, EquationStep("output", f"of {attention.kind}", tuple(output.shape), output[row, head])]
 
 
-def render_steps(steps: Sequence[EquationStep]) -> str:
-    """The steps below each other: name, formula, shape, and the first rows and columns of the values."""
+def render_steps(steps: Sequence[EquationStep], rows: Sequence[str], columns: Sequence[str]) -> str:
+    """The steps below each other: name, formula, shape, and the first rows and columns of the values.
+
+    Rows are called by their tokens, of the queries (T) or, in K and V, of the keys (S).
+    """
     blocks = []
     for step in steps:
         lines = [f"{step.name:<9} {step.formula:<34} {step.shape}"]
+        names = columns if step.name in ("keys", "values") else rows
         sums = step.values.sum(-1) if step.name == "weights" else None
         more = " ..." if step.values.size(1) > _CORNER else ""
         for number, values in enumerate(step.values[:_CORNER].tolist()):
             shown = " ".join(f"{_number(value):>9}" for value in values[:_CORNER])
-            lines.append(f"  {shown}{more}" + (f"   row sum {sums[number]:.4f}" if sums is not None else ""))
+            total = f"   row sum {sums[number]:.4f}" if sums is not None else ""
+            lines.append(f"  {left(names[number], _LABEL)} {shown}{more}{total}")
         if len(step.values) > _CORNER:
             lines.append("  ...")
         blocks.append("\n".join(lines))
@@ -103,22 +110,18 @@ def render_matrix(matrix: Tensor, rows: Sequence[str], columns: Sequence[str]) -
     if tuple(matrix.shape) != (len(rows), len(columns)):
         sizes = f"{len(rows)} rows and {len(columns)} columns"
         raise ModelError(f"a matrix of shape {tuple(matrix.shape)} was given names of {sizes}; expected one for each")
-    label = min(14, max(map(len, rows), default=0))
-    cell = min(10, max(4, *map(len, columns)))
-    at_once = max(1, (_WIDTH - label) // (cell + 1))
+    label = min(14, max(map(cell_len, rows), default=0))
+    cell = min(10, max(4, *map(cell_len, columns)))
+    at_once = max(1, (WIDTH - label) // (cell + 1))
     tables = []
     for start in range(0, len(columns), at_once):
         part = slice(start, start + at_once)
-        lines = [" " * label + "".join(f" {_cut(name, cell):>{cell}}" for name in columns[part])]
+        lines = [" " * label + "".join(f" {right(name, cell)}" for name in columns[part])]
         for name, values in zip(rows, matrix[:, part].tolist()):
-            lines.append(f"{_cut(name, label):<{label}}" + "".join(f" {_number(value, 2):>{cell}}" for value in values))
+            lines.append(left(name, label) + "".join(f" {_number(value, 2):>{cell}}" for value in values))
         tables.append("\n".join(lines))
     return "\n\n".join(tables)
 
 
 def _number(value: float, digits: int = 4) -> str:
     return f"{value:.{digits}f}" if math.isfinite(value) else f"{value}"
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"

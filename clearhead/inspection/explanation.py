@@ -10,13 +10,15 @@ from torch import Tensor, nn
 
 from ..errors import ConfigError, did_you_mean
 from ..model.transformer import Decoder
-from .alignment import align
+from .alignment import align, render_alignment, word_weights
 from .attribution import Attribution
+from .columns import folded, preformatted, wrapped
 from .contrast import Contrast
 from .equation import equation_steps, render_matrix, render_steps
 from .flow import Step
-from .heads import heads_of, render_heads
+from .heads import heads_of, render_heads, render_keys
 from .journey import journey, render_journey, to_dicts
+from .labelled import Labelled
 from .lens import Lens, lens
 from .parts import stacks
 from .places import PLACES
@@ -86,11 +88,15 @@ class Explanation:
             return self.outputs, self.tokens["encoder"]
         return self.tokens[stack], self.tokens[stack]
 
-    def attention(self, place: str, layer: int) -> Attention:
-        """The record of a layer's attention; a ConfigError says which places and layers there are."""
+    def n_layers(self, place: str) -> int:
+        """How many layers have an attention at a place; a ConfigError says which places there are."""
         self._check(place)
         stack, kind = place.split(".")
-        n_layers = sum(name.startswith(f"{stack}.") and name.endswith(f".{kind}") for name in self.trace.calls)
+        return sum(name.startswith(f"{stack}.") and name.endswith(f".{kind}") for name in self.trace.calls)
+
+    def attention(self, place: str, layer: int) -> Attention:
+        """The record of a layer's attention; a ConfigError says which places and layers there are."""
+        n_layers, (stack, kind) = self.n_layers(place), place.split(".")
         if not 0 <= layer < n_layers:
             raise ConfigError(f"layer {layer} of {place} is not there; expected 0 to {n_layers - 1}")
         return self.trace.calls[f"{stack}.{layer}.{kind}"][-1]
@@ -109,8 +115,20 @@ class Explanation:
 
         Without a layer it is `alignment_layer`.
         """
-        layer = self.alignment_layer if layer is None else layer
-        return align(self.weights("decoder.cross", layer).mean(0), self.source_words, self.target_words)
+        return align(self._cross_weights(layer), self.source_words, self.target_words)
+
+    def word_weights(self, layer: int | None = None) -> Tensor:
+        """How much each word of the answer looks at each word of the text, by the mean of a layer's heads; what is
+        missing to 1 looks at the end token. (words of the answer, words of the text)"""
+        return word_weights(self._cross_weights(layer), self.source_words, self.target_words)
+
+    def _cross_weights(self, layer: int | None) -> Tensor:
+        if "decoder.cross" not in self.places:
+            raise ConfigError(
+                "no words are aligned here: expected a model that writes while it looks at a text, as those for "
+                "`translate` and `summarize` do"
+            )
+        return self.weights("decoder.cross", self.alignment_layer if layer is None else layer).mean(0)
 
     @cached_property
     def lens(self) -> Lens:
@@ -155,6 +173,7 @@ class Explanation:
         }
         if self.source_words and self._tells_alignment:
             found |= {"alignment": self.alignment(), "alignment_layer": self.alignment_layer}
+            found["word_weights"] = self.word_weights().tolist()
         if self.said:
             found["lens"] = self.lens.to_dict()
         if self.search is not None:
@@ -164,10 +183,19 @@ class Explanation:
     def render(self) -> str:
         """For people, in 80 columns: the text on its way through the model, part by part."""
         numbers = "  ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in self.values.items())
-        lines = [f"text    {self.text}", f"answer  {self.answer}", f"        {numbers}", ""]
-        lines += [f"the {stack} reads {len(read):>3}: {' '.join(read)}" for stack, read in self.tokens.items()]
-        lines += [f"it says {len(self.outputs):>12}: {' '.join(self.outputs)}"] if self.outputs else []
+        lines = [*folded("text    ", self.text), *folded("answer  ", self.answer), f"        {numbers}", ""]
+        for stack, read in self.tokens.items():
+            lines += wrapped(f"the {stack} reads {len(read):>3}: ", read)
+        if self.outputs:
+            lines += wrapped(f"it says {len(self.outputs):>12}: ", self.outputs)
         return "\n".join([*lines, "", render_journey(journey(self.model, self.trace)), "", self._exact()])
+
+    def _repr_html_(self) -> str:
+        """For notebooks, what `render` gives."""
+        return preformatted(self.render())
+
+    def __repr__(self) -> str:
+        return f"Explanation({self.text!r} -> {self.answer!r})"
 
     def render_attention(self, place: str, layer: int, head: int) -> str:
         """Equation 1 step by step, with the numbers of a head, and its weights as a table."""
@@ -176,19 +204,17 @@ class Explanation:
         title = f"attention {place}, layer {layer}, head {head}:\n{PLACES[place]}"
         if attention.known_weights is None:
             silent = f"A {attention.kind} does not tell its weights."
-            return self._with_compiled(f"{title}\n{render_steps(steps)}\n{silent}")
+            return self._with_compiled(f"{title}\n{render_steps(steps, *self.axes(place))}\n{silent}")
         exact = f"The model's own output differs from these steps by at most {attention.largest_difference:.1e}."
         table = render_matrix(attention.weights.values[0, head], *self.axes(place))
-        view = f"{title}\n{render_steps(steps)}\n{exact}\n\nweights: a row looks at the columns\n{table}"
+        shown = render_steps(steps, *self.axes(place))
+        view = f"{title}\n{shown}\n{exact}\n\nweights: a row looks at the columns\n{table}"
         return self._with_compiled(view)
 
     def render_heads(self, place: str, layer: int | None, *, color: bool = False) -> str:
         """All heads of a layer, or of all layers, as small pictures."""
-        self._check(place)
-        stack, kind = place.split(".")
-        layers = sum(name.startswith(f"{stack}.") and name.endswith(f".{kind}") for name in self.trace.calls)
-        wanted = range(layers) if layer is None else [layer]
-        rows, columns = self.axes(place)
+        wanted = range(self.n_layers(place)) if layer is None else [layer]
+        (stack, kind), (rows, columns) = place.split("."), self.axes(place)
         found = []
         for number in wanted:
             call = self.attention(place, number)
@@ -196,9 +222,16 @@ class Explanation:
                 found.append(f"{call.name}: a {call.kind} does not tell its weights")
                 continue
             weights = call.weights.select(row=0)
-            named = type(weights)(weights.values, weights.axes, {"query": rows, "key": columns})
+            named = Labelled(weights.values, weights.axes, {"query": rows, "key": columns})
+            found += ["\n".join(keys)] if not found and (keys := render_keys(named)) else []
             found.append(render_heads(f"{stack}.{number}.{kind}", named, color=color))
         return self._with_compiled("\n\n".join(found))
+
+    def render_alignment(self, layer: int | None = None) -> str:
+        """A line of pairs i-j, and below it for each word of the answer which words of the text it looked at."""
+        weights, pairs = self.word_weights(layer), self.alignment(layer)
+        of_layer = self.alignment_layer if layer is None else layer
+        return render_alignment(pairs, weights, self.text.split(), self.answer.split(), of_layer)
 
     @property
     def searched(self) -> SearchTree:

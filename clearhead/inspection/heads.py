@@ -3,13 +3,18 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
+from rich.cells import cell_len
+
+from .columns import WIDTH, cut, left, wrapped
 from .labelled import Labelled
 
-_WIDTH = 80
+_LABEL, _NAMED = 10, 11  # columns of a token beside its row, and in words
 _SHADES = " ·░▒▓█"  # from 0 to 1
-_BLUES = (None, 153, 111, 75, 33, 27)  # of the 256 colours of a terminal, for the same
+# Of the 256 colours of a terminal, for the same: the ground is theirs, so that darker is more on a dark screen, too.
+_BLUES = (255, 153, 111, 69, 27, 18)
 
 
 @dataclass(frozen=True)
@@ -40,28 +45,42 @@ def heads_of(weights: Labelled) -> list[Head]:
     return found
 
 
-def render_heads(name: str, weights: Labelled, *, color: bool = False) -> str:
+def render_keys(weights: Labelled) -> list[str]:
+    """Lines that name the keys, where these are not the queries, whose names stand beside their rows."""
+    queries, keys = weights.tokens["query"], weights.tokens["key"]
+    if list(queries) == list(keys):
+        return []
+    return list(wrapped("keys, from left to right: ", keys))
+
+
+def render_heads(name: str, weights: Labelled, *, color: bool = False, of: int | None = None) -> str:
     """The heads beside each other, as many as 80 columns have room for, and below a line of words for each.
 
-    A row of a picture is a query, a column a key; darker is more.
+    A row of a picture is a query, a column a key. `of`: how many queries there are, where not all of them are shown.
     """
-    n_heads, _, n_keys = weights.shape
-    across = max(1, min(n_heads, (_WIDTH + 2) // (max(n_keys, 7) + 2)))
-    shown = min(n_keys, _WIDTH - 2)
-    queries, keys = weights.tokens["query"], weights.tokens["key"]
-    lines = [f"{name}: {n_heads} heads, rows are {len(queries)} queries, columns {len(keys)} keys, darker is more"]
+    n_heads, n_queries, n_keys = weights.shape
+    label = min(_LABEL, max(map(cell_len, weights.tokens["query"]), default=0)) + 1
+    label = label if label + n_keys <= WIDTH else 0
+    shown = min(n_keys, WIDTH - 2)
+    across = max(1, min(n_heads, (WIDTH - label + 2) // (max(shown, 7) + 2)))
+    more = "darker" if color else "fuller"
+    lines = [f"{name}: {n_heads} heads, rows are {of or n_queries} queries, columns {n_keys} keys, {more} is more"]
+    if n_queries < (of or n_queries):
+        lines.append(f"(the first {n_queries} of {of} queries)")
     if shown < n_keys:
         lines.append(f"(the first {shown} of {n_keys} keys)")
+    begun = [left(token, label - 1) + " " if label else "" for token in weights.tokens["query"]]
     for first in range(0, n_heads, across):
         numbers = range(first, min(first + across, n_heads))
-        lines += ["", "  ".join(f"{f'head {number}':<{max(shown, 7)}}" for number in numbers).rstrip()]
+        titles = "  ".join(f"{f'head {number}':<{max(shown, 7)}}" for number in numbers)
+        lines += ["", (" " * label + titles).rstrip()]
         pictures = [_picture(weights.select(head=number), shown, color=color) for number in numbers]
-        lines += ["  ".join(row).rstrip() for row in zip(*pictures)]
+        lines += [(token + "  ".join(row)).rstrip() for token, row in zip(begun, zip(*pictures))]
     lines.append("")
     most = math.log2(n_keys) if n_keys > 1 else 0.0
     for head in heads_of(weights):
-        look = f'"{head.query}" at "{head.key}" ({head.weight:.2f})'
-        lines.append(f"head {head.number}: entropy {head.entropy:.2f} of {most:.2f} bits; looks most: {look}")
+        look = f'"{cut(head.query, _NAMED)}" at "{cut(head.key, _NAMED)}" ({head.weight:.2f})'
+        lines.append(f"head {head.number}: entropy {head.entropy:.2f} of {most:.2f} bits; most: {look}")
     return "\n".join(lines)
 
 
@@ -74,5 +93,6 @@ def _row(values: Sequence[float], *, color: bool) -> str:
     pad = " " * max(7 - len(values), 0)
     if not color:
         return "".join(_SHADES[level] for level in levels) + pad
-    cells = [" " if _BLUES[level] is None else f"\x1b[48;5;{_BLUES[level]}m \x1b[0m" for level in levels]
-    return "".join(cells) + pad
+    return (
+        "".join(f"\x1b[48;5;{_BLUES[level]}m{' ' * len([*same])}" for level, same in groupby(levels)) + f"\x1b[0m{pad}"
+    )

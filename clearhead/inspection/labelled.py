@@ -82,7 +82,8 @@ class Labelled:
             f"<tr><th style='text-align:right'>{html.escape(name)}</th>{''.join(map(_cell, values[:_SHOWN]))}</tr>"
             for name, values in zip(rows, self.values[:_SHOWN].tolist())
         )
-        return f"<table><tr><th></th>{head}</tr>{body}</table>"
+        long = [f"{axis}: the first {_SHOWN} of {size}" for axis, size in zip(self.axes, self.shape) if size > _SHOWN]
+        return f"<table><tr><th></th>{head}</tr>{body}</table>" + f"<p>{', '.join(long)}</p>" * bool(long)
 
     def _names(self, number: int) -> list[str]:
         """What the places of an axis are called, as far as they are shown."""

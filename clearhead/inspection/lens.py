@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from ..model.transformer import Decoder
+from .columns import WIDTH, cut, left, preformatted
 from .trace import Trace
 
-_CELL, _WIDTH = 13, 80  # columns of a cell, and of a terminal
+_CELL = 13  # columns of a cell
 _BEST = 3  # tokens a place that are kept
 
 
@@ -37,16 +38,21 @@ class Lens:
         """Plain values for JSON."""
         return {"outputs": list(self.outputs), "layers": [vars(layer) for layer in self.layers]}
 
+    def _repr_html_(self) -> str:
+        """For notebooks, what `render` gives."""
+        return preformatted(self.render())
+
     def render(self) -> str:
         """A row a layer, the last first, and a column a place, in as many tables as 80 columns need."""
         blocks, label = [], max(len(it.name) for it in self.layers) + 2
-        at_once = (_WIDTH - label) // _CELL
+        at_once = (WIDTH - label) // _CELL
         for start in range(0, len(self.outputs), at_once):
             here = range(start, min(start + at_once, len(self.outputs)))
-            lines = [f"{'said':<{label}}" + "".join(f"{_cut(self.outputs[t]):<{_CELL}}" for t in here)]
+            said = "".join(left(cut(self.outputs[t], _CELL - 2), _CELL) for t in here)
+            lines = [f"{'said':<{label}}{said}".rstrip()]
             for layer in reversed(self.layers):
-                cells = (f"{_cut(layer.tokens[t][0], 6)} {layer.probabilities[t][0]:.0%}" for t in here)
-                ranked = "".join(f"{cell + ('' if layer.ranks[t] else '*'):<{_CELL}}" for t, cell in zip(here, cells))
+                cells = (f"{cut(layer.tokens[t][0], 6)} {layer.probabilities[t][0]:.0%}" for t in here)
+                ranked = "".join(left(cell + ("" if layer.ranks[t] else "*"), _CELL) for t, cell in zip(here, cells))
                 lines.append(f"{layer.name:<{label}}{ranked}".rstrip())
             blocks.append("\n".join(lines))
         return "\n\n".join([*blocks, "* it would have said the same as the whole model"])
@@ -78,7 +84,3 @@ def lens(
         tokens = tuple(tuple(pieces(some)) for some in ids.tolist())
         layers.append(LensLayer(name, tokens, tuple(map(tuple, best.tolist())), tuple(ranks.tolist())))
     return Lens(tuple(pieces(said)), tuple(layers))
-
-
-def _cut(text: str, width: int = _CELL - 2) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"

@@ -3,45 +3,75 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..figures import FAINT, INK, PALE, STRONG, WARM, attention_heatmap, drawing, readable
+import numpy as np
+
+from ..canvas import FAINT, INK, PALE, STRONG, WARM, drawing, readable
+from ..figures import attention_heatmap
 from .attribution import Attribution
-from .lens import Lens
+from .heads import heads_of
+from .labelled import Labelled
+from .lens import Lens, LensLayer
 from .search_tree import Node, SearchTree
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from .explanation import Explanation
 
 _AGAIN = "give the command again"
+_STRIP = 12  # places beside each other
+_FADED = "#e3e7ec"
 _FATES = {"kept": STRONG, "ended": WARM, "dropped": FAINT}
 
 
-def draw_heads(explanation: "Explanation", place: str, layer: int, path: Path) -> None:
-    """The weights of all heads of a layer."""
+def draw_heads(explanation: "Explanation", place: str, layer: int | None, path: Path) -> None:
+    """The weights of all heads of a layer, or of all layers, of which each is a row; below each head its entropy."""
     rows, columns = explanation.axes(place)
-    weights = explanation.weights(place, layer).numpy(force=True)
-    attention_heatmap(weights, columns, rows, path, f"{place}, layer {layer}")
+    layers = range(explanation.n_layers(place)) if layer is None else [layer]
+    weights, names = [], []
+    for number in layers:
+        call = explanation.attention(place, number).weights.select(row=0)
+        weights.append(call.numpy())
+        named = Labelled(call.values, call.axes, {"query": rows, "key": columns})
+        where = f"layer {number}, " * (len(layers) > 1)
+        names += [f"{where}head {it.number}\n{it.entropy:.2f} bits" for it in heads_of(named)]
+    across = len(weights[0]) if len(layers) > 1 else 4
+    title = place if layer is None else f"{place}, layer {layer}"
+    attention_heatmap(np.concatenate(weights), columns, rows, path, title, names=names, across=across)
 
 
 def draw_lens(lens: Lens, path: Path) -> None:
-    """A row a layer, the last above, and a column a place: the likeliest token, dark where it is sure."""
-    n_layers, n_places = len(lens.layers), len(lens.outputs)
-    with drawing(path, layout="compressed", again=_AGAIN) as figure:
-        figure.set_size_inches(1.1 * n_places + 1.4, 0.45 * n_layers + 1.2)
-        panel = figure.subplots()
-        shades = [[layer.probabilities[t][0] for t in range(n_places)] for layer in reversed(lens.layers)]
-        panel.imshow(shades, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
-        for row, layer in enumerate(reversed(lens.layers)):
-            for t in range(n_places):
-                ink = "white" if layer.probabilities[t][0] > 0.6 else INK
-                bold = "bold" if layer.ranks[t] == 0 else "normal"  # it says already what is said in the end
-                token = readable(layer.tokens[t][0], 11)
-                panel.text(t, row, token, ha="center", va="center", color=ink, fontweight=bold, parse_math=False)
-        panel.grid(visible=False)
-        panel.set_yticks(range(n_layers), [it.name for it in reversed(lens.layers)])
-        panel.set_xticks(range(n_places), [readable(it, 11) for it in lens.outputs], parse_math=False)
-        panel.tick_params(length=0, top=False, labeltop=True, bottom=False, labelbottom=False)
-        panel.spines[:].set_visible(False)
-        panel.set_xlabel("above: what was said; bold: the layer would have said the same")
+    """A row a layer, the last above, and a column a place, in as many strips as they need: the likeliest token and its
+    probability, dark where it is sure."""
+    layers, n_places = lens.layers[::-1], len(lens.outputs)
+    starts = range(0, n_places, _STRIP)
+    with drawing(path, again=_AGAIN) as figure:
+        figure.set_size_inches(1.0 * min(n_places, _STRIP) + 1.4, len(starts) * (0.45 * len(layers) + 0.5) + 0.6)
+        for start, panel in zip(starts, figure.subplots(len(starts), 1, squeeze=False)[:, 0]):
+            here = range(start, min(start + _STRIP, n_places))
+            shades = [[layer.probabilities[t][0] for t in here] for layer in layers]
+            panel.imshow(shades, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+            for row, layer in enumerate(layers):
+                for t in here:
+                    _guess(panel, t - start, row, layer, t)
+            panel.grid(visible=False)
+            panel.set_xlim(-0.5, min(n_places, _STRIP) - 0.5)
+            panel.set_yticks(range(len(layers)), [it.name for it in layers])
+            panel.set_xticks(range(len(here)), [readable(lens.outputs[t], 11) for t in here], parse_math=False)
+            panel.tick_params(length=0, top=False, labeltop=True, bottom=False, labelbottom=False)
+            panel.spines[:].set_visible(False)
+        figure.suptitle("What each layer would have said", fontweight="bold", fontsize=11)
+        figure.supxlabel("above: what was said; bold: the layer would have said the same", fontsize=9)
+
+
+def _guess(panel: "Axes", x: int, y: int, layer: LensLayer, place: int) -> None:
+    """The likeliest token of a layer at a place."""
+    token, share = layer.tokens[place][0], layer.probabilities[place][0]
+    ink = "white" if share > 0.6 else INK
+    bold = "bold" if layer.ranks[place] == 0 else "normal"  # it says already what is said in the end
+    panel.text(x, y - 0.14, readable(token, 11), ha="center", va="center", fontsize=9, color=ink, fontweight=bold,
+               parse_math=False)  # fmt: skip
+    panel.text(x, y + 0.3, f"{share:.0%}", ha="center", va="center", fontsize=6, color=ink)
 
 
 def draw_attribution(why: Attribution, path: Path) -> None:
@@ -61,35 +91,51 @@ def draw_attribution(why: Attribution, path: Path) -> None:
 
 
 def draw_search(tree: SearchTree, path: Path) -> None:
-    """The beams from left to right: a column a step, a line from each beginning to what was tried behind it."""
+    """The beams from left to right: a column a step, a line from each beginning to what was tried behind it. Below the
+    tree stands how long the cache was before each step, and below all why the winner won."""
     places: dict[int, tuple[float, float]] = {-1: (0.0, 0.0)}
     for step in tree.steps:
-        for row, node in enumerate(step):
-            places[node.number] = (float(node.step), float(row))
+        places |= {node.number: (float(node.step), float(row)) for row, node in enumerate(step)}
     winner = {*_ancestors(tree, tree.answers[0].node)} if tree.answers else set()
     tallest = max((len(step) for step in tree.steps), default=1)
     with drawing(path, layout="compressed", again=_AGAIN) as figure:
-        figure.set_size_inches(1.35 * len(tree.steps) + 1.6, 0.42 * tallest + 1.2)
+        figure.set_size_inches(1.15 * len(tree.steps) + 1.6, 0.42 * tallest + 1.6)
         panel = figure.subplots()
         for node in tree.nodes:
             (x0, y0), (x1, y1) = places[node.parent], places[node.number]
-            won = node.number in winner
-            color, width = (WARM, 2.0) if won else (PALE, 0.8)
-            panel.plot([x0, x1], [y0, y1], color=color, linewidth=width, zorder=1 + won)
+            won, lost = node.number in winner, node.fate == "dropped"
+            color, width = (WARM, 2.0) if won else (_FADED if lost else PALE, 0.6 if lost else 1.2)
+            panel.plot([x0, x1], [y0, y1], color=color, linewidth=width, zorder=1 + won - 0.5 * lost)
         for node in tree.nodes:
-            box = {"boxstyle": "round,pad=0.25", "facecolor": "white", "edgecolor": _FATES[node.fate]}
-            panel.text(*places[node.number], _label(node), ha="center", va="center", fontsize=7, bbox=box, zorder=3,
-                       color=FAINT if node.fate == "dropped" else INK, parse_math=False)  # fmt: skip
-        panel.text(0, 0, "start", ha="center", va="center", fontsize=7, zorder=3, color=INK,
-                   bbox={"boxstyle": "round,pad=0.25", "facecolor": "white", "edgecolor": INK})  # fmt: skip
-        panel.invert_yaxis()
-        panel.margins(x=0.04, y=0.08)
+            _box(panel, *places[node.number], _label(node), _FATES[node.fate], FAINT if node.fate == "dropped" else INK)
+        _box(panel, 0, 0, "start", INK, INK)
+        for number, length in enumerate(tree.cache_lengths[: len(tree.steps)], start=1):
+            panel.text(number, tallest, f"cache {length}", ha="center", va="center", fontsize=7, color=FAINT)
+        panel.set_ylim(tallest + 0.4, -0.6)
+        panel.set_xlim(-0.5, len(tree.steps) + 0.5)
         panel.axis("off")
         panel.set_title("What the search kept (blue), ended (orange) and dropped (grey)")
+        panel.text(0, -0.01, _reason(tree), transform=panel.transAxes, va="top", fontsize=8, parse_math=False)
+
+
+def _box(panel: "Axes", x: float, y: float, text: str, edge: str, ink: str) -> None:
+    box = {"boxstyle": "round,pad=0.25", "facecolor": "white", "edgecolor": edge}
+    panel.text(x, y, text, ha="center", va="center", fontsize=7, bbox=box, zorder=3, color=ink, parse_math=False)
 
 
 def _label(node: Node) -> str:
-    return f"{readable(node.token, 12)}\n{node.total:.2f}"
+    """A candidate with its total, or, where it is an answer, its score."""
+    number = f"score {node.score:.2f}" if node.fate == "ended" else f"{round(node.total, 2) + 0.0:.2f}"
+    return f"{readable(node.token, 12)}\n{number}"
+
+
+def _reason(tree: SearchTree) -> str:
+    """The numbers of the first answers, and why the first is the first."""
+    lines = [
+        f"{it.score:.4f} = {it.total:.4f} / {it.penalty:.4f}, {it.length} tokens: {readable(it.text, 60)}"
+        for it in tree.answers[:3]
+    ]
+    return "\n".join([*lines, *tree.verdict()])
 
 
 def _ancestors(tree: SearchTree, number: int | None) -> list[int]:

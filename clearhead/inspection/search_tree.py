@@ -6,13 +6,15 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from rich.cells import cell_len
 from torch import nn
 
 from ..decode.beams import Hypothesis, Step
 from .as_written import as_written
+from .columns import cut, folded, left, preformatted
 from .parts import stacks
 
-_TEXT = 24  # letters of a beginning that are shown: its last ones
+_TEXT = 24  # columns of a beginning that are shown: its last ones
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,10 @@ class SearchTree:
         nodes, answers = [asdict(it) for it in self.nodes], [asdict(it) for it in self.answers]
         return {"nodes": nodes, "answers": answers, "cache_lengths": self.cache_lengths}
 
+    def _repr_html_(self) -> str:
+        """For notebooks, what `render` gives."""
+        return preformatted(self.render())
+
     def render(self) -> str:
         """Step by step for people, in 80 columns, and why the winner won."""
         blocks = [self._step(number, nodes) for number, nodes in enumerate(self.steps)]
@@ -151,16 +157,23 @@ class SearchTree:
     def _step(self, number: int, nodes: Sequence[Node]) -> str:
         held = f": each beam's cache grows from {self.cache_lengths[number]} to {self.cache_lengths[number] + 1} tokens"
         lines = [f"step {number + 1}{held if number < len(self.cache_lengths) else ''}"]
-        lines.append(f"  {'beginning':<{_TEXT}} {'token':<14}{'log p':>8}{'total':>9}  fate")
+        lines.append(f"  {'beginning':<{_TEXT}} {'token':<12}{'log p':>8}{'total':>9}  fate")
         for node in nodes:
             fate = f"kept as beam {node.beam}" if node.beam is not None else node.fate
             if node.fate == "ended":
-                fate = f"ended: an answer, {node.score:.4f}"
-            begun = " ".join(self.path(node.parent)) if node.parent >= 0 else "(start)"
-            begun = begun if len(begun) <= _TEXT else f"…{begun[1 - _TEXT :]}"
-            token = node.token if len(node.token) <= 13 else f"{node.token[:12]}…"
-            lines.append(f"  {begun:<{_TEXT}} {token:<14}{node.log_probability:>8.3f}{node.total:>9.3f}  {fate}")
+                fate = f"ended, score {node.score:.4f}"
+            numbers = f"{_number(node.log_probability):>8}{_number(node.total):>9}"
+            lines.append(f"  {left(self._begun(node), _TEXT)} {left(cut(node.token, 11), 12)}{numbers}  {fate}")
         return "\n".join(lines)
+
+    def _begun(self, node: Node) -> str:
+        """The last tokens before a candidate, as many as there is room for."""
+        path = self.path(node.parent) if node.parent >= 0 else ["(start)"]
+        if cell_len(" ".join(path)) <= _TEXT:
+            return " ".join(path)
+        while len(path) > 1 and cell_len(" ".join(["…", *path])) > _TEXT:
+            path = path[1:]
+        return " ".join(["…", *path])
 
     def _why(self) -> str:
         lines = ["answers, by their score = total / penalty, penalty = ((5 + length) / 6)^alpha"]
@@ -168,10 +181,10 @@ class SearchTree:
         for it in self.answers:
             mark = "" if it.finished else "  (cut off)"
             numbers = f"{it.score:>8.4f}{it.total:>9.4f}{it.length:>8}{it.penalty:>9.4f}"
-            lines.append(f"  {numbers}  {it.text}{mark}")
-        return "\n".join([*lines, *self._verdict()])
+            lines += folded(f"  {numbers}  ", it.text.replace("\n", "\\n") + mark)
+        return "\n".join([*lines, *self.verdict()])
 
-    def _verdict(self) -> list[str]:
+    def verdict(self) -> list[str]:
         """Why the first answer is the first, in a sentence."""
         if len(self.answers) < 2:
             return ["It is the only one." if self.answers else "There is none."]
@@ -182,3 +195,8 @@ class SearchTree:
         if ahead >= 0:
             return [f"The first is the likeliest of them: its total leads the second's by {ahead:.4f}."]
         return [f"The second is likelier by {-ahead:.4f}, but shorter: the penalty for length puts the first in front."]
+
+
+def _number(value: float) -> str:
+    """With three digits, and without the sign of what is rounded to 0."""
+    return f"{round(value, 3) + 0.0:.3f}"

@@ -263,9 +263,15 @@ class Trace:
             x, times = call.output, len(self.calls.get(name) or self.parts[name])
             shape = " x ".join(map(str, x.shape)) + (f", {times} times" if times > 1 else "")
             cells = (name, call.kind, shape, f"{_length(x):.3f}", f"{1000 * call.seconds:.2f}")
-            rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
-        head = "".join(f"<th>{it}</th>" for it in ("part", "class", "output", "mean length", "ms"))
-        return f"<p><code>{html.escape(repr(self))}</code></p><table><tr>{head}</tr>{''.join(rows)}</table>"
+            rows.append("<tr>" + "".join(map(_cell, range(len(cells)), cells)) + "</tr>")
+        head = "".join(_cell(n, it, "th") for n, it in enumerate(("part", "class", "output", "mean length", "ms")))
+        table = f"<table><tr>{head}</tr>{''.join(rows)}</table>"
+        return f"<p><code>{html.escape(repr(self))}</code></p><div style='max-height:30em;overflow:auto'>{table}</div>"
+
+
+def _cell(column: int, text: str, kind: str = "td") -> str:
+    """A cell of a table, names at the left and numbers at the right."""
+    return f"<{kind} style='text-align:{'left' if column < 3 else 'right'}'>{html.escape(text)}</{kind}>"
 
 
 def _about(call: Passed | Attention) -> dict[str, Any]:

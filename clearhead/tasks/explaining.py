@@ -135,7 +135,9 @@ def explain_continuation(task: Generation, model: Decoder, text: str, search: De
 
 
 def explain_label(task: Classification, model: EncoderModel, text: str, search: DecodeConfig) -> Explanation:
-    """A text with its label; of a long one the beginning is read."""
+    """A text with its label; of a long one the beginning is read, and a blank one is a DataError."""
+    if not text.strip():
+        raise DataError("the text is blank; expected one to be explained")
     head, source = model.head, task.tokenizers.source
     assert isinstance(head, Classifier)
     [ids], _ = task.encoder.tokens([text])

@@ -9,7 +9,8 @@ from typing import Any, Self
 from torch import nn
 
 from ..config import DecodeConfig
-from ..inspection.film import FILM, Frame
+from ..inspection.film import FILM
+from ..inspection.frame import Frame
 from ..tasks.explaining import explain
 from ..tasks.task import Task
 from .metrics import MetricsLog

@@ -295,6 +295,8 @@ def test_an_answer_is_explained_in_the_window_that_has_it(run: Run, answer_folde
     assert explanation.weights("encoder.self", 0).shape == (2, len(read), len(read))
     out = run("explain", answer_folder, question, "--context", text).out
     assert "  head   " in out and "encoder reads" in out
+    done = run("explain", answer_folder, question * 9, "--context", text)
+    assert done.code == 0 and "the text is too long for the model: its last" in done.err
     for arguments, message in (
         ([question], "this model answers questions from a text; expected --context FILE"),
         ([question, "--context", text, "--why", "bob"], "there is no word or label to ask for here"),

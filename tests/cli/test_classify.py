@@ -328,5 +328,7 @@ def test_a_label_is_explained(run: Run, trained: Path) -> None:
     ):
         done = run("explain", trained / "model", text, *view)
         assert (done.code, done.out) == (2, "") and message in done.err
+    done = run("explain", trained / "model", " ")
+    assert (done.code, done.err) == (1, "error: the text is blank; expected one to be explained\n")
     values = json.loads(run("explain", trained / "model", text, "--json").out)
     assert values["text"] == app(text) and {"search", "lens", "alignment"}.isdisjoint(values)

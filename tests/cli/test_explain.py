@@ -1,3 +1,4 @@
+import html
 import json
 import re
 import shutil
@@ -109,7 +110,7 @@ def test_json_holds_all_of_it(run: Run, model_folder: Path) -> None:
     assert len(done.out.splitlines()) == 1
     values = json.loads(done.out)
     keys = {"format_version", "source", "text", "score", "log_probability", "tokens", "alignment", "alignment_layer"}
-    more = {"flow", "attention", "parts", "compiled", "heads", "lens", "search"}
+    more = {"word_weights", "flow", "attention", "parts", "compiled", "heads", "lens", "search"}
     assert values.keys() == keys | more and values["format_version"] == 2
     result = load(model_folder, device="cpu").results([TEXT])[0]
     assert (values["source"], values["text"], values["score"]) == (TEXT, result.text, pytest.approx(result.score))
@@ -185,7 +186,10 @@ def test_the_alignment_can_be_that_of_a_layer(run: Run, deep_model_folder: Path)
     assert run("explain", deep_model_folder, text, "--alignment").out == shown[1]
     values = json.loads(run("explain", deep_model_folder, text, "--json", "--layer", "2").out)
     assert (values["attention"]["layer"], values["alignment_layer"]) == (2, 1)
-    assert shown[1] == " ".join(f"{i}-{j}" for i, j in values["alignment"]) + "\n"
+    assert shown[1].splitlines()[0] == " ".join(f"{i}-{j}" for i, j in values["alignment"])
+    assert [max(range(len(row)), key=row.__getitem__) for row in values["word_weights"]] == [
+        i for i, _ in values["alignment"]
+    ]
 
 
 @pytest.mark.parametrize(
@@ -203,7 +207,7 @@ def test_a_word_that_the_model_does_not_know_is_one_of_the_words_and_is_named(
     assert "<unk>" in explanation.tokens["encoder"] and explanation.source_words == words
     done = run("explain", word_model_folder, text, "--alignment")
     assert done.err == f"the text has words that the model does not know: {unknown}\n"
-    assert done.out == " ".join(f"{i}-{j}" for i, j in explanation.alignment()) + "\n"
+    assert done.out.splitlines()[0] == " ".join(f"{i}-{j}" for i, j in explanation.alignment())
 
 
 def test_a_place_that_is_not_there_is_refused_with_those_that_are(model_folder: Path) -> None:
@@ -214,9 +218,9 @@ def test_a_place_that_is_not_there_is_refused_with_those_that_are(model_folder: 
             ask("cross")
 
 
-def test_the_alignment_alone_is_pairs_of_words(run: Run, model_folder: Path) -> None:
+def test_the_first_line_of_an_alignment_is_pairs_of_words(run: Run, model_folder: Path) -> None:
     out = run("explain", model_folder, TEXT, "--alignment").out
-    pairs = [tuple(map(int, pair.split("-"))) for pair in out.split()]
+    pairs = [tuple(map(int, pair.split("-"))) for pair in out.splitlines()[0].split()]
     words = len(load(model_folder, device="cpu")(TEXT).split())
     assert [target for _, target in pairs] == list(range(words))
     assert all(0 <= source < len(TEXT.split()) for source, _ in pairs)
@@ -226,6 +230,14 @@ def test_all_heads_of_a_layer_are_drawn(run: Run, model_folder: Path, tmp_path: 
     done = run("explain", model_folder, TEXT, "--png", tmp_path / "new" / "attention.png")
     assert (done.code, done.out, done.err) == (0, "", f"written to {tmp_path / 'new' / 'attention.png'}\n")
     assert (tmp_path / "new" / "attention.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_notebook_shows_what_a_terminal_does(word_model_folder: Path) -> None:
+    explanation = load(word_model_folder, device="cpu").explain("She <i> sings.")
+    assert repr(explanation) == f"Explanation('She <i> sings.' -> {explanation.answer!r})"
+    for seen in (explanation, explanation.lens, explanation.searched, explanation.why()):
+        shown = seen._repr_html_()
+        assert html.unescape(shown) == f"<pre>{seen.render()}</pre>" and "<i>" not in shown
 
 
 def test_looking_changes_no_bit_of_the_answer(model_folder: Path) -> None:
@@ -261,6 +273,15 @@ def test_looking_changes_no_bit_of_the_answer(model_folder: Path) -> None:
             2,
             "this view is of the whole model; expected no --head",
         ),
+        (["{folder}", TEXT, "--layer", "0", "--attention", "encoder.self"], 2, "expected no --attention and --layer"),
+        (["{folder}", TEXT, "--head", "99"], 2, "this view is of the whole model; expected no --head beside it"),
+        (
+            ["{folder}", TEXT, "--png", "x.svg"],
+            2,
+            "--png x.svg has another ending; expected the name of a file",
+        ),
+        (["{folder}", TEXT, "--svg", "x"], 2, "--svg x has another ending; expected the name of a file with .svg"),
+        (["{folder}", TEXT, "--heads", "--layer", "7", "--png", "x.png"], 2, "layer 7 of decoder.cross is not there"),
         (["{folder}", TEXT, "--not", "x"], 2, "--not x says what a word is compared with; expected --why WORD"),
         (["{folder}", TEXT, "--step", "attention", "--png", "x.png"], 2, "--step attention is numbers; expected no"),
         (["{folder}", TEXT, "--context", "x.txt"], 2, "--context is for models that answer questions, and this one"),

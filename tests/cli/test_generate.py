@@ -368,6 +368,8 @@ def test_a_text_that_goes_on_is_explained(run: Run, folder: Path) -> None:
     done = run("explain", folder, begun * 5)
     assert done.code == 1 and "are more than the 16 that the model reads at once (model.max_len)" in done.err
     done = run("explain", folder, begun, "--alignment")
+    assert done.code == 2 and "no words are aligned here: expected a model that writes while it" in done.err
+    done = run("explain", folder, begun, "--heads", "--attention", "decoder.cross")
     assert done.code == 2 and "'decoder.cross' is no place of attention; there are decoder.self" in done.err
     assert app.explain(max_len=3).tokens["decoder"][0] == "<s>"
 

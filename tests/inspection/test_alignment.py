@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clearhead.config import DataConfig
-from clearhead.inspection.alignment import align, words_of
+from clearhead.inspection.alignment import align, render_alignment, word_weights, words_of
 from clearhead.text.tokenizer import UNK, Tokenizer, train_tokenizers
 
 TEXTS = ["I am hungry.", "The  cat sat on the mat.", "J'ai faim."]
@@ -80,3 +80,20 @@ def test_half_a_precision_is_enough_for_many_words() -> None:
     weights[0, 271] = 1
     words = [*range(300)]
     assert align(weights.bfloat16(), words, [0]) == align(weights, words, [0]) == [(271, 0)]
+
+
+def test_the_weights_of_words_are_sums_over_the_source_and_means_over_the_target() -> None:
+    weights = torch.rand(5, 6, dtype=torch.float64).softmax(-1)
+    found = word_weights(weights, [0, 0, 1, 2, 2], [0, 1, 1, 1])  # of both sides the end token is no word
+    first = [weights[0, :2].sum(), weights[0, 2], weights[0, 3:5].sum()]
+    second = [(weights[1:4, :2].sum(1)).mean(), weights[1:4, 2].mean(), (weights[1:4, 3:5].sum(1)).mean()]
+    torch.testing.assert_close(found, torch.tensor([first, second]), check_dtype=False)
+    assert word_weights(torch.eye(3)[:, :2], [0], [0, 1, 2]).tolist() == [[1.0], [0.0], [0.0]]
+
+
+def test_it_is_said_which_words_a_word_looked_at() -> None:
+    weights = torch.tensor([[0.75, 0.25, 0.0], [0.05, 0.05, 0.05]])
+    text = render_alignment([(0, 0), (0, 1)], weights, ["she", "歌う", "."], ["Elle", "."], layer=3)
+    pairs, _, first, second, _, layer = text.splitlines()
+    assert pairs == "0-0 0-1" and "layer 3" in layer
+    assert first == "Elle  she 75%  歌う 25%" and second == ".     nothing in particular"

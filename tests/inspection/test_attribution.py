@@ -81,6 +81,10 @@ def test_a_word_is_asked_for_by_its_first_token() -> None:
     assert (found.said, found.other) == ("t9", "t7")
     assert found.difference == pytest.approx(float(logits[2, 9] - logits[2, 7]))
     assert words.contrast(net.decoder, trace, None, None).difference == pytest.approx(float(logits[0, 5]))
+    pieces = Words(["▁a", "▁b", "a"], range(3), [5, 8, 9], lambda ids: ["t" for _ in ids], lambda _text, _place: 7)
+    for word, place in (("b", 1), ("▁b", 1), ("a", 2), ("▁a", 0)):  # the sign of a space may be left out
+        chosen = pieces.contrast(net.decoder, trace, word, None).difference
+        assert chosen == pytest.approx(float(logits[place, pieces.said[place]]))
     with pytest.raises(ConfigError, match="'d' is no word of the answer; expected one of ab, c"):
         words.contrast(net.decoder, trace, "d", None)
 

@@ -60,7 +60,7 @@ def test_a_head_that_is_not_there_is_refused(head: int) -> None:
 
 
 def test_steps_are_shown_with_shapes_corners_and_the_sums_of_the_rows() -> None:
-    text = render_steps(equation_steps(recorded(mask=causal_mask(4)), head=0))
+    text = render_steps(equation_steps(recorded(mask=causal_mask(4)), head=0), list("abcd"), list("abcd"))
     assert "scores    Q K^T                              (2, 2, 4, 4)" in text
     assert "divided by sqrt(4) = 2.00" in text
     assert text.count("row sum 1.0000") == 3

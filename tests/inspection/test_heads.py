@@ -1,9 +1,11 @@
 import math
+import re
 
 import pytest
 import torch
+from rich.cells import cell_len, set_cell_size
 
-from clearhead.inspection.heads import heads_of, render_heads
+from clearhead.inspection.heads import heads_of, render_heads, render_keys
 from clearhead.inspection.labelled import Labelled
 
 
@@ -37,5 +39,27 @@ def test_heads_stand_beside_each_other_as_far_as_there_is_room(n_heads: int, n_k
 
 def test_colours_are_asked_for() -> None:
     w = weights(3, 5)
+    assert "darker is more" in render_heads("x", w, color=True) and "fuller is more" in render_heads("x", w)
     assert "\x1b[48;5;" in render_heads("x", w, color=True) and "█" not in render_heads("x", w, color=True)
     assert "\x1b" not in render_heads("x", w) and "█" in render_heads("x", w)
+
+
+@pytest.mark.parametrize("color", [False, True])
+def test_every_picture_stands_in_its_columns_beside_its_tokens(color: bool) -> None:
+    w = weights(3, 5)
+    named = Labelled(w.values, w.axes, {"query": ["猫が", "a long token"], "key": [f"鍵{i}" for i in range(5)]})
+    lines = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in render_heads("x", named, color=color).splitlines()]
+    start = cell_len(lines[2]) - cell_len(lines[2].lstrip())
+    assert lines[2].endswith("  head 2") and lines[3].startswith("猫が ") and lines[4].startswith("a long to… ")
+    assert start == 11
+    if not color:  # what is left beside the tokens are the weights, head by head
+        assert [set_cell_size(line, 16)[-5:] for line in lines[3:5]] == [" █   ", " █   "]
+    assert max(map(cell_len, lines)) <= 80
+
+
+def test_keys_are_named_where_they_are_not_the_queries() -> None:
+    w = weights(3, 5)
+    assert render_keys(w) == ["keys, from left to right: k0 k1 k2 k3 k4"]
+    many = Labelled(w.values, w.axes, {"query": ["q"], "key": ["猫" * 9] * 9})
+    assert max(map(cell_len, render_keys(many))) <= 80 and len(render_keys(many)) > 3
+    assert render_keys(Labelled(w.values, w.axes, {"query": ["a"], "key": ["a"]})) == []

@@ -1,5 +1,6 @@
 import json
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from clearhead.decode.engines.text_engine import TextEngine
 from clearhead.decode.engines.torch_engine import TorchEngine
 from clearhead.decode.session import Session
 from clearhead.errors import ConfigError, ModelError
+from clearhead.inspection.labelled import Labelled
 from clearhead.inspection.recorder import record
 from clearhead.model.attention import SelfAttention
 from clearhead.model.masks import padding_mask
@@ -136,6 +138,8 @@ def test_weights_know_their_tokens() -> None:
     assert torch.equal(cross.mean("head").select(row=0).values, cross.values[0].mean(0))
     assert trace["decoder.0.self"].weights.select(row=0).tokens["key"] == ["t1", "t4", "t5", "t6"]
     html = one._repr_html_()
+    long = Labelled(torch.ones(41, 2), ("query", "key"), {})
+    assert "query: the first 40 of 41" in long._repr_html_() and "the first" not in html
     assert "<th>s8</th>" in html and "t9</th>" in html and html.count("<td") == 20
     assert "select" in cross._repr_html_() and repr(one) == "Labelled(query 4, key 5)"
     assert json.loads(json.dumps(one.to_dict()))["axes"] == ["query", "key"]
@@ -279,7 +283,7 @@ def test_a_record_shows_itself_in_a_notebook() -> None:
     with record(net) as trace:
         answer(net)
     html = trace._repr_html_()
-    assert "<td>decoder.1.cross</td><td>Attend</td><td>2 x 4 x 4 x 4</td>" in html
+    assert "decoder.1.cross Attend 2 x 4 x 4 x 4 " in " ".join(re.findall(r">([^<>]+)</td>", html))
     assert html.count("<tr>") == len(trace) + 1 == len([*trace]) + 1
 
 

@@ -84,7 +84,10 @@ def test_the_film_is_shown(toy, capfd: pytest.CaptureFixture[str], tmp_path: Pat
     out = capfd.readouterr().out
     assert out.startswith('"one two three" at each evaluation\n\nstep 0  nothing learnt\nanswer  ')
     assert out.count("decoder.0.cross: ") == 5 and "step 8  " in out and max(map(len, out.splitlines())) <= 80
-    assert main(["explain", folder, "--film", "--attention", "encoder.self", "--json"]) == 0
+    assert out.count("keys, from left to right: ") == 1  # they are the same in each frame
+    assert main(["explain", folder, "--film", "--attention", "encoder.self"]) == 0
+    assert capfd.readouterr().out.count("encoder.0.self: ") == 5
+    assert main(["explain", folder, "--film", "--json"]) == 0
     values = json.loads(capfd.readouterr().out)
     assert values["format_version"] == 1 and len(values["frames"]) == 5
     pytest.importorskip("matplotlib")
@@ -97,9 +100,86 @@ def test_the_film_is_shown(toy, capfd: pytest.CaptureFixture[str], tmp_path: Pat
         ([folder, "--film", "--layer", "9"], "decoder.9.cross was not kept; there are encoder.0.self"),
         ([folder, "a text", "--gif", "x.gif"], "--gif is the film as a moving picture; expected --film beside it"),
         (["--film"], "no model folder is given"),
+        ([folder, "--film", "--head", "0"], "--film shows what a run has kept; expected no --head beside it"),
+        ([folder, "--film", "--greedy"], "expected no --greedy beside it"),
+        ([folder, "--film", "--context", "x.txt"], "expected no --context beside it"),
+        ([folder, "--film", "--beam", "3", "--device", "cpu"], "expected no --beam and --device beside it"),
+        ([folder, "--film", "--json", "--layer", "0"], "expected no --layer beside it"),
+        (
+            [folder, "--film", "--gif", "film.png"],
+            "--gif film.png has another ending; expected the name of a file with",
+        ),
     ):
         assert main(["explain", *arguments]) == 2
         assert message in capfd.readouterr().err
     (Path(folder) / FILM).unlink()
     assert main(["explain", folder, "--film"]) == 1
     assert 'has no film; expected a model that was trained with --watch "a text"' in capfd.readouterr().err
+
+
+def frame(step: int, *queries: str, heads: int = 2, **others: object) -> dict[str, object]:
+    """A line of a film: a place where each query looks at the first of two keys."""
+    axes, weights = [list(queries), ["k", "l"]], [[[1.0, 0.0]] * len(queries)] * heads
+    scores = {"loss": 3.0 / step, "bleu": 10.0 * step} if step else {}
+    said = {"text": "a text", "answer": " ".join(queries), "lens": {}}
+    found = {"step": step, "scores": scores, **said, "axes": {"decoder.0.cross": axes}}
+    return found | {"weights": {"decoder.0.cross": weights}} | others
+
+
+def test_of_an_answer_without_an_end_as_much_is_shown_as_of_the_last(tmp_path: Path) -> None:
+    film = Film.of([frame(0, *"abcdefgh"), frame(1, *"xyz")], tmp_path)
+    first, last = film.render("decoder.0.cross").split("\n\nstep 1")
+    assert "rows are 8 queries" in first and "(the first 3 of 8 queries)" in first and "\nd " not in first
+    assert "rows are 3 queries" in last and "(the first" not in last
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ({"step": None}, "its values are not those of a frame"),
+        ({"text": 3}, "its values are not those of a frame"),
+        ({"scores": []}, "its values are not those of a frame"),
+        ({"scores": {"loss": "low"}}, "its values are not those of a frame"),
+        ({"weights": {"decoder.0.cross": [[[1.0]]]}}, "its values are not those of a frame"),
+        ({"weights": {"decoder.0.cross": [[["a", "b"]]]}}, "its values are not those of a frame"),
+        ({"weights": {"decoder.1.cross": [[[1.0, 0.0]]]}}, "it has no 'decoder.1.cross'"),
+        ({"weights": 7}, "its values are not those of a frame"),
+    ],
+)
+def test_a_damaged_film_is_named_with_its_line(tmp_path: Path, damage: dict[str, object], message: str) -> None:
+    good = frame(0, "a")
+    with pytest.raises(
+        DataError, match=f"film.jsonl, line 2 is damaged: {message}; expected a frame as `train --watch`"
+    ):
+        Film.of([good, frame(1, "a") | damage], tmp_path)
+    for name in good:
+        with pytest.raises(DataError, match=f"film.jsonl, line 1 is damaged: it has no '{name}'"):
+            Film.of([{key: value for key, value in good.items() if key != name}], tmp_path)
+
+
+def test_frames_of_two_models_are_no_film(tmp_path: Path) -> None:
+    with pytest.raises(
+        DataError, match=r"film\.jsonl, line 2 is of another model than line 1: its attentions are others"
+    ):
+        Film.of([frame(0, "a"), frame(1, "a", heads=3)], tmp_path)
+
+
+def test_what_the_log_takes_for_a_number_is_a_text_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / FILM).write_text(json.dumps(frame(0, "a", text="NaN", answer="Infinity")) + "\n", encoding="utf-8")
+    [only] = film_of(tmp_path).frames
+    assert (only.text, only.answer) == ("NaN", "Infinity")
+
+
+def test_the_pictures_of_a_moving_one_are_of_one_size(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from PIL import Image
+
+    film = Film.of([frame(0, *"abcdefgh"), frame(1, "a long token", "b"), frame(2, "a", "b")], tmp_path)
+    film.draw("decoder.0.cross", tmp_path / "new" / "film.gif", moving=True)
+    with Image.open(tmp_path / "new" / "film.gif") as moving:
+        assert moving.n_frames == 3
+        sizes = []
+        for number in range(3):
+            moving.seek(number)
+            sizes.append(moving.size)
+    assert len(set(sizes)) == 1
