@@ -205,7 +205,7 @@ class Explanation:
         if attention.known_weights is None:
             silent = f"A {attention.kind} does not tell its weights."
             return self._with_compiled(f"{title}\n{render_steps(steps, *self.axes(place))}\n{silent}")
-        exact = f"The model's own output differs from these steps by at most {attention.largest_difference:.1e}."
+        exact = f"The model's own output {_apart(attention.largest_difference, 'these steps')}."
         table = render_matrix(attention.weights.values[0, head], *self.axes(place))
         shown = render_steps(steps, *self.axes(place))
         view = f"{title}\n{shown}\n{exact}\n\nweights: a row looks at the columns\n{table}"
@@ -251,8 +251,8 @@ class Explanation:
         if silent := [name for name, calls in self.trace.calls.items() if calls[-1].known_weights is None]:
             said.append(f"No weights are told by {', '.join(silent)}.")
         if len(silent) < len(self.trace.calls):
-            difference = self.trace.largest_difference
-            said.append(f"Attention by the equation differs from the model's own by at most {difference:.1e}.")
+            apart = _apart(self.trace.largest_difference, "the model's own")
+            said.append(f"Attention by the equation {apart}.")
         return textwrap.fill(" ".join(said), _WIDTH)
 
     def _with_compiled(self, view: str) -> str:
@@ -266,3 +266,8 @@ class Explanation:
                 f"{place!r} is no place of attention; there are {', '.join(self.places)}"
                 f"{did_you_mean(place, self.places)}"
             )
+
+
+def _apart(difference: float, other: str) -> str:
+    """How far something is from another, in words."""
+    return f"differs from {other} by at most {difference:.1e}" if difference else f"is {other}, bit for bit"
