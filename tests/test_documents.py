@@ -213,7 +213,7 @@ def test_the_commands_and_the_python_of_the_page_on_labels_run(tmp_path: Path, m
     Path("texts.csv").write_text("topic,author,body\n" + "".join(f"a{n % 2},me,text {n}\n" for n in range(40)))
     Path("new.txt").write_text("One line.\n\nAnother.\n", encoding="utf-8")
     commands = [line for block in blocks(text) for line in block.splitlines()]
-    assert len(commands) == 7 and all(command.startswith("clearhead ") for command in commands)
+    assert len(commands) == 8 and all(command.startswith("clearhead ") for command in commands)
     for command in commands:
         called = command.replace("clearhead ", f"{sys.executable} -m clearhead ", 1)
         done = subprocess.run(
