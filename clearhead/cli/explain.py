@@ -34,15 +34,15 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "--alignment",
         action="store_true",
-        help="print pairs i-j alone: source word i, word j of the translation; by the last layer but one (of fewer "
-        "than three, the last), or by --layer N",
+        help="pairs i-j, source word i and word j of the translation, and which words each looked at; by the last "
+        "layer but one (of fewer than three, the last), or by --layer N",
     )
     parser.add_argument(
         "--film", action="store_true", help="how it came to see the text of `train --watch` as it does; without TEXT"
     )
     parser.add_argument("--attention", choices=PLACES, help="which attention (default: the last of these that it has)")
     parser.add_argument(
-        "--layer", type=int, metavar="N", help="of that attention, from 0 (default: 0; of --heads, all)"
+        "--layer", type=int, metavar="N", help="of that attention, from 0 (default: 0; of --heads and pictures, all)"
     )
     parser.add_argument("--head", type=int, metavar="N", help="of that layer, from 0 (default: 0)")
     parser.add_argument("--png", type=new_file, metavar="FILE", help="draw the view (usually the heads), print nothing")
@@ -89,10 +89,6 @@ def _check(options: Options) -> None:
             raise UsageError(f"--{ending} {path} has another ending; expected the name of a file with .{ending}")
     if options.gif and not options.film:
         raise UsageError("--gif is the film as a moving picture; expected --film beside it, or --png")
-    if options.alignment and (options.json or options.png or options.svg):
-        raise UsageError(
-            "--alignment prints pairs alone; --json has them, too, and a picture shows where they are from"
-        )
     if options.alignment and (options.attention is not None or options.head is not None):
         raise UsageError(
             "--alignment is the mean of all heads of decoder.cross; expected no --attention or --head beside it"
@@ -160,6 +156,8 @@ def _draw(explanation: "Explanation", options: Options) -> None:
     path = options.png or options.svg
     if options.why is not None:
         pictures.draw_attribution(explanation.why(options.why, options.other), path)
+    elif options.alignment:
+        pictures.draw_alignment(explanation, options.layer, path)
     elif options.lens:
         pictures.draw_lens(explanation.lens, path)
     elif options.decode:

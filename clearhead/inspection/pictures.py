@@ -40,6 +40,13 @@ def draw_heads(explanation: "Explanation", place: str, layer: int | None, path: 
     attention_heatmap(np.concatenate(weights), columns, rows, path, title, names=names, across=across)
 
 
+def draw_alignment(explanation: "Explanation", layer: int | None, path: Path) -> None:
+    """How much each word of the answer, a row, looks at each word of the text, by the mean of a layer's heads."""
+    weights, words = explanation.word_weights(layer).numpy(force=True), explanation.answer.split()
+    number = explanation.alignment_layer if layer is None else layer
+    attention_heatmap(weights, explanation.text.split(), words, path, f"words, by layer {number} of decoder.cross")
+
+
 def draw_lens(lens: Lens, path: Path) -> None:
     """A row a layer, the last above, and a column a place, in as many strips as they need: the likeliest token and its
     probability, dark where it is sure."""

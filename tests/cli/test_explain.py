@@ -87,7 +87,7 @@ def test_a_word_is_traced_back_to_the_parts_that_spoke_for_it(run: Run, word_mod
     assert done.code == 2 and "begin with the same token" in done.err
 
 
-@pytest.mark.parametrize("view", [[], ["--lens"], ["--decode"], ["--heads"]])
+@pytest.mark.parametrize("view", [[], ["--lens"], ["--decode"], ["--heads"], ["--alignment"]])
 @pytest.mark.parametrize("ending", ["png", "svg"])
 def test_every_view_is_a_picture_too(
     run: Run, model_folder: Path, tmp_path: Path, view: list[str], ending: str
@@ -266,7 +266,6 @@ def test_looking_changes_no_bit_of_the_answer(model_folder: Path) -> None:
         (["{folder}", TEXT, "--step", "attention", "--head", "2"], 2, "head 2 is not there; expected 0 to 1"),
         (["{folder}", TEXT, "--head", "x"], 2, "argument --head: invalid int value: 'x'"),
         (["{folder}", TEXT, "--attention", "cross"], 2, "argument --attention: invalid choice: 'cross'"),
-        (["{folder}", TEXT, "--json", "--alignment"], 2, "--alignment prints pairs alone; --json has them, too"),
         (["{folder}", TEXT, "--json", "--png", "x.png"], 2, "--png, --svg, --gif and --json exclude each other"),
         (["{folder}", TEXT, "--lens", "--decode"], 2, "--decode and --lens are different views; expected one of them"),
         (
