@@ -43,7 +43,8 @@ def test_a_recipe_takes_a_step(path: Path, tmp_path: Path, monkeypatch: pytest.M
     for name in ("keep_freed_memory", "loss_curve"):
         monkeypatch.setattr(f"clearhead.training.run.{name}", lambda *_: True)
     recipe = Config.from_toml(path)
-    small = SMALL | {"model.d_model": 4 * recipe.model.n_heads, "train.eval_sentences": 2, "decode.max_extra": 2}
+    small = SMALL | {"model.d_model": 4 * recipe.model.n_heads, "train.eval_sentences": 2}
+    small |= {"decode.max_extra": 2} if kind_of(recipe).searches else {}
     small |= {"data.vocab_size": 300} if recipe.data.tokenizer in ("bpe", "unigram") else {}
     small |= {"train.epochs": 0.001, "train.steps": None} if recipe.train.epochs else {}
     small |= {"data.train": [str(made_up(kind_of(recipe).verb, tmp_path))]}

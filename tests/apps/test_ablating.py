@@ -23,15 +23,15 @@ from clearhead.training.model_folder import model_files, save_files
 from ..conftest import ENGLISH, FRENCH, make_questions
 
 SIZES = {
-    "data.tokenizer": "bpe", "data.vocab_size": 300, "data.max_len": 24, "decode.max_extra": 4, "model.d_model": 16,
-    "model.n_heads": 2, "model.d_ff": 32, "model.n_encoder_layers": 1, "model.n_decoder_layers": 1,
+    "data.tokenizer": "bpe", "data.vocab_size": 300, "data.max_len": 24, "model.d_model": 16, "model.n_heads": 2,
+    "model.d_ff": 32, "model.n_encoder_layers": 1, "model.n_decoder_layers": 1,
     "data.train": ["pairs.tsv"], "train.threads": 1, "data.batch_tokens": 1024,
 }  # fmt: skip
 OWN: dict[str, dict[str, Any]] = {
-    "translate": {"model.copy": True},
+    "translate": {"model.copy": True, "decode.max_extra": 4},
     "generate": {},
     "classify": {"data.labels": ["warm", "cold"]},
-    "summarize": {},
+    "summarize": {"decode.max_extra": 4},
     "answer": {},
 }
 
