@@ -68,6 +68,13 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         if len(texts) != len(labels):
             raise DataError(f"there are {len(texts):,} texts and {len(labels):,} labels; expected one for each")
         self.classes_ = np.unique(labels)
+        if len(self.classes_) < 2:
+            found = (
+                f"the {len(texts):,} texts have one label, {self.classes_.tolist()[0]!r}"
+                if texts
+                else "there are no texts"
+            )
+            raise DataError(f"{found}; expected texts with two labels at least")
         names = _names(self.classes_)
         with TemporaryDirectory() as folder:
             data = Path(folder) / "texts.jsonl"
@@ -123,9 +130,11 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
 
 def _names(classes: npt.NDArray[Any]) -> list[str]:
-    """How the model calls the classes; a DataError where two have one name, or one has none."""
+    """How the model calls the classes; a DataError where two have one name, or one has none or one of several lines."""
     names = [str(label) for label in classes.tolist()]
     for name in names:
+        if "\n" in name:
+            raise DataError(f"the label {name!r} has several lines; expected names of one")
         if names.count(name) > 1 or not name.strip():
             raise DataError(f"the label {name!r} is blank, or two labels are written so; expected names that differ")
     return names

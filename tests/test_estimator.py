@@ -140,7 +140,9 @@ def test_before_it_is_fitted_there_is_nothing_to_predict_with() -> None:
         (["a", 7], ["a", "b"], "text 1 is 7, a int; expected a list of texts, each a str"),
         (["a", "b"], ["x"], "there are 2 texts and 1 labels; expected one for each"),
         (["a", "b"], ["x", " "], "the label ' ' is blank, or two labels are written so"),
-        (["a", "b"], ["x", "x"], r'has 1 label \("x"\) to train on; expected 2 to 1,000 labels'),
+        ([], [], "there are no texts; expected texts with two labels at least"),
+        (["a", "b"], ["x", "x"], "the 2 texts have one label, 'x'; expected texts with two labels at least"),
+        (["a", "b"], ["x", "y\nz"], r"the label 'y\\nz' has several lines; expected names of one"),
     ],
 )
 def test_what_cannot_be_learnt_from_is_told(texts: Any, labels: list[str], said: str) -> None:

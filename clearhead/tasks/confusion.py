@@ -1,5 +1,7 @@
 """Which labels are taken for which: as a table for a terminal, and as a picture."""
 
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,18 +11,26 @@ from .class_scores import ClassScores
 
 _WIDE = 12  # labels that a table has room for
 _PAIRS = 10  # of labels that are confused, named where there are more
-_NAME = 20  # letters of a label
+_NAME, _DRAWN = 20, 16  # letters of a label, and of one in a picture
+_COLUMNS = 53  # of a terminal, beside precision, recall and F1
 
 
 def confusion_table(scores: ClassScores) -> str:
-    """How often each label was taken for which, a row a label; of many labels those that are confused most."""
-    names = [_short(it.label) for it in scores.classes]
+    """How often each label was taken for which, a row a label; of many labels those that are confused most.
+
+    Where the names of the columns would take more than a terminal has, they are the numbers of the rows.
+    """
+    names = short_names([it.label for it in scores.classes], _NAME)
     if len(names) > _WIDE:
         return _most_confused(scores, names)
+    heads, least = names, 5
+    if max(map(len, names)) + sum(max(len(name), least) + 2 for name in names) > _COLUMNS:
+        heads, least = [str(number) for number in range(1, len(names) + 1)], 3
+        names = [f"{number:>2} {name}" for number, name in zip(heads, names)]
     counts = [[f"{count:,}" for count in row] for row in scores.confusion.tolist()]
-    widths = [max(len(names[c]), 5, *(len(row[c]) for row in counts)) for c in range(len(names))]
+    widths = [max(len(heads[c]), least, *(len(row[c]) for row in counts)) for c in range(len(names))]
     first = max(len("right label"), *map(len, names))
-    rows = [f"{'right label':<{first}}  " + "  ".join(f"{name:>{width}}" for name, width in zip(names, widths))]
+    rows = [f"{'right label':<{first}}  " + "  ".join(f"{name:>{width}}" for name, width in zip(heads, widths))]
     rows[0] += "  precision  recall      F1"
     for name, row, it in zip(names, counts, scores.classes):
         cells = "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths))
@@ -47,13 +57,16 @@ def _most_confused(scores: ClassScores, names: list[str]) -> str:
     return "\n".join(rows)
 
 
-def _short(label: str) -> str:
-    """A label as `shown` shows it, without quotes."""
-    text = shown(label)[1:-1]
-    return text if len(text) <= _NAME else text[: _NAME - 1] + "…"
+def short_names(labels: Sequence[str], most: int) -> list[str]:
+    """Labels on one line, with at most so many letters; those that would look alike then lose their middle instead of
+    their end."""
+    whole = [shown(label, len(label))[1:-1] for label in labels]
+    cut = [text if len(text) <= most else text[: most - 1] + "…" for text in whole]
+    alike, half = Counter(cut), most // 2
+    return [it if alike[it] == 1 else f"{text[: half - 1]}…{text[half - most :]}" for it, text in zip(cut, whole)]
 
 
 def draw_confusion(scores: Any, folder: Path) -> None:
     """Draw `confusion.png` into a folder, of `LabelScores`."""
     confusion, labels = scores.scores.confusion, [it.label for it in scores.scores.classes]
-    confusion_matrix(confusion, labels, folder / "confusion.png")
+    confusion_matrix(confusion, short_names(labels, _DRAWN), folder / "confusion.png")

@@ -7,7 +7,7 @@ from clearhead.errors import ModelError
 from clearhead.figures import confusion_matrix
 from clearhead.tasks.class_scores import ClassScores, class_scores
 from clearhead.tasks.classification import LabelScores
-from clearhead.tasks.confusion import confusion_table, draw_confusion
+from clearhead.tasks.confusion import confusion_table, draw_confusion, short_names
 
 
 def scores(truth: list[int], given: list[int], labels: list[str]) -> ClassScores:
@@ -45,6 +45,22 @@ def test_that_many_labels_are_never_confused_is_said() -> None:
 def test_a_label_that_is_long_or_does_not_print_takes_little_room_on_one_line() -> None:
     table = confusion_table(scores([0, 1], [0, 1], ["x" * 50, "two\nlines"]))
     assert "x" * 19 + "…" in table and "two\\nlines" in table and len(table.splitlines()) == 3
+
+
+def test_labels_that_begin_alike_are_told_apart_by_their_ends() -> None:
+    labels = [f"a name that is long, of number {n}" for n in (1, 2)] + ["another long name, and no other begins so"]
+    assert short_names(labels, 16) == ["a name …number 1", "a name …number 2", "another long na…"]
+    assert short_names(["x" * 16, "x" * 15 + "y", "z"], 16) == ["x" * 16, "x" * 15 + "y", "z"]
+    table = confusion_table(scores([0, 1, 2], [0, 1, 2], labels))
+    assert "number 1" in table and "number 2" in table
+
+
+def test_a_table_that_a_terminal_has_no_room_for_has_numbers_above_its_columns() -> None:
+    labels = [f"the name of label {letter}" for letter in "abcdef"]
+    heading, *rows = confusion_table(scores([*range(6), 0], [*range(6), 3], labels)).splitlines()
+    assert heading.split() == ["right", "label", *"123456", "precision", "recall", "F1"]
+    assert [row.split()[0] for row in rows] == [*"123456"] and all(len(row) <= 80 for row in (heading, *rows))
+    assert len({len(row) for row in (heading, *rows)}) == 1
 
 
 def test_the_picture_is_drawn_into_the_folder(tmp_path: Path) -> None:
