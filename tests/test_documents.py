@@ -192,7 +192,7 @@ def test_the_page_of_answering_runs(answer_folder: Path, tmp_path: Path, monkeyp
     (tmp_path / "asked.txt").write_text("Where was it?\nWhen was it?\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     commands = [line for block in blocks(text) for line in block.splitlines()]
-    assert len(commands) == 5
+    assert len(commands) == 6
     for command in commands:
         called = command.replace("clearhead ", f"{sys.executable} -m clearhead ", 1)
         if " train " in command:

@@ -253,7 +253,7 @@ def test_texts_with_labels_come_in_smaller_batches(tokens: int, batch: int) -> N
 
 def test_labels_hang_on_whole_words_and_are_soon_learnt() -> None:
     asked = Config().override(LABELLED)
-    assert choose_model(asked, 100, set())[0].data.vocab_size == 8000
+    assert choose_model(asked, 100, set())[0].data.vocab_size == 4000
     presets = [choose_model(asked, n_texts, set())[0].train.preset for n_texts in (199_999, 200_000)]
     assert presets == ["nano", "small"]
     few, many = (choose_schedule(asked, batches, set())[0].train for batches in (20, 2000))
