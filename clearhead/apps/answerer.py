@@ -8,7 +8,7 @@ app.explain("When did she leave?", text)       # with every step of attention
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, overload
+from typing import Any, ClassVar, overload
 
 import numpy as np
 import torch
@@ -39,7 +39,7 @@ class FoundAnswer(Passage):
     question: str
     alternatives: tuple[Passage, ...] = ()
     unknown: tuple[str, ...] = ()
-    long: int = 0
+    long: ClassVar[int] = 0  # whatever there is is read, window by window
     cut: int = 0
 
     def to_dict(self) -> dict[str, Any]:

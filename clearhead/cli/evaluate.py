@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _EXAMPLES = 5  # lines shown to people
 _WIDTH = 400  # letters of a source or reference shown to people
+_BESIDE = 2  # scores, in the comparison of several models
 _AGAIN = "give the command again"
 
 
@@ -99,16 +100,26 @@ def _compare(task: "Task", folders: list[str], evaluations: list["Evaluation"], 
 
 
 def _table(comparison: "Comparison") -> str:
+    """A row for each model. Of more scores than stand beside each other in a terminal each has a table of its own."""
     from ..tasks.shown import LABELS
 
-    labels = [LABELS[name] for name in comparison.by_score]
-    systems = list(zip(*comparison.by_score.values()))
-    width = max(12, *(len(row[0].system) for row in systems))
-    heading = f"{'':<{width}}  " + "  ".join(f"{label.name:>6} {'95%':>15} {'p':>6}" for label in labels)
-    rows = [f"{row[0].system:<{width}}  {'  '.join(map(_columns, row, labels))}".rstrip() for row in systems]
+    names = list(comparison.by_score)
+    tables = [names] if len(names) <= _BESIDE else [[name] for name in names]
+    rows = [row for table in tables for row in _rows([(LABELS[it], comparison.by_score[it]) for it in table])]
     notes = ["p: paired bootstrap against the first model, one-sided; small if the difference is more than chance."]
     notes += [f"{LABELS[name].name} {signature}" for name, signature in comparison.signatures.items()]
-    return "\n".join([heading, *rows, *notes])
+    return "\n".join([*rows, *notes])
+
+
+def _rows(scores: "list[tuple[Label, list[Compared]]]") -> list[str]:
+    """A heading, and a row for each model."""
+    systems = list(zip(*(compared for _, compared in scores)))
+    width = max(12, *(len(row[0].system) for row in systems))
+    rows = [f"{'':<{width}}  " + "  ".join(f"{label.name:>6} {'95%':>15} {'p':>6}" for label, _ in scores)]
+    for row in systems:
+        cells = "  ".join(_columns(it, label) for it, (label, _) in zip(row, scores))
+        rows.append(f"{row[0].system:<{width}}  {cells}".rstrip())
+    return rows
 
 
 def _columns(it: "Compared", label: "Label") -> str:

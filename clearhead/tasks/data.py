@@ -1,7 +1,7 @@
 """How the data of a task are read, divided and kept, so that preparing a run is the same for all tasks."""
 
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -99,11 +99,11 @@ class PairForm:
 
     def open(self, paths: Sequence[str], data: DataConfig) -> PairSource:
         """A table, JSON lines, a folder of such, or two line-aligned files."""
-        return PairSource(paths, data, self.roles)
+        return PairSource(paths, data, self._looked_for(data))
 
     def read(self, paths: Sequence[str], data: DataConfig) -> Pairs:
         """All pairs."""
-        return read_pairs(paths, data, self.roles)
+        return read_pairs(paths, data, self._looked_for(data))
 
     def divide(self, source: Any, share: float, seed: int) -> Corpus:
         """No source stands on both sides."""
@@ -124,6 +124,10 @@ class PairForm:
         sample = {distinct[i] for i in places.tolist()}
         said = f"{most:,} of {len(distinct):,} sources, drawn at random ({by})"
         return data.take((i for i, it in enumerate(data.sources) if it in sample), "a sample"), said
+
+    def _looked_for(self, data: DataConfig) -> Roles:
+        """The roles, and with labels that a model has learnt those, too."""
+        return replace(self.roles, known=frozenset(data.labels)) if data.labels else self.roles
 
     def to_notes(self, data: Pairs) -> list[Pair]:
         """Line, source and target of each."""

@@ -1,7 +1,7 @@
 """How good summaries are: ROUGE (Lin 2004), and the summaries that anybody can make without a model.
 
-The figures are those of the package `rouge-score` without stemming, for texts without letters outside ASCII. Of other
-letters that package keeps none, so that a Russian summary scores 0 whatever it says; here they count.
+The figures are those of the package `rouge-score` without stemming, for texts without letters and digits outside
+ASCII. Of those that package keeps none, so that a Russian summary scores 0 whatever it says; here they count.
 """
 
 from collections import Counter, defaultdict

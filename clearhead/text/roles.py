@@ -31,6 +31,7 @@ class Roles:
     target_names: tuple[str, ...] = ()
     labels: bool = False  # the targets: few values, which JSON may also write as numbers and booleans
     lists: bool = False  # JSON may have lists of strings: a text in parts, several targets
+    known: frozenset[str] = frozenset()  # labels that a model has learnt, by which their column is found
 
     def fault(self, source: str, target: str) -> str | None:
         """Why a pair cannot be used, or None."""
@@ -90,7 +91,9 @@ class Roles:
             return None
         sizes = [fmean(map(len, column)) if column else 0.0 for column in each]
         if self.labels and target is None:
-            target = _labels([*each], sizes, source)
+            target = _known(each, source, self.known)
+            if target is None:
+                target = _labels([*each], sizes, source)
             if target is None:
                 return None
         texts = [place for place in range(len(each)) if self.labels or not holds_no_sentences(each[place])]
@@ -104,6 +107,14 @@ class Roles:
 def _both(named: tuple[int | None, int | None]) -> Columns | None:
     source, target = named
     return (source, target) if source is not None and target is not None else None
+
+
+def _known(each: Sequence[Sequence[str]], text: int | None, labels: frozenset[str]) -> int | None:
+    """The column most of whose cells are such labels: a file may be too short to tell them by coming again."""
+    shares = {place: fmean(cell in labels for cell in column) for place, column in enumerate(each) if column}
+    shares.pop(text, None)
+    best = max(shares, key=lambda it: shares[it], default=None)
+    return best if best is not None and shares[best] > 0.5 else None
 
 
 def _labels(each: Sequence[Sequence[str]], sizes: Sequence[float], text: int | None) -> int | None:

@@ -134,7 +134,9 @@ def _rows(lines: Iterable[bytes], separator: str, roles: Roles) -> Iterator[Row]
 def _doubt(first: Sequence[str], each: Sequence[Sequence[str]], columns: Columns, roles: Roles) -> str:
     """Why the first row may be a header, though none of its names is known; "" where it is none."""
     labels, label = each[columns[1]], first[columns[1]] if len(first) == len(each) else ""
-    if not roles.labels or not label or label in labels or len(labels) < _FEW:
+    if not roles.labels or not label or label in labels or label in roles.known:
+        return ""
+    if len(labels) < _FEW and not roles.known:
         return ""
     return f"its {roles.target}, {shown(label, 40)}, comes on no other of the first {len(labels):,}"
 

@@ -213,6 +213,8 @@ def _read(kind: Kind, source: Source, config: Config, say: Say) -> _Read:
         said.append("so the newest weights are kept, and their quality is not measured")
     for message in said:
         say(message)
+    if data.valid or data.test:
+        config = config.override(kind.found(corpus, config))  # so that a few lines are read by their labels, too
     valid = _file(kind, data.valid, config, say) or held_out
     return _Read(corpus, held_out, valid or None, _file(kind, data.test, config, say), said)
 

@@ -80,7 +80,7 @@ def test_json_is_what_python_gives(run: Run, answer_folder: Path, text: Path) ->
     found = app.results([WHERE, ""], TEXT, n_best=2)
     assert values == [json.loads(json.dumps(it.to_dict())) for it in found]
     first, blank = values
-    read = {"question", "unknown", "long", "cut"}
+    read = {"question", "unknown", "cut"}
     assert set(first) == {"format_version", "text", "start", "end", "score", "alternatives", *read}
     assert TEXT[first["start"] : first["end"]] == first["text"] == app(WHERE, TEXT) == app([WHERE], TEXT)[0]
     assert set(first["alternatives"][0]) == {"text", "start", "end", "score"}

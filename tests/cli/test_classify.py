@@ -112,9 +112,11 @@ def test_a_run_that_goes_on_needs_no_task_and_ends_as_if_it_had_never_ended(run:
 
 def test_labels_that_only_the_validation_has_are_shown_and_count_as_wrong(run: Run, trained: Path, tmp_path) -> None:
     (tmp_path / "valid.tsv").write_text("a fine story\tPos\na dull story\tneg\nso so\tmixed\n", encoding="utf-8")
+    (tmp_path / "few.tsv").write_text("in\tneg\na\tPos\n", encoding="utf-8")  # by their length texts of two labels
     done = run("train", trained / "texts.tsv", "--task", "classify", "--out", tmp_path / "model",
-               "--valid", tmp_path / "valid.tsv", "--train.steps=3", "--train.best=accuracy", *TINY)  # fmt: skip
-    assert done.code == 0
+               "--valid", tmp_path / "valid.tsv", "--test", tmp_path / "few.tsv", "--train.steps=3",
+               "--train.best=accuracy", *TINY)  # fmt: skip
+    assert done.code == 0 and "(text in 1, label in 2), no header; 2 of 2 lines used" in done.err
     said = "skipped 1: texts with a label that no text of the training has; they are validated on without their loss"
     assert said in done.err and 'line 3: "mixed: so so"' in done.err
     records = read_metrics(tmp_path / "model" / "metrics.jsonl")
@@ -292,6 +294,13 @@ def test_a_label_that_training_did_not_have_is_a_row_of_its_own(run: Run, folder
     assert "\nmixed " in done.out
     report = (tmp_path / "report.txt").read_text(encoding="utf-8")
     assert "right label" in report and "p 0.0000  so so\n" in report
+
+
+def test_labels_of_a_few_short_texts_are_found_since_the_model_knows_them(run: Run, folder: Path, tmp_path) -> None:
+    (tmp_path / "few.tsv").write_text("in\tneg\na\tPos\n", encoding="utf-8")
+    done = run("evaluate", folder, "--data", tmp_path / "few.tsv")
+    assert done.code == 0 and "two columns (text in 1, label in 2), no header; 2 of 2 lines used" in done.err
+    assert "unseen labels          0" in done.out
 
 
 def test_two_models_are_compared_on_the_same_texts(run: Run, trained: Path, folder: Path) -> None:

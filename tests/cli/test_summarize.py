@@ -205,7 +205,10 @@ def test_two_models_are_compared(run: Run, model: Path, trained: Path, data: Pat
     values = json.loads(run("evaluate", model, model, "--data", data, "--json").out)
     assert [it["p_value"] for it in values["significance"]["rouge2"]] == [None, 1.0]
     text = run("evaluate", model, model, "--data", data).out
-    assert "ROUGE-L" in text and "the longest 3 sentences: ROUGE-1" in text
+    rows = text.splitlines()
+    assert [row.split() for row in rows[:9:3]] == [[f"ROUGE-{it}", "95%", "p"] for it in "12L"], "80 columns hold two"
+    assert all(len(row) - len(str(model)) < 50 for row in rows[:9])
+    assert "the longest 3 sentences: ROUGE-1" in text
 
 
 def test_further_references_are_those_of_the_documents(run: Run, model: Path, data: Path, tmp_path: Path) -> None:

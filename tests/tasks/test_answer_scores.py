@@ -1,5 +1,8 @@
 import itertools
 import json
+import re
+import string
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
@@ -50,6 +53,37 @@ def test_another_reference_never_hurts_and_what_matches_exactly_has_all_words(
     else:
         alone = [both([text]) for text in (with_words if unanswerable else references)]
         assert (exact, f1) == (max(it[0] for it in alone), max(it[1] for it in alone))
+
+
+def official(answer: str, references: list[str], *, version: int) -> tuple[float, float]:
+    """As evaluate-v1.1.py and evaluate-v2.0.py go about it, step by step."""
+
+    def normalize(text: str) -> list[str]:
+        text = "".join(it for it in text.lower() if it not in set(string.punctuation))
+        return re.sub(r"\b(a|an|the)\b", " ", text).split()
+
+    def f1(gold: list[str], said: list[str]) -> float:
+        if version == 2 and (not gold or not said):
+            return float(gold == said)
+        same = sum((Counter(gold) & Counter(said)).values())
+        if same == 0:
+            return 0.0
+        precision, recall = same / len(said), same / len(gold)
+        return 2 * precision * recall / (precision + recall)
+
+    golds = [normalize(it) for it in references]
+    if version == 2:
+        golds = [it for it in golds if it] or [[]]
+    return max(float(it == normalize(answer)) for it in golds), max(f1(it, normalize(answer)) for it in golds)
+
+
+@given(st.text("aAn the.,-'é\t1"), st.lists(st.text("aAn the.,-'é\t1"), max_size=3), st.booleans())
+@settings(deadline=None, max_examples=50)
+def test_any_answer_scores_as_by_the_official_scripts(answer: str, references: list[str], unanswerable: bool) -> None:
+    if references or unanswerable:
+        found = answer_scores([answer], [references], unanswerable=unanswerable)
+        expected = official(answer, references, version=1 + unanswerable)
+        assert (found.exact_match.mean, found.f1.mean) == pytest.approx(expected)
 
 
 def test_an_unanswerable_question_wants_the_empty_answer() -> None:

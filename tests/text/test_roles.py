@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -128,6 +129,24 @@ def test_a_first_label_that_never_comes_again_may_be_a_header_and_is_told(read_a
     assert len(pairs) == len(TEXTS) + 1 and pairs.report.notes == [
         'line 1 may be a header that is not known: its label, "toxicity", comes on no other of the first 40'
     ]
+
+
+@pytest.mark.parametrize("number", [1, 2, 5, 30])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_labels_that_a_model_knows_are_found_in_a_few_lines_too(read_as, number: int, swapped: bool) -> None:
+    known = replace(LABELLED, known=frozenset({"a label that is long", "spam"}))
+    rows = [(f"t{n % 3}", "a label that is long" if n % 5 else "new") for n in range(1, number + 1)]
+    rows = [row[::-1] if swapped else row for row in rows]
+    assert read_as(known, tsv(rows)).targets == [row[not swapped] for row in rows]
+    if number > 1:  # by their length alone it would be the other column
+        assert both(read_as(LABELLED, tsv(rows[:2]))) == [row if swapped else row[::-1] for row in rows[:2]]
+
+
+def test_labels_that_a_model_knows_tell_a_header_of_a_few_lines(read_as) -> None:
+    known = replace(LABELLED, known=frozenset({"spam", "ham"}))
+    doubt = 'line 1 may be a header that is not known: its label, "kind", comes on no other of the first 2'
+    assert read_as(known, "mail\tkind\nbuy now\tspam\nhello\tham\n").report.notes == [doubt]
+    assert read_as(known, "mail\tspam\nbuy now\tham\nhello\tham\n").report.notes == []
 
 
 def test_where_nothing_tells_the_labels_that_is_an_error_and_asking_helps(read_as, refused_as, tmp_path) -> None:
