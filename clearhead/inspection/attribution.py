@@ -86,7 +86,7 @@ class Attribution:
         lines.append(f"  {'sum':<32}{self.difference + 0.0:>+9.4f}  within {self.error:.1e}")
         lines += ["", *wrapped("by layer: ", [f"{name} {value:+.4f} " for name, value in self.by_layer().items()])]
         ranked = sorted(self.contributions, key=lambda it: -it.value)
-        lines.append(f"The most for it: {ranked[0].part}; the most against: {ranked[-1].part}.")
+        lines += wrapped("", f"The most for it: {ranked[0].part}; the most against: {ranked[-1].part}.".split())
         return noted("\n".join(lines), self.note)
 
 
