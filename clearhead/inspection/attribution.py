@@ -19,7 +19,7 @@ from ..model.blocks import DecoderBlock, EncoderBlock
 from ..model.norms import LayerNorm, RMSNorm
 from ..model.residual import AddNorm
 from ..model.transformer import Decoder, Encoder
-from .columns import preformatted, wrapped
+from .columns import noted, preformatted, wrapped
 from .trace import Trace
 
 _INPUT = ("embedding", "types", "positions")
@@ -37,13 +37,15 @@ class Contribution:
 class Attribution:
     """Why one thing was said and not another: the `contributions` add up to `difference`, up to rounding.
 
-    `other` is None where a logit alone was asked for, and not how far it lies above another.
+    `other` is None where a logit alone was asked for, and not how far it lies above another. The `note` is of parts
+    that were compiled.
     """
 
     said: str
     other: str | None
     difference: float  # of the model's own logits
     contributions: tuple[Contribution, ...]
+    note: str = ""
 
     @property
     def error(self) -> float:
@@ -64,7 +66,7 @@ class Attribution:
         """Plain values for JSON."""
         parts = [asdict(it) for it in self.contributions]
         difference = {"difference": self.difference, "error": self.error, "by_layer": self.by_layer()}
-        return {"said": self.said, "other": self.other, **difference, "contributions": parts}
+        return {"said": self.said, "other": self.other, **difference, "contributions": parts, "note": self.note}
 
     def _repr_html_(self) -> str:
         """For notebooks, what `render` gives."""
@@ -84,7 +86,8 @@ class Attribution:
         lines.append(f"  {'sum':<32}{self.difference + 0.0:>+9.4f}  within {self.error:.1e}")
         lines += ["", *wrapped("by layer: ", [f"{name} {value:+.4f} " for name, value in self.by_layer().items()])]
         ranked = sorted(self.contributions, key=lambda it: -it.value)
-        return "\n".join([*lines, f"The most for it: {ranked[0].part}; the most against: {ranked[-1].part}."])
+        lines += wrapped("", f"The most for it: {ranked[0].part}; the most against: {ranked[-1].part}.".split())
+        return noted("\n".join(lines), self.note)
 
 
 def attribute(

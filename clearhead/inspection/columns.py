@@ -1,6 +1,7 @@
 """Texts in the columns of a terminal, of which a Chinese letter or an emoji takes two and an accent none."""
 
 import html
+import textwrap
 from collections.abc import Iterable, Iterator
 
 from rich.cells import cell_len, chop_cells, set_cell_size
@@ -45,6 +46,11 @@ def _folds(line: str, width: int) -> list[str]:
     """A line in parts, between words where that can be."""
     words = [part for word in line.split(" ") for part in (chop_cells(word, width) or [""])]
     return [part.strip() for part in wrapped("", words, width)] if cell_len(line) > width else [line]
+
+
+def noted(view: str, note: str) -> str:
+    """A view, and below it what has to be known about it; where that is nothing, the view."""
+    return f"{view}\n\n{textwrap.fill(note, WIDTH)}" if note else view
 
 
 def preformatted(text: str) -> str:

@@ -12,7 +12,7 @@ from ..errors import ConfigError, did_you_mean
 from ..model.transformer import Decoder
 from .alignment import align, render_alignment, word_weights
 from .attribution import Attribution
-from .columns import folded, preformatted, wrapped
+from .columns import folded, noted, preformatted, wrapped
 from .contrast import Contrast
 from .equation import equation_steps, render_matrix, render_steps
 from .flow import Step
@@ -204,12 +204,12 @@ class Explanation:
         title = f"attention {place}, layer {layer}, head {head}:\n{PLACES[place]}"
         if attention.known_weights is None:
             silent = f"A {attention.kind} does not tell its weights."
-            return self._with_compiled(f"{title}\n{render_steps(steps, *self.axes(place))}\n{silent}")
+            return noted(f"{title}\n{render_steps(steps, *self.axes(place))}\n{silent}", self.trace.about_compiled())
         exact = f"The model's own output {_apart(attention.largest_difference, 'these steps')}."
         table = render_matrix(attention.weights.values[0, head], *self.axes(place))
         shown = render_steps(steps, *self.axes(place))
         view = f"{title}\n{shown}\n{exact}\n\nweights: a row looks at the columns\n{table}"
-        return self._with_compiled(view)
+        return noted(view, self.trace.about_compiled())
 
     def render_heads(self, place: str, layer: int | None, *, color: bool = False) -> str:
         """All heads of a layer, or of all layers, as small pictures."""
@@ -225,13 +225,14 @@ class Explanation:
             named = Labelled(weights.values, weights.axes, {"query": rows, "key": columns})
             found += ["\n".join(keys)] if not found and (keys := render_keys(named)) else []
             found.append(render_heads(f"{stack}.{number}.{kind}", named, color=color))
-        return self._with_compiled("\n\n".join(found))
+        return noted("\n\n".join(found), self.trace.about_compiled())
 
     def render_alignment(self, layer: int | None = None) -> str:
         """A line of pairs i-j, and below it for each word of the answer which words of the text it looked at."""
         weights, pairs = self.word_weights(layer), self.alignment(layer)
         of_layer = self.alignment_layer if layer is None else layer
-        return render_alignment(pairs, weights, self.text.split(), self.answer.split(), of_layer)
+        view = render_alignment(pairs, weights, self.text.split(), self.answer.split(), of_layer)
+        return noted(view, self.trace.about_compiled())
 
     @property
     def searched(self) -> SearchTree:
@@ -254,11 +255,6 @@ class Explanation:
             apart = _apart(self.trace.largest_difference, "the model's own")
             said.append(f"Attention by the equation {apart}.")
         return textwrap.fill(" ".join(said), _WIDTH)
-
-    def _with_compiled(self, view: str) -> str:
-        """A view, and below it that compiled parts were not what was looked at."""
-        said = textwrap.fill(self.trace.about_compiled(), _WIDTH)
-        return f"{view}\n\n{said}" if said else view
 
     def _check(self, place: str) -> None:
         if place not in self.places:

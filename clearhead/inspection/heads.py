@@ -12,6 +12,7 @@ from .columns import WIDTH, cut, left, wrapped
 from .labelled import Labelled
 
 _LABEL, _NAMED = 10, 11  # columns of a token beside its row, and in words
+_TITLE = 7  # columns of "head 10"
 _SHADES = " ·░▒▓█"  # from 0 to 1
 # Of the 256 colours of a terminal, for the same: the ground is theirs, so that darker is more on a dark screen, too.
 _BLUES = (255, 153, 111, 69, 27, 18)
@@ -56,13 +57,16 @@ def render_keys(weights: Labelled) -> list[str]:
 def render_heads(name: str, weights: Labelled, *, color: bool = False, of: int | None = None) -> str:
     """The heads beside each other, as many as 80 columns have room for, and below a line of words for each.
 
-    A row of a picture is a query, a column a key. `of`: how many queries there are, where not all of them are shown.
+    A row of a picture is a query, a column a key; without colour, where nothing is looked at is blank, between bars.
+    `of`: how many queries there are, where not all of them are shown.
     """
     n_heads, n_queries, n_keys = weights.shape
     label = min(_LABEL, max(map(cell_len, weights.tokens["query"]), default=0)) + 1
-    label = label if label + n_keys <= WIDTH else 0
+    bars, gap = (0, "  ") if color else (2, " ")
+    label = label if label + n_keys + bars <= WIDTH else 0
     shown = min(n_keys, WIDTH - 2)
-    across = max(1, min(n_heads, (WIDTH - label + 2) // (max(shown, 7) + 2)))
+    wide = max(shown + bars, _TITLE)
+    across = max(1, min(n_heads, (WIDTH - label + len(gap)) // (wide + len(gap))))
     more = "darker" if color else "fuller"
     lines = [f"{name}: {n_heads} heads, rows are {of or n_queries} queries, columns {n_keys} keys, {more} is more"]
     if n_queries < (of or n_queries):
@@ -72,10 +76,10 @@ def render_heads(name: str, weights: Labelled, *, color: bool = False, of: int |
     begun = [left(token, label - 1) + " " if label else "" for token in weights.tokens["query"]]
     for first in range(0, n_heads, across):
         numbers = range(first, min(first + across, n_heads))
-        titles = "  ".join(f"{f'head {number}':<{max(shown, 7)}}" for number in numbers)
+        titles = gap.join(f"{f'head {number}':<{wide}}" for number in numbers)
         lines += ["", (" " * label + titles).rstrip()]
         pictures = [_picture(weights.select(head=number), shown, color=color) for number in numbers]
-        lines += [(token + "  ".join(row)).rstrip() for token, row in zip(begun, zip(*pictures))]
+        lines += [(token + gap.join(row)).rstrip() for token, row in zip(begun, zip(*pictures))]
     lines.append("")
     most = math.log2(n_keys) if n_keys > 1 else 0.0
     for head in heads_of(weights):
@@ -90,9 +94,7 @@ def _picture(one: Labelled, shown: int, *, color: bool) -> list[str]:
 
 def _row(values: Sequence[float], *, color: bool) -> str:
     levels = [min(round(value * (len(_SHADES) - 1) + 0.4 * (value > 0.02)), len(_SHADES) - 1) for value in values]
-    pad = " " * max(7 - len(values), 0)
     if not color:
-        return "".join(_SHADES[level] for level in levels) + pad
-    return (
-        "".join(f"\x1b[48;5;{_BLUES[level]}m{' ' * len([*same])}" for level, same in groupby(levels)) + f"\x1b[0m{pad}"
-    )
+        return f"│{''.join(_SHADES[level] for level in levels)}│".ljust(_TITLE)
+    blocks = (f"\x1b[48;5;{_BLUES[level]}m{' ' * len([*same])}" for level, same in groupby(levels))
+    return f"{''.join(blocks)}\x1b[0m{' ' * (_TITLE - len(values))}"

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..model.transformer import Decoder
-from .columns import WIDTH, cut, left, preformatted
+from .columns import WIDTH, cut, left, noted, preformatted
 from .trace import Trace
 
 _CELL = 13  # columns of a cell
@@ -29,10 +29,11 @@ class LensLayer:
 
 @dataclass(frozen=True)
 class Lens:
-    """What every layer would have said at each place, of what was said."""
+    """What every layer would have said at each place, of what was said; the `note` is of parts that were compiled."""
 
     outputs: tuple[str, ...]  # T
     layers: tuple[LensLayer, ...]
+    note: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -55,7 +56,7 @@ class Lens:
                 ranked = "".join(left(cell + ("" if layer.ranks[t] else "*"), _CELL) for t, cell in zip(here, cells))
                 lines.append(f"{layer.name:<{label}}{ranked}".rstrip())
             blocks.append("\n".join(lines))
-        return "\n\n".join([*blocks, "* it would have said the same as the whole model"])
+        return noted("\n\n".join([*blocks, "* it would have said the same as the whole model"]), self.note)
 
 
 def lens_logits(decoder: Decoder, trace: Trace) -> dict[str, Tensor]:
@@ -83,4 +84,4 @@ def lens(
         ranks = (p > p.gather(-1, right[:, None])).sum(-1)
         tokens = tuple(tuple(pieces(some)) for some in ids.tolist())
         layers.append(LensLayer(name, tokens, tuple(map(tuple, best.tolist())), tuple(ranks.tolist())))
-    return Lens(tuple(pieces(said)), tuple(layers))
+    return Lens(tuple(pieces(said)), tuple(layers), trace.about_compiled())

@@ -1,5 +1,6 @@
 """The views of an explanation as pictures, by matplotlib without a screen: heads, lens, reasons, search."""
 
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _AGAIN = "give the command again"
 _STRIP = 12  # places beside each other
+_NOTE = 60  # letters of a line of a note
 _FADED = "#e3e7ec"
 _FATES = {"kept": STRONG, "ended": WARM, "dropped": FAINT}
 
@@ -68,7 +70,8 @@ def draw_lens(lens: Lens, path: Path) -> None:
             panel.tick_params(length=0, top=False, labeltop=True, bottom=False, labelbottom=False)
             panel.spines[:].set_visible(False)
         figure.suptitle("What each layer would have said", fontweight="bold", fontsize=11)
-        figure.supxlabel("above: what was said; bold: the layer would have said the same", fontsize=9)
+        key = "above: what was said; bold: the layer would have said the same"
+        figure.supxlabel("\n".join([key, *textwrap.wrap(lens.note, _NOTE)]), fontsize=9)
 
 
 def _guess(panel: "Axes", x: int, y: int, layer: LensLayer, place: int) -> None:
@@ -94,7 +97,8 @@ def draw_attribution(why: Attribution, path: Path) -> None:
         panel.margins(y=0.01)
         against = "" if why.other is None else f', not "{readable(why.other)}"'
         panel.set_title(f'Why "{readable(why.said)}"{against}: {why.difference:+.2f} in logits', parse_math=False)
-        panel.set_xlabel("what each part added to the difference" if why.other else "what each part added to the logit")
+        added = f"what each part added to the {'difference' if why.other else 'logit'}"
+        panel.set_xlabel("\n".join([added, *textwrap.wrap(why.note, _NOTE)]))
 
 
 def draw_search(tree: SearchTree, path: Path) -> None:
@@ -132,17 +136,19 @@ def _box(panel: "Axes", x: float, y: float, text: str, edge: str, ink: str) -> N
 
 def _label(node: Node) -> str:
     """A candidate with its total, or, where it is an answer, its score."""
-    number = f"score {node.score:.2f}" if node.fate == "ended" else f"{round(node.total, 2) + 0.0:.2f}"
-    return f"{readable(node.token, 12)}\n{number}"
+    ended = node.fate == "ended"
+    number = round(node.score if ended else node.total, 2) + 0.0  # no -0.00
+    return f"{readable(node.token, 12)}\n{'score ' * ended}{number:.2f}"
 
 
 def _reason(tree: SearchTree) -> str:
-    """The numbers of the first answers, and why the first is the first."""
+    """How to read it, the numbers of the first answers, why the first is the first, and what was compiled."""
     lines = [
         f"{it.score:.4f} = {it.total:.4f} / {it.penalty:.4f}, {it.length} tokens: {readable(it.text, 60)}"
         for it in tree.answers[:3]
     ]
-    return "\n".join([*lines, *tree.verdict()])
+    key = "thick: the way to the first answer; cache: the tokens that each beam held before a step"
+    return "\n".join([key, "", *lines, *tree.verdict(), *textwrap.wrap(tree.note, _NOTE)])
 
 
 def _ancestors(tree: SearchTree, number: int | None) -> list[int]:

@@ -11,7 +11,7 @@ from torch import nn
 
 from ..decode.beams import Hypothesis, Step
 from .as_written import as_written
-from .columns import cut, folded, left, preformatted
+from .columns import cut, folded, left, noted, preformatted
 from .parts import stacks
 
 _TEXT = 24  # columns of a beginning that are shown: its last ones
@@ -54,7 +54,7 @@ class Found:
 class SearchTree:
     """All of a search for one source: to be given as `observe`, and finished with the answers.
 
-    `cache_lengths` are the tokens that each beam's cache held before a step.
+    `cache_lengths` are the tokens that each beam's cache held before a step; the `note` is of compiled parts.
     """
 
     spell: Callable[[int], str]
@@ -62,6 +62,7 @@ class SearchTree:
     nodes: list[Node] = field(default_factory=list)
     answers: list[Found] = field(default_factory=list)
     cache_lengths: list[int] = field(default_factory=list)
+    note: str = ""
     _beams: list[int] = field(default_factory=lambda: [-1])  # the node of each live beam
 
     def observe(self, step: Step) -> None:
@@ -107,8 +108,11 @@ class SearchTree:
             handle.remove()
             self.cache_lengths = self.cache_lengths[len(self.cache_lengths) - len(self.steps) :]  # not of the prompt
 
-    def finish(self, hypotheses: Sequence[Hypothesis], text: Callable[[Sequence[int]], str]) -> "SearchTree":
-        """The same with the answers, best first."""
+    def finish(
+        self, hypotheses: Sequence[Hypothesis], text: Callable[[Sequence[int]], str], note: str = ""
+    ) -> "SearchTree":
+        """The same with the answers, best first, and a note."""
+        self.note = note
         ends = {(node.fate, *self.path(node.number)): node.number for node in self.nodes}
         for it in hypotheses:
             length = len(it.token_log_probabilities)
@@ -152,7 +156,7 @@ class SearchTree:
     def render(self) -> str:
         """Step by step for people, in 80 columns, and why the winner won."""
         blocks = [self._step(number, nodes) for number, nodes in enumerate(self.steps)]
-        return "\n\n".join([*blocks, self._why()])
+        return noted("\n\n".join([*blocks, self._why()]), self.note)
 
     def _step(self, number: int, nodes: Sequence[Node]) -> str:
         held = f": each beam's cache grows from {self.cache_lengths[number]} to {self.cache_lengths[number] + 1} tokens"

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from clearhead.app import load
 from clearhead.inspection.ablation import without
 from clearhead.inspection.as_written import as_written
+from clearhead.inspection.explanation import Explanation
 from clearhead.inspection.flow import dimension_flow
 from clearhead.inspection.promises.verify import verify
 from clearhead.inspection.recorder import record
@@ -153,6 +154,13 @@ def test_the_flow_sees_compiled_parts() -> None:
     assert dimension_flow(net) == steps
 
 
+def views(it: Explanation) -> list[str]:
+    """All that are of text."""
+    place = it.main_place
+    of_place = [it.render_heads(place, None), it.render_attention(place, 0, 0), it.render_alignment()]
+    return [it.render(), *of_place, it.lens.render(), it.why().render(), it.searched.render()]
+
+
 def test_a_view_says_that_compiled_parts_were_not_looked_at(model_folder: Path) -> None:
     app = load(model_folder)
     plain = app.explain("I am hungry.", beam=2)
@@ -165,10 +173,10 @@ def test_a_view_says_that_compiled_parts_were_not_looked_at(model_folder: Path) 
         "Compiled parts ran as they are written: encoder, decoder. Given the same, the\ncompiled ones differ by at most"
     )
     place = found.main_place
-    for view in (found.render(), found.render_heads(place, None), found.render_attention(place, 0, 0)):
+    for view in views(found):
         assert said in view and max(map(len, view.splitlines())) <= 80
-    for view in (plain.render(), plain.render_heads(place, None), plain.render_attention(place, 0, 0)):
-        assert "ompiled" not in view
+    assert not any("ompiled" in view for view in views(plain))
+    assert found.why().to_dict()["note"] == found.trace.about_compiled() and plain.why().to_dict()["note"] == ""
     assert "ran as ever" in plain.render() and "ran as ever" not in found.render()
     values = found.to_dict(place, 0, 0)["compiled"]
     assert values["parts"] == ["encoder", "decoder"] and math.isclose(values["largest_difference"], 1e-3, rel_tol=0.1)

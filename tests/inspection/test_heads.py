@@ -53,7 +53,7 @@ def test_every_picture_stands_in_its_columns_beside_its_tokens(color: bool) -> N
     assert lines[2].endswith("  head 2") and lines[3].startswith("猫が ") and lines[4].startswith("a long to… ")
     assert start == 11
     if not color:  # what is left beside the tokens are the weights, head by head
-        assert [set_cell_size(line, 16)[-5:] for line in lines[3:5]] == [" █   ", " █   "]
+        assert [set_cell_size(line, 18)[-7:] for line in lines[3:5]] == ["│ █   │", "│ █   │"]
     assert max(map(cell_len, lines)) <= 80
 
 
