@@ -21,9 +21,9 @@ PROMPTS = (
 )
 CONTINUED: dict[str, Any] = {"chars": 200, "temperature": 0.6, "seed": 0}  # how they are gone on with
 
-# The whole recipe. The shape is fixed, and the number of steps is what the time allows. Three minutes teach a small shape
-# most, since it reads more, and ALiBi, since near tokens count for more from the first step on: rotary positions need 6%
-# more bits.
+# The whole recipe. The shape is fixed, and the number of steps is what the time allows. Three minutes teach a small
+# shape most, since it reads more, and ALiBi, since near tokens count for more from the first step on: rotary positions
+# need 6% more bits.
 SETTINGS: dict[str, Any] = {
     "train.task": "generate",
     "train.budget": "3m",
