@@ -120,7 +120,7 @@ class Trace:
             for number, call in enumerate(of_place)
             for name, values in call.arrays().items()
         }
-        about = {
+        rest = {
             "format_version": FORMAT_VERSION,
             "kind": "trace",
             "calls": [about(call) for of_place in everything.values() for call in of_place],
@@ -129,7 +129,7 @@ class Trace:
             "lifted": self.lifted,
             "lifted_difference": self.lifted_difference,
         }
-        return found | {"about": np.array(json.dumps(finite(about), allow_nan=False))}
+        return found | {"about": np.array(json.dumps(finite(rest), allow_nan=False))}
 
     def plot(self, name: str, path: str | Path | None = None, *, row: int = 0, head: int | None = None) -> "Figure":
         """The weights of a place as a picture, of all heads or one; written to a file where a path is given.
