@@ -10,7 +10,7 @@ from ..messages import say
 from .output import to_json
 from .parser import Options, Parser, UsageError, Verb, given_settings, new_file
 from .reading import text_of, warn, whole_text
-from .using import NO_FOLDER, add_greedy, add_model_options, open_model, settle_greedy
+from .using import NO_FOLDER, add_greedy, add_search_options, open_model, settle_greedy
 
 if TYPE_CHECKING:
     from ..inspection.explanation import Explanation
@@ -19,9 +19,8 @@ _VIEWS = ("step", "heads", "decode", "lens", "why", "alignment", "film")
 
 
 def _add_options(parser: Parser) -> None:
-    add_model_options(parser)
+    parser.add_argument("folder", nargs="?", metavar="DIR", help="a model folder")
     parser.add_argument("text", nargs="?", metavar="TEXT", help="the sentence to explain")
-    add_greedy(parser)
     parser.add_argument("--context", metavar="FILE", help="the text in which a question is answered; - is stdin")
     parser.add_argument("--step", choices=["attention"], help="Equation 1 step by step, with the numbers of one head")
     parser.add_argument("--heads", action="store_true", help="all heads as small pictures, each with its entropy")
@@ -49,6 +48,8 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("--svg", type=new_file, metavar="FILE", help="the same as a drawing without pixels")
     parser.add_argument("--gif", type=new_file, metavar="FILE", help="the film as a moving picture")
     parser.add_argument("--json", action="store_true", help="print everything as one JSON document")
+    add_greedy(parser)
+    add_search_options(parser)
 
 
 def _run(options: Options) -> None:

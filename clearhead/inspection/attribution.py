@@ -85,9 +85,14 @@ class Attribution:
             lines.append(f"  {it.part:<32}{it.value:>+9.4f}  {bar}".rstrip())
         lines.append(f"  {'sum':<32}{self.difference + 0.0:>+9.4f}  within {self.error:.1e}")
         lines += ["", *wrapped("by layer: ", [f"{name} {value:+.4f} " for name, value in self.by_layer().items()])]
-        ranked = sorted(self.contributions, key=lambda it: -it.value)
-        lines += wrapped("", f"The most for it: {ranked[0].part}; the most against: {ranked[-1].part}.".split())
+        lines += wrapped("", self._extremes().split())
         return noted("\n".join(lines), self.note)
+
+    def _extremes(self) -> str:
+        """In words, which part spoke for it most, and which against it."""
+        most, least = (pick(self.contributions, key=lambda it: it.value) for pick in (max, min))
+        helped = f"The most for it: {most.part}" if most.value > 0 else "No part spoke for it"
+        return f"{helped}; " + (f"the most against: {least.part}." if least.value < 0 else "none spoke against it.")
 
 
 def attribute(

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from ..errors import ConfigError, ModelError
 from ..model.attention import masked_softmax
+from .calls import Attention
 from .columns import WIDTH, left, right
-from .trace import Attention
 
 _CORNER = 3  # rows and columns of a step that are shown
 _LABEL = 12  # columns of the token of a row

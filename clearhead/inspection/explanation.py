@@ -12,6 +12,7 @@ from ..errors import ConfigError, did_you_mean
 from ..model.transformer import Decoder
 from .alignment import align, render_alignment, word_weights
 from .attribution import Attribution
+from .calls import Attention
 from .columns import folded, noted, preformatted, wrapped
 from .contrast import Contrast
 from .equation import equation_steps, render_matrix, render_steps
@@ -23,7 +24,7 @@ from .lens import Lens, lens
 from .parts import stacks
 from .places import PLACES
 from .search_tree import SearchTree
-from .trace import Attention, Trace
+from .trace import Trace
 
 _FORMAT_VERSION = 2
 _WIDTH = 80  # columns of a terminal

@@ -16,21 +16,21 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from ..errors import ModelError
-from ..model.attention import Attend, CrossAttention, SelfAttention, scaled_dot_product_attention
+from ..model.attention import Attend, CrossAttention, SelfAttention
 from ..model.cache import Cache
 from ..model.dropout import Dropout
 from ..model.transformer import Decoder, Encoder
 from .as_written import WRAPPED, Twins, as_written
+from .calls import WEIGHT_AXES, Attention, Passed, Summary
 from .labelled import Labelled
 from .parts import named_parts
-from .trace import WEIGHT_AXES, Attention, Passed, Summary, Trace
+from .told_weights import class_name, told_weights
+from .trace import Trace
 
 Pieces: TypeAlias = Callable[[Iterable[int]], list[str]]
 Rows: TypeAlias = list[list[str]]  # the tokens of each row
 
 LIMIT = 2**30  # bytes of a record, where nobody says
-_TOLD = "expected weights(q, k, *, mask, bias) -> (B, H, T, S), or no such method"
 
 
 @contextmanager
@@ -166,13 +166,13 @@ class _Recording:
     def _attended(self, called: list[str], part: nn.Module, inputs: Any, options: Any, output: Tensor) -> None:
         """An attention has given its output: its weights are recomputed beside it."""
         seconds, entered = self._now() - self.begun.pop(part), time.perf_counter()
-        name, kind, step = self._name(called), _kind(part), self.steps.get(self.running, 0)
+        name, kind, step = self._name(called), class_name(part), self.steps.get(self.running, 0)
         q, k, v = (x.detach() for x in inputs)
         groups, output = q.size(1) // k.size(1), output.detach()
         mask, bias = options.get("mask"), options.get("bias")
         bias = None if bias is None else bias.detach()
         with torch.no_grad():
-            weights, difference = _weights(name, part, q, k, v, mask, bias, output)
+            weights, difference = told_weights(name, part, q, k, v, mask, bias, output)
         k, v = (it.repeat_interleave(groups, 1) if groups > 1 else self._own(it) for it in (k, v))
         there = [it for it in (q, k, v, mask, bias, output, weights) if it is not None]
         if self._has_room(*there):
@@ -217,47 +217,6 @@ class _Recording:
 
 def _numbers(ids: Iterable[int]) -> list[str]:
     return [str(i) for i in ids]
-
-
-def _kind(part: nn.Module) -> str:
-    """The name of its class, and of an attention of one's own that is called like ours, where it is from."""
-    kind = type(part)
-    return f"{kind.__module__}.{kind.__name__}" if kind.__name__ == "Attend" and kind is not Attend else kind.__name__
-
-
-def _weights(
-    name: str,
-    part: nn.Module,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    mask: Tensor | None,
-    bias: Tensor | None,
-    output: Tensor,
-) -> tuple[Tensor | None, float]:
-    """The weights of an attention, and how far the output by them lies from its own; None where it cannot tell them.
-
-    ModelError: it has a method for them that does not work.
-    """
-    shape = (*q.shape[:3], k.size(2))
-    groups = q.size(1) // k.size(1)
-    if type(part) is Attend:
-        every = (it.repeat_interleave(groups, 1) for it in (k, v))
-        again, weights = scaled_dot_product_attention(q, *every, mask=mask, bias=bias)
-    elif callable(own := getattr(type(part), "weights", None)):  # of the class: a parameter may be called so, too
-        try:
-            weights = own(part, q, k, mask=mask, bias=bias)
-        except Exception as error:  # somebody else wrote it
-            raise ModelError(
-                f"{name}: {_kind(part)}.weights raises {type(error).__name__}: {error}; {_TOLD}"
-            ) from error
-        if not isinstance(weights, Tensor) or weights.shape != shape:
-            found = tuple(weights.shape) if isinstance(weights, Tensor) else type(weights).__name__
-            raise ModelError(f"{name}: {_kind(part)}.weights gives {found} instead of {shape}; {_TOLD}")
-        again = weights.to(v.dtype) @ v.repeat_interleave(groups, 1)
-    else:
-        return None, 0.0
-    return weights, float((again - output).abs().max()) if output.numel() else 0.0
 
 
 def _is_of_interest(name: str, part: nn.Module) -> bool:

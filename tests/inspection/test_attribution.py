@@ -4,7 +4,7 @@ from torch import Tensor, nn
 
 from clearhead.config import ModelConfig
 from clearhead.errors import ConfigError, ModelError
-from clearhead.inspection.attribution import attribute
+from clearhead.inspection.attribution import Attribution, Contribution, attribute
 from clearhead.inspection.contrast import Words, label_contrast
 from clearhead.inspection.lens import lens, lens_logits
 from clearhead.inspection.recorder import record
@@ -87,6 +87,17 @@ def test_a_word_is_asked_for_by_its_first_token() -> None:
         assert chosen == pytest.approx(float(logits[place, pieces.said[place]]))
     with pytest.raises(ConfigError, match="'d' is no word of the answer; expected one of ab, c"):
         words.contrast(net.decoder, trace, "d", None)
+
+
+def test_only_what_speaks_against_a_word_is_said_to() -> None:
+    def said(*values: float) -> str:
+        parts = tuple(Contribution(f"decoder.{n}.feed_forward", value) for n, value in enumerate(values))
+        last = Attribution("a", "b", sum(values), parts).render().splitlines()[len(values) + 4 :]
+        return " ".join(last)
+
+    assert said(1.0, -2.0) == "The most for it: decoder.0.feed_forward; the most against: decoder.1.feed_forward."
+    assert said(1.0, 2.0) == "The most for it: decoder.1.feed_forward; none spoke against it."
+    assert said(-1.0, -2.0) == "No part spoke for it; the most against: decoder.1.feed_forward."
 
 
 def test_a_norm_of_ones_own_cannot_be_taken_apart() -> None:

@@ -3,9 +3,10 @@ import torch
 from torch import nn
 
 from clearhead.errors import ConfigError
+from clearhead.inspection.calls import WEIGHT_AXES, Attention
 from clearhead.inspection.explanation import Explanation
 from clearhead.inspection.labelled import Labelled
-from clearhead.inspection.trace import WEIGHT_AXES, Attention, Trace
+from clearhead.inspection.trace import Trace
 
 WORDS = ("a", "b", "c", "d", "e")
 
