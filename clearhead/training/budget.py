@@ -92,7 +92,7 @@ def plan(
             f"expected at least {_FEWEST}: give more time, or a smaller --preset"
         )
     epochs = steps * shape.tokens / examples.tokens
-    (warmup, why_warmup), (lr, why_lr) = short_warmup(steps), fast_rate(config)
+    (warmup, why_warmup), (lr, why_lr) = short_warmup(steps), fast_rate(config, examples.tokens)
     values: dict[str, Any] = {"train.steps": steps, "train.warmup": warmup, "train.lr": lr, "train.schedule": "linear"}
     values |= {"train.eval_every": max(steps // _EVALUATIONS, 1)}
     if not config.train.begins_trained:  # a trained model keeps its own

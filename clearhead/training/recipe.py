@@ -15,6 +15,7 @@ from .schedule import paper_peak
 
 USUAL_OPTIMIZER: Literal["muon"] = "muon"
 _FEW = 5  # epochs: what is seen less often is not learnt by heart
+_MUCH = 400_000  # tokens an epoch, of texts with labels
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def choose_batch(config: Config, n_tokens: int, what: str) -> tuple[Config, list
     usual = 2048 if config.model.topology == "decoder-only" and n_tokens < 10_000_000 else 4096
     usual = 1024 if n_tokens < 100_000 else usual
     if config.model.head == "class":
-        usual = 512 if n_tokens < 100_000 else 1024 if n_tokens < 400_000 else 2048
+        usual = 512 if n_tokens < 100_000 else 1024 if n_tokens < _MUCH else 2048
     tokens = max(usual, config.data.max_len + 1)
     why = f"for {n_tokens:,} {what} an epoch"
     return config.override({"data.batch_tokens": tokens}), [Choice("data.batch_tokens", tokens, why)]
@@ -130,7 +131,8 @@ def choose_schedule(config: Config, batches_an_epoch: int, given: Collection[str
             "or nothing: then at most a third of it is chosen"
         )
     peak = paper_peak(config.model.d_model, max(warmup, 400))  # a shorter warm-up allows no higher rate
-    rate = fast_rate(config) if fast else usual_rate(peak, "the paper's peak for width and warm-up", train)
+    n_tokens = batches_an_epoch * (config.data.batch_tokens or 0)
+    rate = fast_rate(config, n_tokens) if fast else usual_rate(peak, "the paper's peak for width and warm-up", train)
     lr = train.lr or choose("lr", *rate)
     eval_every = train.eval_every or choose("eval_every", max(steps // 20, 1), "some twenty evaluations a run")
     save_every = train.save_every or choose("save_every", eval_every, "at every evaluation")
@@ -144,12 +146,14 @@ def choose_schedule(config: Config, batches_an_epoch: int, given: Collection[str
     return config.override(values), choices
 
 
-def fast_rate(config: Config) -> tuple[float, str]:
+def fast_rate(config: Config, n_tokens: int) -> tuple[float, str]:
     """The peak learning rate of Muon where each sub-layer is normalised before it, and the reason: higher than that of
-    the paper, which others would not survive. Language models bear twice as much, and learn faster with it; labels,
-    which are soon learnt by heart, are learnt better with less."""
+    the paper, which others would not survive. Language models bear twice as much, and learn faster with it; labels of
+    much text, which is read a few times, are learnt better with less, and so are those after a warm start. `n_tokens`
+    are those of an epoch."""
     width, factor = config.model.d_model, 0.16 if config.model.topology == "decoder-only" else 0.08
-    factor = 0.03 if config.model.head == "class" else factor
+    if config.model.head == "class":
+        factor = 0.03 if n_tokens >= _MUCH else 0.045 if config.train.warm_start else factor
     return usual_rate(factor * width**-0.5, f"for a width of {width}", config.train)
 
 

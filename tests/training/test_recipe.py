@@ -256,10 +256,13 @@ def test_labels_hang_on_whole_words_and_are_soon_learnt() -> None:
     assert choose_model(asked, 100, set())[0].data.vocab_size == 4000
     presets = [choose_model(asked, n_texts, set())[0].train.preset for n_texts in (199_999, 200_000)]
     assert presets == ["nano", "small"]
-    few, many = (choose_schedule(asked, batches, set())[0].train for batches in (20, 2000))
-    assert (few.steps, many.steps) == (1000, 6000)
-    other = choose_schedule(asked.override({"model.head": "span", "model.n_classes": 0}), 20, set())[0].train
-    assert few.lr < other.lr
+    asked = asked.override({"data.batch_tokens": 1000})
+    warm, other = asked.override({"train.warm_start": "denoise"}), {"model.head": "span", "model.n_classes": 0}
+    few, many = (choose_schedule(asked, batches, set())[0].train for batches in (399, 2000))
+    assert (few.steps, many.steps) == (1197, 6000)
+    few_warm, many_warm = (choose_schedule(warm, batches, set())[0].train.lr for batches in (399, 2000))
+    assert many.lr == many_warm < few_warm < few.lr
+    assert choose_schedule(asked.override(other), 2000, set())[0].train.lr == few.lr, "of labels alone"
 
 
 def test_after_a_warm_start_the_rate_is_that_of_random_weights() -> None:
