@@ -104,7 +104,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def _config(self, data: Path) -> Config:
         chosen = {"preset": self.preset, "steps": self.steps, "epochs": self.epochs, "budget": self.budget}
-        values = {f"train.{name}": value for name, value in chosen.items() if value is not None}
+        values: dict[str, Any] = {f"train.{name}": value for name, value in chosen.items() if value is not None}
         values |= {"train.seed": self.seed, "train.task": "classify", "data.train": (str(data),)}
         for name in self.settings or {}:
             if name in values:
