@@ -38,12 +38,13 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     """Learns labels of texts: `clearhead train --task classify`, as scikit-learn would have it.
 
     preset, steps, epochs, budget, seed: the settings `train.*` of the same names; None leaves a choice to the data.
-    settings: any others by their dotted names, {"model.dropout": 0.3}.
+    settings: any others by their dotted names, {"model.dropout": 0.3}; none that is given above.
     out: the model folder to make, and to replace; without one it is kept in memory.
     verbose: say what training says.
 
     After `fit` there are `classes_`, sorted, and `files_`, those of the model. Every text gets a label, a blank one,
-    too; but blank ones are not learnt from. What cannot be learnt from is a ClearheadError that says so.
+    too; but blank ones, and those with a NUL, are not learnt from. What cannot be learnt from is a ClearheadError that
+    says so.
     """
 
     def __init__(
@@ -103,9 +104,12 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def _config(self, data: Path) -> Config:
         chosen = {"preset": self.preset, "steps": self.steps, "epochs": self.epochs, "budget": self.budget}
-        values = {f"train.{name}": value for name, value in chosen.items() if value is not None}
-        asked = {**(self.settings or {}), **values, "train.seed": self.seed, "train.task": "classify"}
-        return Config().override({**asked, "data.train": (str(data),)}, origin="TextClassifier")
+        values: dict[str, Any] = {f"train.{name}": value for name, value in chosen.items() if value is not None}
+        values |= {"train.seed": self.seed, "train.task": "classify", "data.train": (str(data),)}
+        for name in self.settings or {}:
+            if name in values:
+                raise ConfigError(f"TextClassifier itself says what {name} is; expected settings without it")
+        return Config().override({**(self.settings or {}), **values}, origin="TextClassifier")
 
     def _model(self) -> Classifier:
         """The model in use, made once from the files."""

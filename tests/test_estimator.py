@@ -155,6 +155,19 @@ def test_a_setting_that_there_is_not_is_told() -> None:
         estimator(settings={"model.dropot": 0.1}).fit(TEXTS, LABELS)
 
 
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"settings": {"train.seed": 1}}, "train.seed"),
+        ({"settings": {"train.task": "generate"}}, "train.task"),
+        ({"steps": 2, "settings": {"train.steps": 3}}, "train.steps"),
+    ],
+)
+def test_a_setting_that_the_estimator_has_by_itself_is_not_passed_over(changes: dict[str, Any], name: str) -> None:
+    with pytest.raises(ConfigError, match=f"^TextClassifier itself says what {name} is; expected settings without it$"):
+        TextClassifier(**changes).fit(TEXTS, LABELS)
+
+
 def test_without_scikit_learn_the_package_is_whole_and_this_file_says_what_it_needs() -> None:
     script = (
         "import sys; sys.modules['sklearn'] = None; sys.modules['sklearn.base'] = None\n"

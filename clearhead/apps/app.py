@@ -2,7 +2,7 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from .ablating import Asked, ablate
 from .notebook import page
 
 _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")  # what only matters where tokens are drawn
+_WIDTH = 80  # letters of what is no text, in a message
 ONE = {"n_best": 1}  # where there is room for one answer, whatever a model stores
 
 
@@ -36,8 +37,10 @@ def as_texts(texts: Any, what: str = "text") -> list[str]:
     """The texts as a list; a DataError where they are one text, or hold something else."""
     if isinstance(texts, str):  # it would be taken for a list of letters
         raise DataError(f"one {what} was given, {shown(texts)}; expected a list of {what}s")
-    if not isinstance(texts, Iterable) or not getattr(texts, "shape", [1]):  # an array without a dimension
-        raise DataError(f"{texts!r}, a {type(texts).__name__}, was given; expected a {what}, or a list of {what}s")
+    in_order = isinstance(texts, Iterable) and not isinstance(texts, Mapping | Set)
+    if not in_order or len(getattr(texts, "shape", (0,))) != 1:  # of a table one would get the names of its columns
+        given = " ".join(repr(texts).split())[:_WIDTH]
+        raise DataError(f"{given}, a {type(texts).__name__}, was given; expected a {what}, or a list of {what}s")
     found = list(texts)
     for place, text in enumerate(found):
         if not isinstance(text, str):

@@ -144,11 +144,12 @@ def _by_name(names: Sequence[str], columns: Sequence[Sequence[str]], data: DataC
         if asked[1] is not None and _come_again(columns[asked[1]]):
             return "classify", f"the values of {data.target_column} come again and again"
         return None
-    for roles, verb in ((LABELLED, "classify"), (SUMMARIES, "summarize")):
+    # Of a file that is sorted by its labels the first are all the same.
+    for roles, verb, least in ((LABELLED, "classify", 2), (SUMMARIES, "summarize", 1), (LABELLED, "classify", 1)):
         source, target = roles.named(names)
         if source is None or target is None or (roles is SUMMARIES and not _shorter(columns[target], columns[source])):
             continue
-        if roles is SUMMARIES or _come_again(columns[target]):
+        if roles is SUMMARIES or _come_again(columns[target], least):
             return verb, f"columns {names[source]} and {names[target]}"
     return None
 
@@ -157,8 +158,8 @@ def _shorter(texts: Sequence[str], others: Sequence[str]) -> bool:
     return bool(texts and others) and 2 * fmean(map(len, texts)) < fmean(map(len, others))
 
 
-def _come_again(values: Sequence[str]) -> bool:
-    """Whether they may be labels: short, at least two, and few among many."""
+def _come_again(values: Sequence[str], least: int = 2) -> bool:
+    """Whether they may be labels: short, so many at least, and few among many."""
     distinct = set(values)
-    fits = len(values) >= _ENOUGH and 2 <= len(distinct) <= max(2, _LABELS * len(values))
+    fits = len(values) >= _ENOUGH and least <= len(distinct) <= max(2, _LABELS * len(values))
     return fits and max(map(len, distinct)) <= _LABEL

@@ -68,7 +68,7 @@ class TextScores:
 class Generation:
     """What training and scoring need to know of the task."""
 
-    units = Units("blocks", "tokens", "continuation")
+    units = Units("blocks", "tokens", "continuation", "blocks")
 
     def __init__(self, tokenizers: Tokenizers, config: Config) -> None:
         self.tokenizers, self.config = tokenizers, config

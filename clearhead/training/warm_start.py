@@ -191,7 +191,8 @@ class _WarmStart:
         search = prepared.config.override({"decode.n_best": 1}).decode
         systems = {"without": prepared.task.evaluate(model, prepared.valid, search), "with": judged}
         scores = table({name: it.scores.to_dict() for name, it in systems.items()}, "learning from the texts alone")
-        name, (first, second) = next(iter(prepared.task.compare([*systems.items()]).by_score.items()))
+        name = self.kind.compared[0]
+        first, second = prepared.task.compare([*systems.items()]).by_score[name]
         verdict = _verdict(shown.LABELS[name], first, second)
         self.say(f"learning from the texts alone {verdict}; the model without it is {self.without}")
         return _HEADING, f"{before}\n\n{scores}\n\nIt {verdict}. The model without it is in `{WITHOUT}`."

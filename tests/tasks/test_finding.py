@@ -47,6 +47,11 @@ def test_a_header_that_names_text_and_label_is_enough_where_labels_come_again(tm
     assert found(lines(tmp_path / "a.csv", header, *rows)) == "classify"
 
 
+def test_a_file_that_is_sorted_by_its_labels_has_labels(tmp_path: Path) -> None:
+    rows = [f"{it} {half}\t{half}" for half in ("neg", "pos") for it in SENTENCES * 5]
+    assert found(lines(tmp_path / "a.tsv", "text\tlabel", *rows)) == "classify"
+
+
 def test_long_texts_beside_short_ones_are_summarised(tmp_path: Path) -> None:
     rows = [f"{it * 6}\tA fox sleeps, number {n}." for n, it in enumerate(SENTENCES)]
     assert found(lines(tmp_path / "a.tsv", *rows)) == "summarize"
@@ -57,7 +62,8 @@ def test_long_texts_beside_short_ones_are_summarised(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "verb"),
     [
-        ({"text": TEXT, "label": "a"}, "translate"),  # one and the same value is no label
+        ({"text": TEXT, "label": "a"}, "classify"),
+        ({"one": TEXT, "other": "a"}, "translate"),
         ({"text": TEXT}, "generate"),
         ({"en": TEXT, "fr": TEXT}, "translate"),
         ({"source": [TEXT, TEXT, TEXT], "target": ["A fox."]}, "summarize"),

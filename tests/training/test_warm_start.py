@@ -81,6 +81,16 @@ def test_where_pairs_are_few_the_texts_teach_what_they_have_in_common(toy, said:
     assert "First it learnt for 200 steps" in card
 
 
+def test_what_is_said_in_the_end_is_said_of_the_score_that_tells_most(toy, said: list[str]) -> None:
+    lines = [f'{{"context": "w{i} is at x{i}", "question": "w{i}", "answer": "x{i}"}}\n' for i in range(40)]
+    (path := toy.folder / "questions.jsonl").write_text("".join(lines))
+    few = {"train.steps": 2, "train.warm_steps": 2, "train.eval_every": 2, "train.save_every": 2, "data.max_len": 16}
+    asked = {"data.train": (str(path),), "train.task": "answer", "train.warm_start": "denoise", "data.split": 0.3}
+    train(toy.config(asked | few), toy.folder / "out", say=said.append)
+    [verdict] = [it for it in said if it.startswith("learning from the texts alone")]
+    assert " F1 " in verdict and "exact match" not in verdict
+
+
 def test_the_three_runs_have_the_same_tokenizer_shape_and_validation(toy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warm_start._WarmStart, "_tidy", lambda _: None)
     out = train(settings(toy), toy.folder / "out", say=quiet)
