@@ -111,8 +111,8 @@ def _both(named: tuple[int | None, int | None]) -> Columns | None:
 
 def _known(each: Sequence[Sequence[str]], text: int | None, labels: frozenset[str]) -> int | None:
     """The column most of whose cells are such labels: a file may be too short to tell them by coming again."""
-    shares = {place: fmean(cell in labels for cell in column) for place, column in enumerate(each) if column}
-    shares.pop(text, None)
+    columns = {place: column for place, column in enumerate(each) if column and place != text}
+    shares = {place: fmean(cell in labels for cell in column) for place, column in columns.items()}
     best = max(shares, key=lambda it: shares[it], default=None)
     return best if best is not None and shares[best] > 0.5 else None
 
