@@ -39,6 +39,7 @@ _STYLE: dict[str, Any] = {
     "ytick.labelcolor": INK,
     "legend.frameon": False,
     "figure.dpi": 150,
+    "svg.hashsalt": "clearhead",  # the same picture is the same file
 }
 # What the usual font lacks (Chinese, Japanese, Korean, Arabic, Hindi, emoji) is looked for in these, where installed.
 _WIDE_FONTS = (
@@ -77,7 +78,8 @@ def drawing(
         with _told_what_is_missing(), io.BytesIO() as drawn:
             kind = "svg" if path.suffix.lower() == ".svg" else "png"
             dpi = min(figure.dpi, _LONGEST / max(figure.get_size_inches()))
-            figure.savefig(drawn, format=kind, dpi=dpi, bbox_inches="tight" if tight else None, pad_inches=0.15)
+            box, about = "tight" if tight else None, {"Date": None} if kind == "svg" else None
+            figure.savefig(drawn, format=kind, dpi=dpi, bbox_inches=box, pad_inches=0.15, metadata=about)
             data = drawn.getvalue()
     with writing(path.parent, again=again):
         path.parent.mkdir(parents=True, exist_ok=True)

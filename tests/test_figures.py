@@ -100,6 +100,15 @@ def test_each_weight_has_its_cell(tmp_path: Path) -> None:
     assert dark.sum() == pytest.approx(8 * np.ptp(rows) / 8 * np.ptp(columns) / 8, rel=0.1)
 
 
+@pytest.mark.parametrize("ending", ["png", "svg"])
+def test_the_same_weights_give_the_same_file(tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [tmp_path / f"{n}.{ending}" for n in range(2)]
+    for second, path in enumerate(paths):
+        monkeypatch.setenv("SOURCE_DATE_EPOCH", str(second))  # the time at which matplotlib draws, as it believes
+        attention_heatmap(np.eye(3), "abc", "xyz", path)
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
 def test_heads_stand_side_by_side(tmp_path: Path) -> None:
     weights = np.full((6, 5, 7), 1 / 7)
     for n_heads in (1, 2, 4, 6):
