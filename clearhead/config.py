@@ -18,6 +18,7 @@ T = TypeVar("T")
 
 
 SEPARATORS = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|"}  # what a shell makes hard to write, by name
+NEWEST = "newest"  # of train.best: no score chooses
 DROPOUT = ("model.dropout", "model.attention_dropout", "model.activation_dropout")
 
 
@@ -227,7 +228,7 @@ class TrainConfig:
     eval_every: int | None = setting(None, "steps between evaluations")
     eval_sentences: int = setting(500, "most validation sentences, or texts, that an evaluation scores")
     best: str = setting(
-        "loss", "what weights are chosen by, on the validation split: loss or another score of the task"
+        "loss", "what weights are chosen by, on the validation split: loss or another score of the task; newest: none"
     )
     patience: int = setting(0, "evaluations without a better score after which training ends early; 0: it does not")
     average: int = setting(0, "newest checkpoints whose mean is tried as the weights that are kept; 0: none")

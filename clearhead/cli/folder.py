@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..config import Config
+from ..config import NEWEST, Config
 
 _EVALUATION = "evaluation.json"
 _NAMED = 8  # labels
@@ -95,13 +95,13 @@ def _best_validation(folder: Path, config: Config) -> dict[str, Any] | None:
 
     if not (folder / METRICS).exists():
         return None
-    name = f"valid_{config.train.best}"
-    sign = -1 if config.train.best == "loss" else 1
+    score = config.train.best
+    name = "valid_loss" if score == NEWEST else f"valid_{score}"
     records = [record for record in read_metrics(folder / METRICS) if name in record]
 
     def rank(record: dict[str, Any]) -> tuple[float, int]:
-        value = record[name]
-        return -math.inf if math.isnan(value) else sign * value, record["step"]  # of equal ones the newest was kept
+        value = 0.0 if score == NEWEST else -record[name] if score == "loss" else record[name]
+        return -math.inf if math.isnan(value) else value, record["step"]  # of equal ones the newest was kept
 
     best = max(records, key=rank, default=None)
     return best and {key.removeprefix("valid_"): value for key, value in best.items()}

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from ..config import TASKS, Config, settings
+from ..config import NEWEST, TASKS, Config, settings
 from ..errors import ConfigError, did_you_mean
 from ..text.question_corpus import Question
 from ..text.roles import LABELLED, SENTENCES, SUMMARIES
@@ -59,10 +59,15 @@ class Kind:
         for name, value in self.settings.items():
             if name in given and config.value(name) != value:
                 raise ConfigError(f"{name} = {config.value(name)} does not learn to {self.verb}; expected {value}")
-        if config.train.best not in self.scores:
+        if config.train.best not in (known := (*self.scores, NEWEST)):
             raise ConfigError(
                 f"train.best = {config.train.best} is no score of `{self.verb}`; "
-                f"expected {', '.join(self.scores)}{did_you_mean(config.train.best, self.scores)}"
+                f"expected {', '.join(known)}{did_you_mean(config.train.best, known)}"
+            )
+        if config.train.best == NEWEST and config.train.patience:
+            raise ConfigError(
+                f"train.patience = {config.train.patience} waits for a better score, and by train.best = {NEWEST} none "
+                f"is asked for; expected 0, or one of {', '.join(self.scores)}"
             )
         if config.data.subword_dropout and not self.cuts_anew:
             raise ConfigError(
@@ -211,7 +216,7 @@ KINDS: dict[str, Kind] = {
                 "model.pre_norm": True,
                 "model.dropout": 0.3,  # a few thousand texts are soon known by heart
                 "data.split": 0.05,
-                "train.best": "accuracy",  # it still grows when the loss, of texts that are got wrong, does so too
+                "train.best": NEWEST,  # a few hundred texts tell less than that the rate has fallen to zero
                 "train.r_drop": 8.0,
                 "train.eval_sentences": 10_000,  # a label is no search: it takes a thousandth of a translation
             },

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from ..config import TrainConfig, chosen
+from ..config import NEWEST, TrainConfig, chosen
 from .averaging import mean_weights
 from .checkpoint import RunFolder
 from .metrics import MetricsLog, Progress
@@ -20,7 +20,7 @@ Observer = Callable[[dict[str, Any]], object]
 class Selection:
     """Scores the weights of a model and writes them where none were better.
 
-    Where nothing was held out to score on, the newest weights are the best that is known.
+    Where nothing was held out to score on, or no score is to choose, the newest weights are the best that is known.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Selection:
 
         They are those of this step, or the mean of so many checkpoints.
         """
-        value = self._value(scores) if scores else None
+        value = self._value(scores) if scores and self.config.best != NEWEST else None
         if value is not None and state.best is not None and value < state.best:
             return False
         if not averaged:  # a mean is no step, and patience may have ended before it
@@ -105,4 +105,4 @@ class Selection:
     def _spoken(self, scores: Mapping[str, float], *, best: bool) -> str:
         values = "  ".join(f"{name} {value:.4g}" for name, value in scores.items()) or "not measured"
         mark = f"  (best {self.config.best})" if scores else "  (best)"
-        return f"{values}{mark if best else ''}"
+        return f"{values}{mark if best and self.config.best != NEWEST else ''}"

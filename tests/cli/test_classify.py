@@ -135,6 +135,7 @@ def test_where_the_validation_has_no_label_of_the_training_there_is_nothing_to_c
     ("option", "said"),
     [
         ("--train.best=bleu", "train.best = bleu is no score of `classify`; expected loss, accuracy, macro_f1"),
+        ("--train.patience=3", "train.patience = 3 waits for a better score, and by train.best = newest none is asked"),
         ("--model.topology=decoder-only", "model.topology = decoder-only does not learn to classify"),
         ("--decode.beam=8", "decode.beam = 8 would change nothing for `classify`; expected no decode.beam"),
         ("--model.n_token_types=2", "model.n_token_types = 2 would change nothing for `classify`; expected no model."),

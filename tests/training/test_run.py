@@ -100,17 +100,19 @@ def test_equal_seeds_give_equal_folders_and_others_do_not(toy, outcome) -> None:
     assert records(toy.folder / "a", "loss") != records(toy.folder / "c", "loss")
 
 
-@pytest.mark.parametrize("best", ["bleu", "loss"])
+@pytest.mark.parametrize("best", ["bleu", "loss", "newest"])
 def test_the_folder_has_the_weights_that_were_best(toy, best: str) -> None:
     changes = {"train.eval_every": 1, "train.save_every": 1, "train.keep": 50, "train.best": best, "train.lr": 0.1}
     folder = run(toy, changes | {"train.schedule": "constant", "train.seed": 3, "train.optimizer": "adam"})
-    values = records(folder, f"valid_{best}")
-    chosen = values.index(min(values)) + 1 if best == "loss" else 12 - values[::-1].index(max(values))
+    values = records(folder, "valid_bleu" if best == "bleu" else "valid_loss")
+    lowest, newest_highest = values.index(min(values)) + 1, 12 - values[::-1].index(max(values))
+    chosen = {"loss": lowest, "bleu": newest_highest, "newest": 12}[best]
     weights = read_checkpoint(folder / "checkpoints" / f"step-{chosen:08d}").tensors["model"]
     written = load_model_folder(folder).weights
     assert weights.keys() == written.keys()
     assert all(torch.equal(weights[name], written[name]) for name in weights)
-    assert best == "bleu" or chosen < 12  # a rate that is too high: the last weights are not the best
+    assert describe_folder(folder)[1]["validation"]["step"] == chosen
+    assert best == "bleu" or lowest < 12  # a rate that is too high: the last weights are not the best
 
 
 def test_an_evaluation_is_a_translation_of_the_held_out_sentences(toy) -> None:
