@@ -64,11 +64,6 @@ class Kind:
                 f"train.best = {config.train.best} is no score of `{self.verb}`; "
                 f"expected {', '.join(known)}{did_you_mean(config.train.best, known)}"
             )
-        if config.train.best == NEWEST and config.train.patience:
-            raise ConfigError(
-                f"train.patience = {config.train.patience} waits for a better score, and by train.best = {NEWEST} none "
-                f"is asked for; expected 0, or one of {', '.join(self.scores)}"
-            )
         if config.data.subword_dropout and not self.cuts_anew:
             raise ConfigError(
                 f"data.subword_dropout = {config.data.subword_dropout} is not for `{self.verb}`; expected 0"
@@ -91,6 +86,11 @@ class Kind:
                 )
         usual = {name: value for name, value in self.usual.items() if name not in given}
         config = config.override({"train.task": self.verb, **usual, **self.settings})
+        if config.train.best == NEWEST and config.train.patience:
+            raise ConfigError(
+                f"train.patience = {config.train.patience} waits for a better score, and by train.best = {NEWEST} none "
+                f"is asked for; expected 0, or a train.best of {', '.join(self.scores)}"
+            )
         return config.override({name: it for name, it in self.follows(config).items() if name not in given})
 
 

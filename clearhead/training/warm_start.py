@@ -44,7 +44,7 @@ WITHOUT, PRETRAINED = ".without", ".pretrained"
 _REPLACED = ".replaced"  # which model is to go when the third run begins: the digest of its manifest
 _SHARES = (1, 2, 1)  # of a budget
 _OF_LABELS = 3  # times the steps of the task, which are few, for labels are soon learnt by heart
-_CHANCE = 0.05  # a p below is no luck
+_CHANCE = 0.025  # a p below is no luck: it is of one side, and both are looked at
 _HEADING = "With and without learning from the texts alone"
 
 

@@ -15,6 +15,7 @@ import torch
 
 from clearhead import messages
 from clearhead.app import load
+from clearhead.cli.folder import describe_folder
 from clearhead.config import Config, preset
 from clearhead.errors import ConfigError, DataError, TrainingError
 from clearhead.tasks.translation import Translation
