@@ -3,6 +3,7 @@
 import html
 import textwrap
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from rich.cells import cell_len, chop_cells, set_cell_size
 
@@ -44,7 +45,9 @@ def folded(label: str, text: str) -> list[str]:
 
 def _folds(line: str, width: int) -> list[str]:
     """A line in parts, between words where that can be."""
-    words = [part for word in line.split(" ") for part in (chop_cells(word, width) or [""])]
+    # `chop_cells` loses a word that is nothing but an accent.
+    parts = (chop_cells(it, width) if cell_len(it) > width else [it] for it in line.split(" "))
+    words = chain.from_iterable(parts)
     return [part.strip() for part in wrapped("", words, width)] if cell_len(line) > width else [line]
 
 

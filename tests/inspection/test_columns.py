@@ -1,4 +1,4 @@
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -25,6 +25,7 @@ def test_words_are_wrapped_and_none_is_lost(words: list[str]) -> None:
 
 
 @given(text=TEXTS.map(lambda it: it * 5))
+@example(text="\u0301 aaaaaaはははは" * 5)  # an accent alone is a word without columns
 def test_a_long_text_is_folded_and_a_line_stays_a_line(text: str) -> None:
     lines = folded("text    ", text)
     assert max(map(cell_len, lines)) <= WIDTH
