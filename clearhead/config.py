@@ -320,7 +320,7 @@ class DecodeConfig:
         for name in ("alpha", "min_len", "min_ratio", "no_repeat_ngram", "top_k", "seed"):
             _require(getattr(self, name) >= 0, f"decode.{name}", getattr(self, name), "at least 0")
         fits = self.sample or self.n_best <= self.beam
-        _require(fits, "decode.n_best", self.n_best, f"at most decode.beam = {self.beam}, or decode.sample = true")
+        _require(fits, "decode.n_best", self.n_best, f"at most decode.beam = {self.beam} where nothing is sampled")
         _require(not (self.sample and self.diverse), "decode.diverse", True, "decode.sample = false beside it")
         for name, most in (("alpha", 100), ("repetition_penalty", 1000)):  # what is more overflows
             _require(getattr(self, name) <= most, f"decode.{name}", getattr(self, name), f"at most {most}")

@@ -68,14 +68,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         check_classification_targets(labels)
         if len(texts) != len(labels):
             raise DataError(f"there are {len(texts):,} texts and {len(labels):,} labels; expected one for each")
+        _check_labels(texts, labels)
         self.classes_ = np.unique(labels)
-        if len(self.classes_) < 2:
-            found = (
-                f"the {len(texts):,} texts have one label, {self.classes_.tolist()[0]!r}"
-                if texts
-                else "there are no texts"
-            )
-            raise DataError(f"{found}; expected texts with two labels at least")
         names = _names(self.classes_)
         with TemporaryDirectory() as folder:
             data = Path(folder) / "texts.jsonl"
@@ -131,6 +125,18 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         tags = super().__sklearn_tags__()
         tags.input_tags.string, tags.input_tags.two_d_array, tags.input_tags.one_d_array = True, False, True
         return tags
+
+
+def _check_labels(texts: Sequence[str], labels: npt.NDArray[Any]) -> None:
+    """A DataError where those of the texts that can be learnt from have not two labels."""
+    usable = np.array([bool(text.strip()) and "\0" not in text for text in texts], bool)
+    distinct = np.unique(labels[usable]).tolist()
+    if len(distinct) < 2:
+        left = "" if usable.all() else " that are not blank and have no NUL"
+        found = f"there are no texts{left}"
+        if distinct:
+            found = f"the {usable.sum():,} texts{left} have one label, {distinct[0]!r}"
+        raise DataError(f"{found}; expected texts with two labels at least")
 
 
 def _names(classes: npt.NDArray[Any]) -> list[str]:

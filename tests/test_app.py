@@ -523,7 +523,7 @@ def test_a_suppressed_token_is_not_generated_and_must_be_one(app: Translator) ->
 @pytest.mark.parametrize(
     ("settings_", "message"),
     [
-        ({"n_best": 5}, "decode.n_best = 5 cannot be used; expected at most decode.beam = 4, or decode.sample = true"),
+        ({"n_best": 5}, "decode.n_best = 5 cannot be used; expected at most decode.beam = 4 where nothing is sampled"),
         ({"temperature": 0}, "decode.temperature = 0.0 cannot be used; expected above 0"),
         ({"top_p": 0}, "decode.top_p = 0.0 cannot be used; expected above 0 and at most 1"),
         ({"min_p": 2}, "decode.min_p = 2.0 cannot be used; expected at least 0 and at most 1"),

@@ -142,6 +142,16 @@ def test_before_it_is_fitted_there_is_nothing_to_predict_with() -> None:
         (["a", "b"], ["x", " "], "the label ' ' is blank, or two labels are written so"),
         ([], [], "there are no texts; expected texts with two labels at least"),
         (["a", "b"], ["x", "x"], "the 2 texts have one label, 'x'; expected texts with two labels at least"),
+        (
+            ["a", "b", " "],
+            ["x", "x", "y"],
+            "the 2 texts that are not blank and have no NUL have one label, 'x'; expected texts with two labels",
+        ),
+        (
+            ["", "\0"],
+            ["x", "y"],
+            "there are no texts that are not blank and have no NUL; expected texts with two labels at least",
+        ),
         (["a", "b"], ["x", "y\nz"], r"the label 'y\\nz' has several lines; expected names of one"),
     ],
 )

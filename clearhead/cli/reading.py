@@ -25,7 +25,7 @@ def warn(place: str, line: Line, result: "Reading | Result | Labelled") -> None:
             f"{place} has {result.long:,} tokens, more than any sentence in training: expect a poor answer, or split it"
         )
     if result.cut:
-        say(f"{place} is too long for the model: its last {result.cut:,} tokens are left out; split it")
+        say(f"{place} is too long for the model: its last {result.cut:,} tokens are left out; shorten or split it")
     if result.unknown:
         from ..text.lines import shown
 

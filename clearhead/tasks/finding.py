@@ -11,8 +11,8 @@ from ..errors import DataError
 from ..text.files import STDIN, Input, is_folder, tree
 from ..text.json_lines import look_for_json, read_object
 from ..text.lines import LOOK, read_lines
-from ..text.roles import LABELLED, SUMMARIES
-from ..text.tables import look_for_table, whole_rows
+from ..text.roles import FAST_TEXT, LABELLED, SUMMARIES
+from ..text.tables import begin_with_label, look_for_table, whole_rows
 
 Found = tuple[str, str]  # the verb, and why
 
@@ -47,6 +47,8 @@ def find_task(paths: Sequence[str], data: DataConfig) -> Found:
         return "answer", "articles with questions and answers, as SQuAD has them"
     if data.separator in (" ", "space"):
         return "classify", "each line begins with a word by itself, as a label does"
+    if begin_with_label(head):
+        return "classify", f"each line begins with {FAST_TEXT}, as fastText writes its labels"
     keys = _keys(head)
     if keys:
         return _of_json(keys, head, data)

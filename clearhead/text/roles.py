@@ -14,6 +14,7 @@ from .headers import holds_no_sentences, is_number, named_pair
 _FEW = 20  # rows that tell a label from a text that comes again
 _COMMON = 2 / 3  # distinct labels a row, at most: what is longer than a look has even of 150 labels
 _LONG = 100  # letters; no label has more
+FAST_TEXT = "__label__"  # what fastText writes in front of each label, which a text follows
 
 Columns = tuple[int, int]  # of source and target, from 0
 
@@ -41,6 +42,8 @@ class Roles:
             return f"empty {self.target}"
         if self.labels and "\n" in target:  # it would be two lines of an answer
             return "label of several lines"
+        if self.labels and source.startswith(FAST_TEXT):
+            return "more than one label"
         return "NUL character" if "\0" in source or "\0" in target else None
 
     def where(self, columns: Columns, before: str = "") -> str:

@@ -9,7 +9,7 @@ from ..errors import DataError
 from .headers import asked_columns, holds_no_sentences, named_pair
 from .lines import LOOK, decode, shown, undecodable
 from .report import Report
-from .roles import SENTENCES, Columns, Roles
+from .roles import FAST_TEXT, SENTENCES, Columns, Roles
 from .rows import NOT_UTF_8, UNCLOSED, Row, rows
 
 Pair = tuple[int, str, str]  # line (from 1), source, target
@@ -100,7 +100,7 @@ def look_for_table(
     """The form of a table whose first lines are `head`; a DataError that shows a line where there are no columns, or
     where nothing tells which of them are meant.
     """
-    separator = asked_separator(data) or _separator(head)
+    separator = asked_separator(data) or _separator(head, roles)
     if separator is None or not any(separator.encode() in line for line in head):
         raise _no_columns(name, head, rest, data, roles)
     looked = whole_rows(head, separator, roles)
@@ -152,9 +152,14 @@ def _names(first: Sequence[str], each: Sequence[Sequence[str]]) -> tuple[str, ..
     return tuple("" if name in column and holds_no_sentences(column) else name for name, column in named)
 
 
-def _separator(head: Sequence[bytes]) -> str | None:
-    """The tab, where half of the lines have one; else what cuts them into equally many columns; else any tab."""
+def _separator(head: Sequence[bytes], roles: Roles) -> str | None:
+    """The tab, where half of the lines have one; else what cuts them into equally many columns; else any tab.
+
+    Of lines as fastText has them the space, which parts the label from the text.
+    """
     spoken = [line for line in head if line.strip()]
+    if roles.labels and begin_with_label(head):
+        return " "
     tabs = sum(b"\t" in line for line in spoken)
     if tabs and 2 * tabs >= len(spoken):
         return "\t"
@@ -162,6 +167,12 @@ def _separator(head: Sequence[bytes]) -> str | None:
     if share >= _REGULAR:
         return separator
     return "\t" if tabs else None
+
+
+def begin_with_label(head: Sequence[bytes]) -> bool:
+    """Whether most lines are those of a file for fastText."""
+    spoken = [line for line in head if line.strip()]
+    return 2 * sum(line.startswith(FAST_TEXT.encode()) for line in spoken) > len(spoken)
 
 
 def whole_rows(head: Sequence[bytes], separator: str, roles: Roles = SENTENCES) -> list[Row]:

@@ -20,7 +20,10 @@ BYTES = b"caf\xe9".decode("utf-8", "surrogateescape")  # as Python has them wher
             Reading(long=1234),
             "it has 1,234 tokens, more than any sentence in training: expect a poor answer, or split it\n",
         ),
-        (Reading(long=300, cut=1000), "it is too long for the model: its last 1,000 tokens are left out; split it\n"),
+        (
+            Reading(long=300, cut=1000),
+            "it is too long for the model: its last 1,000 tokens are left out; shorten or split it\n",
+        ),
         (Reading(unknown=("a\nb", "c")), 'it has words that the model does not know: "a\\nb", "c"\n'),
     ],
 )

@@ -107,7 +107,9 @@ def test_a_line_that_is_too_long_is_reported_and_answered(pipe: Run, model_folde
     done = pipe(b"short\n" + b"a " * 500 + b"\n", "translate", model_folder, "--json")
     record = json.loads(done.out.splitlines()[1])
     assert record["cut"] > 0 and record["text"]
-    assert done.err == (f"line 2 is too long for the model: its last {record['cut']} tokens are left out; split it\n")
+    assert done.err == (
+        f"line 2 is too long for the model: its last {record['cut']} tokens are left out; shorten or split it\n"
+    )
 
 
 def test_words_that_the_model_does_not_know_are_named_with_what_does_not_print_escaped(

@@ -79,6 +79,12 @@ def test_labels_in_json_lines_come_again(tmp_path: Path) -> None:
     assert found(lines(tmp_path / "a.jsonl", *rows)) == "classify"
 
 
+def test_lines_as_fasttext_has_them_begin_with_labels(tmp_path: Path) -> None:
+    rows = [f"__label__{'ab'[n % 2]} {it}" for n, it in enumerate(SENTENCES)]
+    assert found(lines(tmp_path / "a.txt", *rows)) == "classify"
+    assert found(lines(tmp_path / "b.txt", *SENTENCES, "__label__a is what fastText writes")) == "generate"
+
+
 def test_squad_is_answered(tmp_path: Path) -> None:
     questions = [{"id": "1", "question": "What jumps?", "answers": [{"text": "fox", "answer_start": 16}]}]
     articles = [{"title": "Fox", "paragraphs": [{"context": TEXT, "qas": questions}]}]

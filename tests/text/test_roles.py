@@ -175,6 +175,14 @@ def test_a_label_of_several_lines_would_be_several_answers_and_is_left_out(read_
     assert pairs.report.skipped == {"label of several lines": 1}
 
 
+def test_a_label_as_fasttext_writes_it_is_parted_from_its_text(read_as) -> None:
+    labelled = [(text, f"__label__{'ab'[n % 2]}") for n, text in enumerate(TEXTS)]
+    rows = [f"{label} {text}" for text, label in labelled]
+    pairs = read_as(LABELLED, "\n".join([*rows, "__label__a __label__b both", "nothing", ""]))
+    assert both(pairs) == labelled
+    assert pairs.report.skipped["more than one label"] == 1
+
+
 def test_a_label_stays_as_it_stands(read_as) -> None:
     labels = ["  a  b", "A B", "1", "01", "true ", "ﬁ"] * 5
     assert read_as(LABELLED, tsv(zip(TEXTS, labels))).targets == labels
