@@ -93,13 +93,15 @@ class Decoder(nn.Module):
         positions: Tensor | None = None,
         cache: Cache | None = None,
         source: Tensor | None = None,
+        newest: bool = False,
     ) -> Tensor:
         """(B, T), memory (B, S, D), memory_mask (B, 1, 1, S), source (B, S) -> logits (B, T, V)
 
         With a cache the T tokens follow those that it holds, and `memory` is not read again (see `new_cache`). `mask`
         bars keys besides the future, such as the padding on the left of ragged prompts, whose `positions` (B, T) then
         differ a row. A pointer needs the tokens of the `source`; what it gives are log-probabilities, which as logits
-        are as good as any.
+        are as good as any. `newest`: logits are wanted of the last token alone (B, 1, V); of a long prompt and a large
+        vocabulary those of all would take more memory than the rest together.
         """
         new = torch.arange(tokens.size(1), device=tokens.device)
         at = new[None] + (cache.length if cache is not None else 0) if positions is None else positions
@@ -116,11 +118,11 @@ class Decoder(nn.Module):
             observe = weights.append if self.pointer is not None and block is self.blocks[-1] else None
             x = block(x, self._memory(block, memory, layer), **more, cache=layer, observe=observe)
         x = self.norm(x)
-        logits = self.projection(x)
         if self.pointer is None:
-            return logits
+            return self.projection(x[:, -1:] if newest else x)
         read = cache.source if cache is not None and cache.source is not None else self._read(self.pointer, source)
-        return self.pointer(x, logits, weights[0], read)
+        found = self.pointer(x, self.projection(x), weights[0], read)
+        return found[:, -1:] if newest else found
 
     def new_cache(
         self,

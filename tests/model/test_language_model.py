@@ -32,6 +32,14 @@ def test_tokens_one_by_one_have_the_probability_of_the_whole_text(positions) -> 
     torch.testing.assert_close(one_by_one, whole, rtol=0, atol=1e-11)
 
 
+@torch.no_grad()
+def test_of_a_long_text_the_newest_token_alone_is_projected_to_the_vocabulary() -> None:
+    net, text, projected = small().eval(), counting(3, 12), []
+    net.projection.register_forward_hook(lambda _, inputs, output: projected.append(output.shape))
+    torch.testing.assert_close(net(text, newest=True), net(text)[:, -1:])
+    assert projected == [(3, 1, V), (3, 12, V)]
+
+
 @pytest.mark.parametrize("tie", ["all", "none"])
 def test_it_learns_to_count_and_goes_on_counting(tie) -> None:
     net = small(tie=tie)

@@ -65,6 +65,9 @@ def test_a_model_copies_by_the_last_blocks_attention_to_the_source(pre_norm) -> 
     weights = trace["decoder.1.cross"].weights.values
     torch.testing.assert_close(log_p.exp(), written_out(*seen, weights, SOURCE, net.decoder.pointer))
     assert not weights[1, :, :, 4:].any()  # padding is no token to copy
+    memory = net.encode(SOURCE, mask=MASK)
+    newest = net.decoder(TARGET, memory, memory_mask=MASK, source=SOURCE, newest=True)
+    torch.testing.assert_close(newest, log_p[:, -1:])
 
 
 @torch.no_grad()

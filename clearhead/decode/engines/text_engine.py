@@ -113,4 +113,4 @@ class TextDecoding:
         mask = None
         if self.ragged:
             mask = (self.cache.ages(tokens.size(1)) < self.lengths[:, None])[:, None, None, :]
-        return self.engine.model(tokens, mask=mask, positions=positions, cache=self.cache)[:, -1]
+        return self.engine.model(tokens, mask=mask, positions=positions, cache=self.cache, newest=True)[:, -1]
