@@ -127,6 +127,9 @@ class DataConfig:
         (), "files to choose the best checkpoint on; otherwise a split of the training data"
     )
     test: tuple[str, ...] = setting((), "files to score once, after training")
+    texts: tuple[str, ...] = setting(
+        (), "files of text that train.warm_start learns from, too: each line, or JSON lines with a text each"
+    )
     source_column: str = setting("", "its name, its JSON key, or its number from 1; left out: found by looking")
     target_column: str = setting("", "likewise of the target")
     separator: str = setting(

@@ -17,6 +17,7 @@ _SHORT = {
     "train.threads": ["--threads"],
     "data.valid": ["--valid"],
     "data.test": ["--test"],
+    "data.texts": ["--texts"],
     "data.split": ["--split"],
     **READING,
 }

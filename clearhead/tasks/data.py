@@ -21,7 +21,9 @@ _PAIR = 60  # letters of a usual sentence and its translation
 class Source(Protocol):
     """Files that are opened, to be read as often as wanted."""
 
-    report: Report  # of the last reading that came to its end
+    @property
+    def report(self) -> Report:
+        """Of the last reading that came to its end."""
 
     def __enter__(self) -> Self: ...
 

@@ -12,6 +12,7 @@ from ..text.question_corpus import Question
 from ..text.roles import LABELLED, SENTENCES, SUMMARIES
 from ..text.tokenizer import Tokenizers
 from .answering import Answering
+from .beside import FormWithTexts, with_alone
 from .classification import Classification
 from .confusion import draw_confusion
 from .data import Divided, Form, PairForm, TextForm
@@ -253,17 +254,22 @@ KINDS: dict[str, Kind] = {
 }
 
 
-def denoising_of(kind: Kind) -> Kind:
-    """What learns from the texts of a task alone, before that is learnt; a ConfigError where the task does that."""
+def denoising_of(kind: Kind, beside: Sequence[str] = ()) -> Kind:
+    """What learns from the texts of a task alone, before that is learnt, and from those of the files `beside` it.
+
+    A ConfigError where the task does that.
+    """
     topology = kind.settings["model.topology"]
     if topology == "decoder-only":
         raise ConfigError(
             f"train.warm_start = denoise is not for `{kind.verb}`, which learns from text alone; expected nothing"
         )
     head = {"model.head": "token", "model.n_classes": 0} if topology == "encoder-only" else {}
+    form: Form = FormWithTexts(kind.form, beside) if beside else kind.form
     return replace(
         kind,
-        make=partial(HiddenTokens if head else HiddenSpans, texts=kind.texts),
+        form=form,
+        make=partial(HiddenTokens if head else HiddenSpans, texts=with_alone(kind.texts)),
         settings={**kind.settings, **head},
         scores=("loss", "hidden_accuracy"),
         data="pieces of text",

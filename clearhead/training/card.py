@@ -66,7 +66,7 @@ def _layers(config: Config) -> str:
 def training_command(config: Config, given: Collection[str]) -> str:
     """What trains such a model: the settings that were `given` and are not as they would be anyway, and the names of
     files without their folders."""
-    files = {"data.valid", "data.test", "train.init_from"}
+    files = {"data.valid", "data.test", "data.texts", "train.init_from"}
     chooses = bool(config.train.budget or config.train.init_from)  # otherwise than the defaults and the size of data
     brought = {} if chooses and "train.preset" not in given else PRESETS.get(config.train.preset or "", {})
     usual = {name: brought.get(name, it.default) for name, it in settings().items()}

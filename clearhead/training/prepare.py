@@ -154,7 +154,7 @@ def prepare_again(
     out = folder.path
     config = read_config(out)
     refuse_contradictions(out, config, asked, given)
-    places = {name: asked.value(name) for name in ("data.train", "data.valid", "data.test", "data.store")}
+    places = {name: asked.value(name) for name in ("data.train", "data.valid", "data.test", "data.texts", "data.store")}
     config = config.override({name: place for name, place in places.items() if place})
     _expect_places(config)
     recipe.choose_device(chosen(config.train.device))  # it may be gone
@@ -192,7 +192,7 @@ def refuse_contradictions(out: Path, stored: Config, asked: Config, given: Colle
 
     Files may lie elsewhere now; but those to score on are not given to a run that was begun without them.
     """
-    added = [name for name in ("data.valid", "data.test") if not stored.value(name)]
+    added = [name for name in ("data.valid", "data.test", "data.texts") if not stored.value(name)]
     for name in sorted({*given, *added}):
         before, now = stored.value(name), asked.value(name)
         if before != now and now not in (None, "auto"):

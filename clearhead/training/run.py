@@ -176,7 +176,7 @@ def _following(config: Config) -> set[str]:
 
     Of files what they hold counts, and not where they lie.
     """
-    follow = {"data.train", "data.valid", "data.test", "data.store", "data.labels", "data.unanswerable"}
+    follow = {"data.train", "data.valid", "data.test", "data.texts", "data.store", "data.labels", "data.unanswerable"}
     follow |= {"model.src_vocab_size", "model.tgt_vocab_size", "model.n_classes"}
     return follow | {"model.tie"} if config.model.tie == "all" and not config.data.joint else follow
 

@@ -22,6 +22,7 @@ from ..errors import ConfigError
 from ..model.transformer import build
 from ..storage import remove_folder, write_file, writing
 from ..tasks import shown
+from ..tasks.beside import open_texts, texts_in
 from ..tasks.kinds import denoising_of, kind_of
 from ..tasks.significance import Compared
 from ..tasks.task import Judged
@@ -75,7 +76,13 @@ def train(
     """
     out = Path(out)
     named: dict[str, Any] = {"resume": resume, "replace": replace, "on_step": on_step, "on_eval": on_eval}
-    if not (config.train.warm_start or (resume and _was_warm(out))) or not config.data.train:
+    is_warm = config.train.warm_start or (resume and _was_warm(out))
+    if config.data.texts and not is_warm:
+        raise ConfigError(
+            f"data.texts = {' '.join(config.data.texts)} is learnt from by a warm start alone; expected "
+            "train.warm_start = denoise beside it"
+        )
+    if not is_warm or not config.data.train:
         return run.train(config, out, given=given, say=say, began=began, **named)
     given = run.seemingly_given(config) if given is None else set(given)
     if resume and (out / CONFIG).exists() and not _is_old(out):
@@ -124,7 +131,7 @@ class _WarmStart:
         self.config, self.given, self.out, self.say = config, set(given), out, say
         self.without, self.pretrained = out / WITHOUT, out / PRETRAINED
         self.kind = kind_of(config)
-        self.denoising = denoising_of(self.kind)
+        self.denoising = denoising_of(self.kind, config.data.texts)
         _expect_use(config)
 
     def train(self, began: float, *, resume: bool, replace: bool, **observers: Any) -> Path:
@@ -155,7 +162,7 @@ class _WarmStart:
             run.train(config, path, given=given, resume=again, replace=replace or old, part=part, say=self.say, **more)
 
         self.say(f"1 of 3: {self.kind.verb}, from random weights, to {self.without}")
-        alone = self.config.override({"train.warm_start": "", "train.watch": "", "data.test": ()})
+        alone = self.config.override({"train.warm_start": "", "train.watch": "", "data.test": (), "data.texts": ()})
         go(self.without, alone, self.given - {"train.warm_start"}, Part(end=clock.end(0), last=False))
         self.say(f"2 of 3: denoise, from the texts alone, to {self.pretrained}")
         shape = dataclasses.replace(StartingPoint.load(self.without), weights={})
@@ -172,8 +179,8 @@ class _WarmStart:
 
     def _of_texts(self, first: Config) -> tuple[Config, set[str]]:
         """The settings of the second run, and which of them nothing may choose otherwise."""
-        values: dict[str, Any] = {"train.warm_start": "", "train.watch": "", "train.best": "loss", "data.test": ()}
-        values |= {"data.subword_dropout": 0.0, "train.epochs": None}
+        values: dict[str, Any] = {"train.warm_start": "", "train.watch": "", "train.best": "loss"}
+        values |= {"data.test": (), "data.texts": (), "data.subword_dropout": 0.0, "train.epochs": None}
         if not self.config.train.budget:
             times = _OF_LABELS if first.model.head == "class" else 1
             values["train.steps"] = self.config.train.warm_steps or times * chosen(first.train.steps)
@@ -219,7 +226,7 @@ def _expect_use(config: Config) -> None:
             f"train.warm_steps = {train.warm_steps} beside train.budget = {train.budget}; expected one of them: "
             "a budget chooses the steps"
         )
-    if STDIN in (*data.train, *data.valid, *data.test):
+    if STDIN in (*data.train, *data.valid, *data.test, *data.texts):
         raise ConfigError(
             "train.warm_start = denoise reads the data three times, and standard input, -, can be read once; "
             "expected the name of a file"
@@ -229,6 +236,9 @@ def _expect_use(config: Config) -> None:
             "train.warm_start = denoise with data.split = 0 would leave nothing to measure its use on; expected a "
             "share above 0, or files of --valid"
         )
+    if data.texts:
+        with open_texts(data.texts, data) as documents:  # what cannot be read is better known before the first run
+            next(texts_in(documents), None)
 
 
 def _is_complete(path: Path) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 from clearhead.app import load
 from clearhead.config import Config
-from clearhead.errors import ConfigError, DataError
+from clearhead.errors import ConfigError, DataError, TrainingError
 from clearhead.training import warm_start
 from clearhead.training.metrics import read_metrics
 from clearhead.training.model_folder import load_model_folder, read_config
@@ -228,3 +228,77 @@ def test_texts_to_score_on_in_which_nothing_can_be_hidden_are_refused(toy) -> No
     message = "all 2 validation pieces of text are without a token that the vocabulary has; expected others"
     with pytest.raises(DataError, match=message):
         train(settings(toy, {"data.valid": (str(path),)}), toy.folder / "out", say=quiet)
+
+
+def beside(toy, content: str, name: str = "more.txt") -> Path:
+    """A file of texts without labels."""
+    (path := toy.folder / name).write_text(content, "utf-8")
+    return path
+
+
+def test_texts_beside_the_data_are_learnt_from_in_the_second_run_alone(toy, said: list[str], monkeypatch) -> None:
+    monkeypatch.setattr(warm_start._WarmStart, "_tidy", lambda _: None)
+    plain = train(settings(toy), toy.folder / "plain", say=quiet)
+    more = beside(toy, "one two three\n \nfour five six seven\n")
+    objects = beside(toy, '{"text": "one\\nfour"}\n', "more.jsonl")
+    out = train(settings(toy, {"data.texts": (str(more), str(objects))}), toy.folder / "out", say=said.append)
+    [report] = [it for it in said if "  and texts alone:" in it]
+    assert f"{more} + {objects} (2 files): JSON lines with text and text, " in report
+    runs = [[load_model_folder(path / part) for path in (plain, out)] for part in (WITHOUT, PRETRAINED, "")]
+    same = [all((a.weights[name] == b.weights[name]).all() for name in a.weights) for a, b in runs]
+    assert same == [True, False, False]
+    tokens = [sum(1 for line in said if line.startswith("tokens: ") and f" {count} " in line) for count in (72, 75)]
+    assert tokens == [2, 1]  # three texts more, the blank one being none
+    assert all(a.tokenizer == b.tokenizer for a, b in runs)
+    card = (out / "README.md").read_text("utf-8")
+    assert "--data.texts more.txt more.jsonl" in card
+
+
+def test_what_texts_beside_the_data_cannot_be_is_said_before_anything_is_learnt(toy, said: list[str]) -> None:
+    text, table, blank = beside(toy, "one\n"), beside(toy, "one\ttwo\n", "more.TSV"), beside(toy, "\n", "blank")
+
+    def refusal(*paths: Path | str, **other: object) -> str:
+        texts = {"data.texts": tuple(map(str, paths))}
+        with pytest.raises((ConfigError, DataError)) as caught:
+            train(
+                settings(toy, texts | {name.replace("__", "."): it for name, it in other.items()}), toy.folder / "out"
+            )
+        assert not (toy.folder / "out" / WITHOUT / "config.json").exists()
+        return str(caught.value)
+
+    assert refusal(text, train__warm_start="") == (
+        f"data.texts = {text} is learnt from by a warm start alone; expected train.warm_start = denoise beside it"
+    )
+    assert refusal(table) == (
+        f"data.texts = {table} is a table by its name; expected text, each line for itself, or JSON lines with a text "
+        f"each: cut -f1 {table} > texts.txt"
+    )
+    assert refusal(toy.folder / "gone") == f"{toy.folder}/gone does not exist; expected a file of text"
+    assert refusal(blank).startswith(f"no text in {blank}\n")
+    assert refusal("-").startswith("train.warm_start = denoise reads the data three times, and standard input, -,")
+
+
+def test_texts_that_changed_in_the_middle_of_a_run_are_not_gone_on_with(toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    more, out = beside(toy, "one two three\n"), toy.folder / "out"
+    config = settings(toy, {"data.texts": (str(more),)})
+    with cut_off_in(out / PRETRAINED, monkeypatch):
+        train(config, out, say=quiet)
+    more.write_text("one two six\n")
+    with pytest.raises(TrainingError, match="the training data are not those that the run was begun with"):
+        train(config, out, resume=True, say=quiet)
+    more.write_text("one two three\n")
+    train(config, out, resume=True, say=quiet)
+
+
+@pytest.mark.parametrize("verb", ["translate", "summarize", "answer"])
+def test_texts_beside_the_data_are_for_every_task_with_a_warm_start(toy, said: list[str], verb: str) -> None:
+    lines = [f'{{"context": "w{i} is at x{i}", "question": "w{i}", "answer": "x{i}"}}\n' for i in range(40)]
+    path = beside(toy, "".join(lines), "questions.jsonl") if verb == "answer" else chains(toy)
+    texts = {"data.texts": (str(beside(toy, "w1 is where w2 is\nw3 is not\n")),), "train.warm_start": "denoise"}
+    few = {"train.steps": 2, "train.warm_steps": 2, "train.eval_every": 2, "train.save_every": 2, "data.max_len": 16}
+    asked = {"data.train": (str(path),), "train.task": verb, "data.split": 0.3}
+    train(toy.config(asked | few | texts), toy.folder / "out", say=said.append)
+    first, second, third = (int(it.split()[1]) for it in said if it.startswith("tokens: "))
+    alone = toy.config(asked | few | {"train.warm_start": "denoise"})
+    train(alone, toy.folder / "alone", say=said.append)
+    assert [int(it.split()[1]) for it in said if it.startswith("tokens: ")][3:] == [first, second - 2, third]

@@ -1,0 +1,138 @@
+"""Texts that stand for themselves, beside the data of a task: a warm start learns from these (`data.texts`), too."""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+from ..config import DataConfig
+from ..errors import DataError
+from ..text.documents import Documents
+from ..text.report import Report
+from .data import SAMPLED_BY, Divided, Form, Source, Texts
+
+_TOGETHER = 4096  # texts that are in memory together
+_TABLES = (".csv", ".tsv")
+
+
+@dataclass(frozen=True)
+class Alone:
+    """Some of these texts."""
+
+    texts: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+def open_texts(paths: Sequence[str], data: DataConfig) -> Documents:
+    """The files, to be read; a DataError where one is a table, of whose lines only a part is text."""
+    for path in paths:
+        if Path(path).suffix.casefold() in _TABLES:
+            raise DataError(
+                f"data.texts = {path} is a table by its name; expected text, each line for itself, or JSON lines "
+                f"with a text each: cut -f1 {path} > texts.txt"
+            )
+    return Documents(paths, data)
+
+
+def texts_in(documents: Documents) -> Iterator[str]:
+    """Each line, and of JSON the text of each; blank ones are passed over."""
+    for document in documents:
+        found = [document.text] if document.escaped else document.text.split("\n")
+        yield from (text for text in found if text.strip())
+
+
+@dataclass(frozen=True)
+class _Both:
+    """The files of a task and those of the texts."""
+
+    data: Source
+    texts: Documents
+
+    @property
+    def report(self) -> Report:
+        """Of the data, and below it of the texts."""
+        report = self.data.report
+        return replace(report, notes=[*report.notes, f"and texts alone: {self.texts.report}"])
+
+    def __enter__(self) -> Self:
+        self.data.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.texts.close()
+        self.data.__exit__(*error)
+
+    def digest(self) -> str:
+        """That of the one behind that of the other."""
+        return self.data.digest() + self.texts.digest()
+
+    def expect_digest(self, digest: str) -> None:
+        """A DataError where any of the files hold other bytes by now."""
+        half = len(digest) // 2
+        self.data.expect_digest(digest[:half])
+        self.texts.expect_digest(digest[half:])
+
+
+@dataclass(frozen=True)
+class _WithTexts:
+    """The data of a task, of which a part is held out; of the texts none is."""
+
+    corpus: Divided
+    source: _Both
+    count: int
+
+    def __len__(self) -> int:
+        return len(self.corpus) + self.count
+
+    @property
+    def note(self) -> str:
+        """What was held out, in words."""
+        return self.corpus.note
+
+    def held_out(self) -> Any:
+        """What is held out of the data."""
+        return self.corpus.held_out()
+
+    def chunks(self) -> Iterator[Any]:
+        """The data, then the texts."""
+        yield from self.corpus.chunks()
+        found = texts_in(self.source.texts)
+        while some := list(itertools.islice(found, _TOGETHER)):
+            yield Alone(some)
+
+    def texts(self) -> tuple[Texts, Texts]:
+        """What the tokenizers learn from: of the data alone, as they are for what comes afterwards."""
+        return self.corpus.texts()
+
+
+class FormWithTexts:
+    """The form of a task's data, with the texts of some files to learn from besides."""
+
+    def __init__(self, form: Form, paths: Sequence[str]) -> None:
+        self.form, self.paths = form, paths
+        self.read, self.to_notes, self.from_notes = form.read, form.to_notes, form.from_notes
+
+    def open(self, paths: Sequence[str], data: DataConfig) -> _Both:
+        """All files."""
+        return _Both(self.form.open(paths, data), open_texts(self.paths, data))
+
+    def divide(self, source: Any, share: float, seed: int) -> _WithTexts:
+        """Read all once."""
+        count = sum(1 for _ in texts_in(source.texts))
+        return _WithTexts(self.form.divide(source.data, share, seed), source, count)
+
+    def extent(self, data: _WithTexts) -> tuple[int, str]:
+        """That of the data, by which the shape of the model is chosen."""
+        return self.form.extent(data.corpus)
+
+    def sample(self, data: Any, most: int, seed: int, by: str = SAMPLED_BY) -> tuple[Any, str]:
+        """Of what is held out."""
+        return self.form.sample(data, most, seed, by)
+
+
+def with_alone(texts: Callable[[Any], Sequence[str]]) -> Callable[[Any], Sequence[str]]:
+    """What tells the texts of a task's data, for these texts as well."""
+    return lambda data: data.texts if isinstance(data, Alone) else texts(data)
