@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import messages
-from ..config import Config, chosen
+from ..config import DROPOUT, Config, chosen
 from ..errors import ConfigError
 from ..model.transformer import build
 from ..storage import remove_folder, write_file, writing
@@ -44,6 +44,7 @@ from .starting_point import StartingPoint
 WITHOUT, PRETRAINED = ".without", ".pretrained"
 _REPLACED = ".replaced"  # which model is to go when the third run begins: the digest of its manifest
 _SHARES = (1, 2, 1)  # of a budget
+_DROPOUT = 0.1  # at most, where other words are hidden every time: more of it finds fewer of them again
 _OF_LABELS = 3  # times the steps of the task, which are few, for labels are soon learnt by heart
 _CHANCE = 0.025  # a p below is no luck: it is of one side, and both are looked at
 _HEADING = "With and without learning from the texts alone"
@@ -169,7 +170,9 @@ class _WarmStart:
         part = Part(self.denoising, shape, clock.end(1), last=False)
         go(self.pretrained, *self._of_texts(shape.config), part)
         self.say(f"3 of 3: {self.kind.verb}, from the weights of that, to {self.out}")
-        part = Part(start=StartingPoint.load(self.pretrained), end=clock.end(2), ending=self._compared)
+        learnt, dropouts = StartingPoint.load(self.pretrained), {name: shape.config.value(name) for name in DROPOUT}
+        start = dataclasses.replace(learnt, config=learnt.config.override(dropouts))  # those of the task
+        part = Part(start=start, end=clock.end(2), ending=self._compared)
         go(self.out, self._shaped(shape.config), self.given, part, **observers)
 
     def _shaped(self, of: Config) -> Config:
@@ -181,6 +184,8 @@ class _WarmStart:
         """The settings of the second run, and which of them nothing may choose otherwise."""
         values: dict[str, Any] = {"train.warm_start": "", "train.watch": "", "train.best": "loss"}
         values |= {"data.test": (), "data.texts": (), "data.subword_dropout": 0.0, "train.epochs": None}
+        usual = {"model.dropout": min(first.model.dropout, _DROPOUT), "train.label_smoothing": 0.0}
+        values |= {name: value for name, value in usual.items() if name not in self.given}
         if not self.config.train.budget:
             times = _OF_LABELS if first.model.head == "class" else 1
             values["train.steps"] = self.config.train.warm_steps or times * chosen(first.train.steps)

@@ -98,8 +98,21 @@ def test_the_three_runs_have_the_same_tokenizer_shape_and_validation(toy, monkey
     assert first.tokenizer == second.tokenizer == third.tokenizer
     assert first.config.model == third.config.model and second.config.model.head == "token"
     assert (first.config.train.steps, second.config.train.steps, third.config.train.steps) == (12, 6, 12)
-    for name in ("d_model", "n_encoder_layers", "max_len", "src_vocab_size", "dropout"):
+    for name in ("d_model", "n_encoder_layers", "max_len", "src_vocab_size"):
         assert getattr(second.config.model, name) == getattr(first.config.model, name)
+
+
+@pytest.mark.parametrize("asked", [{}, {"model.dropout": 0.2, "train.label_smoothing": 0.05}])
+def test_hidden_words_need_less_against_learning_by_heart_than_the_task(
+    toy, asked: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warm_start._WarmStart, "_tidy", lambda _: None)
+    config = settings(toy, asked)
+    given = {"model.d_model", "train.warm_steps", "train.steps", "train.eval_every", "train.save_every", *asked}
+    out = train(config, toy.folder / "out", given=given, say=quiet)
+    found = [read_config(path) for path in (out / WITHOUT, out / PRETRAINED, out)]
+    told = [(it.model.dropout, it.train.label_smoothing) for it in found]
+    assert told == ([(0.2, 0.05)] * 3 if asked else [(0.3, 0.1), (0.1, 0.0), (0.3, 0.1)])
 
 
 def test_the_first_run_is_what_training_without_a_warm_start_gives(toy) -> None:
