@@ -137,6 +137,7 @@ def test_the_commands_and_the_python_of_a_page_run(
     (tmp_path / "pairs.tsv").write_text(lines, encoding="utf-8")
     (tmp_path / "pairs.csv").write_text("id\tenglish\tfrench\n".replace("\t", ",") + "".join(
         f"{n},{line}\n".replace("\t", ",") for n, line in enumerate(lines.splitlines())), encoding="utf-8")  # fmt: skip
+    (tmp_path / "more.txt").write_text("There is no number.\nIl n'y en a pas.\n", encoding="utf-8")
     for side, name in enumerate(("text.en", "text.fr")):
         (tmp_path / name).write_text("".join(f"{line.split(chr(9))[side]}\n" for line in lines.splitlines()))
     for name in ("own_attention.py", "own_parts.py"):
