@@ -124,7 +124,7 @@ class PairForm:
             return data, ""
         places = np.random.default_rng(seed).choice(len(distinct), most, replace=False)
         sample = {distinct[i] for i in places.tolist()}
-        said = f"{most:,} of {len(distinct):,} sources, drawn at random ({by})"
+        said = f"{most:,} of {len(distinct):,} different {self.roles.plural[0]}, drawn at random ({by})"
         return data.take((i for i, it in enumerate(data.sources) if it in sample), "a sample"), said
 
     def _looked_for(self, data: DataConfig) -> Roles:

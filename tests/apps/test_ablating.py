@@ -181,7 +181,7 @@ def test_the_parts_can_be_chosen(translator: App, tmp_path: Path, parts: str, co
 def test_a_sample_is_drawn_always_the_same_and_said(translator: App, tmp_path: Path) -> None:
     data = make_data(tmp_path, "translate")
     found = translator.ablate(data, limit=6, parts="feed-forwards")
-    assert found.study.texts == 6 and found.study.sampled == "6 of 15 sources, drawn at random (limit)"
+    assert found.study.texts == 6 and found.study.sampled == "6 of 15 different sources, drawn at random (limit)"
     assert found.rows == translator.ablate(data, limit=6, parts="feed-forwards", keep=False).rows
     assert not translator.ablate(data, limit=15, parts="feed-forwards").study.sampled
 

@@ -99,7 +99,7 @@ def test_a_call_that_is_stopped_goes_on_where_it_was(folder: Path, pairs: Path, 
 
 def test_the_sample_is_said_and_is_that_of_a_limit(run: Run, folder: Path, pairs: Path) -> None:
     done = run("ablate", folder, pairs, "--limit", 4, "--parts", "feed-forwards", "--json")
-    assert "4 of 10 sources, drawn at random (limit)\n" in done.err
+    assert "4 of 10 different sources, drawn at random (limit)\n" in done.err
     assert json.loads(done.out)["texts"] == 4 and len(json.loads(done.out)["parts"]) == 2
     assert "drawn at random" not in run("ablate", folder, pairs, "--limit", "all", "--parts", "feed-forwards").err
 
