@@ -172,12 +172,14 @@ def _draw(explanation: "Explanation", options: Options) -> None:
 def _show_film(options: Options) -> None:
     """What was kept while the model was trained: no model is needed for it."""
     from ..inspection.film import FILM, Film
+    from ..tasks.shown import LABELS
     from ..training.metrics import read_metrics
     from ..training.model_folder import read_config
 
     read_config(Path(options.folder))  # what is no model folder is named as such
     path = Path(options.folder) / FILM
-    film = Film.of(read_metrics(path) if path.exists() else [], Path(options.folder))
+    labels = {name: label.name for name, label in LABELS.items()}
+    film = Film.of(read_metrics(path) if path.exists() else [], Path(options.folder), labels)
     place = film.place(options.attention, options.layer or 0)
     picture = options.png or options.svg or options.gif
     if picture:

@@ -1,14 +1,14 @@
 """How a model came to see a text as it does: what `train --watch` kept of it at each evaluation, frame by frame."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..canvas import readable
 from ..errors import ConfigError, DataError, did_you_mean
 from .columns import cut, wrapped
-from .film_pictures import draw_sheet, write_gif
+from .film_pictures import draw_sheet, label_of, write_gif
 from .frame import Frame
 from .heads import render_heads, render_keys
 
@@ -18,12 +18,13 @@ _ROWS = 24  # of a small picture at most
 
 @dataclass(frozen=True)
 class Film:
-    """The frames of a run, in order."""
+    """The frames of a run, in order; `labels` are what people call their scores, where that is not their name."""
 
     frames: Sequence[Frame]
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, records: Sequence[Mapping[str, Any]], folder: Path) -> "Film":
+    def of(cls, records: Sequence[Mapping[str, Any]], folder: Path, labels: Mapping[str, str] | None = None) -> "Film":
         """From the lines of `film.jsonl`; a DataError where there are none, or one of them is damaged."""
         if not records:
             raise DataError(
@@ -36,7 +37,7 @@ class Film:
                 f"{Path(folder) / FILM}, line {odd} is of another model than line 1: its attentions are others; "
                 "expected the frames of one run"
             )
-        return cls(frames)
+        return cls(frames, labels or {})
 
     def place(self, name: str | None, layer: int) -> str:
         """The attention to be shown, as the frames call it: "decoder.cross" of layer 0 is "decoder.0.cross".
@@ -63,7 +64,7 @@ class Film:
             weights = it.labelled(place, rows)
             heads = render_heads(place, weights, color=color, of=len(it.axes[place][0]))
             keys = render_keys(weights) if it is self.frames[0] or not place.endswith("cross") else []
-            numbers = [f"{name} {value:.4g} " for name, value in it.scores.items()]
+            numbers = [f"{label_of(name, self.labels)} {value:.4g} " for name, value in it.scores.items()]
             said = [
                 *wrapped(f"step {it.step:,}  ", numbers or ["nothing learnt"]),
                 f"answer  {cut(readable(it.answer, 72), 72)}",
@@ -80,4 +81,4 @@ class Film:
 
     def draw(self, place: str, path: Path, *, moving: bool = False) -> None:
         """A sheet, with a column a frame, eight of them at most, and a row a head; or a GIF of all of them."""
-        (write_gif if moving else draw_sheet)(self.frames, place, path)
+        (write_gif if moving else draw_sheet)(self.frames, place, path, self.labels)

@@ -3,7 +3,7 @@
 import math
 import tempfile
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ _SECONDS = 0.6  # that a frame of a moving picture is seen
 _LAST = 2.4  # and the last one, before it begins again
 
 
-def draw_sheet(frames: Sequence[Frame], place: str, path: Path) -> None:
+def draw_sheet(frames: Sequence[Frame], place: str, path: Path, labels: Mapping[str, str]) -> None:
     """Above the loss and the score, below a column a frame, eight of them at most, and a row a head."""
     chosen = sorted({round(i) for i in np.linspace(0, len(frames) - 1, min(_ACROSS, len(frames)))})
     shown = [frames[i] for i in chosen]
@@ -31,7 +31,7 @@ def draw_sheet(frames: Sequence[Frame], place: str, path: Path) -> None:
     with drawing(path, again=_AGAIN) as figure:
         figure.set_size_inches(max(_SIDE * len(shown), 4) + 1.6, _SIDE * (n_heads + 1) + 1.8)
         grid = figure.add_gridspec(n_heads + 1, len(shown), height_ratios=[0.8] + [1.0] * n_heads)
-        _curves(figure.add_subplot(grid[0, :]), frames, [it.step for it in shown])
+        _curves(figure.add_subplot(grid[0, :]), frames, [it.step for it in shown], labels)
         for column, frame in enumerate(shown):
             for head in range(n_heads):
                 panel, last = figure.add_subplot(grid[head + 1, column]), column == len(shown) - 1
@@ -41,17 +41,17 @@ def draw_sheet(frames: Sequence[Frame], place: str, path: Path) -> None:
                 if not column:
                     panel.set_ylabel(f"head {head}", color=INK)
                 if head == n_heads - 1:
-                    panel.set_xlabel(_below(frame), fontsize=7, parse_math=False)
+                    panel.set_xlabel(_below(frame, labels), fontsize=7, parse_math=False)
         title = f'{place} of "{readable(frames[0].text, 40)}": rows look at columns'
         figure.suptitle(title, fontweight="bold", parse_math=False)
 
 
-def write_gif(frames: Sequence[Frame], place: str, path: Path) -> None:
+def write_gif(frames: Sequence[Frame], place: str, path: Path, labels: Mapping[str, str]) -> None:
     """All frames one after the other, as Pillow writes them, which matplotlib needs in any case."""
     with tempfile.TemporaryDirectory() as folder:
         shots = [Path(folder) / f"{number}.png" for number in range(len(frames))]
         for number, shot in enumerate(shots):
-            _draw_still(frames, number, place, shot)
+            _draw_still(frames, number, place, shot, labels)
         from PIL import Image  # matplotlib has brought it
 
         palette = Image.new("P", (1, 1))
@@ -76,7 +76,7 @@ def _colors() -> list[int]:
     return [round(255 * part) for color in found for part in color]
 
 
-def _draw_still(frames: Sequence[Frame], number: int, place: str, path: Path) -> None:
+def _draw_still(frames: Sequence[Frame], number: int, place: str, path: Path, labels: Mapping[str, str]) -> None:
     """One frame of a moving picture; all are of the same size, and nothing in them moves but what changed."""
     frame, last = frames[number], frames[-1]
     n_heads = len(frame.weights[place])
@@ -97,7 +97,7 @@ def _draw_still(frames: Sequence[Frame], number: int, place: str, path: Path) ->
             keys, queries = _names(frame, last, place)
             tick_pieces(panel, _cell(last, place), () if row else keys, () if column else queries)
             panel.set_xlabel(f"head {head}", color=INK)
-        _curves(figure.add_subplot(grid[down, :]), frames, [frame.step])
+        _curves(figure.add_subplot(grid[down, :]), frames, [frame.step], labels)
         text, said = (readable(it, 44) for it in (frame.text, frame.answer))
         title = f'{place} of "{text}"\nstep {frame.step:,}: {said}'
         figure.suptitle(title, x=0.02, ha="left", fontsize=11, fontweight="bold", parse_math=False)
@@ -123,11 +123,16 @@ def _cell(last: Frame, place: str) -> float:
     return _SIDE / max(len(it) for it in last.axes[place])
 
 
-def _below(frame: Frame) -> str:
+def _below(frame: Frame, labels: Mapping[str, str]) -> str:
     """What is said below the pictures of a frame: when it was, its loss and score, and the answer."""
-    numbers = [f"{name.replace('_', ' ')} {frame.scores[name]:.3g}" for name in _shown_scores([frame])]
+    numbers = [f"{label_of(name, labels)} {frame.scores[name]:.3g}" for name in _shown_scores([frame])]
     answer = textwrap.wrap(readable(frame.answer, 66), 22, max_lines=3, placeholder=" …")
     return "\n".join([f"step {frame.step:,}", *(numbers or ["nothing learnt"]), "", *answer])
+
+
+def label_of(name: str, labels: Mapping[str, str]) -> str:
+    """What people call a score."""
+    return labels.get(name, name.replace("_", " "))
 
 
 def _shown_scores(frames: Sequence[Frame]) -> list[str]:
@@ -136,7 +141,7 @@ def _shown_scores(frames: Sequence[Frame]) -> list[str]:
     return [name for name in names if name == "loss"] + [name for name in names if name != "loss"][:1]
 
 
-def _curves(panel: "Axes", frames: Sequence[Frame], marked: Sequence[int]) -> None:
+def _curves(panel: "Axes", frames: Sequence[Frame], marked: Sequence[int], labels: Mapping[str, str]) -> None:
     """The loss, and beside it the score, by step; lines where the marked frames stand."""
     panel.set_xlim(frames[0].step - 0.5, frames[-1].step + 0.5)
     panel.locator_params(axis="x", integer=True, nbins=8)
@@ -149,7 +154,7 @@ def _curves(panel: "Axes", frames: Sequence[Frame], marked: Sequence[int]) -> No
         axes.spines[:].set_visible(False)
         steps, values = zip(*((it.step, it.scores[name]) for it in frames if name in it.scores))
         axes.plot(steps, values, color=color, linestyle=line, marker="o", markersize=3, clip_on=False)
-        axes.set_ylabel(name.replace("_", " "), color=color)
+        axes.set_ylabel(label_of(name, labels), color=color)
         axes.tick_params(axis="y", labelsize=7, labelcolor=color)
         axes.set_ylim(0, 1.15 * max(values) or 1)
     panel.tick_params(axis="x", labelsize=7)

@@ -42,6 +42,8 @@ class Labelled:
                     f"{axis!r} is no axis of this array; there are {', '.join(axes)}{did_you_mean(axis, axes)}"
                 )
             number = axes.index(axis)
+            if not hasattr(place, "__index__"):  # which numbers of numpy have, too
+                raise ModelError(f"{axis} {place!r} is not a number; expected 0 to {values.size(number) - 1}")
             if not -values.size(number) <= place < values.size(number):
                 raise ModelError(f"{axis} {place} is not there; expected 0 to {values.size(number) - 1}")
             values, axes = values.select(number, place), axes[:number] + axes[number + 1 :]

@@ -148,6 +148,7 @@ def test_weights_know_their_tokens() -> None:
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
+        (lambda it: it.select(key="t1"), "key 't1' is not a number; expected 0 to "),
         (lambda it: it.select(row=2), "row 2 is not there; expected 0 to 1"),
         (lambda it: it.select(haed=0), "'haed' is no axis of this array; there are row, head, query, key; did you"),
         (lambda it: it.mean("query"), "there is no mean over 'query'; expected one of head"),

@@ -84,16 +84,19 @@ def test_the_film_is_shown(toy, capfd: pytest.CaptureFixture[str], tmp_path: Pat
     out = capfd.readouterr().out
     assert out.startswith('"one two three" at each evaluation\n\nstep 0  nothing learnt\nanswer  ')
     assert out.count("decoder.0.cross: ") == 5 and "step 8  " in out and max(map(len, out.splitlines())) <= 80
+    assert "BLEU " in out and "token accuracy " in out and "bleu" not in out  # as people call them
     assert out.count("keys, from left to right: ") == 1  # they are the same in each frame
     assert main(["explain", folder, "--film", "--attention", "encoder.self"]) == 0
     assert capfd.readouterr().out.count("encoder.0.self: ") == 5
     assert main(["explain", folder, "--film", "--json"]) == 0
     values = json.loads(capfd.readouterr().out)
-    assert values["format_version"] == 1 and len(values["frames"]) == 5
+    assert values["format_version"] == 1 and len(values["frames"]) == 5 and "bleu" in values["frames"][1]["scores"]
     pytest.importorskip("matplotlib")
     for option, begin in (("png", b"\x89PNG"), ("svg", b"<?xml"), ("gif", b"GIF8")):
         assert main(["explain", folder, "--film", f"--{option}", str(tmp_path / f"film.{option}")]) == 0
         assert (tmp_path / f"film.{option}").read_bytes().startswith(begin)
+    drawn = (tmp_path / "film.svg").read_text(encoding="utf-8")
+    assert "BLEU" in drawn and "bleu" not in drawn
     capfd.readouterr()
     for arguments, message in (
         ([folder, "a text", "--film"], "--film is of the text of `train --watch`; expected no 'a text' beside it"),
