@@ -135,7 +135,9 @@ def _shown(explanation: "Explanation", options: Options) -> str:
     place, head = options.attention or explanation.main_place, options.head or 0
     if options.why is not None:
         why = explanation.why(options.why, options.other)
-        return to_json(why.to_dict()) if options.json else why.render()
+        if not options.json:
+            return why.render()
+        return to_json({"format_version": 1, "source": explanation.text, "text": explanation.answer} | why.to_dict())
     if options.json:
         return to_json(explanation.to_dict(place, options.layer or 0, head))
     if options.alignment:

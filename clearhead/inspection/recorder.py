@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from ..errors import ConfigError
 from ..model.attention import Attend, CrossAttention, SelfAttention
 from ..model.cache import Cache
 from ..model.dropout import Dropout
@@ -43,6 +44,8 @@ def record(
     bytes (None: without end) calls are summarised, which `trace.summaries` says. Parts that were compiled run as they
     are written; how far the compiled ones are from that is `trace.lifted_difference`, once the block is left.
     """
+    if limit is not None and limit < 0:
+        raise ConfigError(f"limit = {limit} bytes cannot be kept; expected at least 0, or None for no limit")
     trace = Trace(limit)
     with as_written(model) as compiled:
         trace.lifted, twins = [it.name for it in compiled], Twins(compiled)

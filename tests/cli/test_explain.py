@@ -76,6 +76,7 @@ def test_a_word_is_traced_back_to_the_parts_that_spoke_for_it(run: Run, word_mod
     out = run("explain", word_model_folder, "She sings.", "--why", word, "--not", other).out
     assert out.startswith(f'why "▁{word}" and not "▁{other}": the logits differ by')
     values = json.loads(run("explain", word_model_folder, "She sings.", "--why", word, "--not", other, "--json").out)
+    assert (values["format_version"], values["source"], values["text"].split()[0]) == (1, "She sings.", word)
     parts = sum(it["value"] for it in values["contributions"])
     assert parts == pytest.approx(values["difference"], abs=1e-4) and values["error"] < 1e-4
     done = run("explain", word_model_folder, "She sings.", "--why", "nobody")

@@ -242,6 +242,11 @@ def test_a_record_has_a_limit_and_says_what_it_summarised() -> None:
         out = answer(net)
     with record(net, limit=whole.nbytes // 2) as trace:
         assert torch.equal(answer(net), out)
+    with (
+        pytest.raises(ConfigError, match="limit = -1 bytes cannot be kept; expected at least 0, or None"),
+        record(net, limit=-1),
+    ):
+        pass
     assert trace.nbytes <= whole.nbytes // 2 and trace.summaries
     kept = sum(map(len, trace.calls.values())) + sum(map(len, trace.parts.values()))
     assert kept + len(trace.summaries) == sum(map(len, whole.calls.values())) + sum(map(len, whole.parts.values()))
