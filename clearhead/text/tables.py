@@ -153,19 +153,17 @@ def _names(first: Sequence[str], each: Sequence[Sequence[str]]) -> tuple[str, ..
 
 
 def _separator(head: Sequence[bytes], roles: Roles) -> str | None:
-    """The tab, where half of the lines have one; else what cuts them into equally many columns; else any tab.
-
-    Of lines as fastText has them the space, which parts the label from the text.
-    """
+    """The tab, where half of the lines have one; else what cuts them into equally many columns; else, of lines as
+    fastText has them, the space, which parts the label from the text; else any tab."""
     spoken = [line for line in head if line.strip()]
-    if roles.labels and begin_with_label(head):
-        return " "
     tabs = sum(b"\t" in line for line in spoken)
     if tabs and 2 * tabs >= len(spoken):
         return "\t"
     share, separator = max((_regularity(head, mark), mark) for mark in _OTHERS)
     if share >= _REGULAR:
         return separator
+    if roles.labels and begin_with_label(head):
+        return " "
     return "\t" if tabs else None
 
 

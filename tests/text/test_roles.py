@@ -181,6 +181,8 @@ def test_a_label_as_fasttext_writes_it_is_parted_from_its_text(read_as) -> None:
     pairs = read_as(LABELLED, "\n".join([*rows, "__label__a __label__b both", "nothing", ""]))
     assert both(pairs) == labelled
     assert pairs.report.skipped["more than one label"] == 1
+    for mark in "\t,":
+        assert both(read_as(LABELLED, "".join(f"{label}{mark}{text}\n" for text, label in labelled))) == labelled
 
 
 def test_a_label_stays_as_it_stands(read_as) -> None:
