@@ -168,7 +168,7 @@ class _WarmStart:
         self.say(f"2 of 3: denoise, from the texts alone, to {self.pretrained}")
         shape = dataclasses.replace(StartingPoint.load(self.without), weights={})
         part = Part(self.denoising, shape, clock.end(1), last=False)
-        go(self.pretrained, *self._of_texts(shape.config), part)
+        go(self.pretrained, *self._of_texts(shape.config, resume), part)
         self.say(f"3 of 3: {self.kind.verb}, from the weights of that, to {self.out}")
         learnt, dropouts = StartingPoint.load(self.pretrained), {name: shape.config.value(name) for name in DROPOUT}
         start = dataclasses.replace(learnt, config=learnt.config.override(dropouts))  # those of the task
@@ -180,11 +180,14 @@ class _WarmStart:
         preset = of.train.preset
         return self.config if preset is None else with_preset(self.config, preset, self.given)
 
-    def _of_texts(self, first: Config) -> tuple[Config, set[str]]:
+    def _of_texts(self, first: Config, resume: bool) -> tuple[Config, set[str]]:
         """The settings of the second run, and which of them nothing may choose otherwise."""
         values: dict[str, Any] = {"train.warm_start": "", "train.watch": "", "train.best": "loss"}
         values |= {"data.test": (), "data.texts": (), "data.subword_dropout": 0.0, "train.epochs": None}
         usual = {"model.dropout": min(first.model.dropout, _DROPOUT), "train.label_smoothing": 0.0}
+        if resume and (self.pretrained / CONFIG).exists():  # as it was begun, whether that was told again or not
+            begun = read_config(self.pretrained)
+            usual = {name: begun.value(name) for name in usual}
         values |= {name: value for name, value in usual.items() if name not in self.given}
         if not self.config.train.budget:
             times = _OF_LABELS if first.model.head == "class" else 1
