@@ -8,7 +8,7 @@ from ..messages import say
 from .countdown import Countdown
 from .output import to_json
 from .pairs import FILES, add_reading_options, read_as_trained
-from .parser import Options, Parser, UsageError, Verb, new_file
+from .parser import Options, Parser, UsageError, Verb, new_picture
 from .using import NO_FOLDER, add_search_options, check_options, open_models
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ def _add_options(parser: Parser) -> None:
         help=f"how many texts are drawn from the data, always the same; all: every one (default: {_LIMIT})",
     )
     parser.add_argument("--score", metavar="NAME", help="bleu or chrf, f1 or exact_match, ...: left out, the first")
-    parser.add_argument("--png", type=new_file, metavar="FILE", help="draw it, too")
+    parser.add_argument("--png", type=new_picture("png"), metavar="FILE", help="draw it, too")
+    parser.add_argument("--svg", type=new_picture("svg"), metavar="FILE", help="the same as a drawing without pixels")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     add_reading_options(parser)
     add_search_options(parser)
@@ -53,9 +54,9 @@ def _run(options: Options) -> None:
             data, parts=options.parts, limit=options.limit, score=options.score, watch=countdown, **decode
         )
     _say(app, found)
-    if options.png:
-        found.plot(options.png)
-        say(f"written to {options.png}")
+    for picture in filter(None, (options.png, options.svg)):
+        found.plot(picture)
+        say(f"written to {picture}")
     print(to_json(found.to_dict()) if options.json else found.render())
 
 

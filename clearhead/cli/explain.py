@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..inspection.places import PLACES
 from ..messages import say
 from .output import to_json
-from .parser import Options, Parser, UsageError, Verb, given_settings, new_file
+from .parser import Options, Parser, UsageError, Verb, given_settings, new_picture
 from .reading import text_of, warn, whole_text
 from .using import NO_FOLDER, add_greedy, add_search_options, open_model, settle_greedy
 
@@ -44,9 +44,11 @@ def _add_options(parser: Parser) -> None:
         "--layer", type=int, metavar="N", help="of that attention, from 0 (default: 0; of --heads and pictures, all)"
     )
     parser.add_argument("--head", type=int, metavar="N", help="of that layer, from 0 (default: 0)")
-    parser.add_argument("--png", type=new_file, metavar="FILE", help="draw the view (usually the heads), print nothing")
-    parser.add_argument("--svg", type=new_file, metavar="FILE", help="the same as a drawing without pixels")
-    parser.add_argument("--gif", type=new_file, metavar="FILE", help="the film as a moving picture")
+    parser.add_argument(
+        "--png", type=new_picture("png"), metavar="FILE", help="draw the view (usually the heads), print nothing"
+    )
+    parser.add_argument("--svg", type=new_picture("svg"), metavar="FILE", help="the same as a drawing without pixels")
+    parser.add_argument("--gif", type=new_picture("gif"), metavar="FILE", help="the film as a moving picture")
     parser.add_argument("--json", action="store_true", help="print everything as one JSON document")
     add_greedy(parser)
     add_search_options(parser)
@@ -84,10 +86,6 @@ def _check(options: Options) -> None:
         raise UsageError(f"{' and '.join(views)} are different views; expected one of them")
     if sum(map(bool, (options.png, options.svg, options.gif, options.json))) > 1:
         raise UsageError("--png, --svg, --gif and --json exclude each other; expected one of them")
-    for ending in ("png", "svg", "gif"):
-        path = getattr(options, ending)
-        if path is not None and path.suffix.lower() != f".{ending}":
-            raise UsageError(f"--{ending} {path} has another ending; expected the name of a file with .{ending}")
     if options.gif and not options.film:
         raise UsageError("--gif is the film as a moving picture; expected --film beside it, or --png")
     if options.alignment and (options.attention is not None or options.head is not None):

@@ -148,6 +148,18 @@ def new_file(name: str) -> Path:
     return path
 
 
+def new_picture(ending: str) -> Callable[[str], Path]:
+    """What an option takes that names a picture to be written, which is called after its form: .png, .svg, .gif."""
+
+    def picture(name: str) -> Path:
+        path = new_file(name)
+        if path.suffix.lower() != f".{ending}":
+            raise argparse.ArgumentTypeError(f"{name} has another ending; expected the name of a file with .{ending}")
+        return path
+
+    return picture
+
+
 def _nearest(option: str, known: Sequence[str]) -> str:
     """`; did you mean ...?`: the options of that name in any section (--save-every), otherwise the most similar one."""
 

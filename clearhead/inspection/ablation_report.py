@@ -87,6 +87,6 @@ class Ablation:
         return "\n".join(lines)
 
     def plot(self, path: str | Path) -> None:
-        """Draw the changes, heads as a grid of layers and heads for each place, to a PNG file."""
+        """Draw the changes, heads as a grid of layers and heads for each place: PNG, or SVG by the ending."""
         title = f"{self.measure.name} {self.measure.number(self.measure.whole)}: its change without one part at a time"
         draw_changes(self.rows, Path(path), title=title, name=self.measure.name, lower=self.measure.lower)

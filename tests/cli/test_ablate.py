@@ -106,10 +106,11 @@ def test_the_sample_is_said_and_is_that_of_a_limit(run: Run, folder: Path, pairs
 
 def test_it_is_drawn_too(run: Run, folder: Path, pairs: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    done = run("ablate", folder, pairs, "--parts", "heads", "--png", tmp_path / "new" / "heads.png")
+    png, svg = tmp_path / "new" / "heads.png", tmp_path / "heads.svg"
+    done = run("ablate", folder, pairs, "--parts", "heads", "--png", png, "--svg", svg)
     assert done.code == 0 and "decoder.0.cross.head.1" in done.out
-    assert done.err.endswith(f"written to {tmp_path / 'new' / 'heads.png'}\n")
-    assert (tmp_path / "new" / "heads.png").read_bytes().startswith(b"\x89PNG")
+    assert done.err.endswith(f"written to {png}\nwritten to {svg}\n")
+    assert png.read_bytes().startswith(b"\x89PNG") and svg.read_bytes().startswith(b"<?xml")
 
 
 def test_sources_that_are_cut_are_said(run: Run, folder: Path, pairs: Path) -> None:
@@ -157,6 +158,7 @@ def test_a_folder_that_cannot_be_written_to_is_no_failure(
         (["{folder}", "nowhere.tsv", "--parts", "head"], 2, "parts = 'head' are none"),  # before data are read
         (["{folder}", "nowhere.tsv", "--score", "blue"], 2, "score = 'blue' does not compare"),
         (["{folder}", "{pairs}", "--png", "."], 2, "argument --png: . is a folder; expected a file to write"),
+        (["{folder}", "{pairs}", "--png", "heads.jpg"], 2, "--png: heads.jpg has another ending; expected the name of"),
         (["{folder}", "{pairs}", "--temperature", "2"], 2, "decode.temperature = 2.0 would change nothing here"),
         (["{folder}", "{pairs}", "--part", "heads"], 2, "unknown option '--part' of `clearhead ablate`; did you mean"),
     ],

@@ -279,9 +279,9 @@ def test_looking_changes_no_bit_of_the_answer(model_folder: Path) -> None:
         (
             ["{folder}", TEXT, "--png", "x.svg"],
             2,
-            "--png x.svg has another ending; expected the name of a file",
+            "argument --png: x.svg has another ending; expected the name of a file",
         ),
-        (["{folder}", TEXT, "--svg", "x"], 2, "--svg x has another ending; expected the name of a file with .svg"),
+        (["{folder}", TEXT, "--svg", "x"], 2, "--svg: x has another ending; expected the name of a file with .svg"),
         (["{folder}", TEXT, "--heads", "--layer", "7", "--png", "x.png"], 2, "layer 7 of decoder.cross is not there"),
         (["{folder}", TEXT, "--not", "x"], 2, "--not x says what a word is compared with; expected --why WORD"),
         (["{folder}", TEXT, "--step", "attention", "--png", "x.png"], 2, "--step attention is numbers; expected no"),

@@ -110,7 +110,7 @@ def test_the_film_is_shown(toy, capfd: pytest.CaptureFixture[str], tmp_path: Pat
         ([folder, "--film", "--json", "--layer", "0"], "expected no --layer beside it"),
         (
             [folder, "--film", "--gif", "film.png"],
-            "--gif film.png has another ending; expected the name of a file with",
+            "argument --gif: film.png has another ending; expected the name of a file with",
         ),
     ):
         assert main(["explain", *arguments]) == 2
