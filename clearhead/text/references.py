@@ -57,12 +57,11 @@ def read_with_references(
 
 
 def _check_lengths(report: Report, header: int, files: Sequence["_Lines"]) -> None:
-    n_sources = report.lines - header
-    if any(len(each.texts) != n_sources for each in files):
+    if any(len(each.texts) != report.lines for each in files):
         below = " below its header" if header else ""
         said = " and ".join(f"{each.name} has {len(each.texts):,}" for each in files)
         raise DataError(
-            f"{' + '.join(report.paths)} has {n_sources:,} lines{below} and {said}; expected as many in all: "
+            f"{' + '.join(report.paths)} has {report.lines:,} lines{below} and {said}; expected as many in all: "
             "line n of each is a translation of source n"
         )
 
@@ -148,16 +147,15 @@ def _cuts(mark: str, head: Sequence[bytes]) -> bool:
 
 
 def _header(report: Report, path: str | Path) -> int:
-    """How many lines stand above the first sentence: those that were neither used nor skipped."""
-    header = report.lines - report.used - sum(report.skipped.values())
-    in_files = header and report.files  # of a folder: a header in each
+    """How many lines stand above the first sentence; a DataError where rows need not be lines."""
+    in_files = report.headers and report.files  # of a folder: a header in each
     of_file = not report.files and Path(path).is_file()  # what flows is gone
-    if in_files or (report.unit != "lines" and not (of_file and _count(path) == report.lines)):
+    if in_files or (report.unit != "lines" and not (of_file and _count(path) == report.headers + report.lines)):
         raise DataError(
             f"{' + '.join(report.paths)} is {report.form}, whose rows need not be lines, with which others are "
             "aligned; expected a TSV, JSON lines, two line-aligned files, or sources alone beside --references"
         )
-    return header
+    return report.headers
 
 
 def _count(path: str | Path) -> int:

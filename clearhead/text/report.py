@@ -28,7 +28,8 @@ class Report:
     form: str = ""
     unit: str = "lines"
     item: str = "line"  # what the number of a place counts
-    lines: int = 0  # of a table, header included, or of each of two files
+    lines: int = 0  # of a table, below its header, or of each of two files
+    headers: int = 0  # lines that are the header of a table: one, or one in each file of a folder
     used: int = 0
     skipped: dict[str, int] = field(default_factory=dict)  # lines by reason
     examples: list[Skipped] = field(default_factory=list)

@@ -63,6 +63,7 @@ class Table:
             n_rows += 1
             line = before + number
             if n_rows == 1 and self.header:
+                report.headers += 1
                 continue
             if cells is None:
                 report.skip(line, reason, text)
@@ -80,7 +81,7 @@ class Table:
             report.notes.append(f"{report.place(before + 1)} may be a header that is not known: {self.doubt}")
         if ignored:
             report.notes.append(f"what follows column {last + 1} is ignored on {ignored:,} {report.unit} ({example})")
-        report.lines += n_rows
+        report.lines += n_rows - bool(n_rows and self.header)
         return number + text.count("\n")
 
     def _too_few(self, cells: Sequence[str], text: str) -> str:

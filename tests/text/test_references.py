@@ -124,7 +124,7 @@ def test_lines_that_cannot_be_used_shift_nothing_and_are_shown(write) -> None:
     pairs = read_with_references([data], [further])
     assert references(pairs) == (["one", "two", "four"], [["un", "UN"], ["deux"], ["quatre"]])
     said = str(pairs.report)
-    assert said.startswith(f"{data} + {further}: TSV, two columns, header (English, French); 3 of 6 lines used\n")
+    assert said.startswith(f"{data} + {further}: TSV, two columns, header (English, French); 3 of 5 lines used\n")
     assert f"\n  {further}: references; 3 of 5 lines used\n" in said
     assert '    skipped 1: not UTF-8\n      line 3: "caf\\xe9"' in said
     assert "    skipped 1: blank line\n      line 5:" in said

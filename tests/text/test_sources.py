@@ -132,7 +132,7 @@ def test_a_recognisable_header_is_no_pair_and_is_said(header: str, tmp_path: Pat
     assert both(pairs) == [("A dog.", "Un chien.")]
     assert list(pairs.lines) == [2]
     assert f"header ({', '.join(header.split(chr(9))[:2])})" in pairs.report.form
-    assert (pairs.report.lines, pairs.report.used) == (2, 1)
+    assert (pairs.report.lines, pairs.report.used) == (1, 1)
 
 
 def test_id_is_indonesian_above_sentences_alone() -> None:
