@@ -48,8 +48,8 @@ LABELS = {
     "unknown": Label("unknown tokens", ",d", "read as <unk>: what they stand for is in no score", usual=False),
 }
 BASELINES = {  # answers without a model
-    "first_3": "the first 3 sentences",
-    "longest_3": "the longest 3 sentences",
+    "first_3": "the first 3 sentences or turns",
+    "longest_3": "the longest 3 sentences or turns",
     "no_answer": "no answer to any question",
     "first_sentence": "the first sentence",
     "closest_sentence": "the sentence with most words of the question",

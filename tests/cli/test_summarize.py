@@ -85,12 +85,12 @@ def test_training_says_the_scores_beside_those_of_no_model_and_goes_on_where_it_
     read = read_pairs([test], roles=SUMMARIES)
     for name, make in (("first", first), ("longest", longest)):
         scores = summary_scores([make(text, 3) for text in read.sources], [[it] for it in read.targets])
-        assert f"\n  the {name} 3 sentences: ROUGE-1 {100 * scores.rouge_1.f1.mean:.2f}  ROUGE-2" in done.err
+        assert f"\n  the {name} 3 sentences or turns: ROUGE-1 {100 * scores.rouge_1.f1.mean:.2f}  ROUGE-2" in done.err
     assert done.err.endswith(f'use it: clearhead summarize {out} "a document"\n')
     card = (out / "README.md").read_text(encoding="utf-8")
     assert card.startswith("# A model that summarises") and "40 documents with summaries from" in card
     assert "| on | documents | ROUGE-1 | ROUGE-2 | ROUGE-L |" in card
-    assert "\n| test, the first 3 sentences | 6 |" in card
+    assert "\n| test, the first 3 sentences or turns | 6 |" in card
     assert "is complete: it was trained to step 4" in run("train", *given, "--out", out, "--resume").err
     said = json.loads(run("info", out, "--json").out)
     assert said["settings"]["train"]["task"] == "summarize" and "rougeL" in said["validation"]
@@ -194,7 +194,7 @@ def test_evaluation_has_rouge_with_intervals_beside_no_model_and_is_kept(run: Ru
     assert set(values["baselines"]) == {"first_3", "longest_3"} and values["baselines"]["first_3"]["rouge1"] > 20
     text = run("evaluate", model, "--data", data, "--report", model / "page.txt").out
     assert f"F1 of the words in common with the reference; 95%: {low:.2f} to {high:.2f}\n" in text
-    beside = f"the first 3 sentences: ROUGE-1 {values['baselines']['first_3']['rouge1']:.2f}  ROUGE-2"
+    beside = f"the first 3 sentences or turns: ROUGE-1 {values['baselines']['first_3']['rouge1']:.2f}  ROUGE-2"
     page = (model / "page.txt").read_text(encoding="utf-8")
     assert beside in text and beside in page and "ROUGE-1" in run("info", model).out
     shown = " ".join(values["examples"][0]["source"].split())
@@ -208,7 +208,7 @@ def test_two_models_are_compared(run: Run, model: Path, trained: Path, data: Pat
     rows = text.splitlines()
     assert [row.split() for row in rows[:9:3]] == [[f"ROUGE-{it}", "95%", "p"] for it in "12L"], "80 columns hold two"
     assert all(len(row) - len(str(model)) < 50 for row in rows[:9])
-    assert "the longest 3 sentences: ROUGE-1" in text
+    assert "the longest 3 sentences or turns: ROUGE-1" in text
 
 
 def test_further_references_are_those_of_the_documents(run: Run, model: Path, data: Path, tmp_path: Path) -> None:
