@@ -103,7 +103,7 @@ def _best_validation(folder: Path, config: Config) -> dict[str, Any] | None:
         value = 0.0 if score == NEWEST else -record[name] if score == "loss" else record[name]
         return -math.inf if math.isnan(value) else value, record["step"]  # of equal ones the newest was kept
 
-    best = max(records, key=rank, default=None)
+    best = max(reversed(records), key=rank, default=None)  # a mean of checkpoints comes behind its last step
     return best and {key.removeprefix("valid_"): value for key, value in best.items()}
 
 

@@ -13,7 +13,7 @@ from ..text.report import Report
 from .data import SAMPLED_BY, Divided, Form, Source, Texts
 
 _TOGETHER = 4096  # texts that are in memory together
-_TABLES = (".csv", ".tsv")
+_TABLES = {".csv": "cut -d, -f1", ".tsv": "cut -f1"}  # what cuts a column out
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,11 @@ class Alone:
 def open_texts(paths: Sequence[str], data: DataConfig) -> Documents:
     """The files, to be read; a DataError where one is a table, of whose lines only a part is text."""
     for path in paths:
-        if Path(path).suffix.casefold() in _TABLES:
+        kinds = [kind.casefold() for kind in Path(path).suffixes[-2:]]  # a packed one is called texts.tsv.gz
+        if cut := next((_TABLES[kind] for kind in kinds if kind in _TABLES), None):
             raise DataError(
                 f"data.texts = {path} is a table by its name; expected text, each line for itself, or JSON lines "
-                f"with a text each: cut -f1 {path} > texts.txt"
+                f"with a text each: {cut} {path} > texts.txt"
             )
     return Documents(paths, data)
 

@@ -22,7 +22,7 @@ from ..errors import ConfigError
 from ..model.transformer import build
 from ..storage import remove_folder, write_file, writing
 from ..tasks import shown
-from ..tasks.beside import open_texts, texts_in
+from ..tasks.beside import open_texts
 from ..tasks.kinds import denoising_of, kind_of
 from ..tasks.significance import Compared
 from ..tasks.task import Judged
@@ -246,7 +246,8 @@ def _expect_use(config: Config) -> None:
         )
     if data.texts:
         with open_texts(data.texts, data) as documents:  # what cannot be read is better known before the first run
-            next(texts_in(documents), None)
+            for _ in documents:
+                pass
 
 
 def _is_complete(path: Path) -> bool:

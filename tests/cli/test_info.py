@@ -91,6 +91,13 @@ def test_a_file_whose_section_is_none_is_refused_beside_two_sizes_as_elsewhere(r
     assert done.code == 2 and "model = 3 is no section" in done.err
 
 
+def test_of_equal_scores_at_one_step_those_of_the_mean_of_checkpoints_are_shown(run: Run, folder: Path) -> None:
+    with MetricsLog(folder / "metrics.jsonl", after=0) as log:
+        for more in ({"valid_chrf": 1.0}, {"valid_chrf": 2.0, "averaged": 2}):
+            log.write({"step": 10, "valid_bleu": 3.5, "valid_loss": 5.5, **more})
+    assert json.loads(run("info", folder, "--json").out)["validation"]["chrf"] == 2.0
+
+
 def test_a_model_folder_shows_its_model_data_and_scores(run: Run, folder: Path, tmp_path: Path) -> None:
     with MetricsLog(folder / "metrics.jsonl", after=0) as log:
         for step, bleu in ((2, 3.5), (5, 1.0), (10, 3.5), (12, float("nan")), (15, 2.0)):

@@ -286,6 +286,10 @@ def test_what_texts_beside_the_data_cannot_be_is_said_before_anything_is_learnt(
         f"data.texts = {table} is a table by its name; expected text, each line for itself, or JSON lines with a text "
         f"each: cut -f1 {table} > texts.txt"
     )
+    packed = beside(toy, "one,two\n", "more.csv.gz")
+    assert refusal(text, packed).endswith(f"each: cut -d, -f1 {packed} > texts.txt")
+    (latin := toy.folder / "latin").write_bytes(b"\xe9\n")
+    assert refusal(text, latin).startswith(f"{latin} is no text in UTF-8: 1 of its 1 lines cannot be read")
     assert refusal(toy.folder / "gone") == f"{toy.folder}/gone does not exist; expected a file of text"
     assert refusal(blank).startswith(f"no text in {blank}\n")
     assert refusal("-").startswith("train.warm_start = denoise reads the data three times, and standard input, -,")
