@@ -9,11 +9,12 @@ from typing import Any, Self
 from ..config import DataConfig
 from ..errors import DataError
 from ..text.documents import Documents
+from ..text.files import tree
 from ..text.report import Report
 from .data import SAMPLED_BY, Divided, Form, Source, Texts
 
 _TOGETHER = 4096  # texts that are in memory together
-_TABLES = {".csv": "cut -d, -f1", ".tsv": "cut -f1"}  # what cuts a column out
+_TABLES = {".csv", ".tsv"}
 
 
 @dataclass(frozen=True)
@@ -28,12 +29,11 @@ class Alone:
 
 def open_texts(paths: Sequence[str], data: DataConfig) -> Documents:
     """The files, to be read; a DataError where one is a table, of whose lines only a part is text."""
-    for path in paths:
-        kinds = [kind.casefold() for kind in Path(path).suffixes[-2:]]  # a packed one is called texts.tsv.gz
-        if cut := next((_TABLES[kind] for kind in kinds if kind in _TABLES), None):
+    for file in (file for path in paths for file in tree(path)):
+        if _TABLES & {kind.casefold() for kind in Path(file.name).suffixes[-2:]}:  # a packed one is called texts.tsv.gz
             raise DataError(
-                f"data.texts = {path} is a table by its name; expected text, each line for itself, or JSON lines "
-                f"with a text each: {cut} {path} > texts.txt"
+                f"data.texts: {file.name} is a table by its name; expected text, each line for itself, or JSON lines "
+                "with a text each: write the column of its texts to a file of its own"
             )
     return Documents(paths, data)
 

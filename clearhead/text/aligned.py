@@ -8,7 +8,7 @@ from .files import Input
 from .lines import LOOK, decode, read_lines, undecodable
 from .report import Report
 from .roles import Roles
-from .tables import Pair
+from .tables import Pair, begin_with_label
 
 
 def read_aligned(
@@ -49,6 +49,11 @@ def has_tabs(file: Input) -> bool:
     """Whether most of the first lines have one, so that the file may be a table."""
     head = list(itertools.islice(read_lines(file), LOOK))
     return 2 * sum(b"\t" in line for line in head) > len(head)
+
+
+def have_labels(files: Iterable[Input]) -> bool:
+    """Whether each is a file for fastText, so that none is a side of the other."""
+    return all(begin_with_label(list(itertools.islice(read_lines(file), LOOK))) for file in files)
 
 
 def are_exchanged(first: Input, second: Input, roles: Roles) -> bool:

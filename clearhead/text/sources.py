@@ -13,7 +13,7 @@ from typing import Self
 
 from ..config import DataConfig
 from ..errors import ConfigError, DataError
-from .aligned import are_exchanged, has_tabs, read_aligned
+from .aligned import are_exchanged, has_tabs, have_labels, read_aligned
 from .files import STDIN, Input, bytes_digest, expect_digest, inputs
 from .json_lines import JsonLines, look_for_json
 from .lines import LOOK, read_lines
@@ -159,6 +159,11 @@ class PairSource:
         if len(first) != len(second):
             counts = " and ".join(map(_files_of, report.paths, self._sides))
             raise DataError(f"{counts}; expected as many in both: file n of one is aligned with file n of the other")
+        if have_labels((first[0], second[0])):
+            raise DataError(
+                f"{' and '.join(report.paths)} both have labels and texts, as fastText writes them; expected one of "
+                "them, or a folder with both"
+            )
         before, reverse = 0, self._data.reverse
         report.form = "two line-aligned files" + (", reversed" if reverse else "")
         if self.roles is not SENTENCES:

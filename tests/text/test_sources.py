@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from clearhead.errors import DataError
 from clearhead.text.headers import named_pair
 from clearhead.text.lines import read_lines, shown
+from clearhead.text.roles import LABELLED
 from clearhead.text.sources import Pairs, Report, Skipped, read_pairs, references
 
 in_place = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -257,6 +258,14 @@ def test_two_tables_in_place_of_two_aligned_files_are_noticed(tmp_path: Path) ->
     assert note in read_pairs([first, second]).report.notes
     text = write(tmp_path, "a\nc\tc\n", "a.en")
     assert note not in read_pairs([first, text]).report.notes
+
+
+def test_two_files_with_labels_are_no_aligned_ones(tmp_path: Path) -> None:
+    first, second = (write(tmp_path, f"__label__a {it}\n__label__b {it}\n", f"{it}.txt") for it in ("one", "two"))
+    with pytest.raises(DataError, match=r"one.txt and .*two.txt both have labels and texts, as fastText writes them;"):
+        read_pairs([first, second], roles=LABELLED)
+    texts = write(tmp_path, "one\ntwo\n", "texts.txt")
+    assert both(read_pairs([texts, first]))[0] == ("one", "__label__a one")
 
 
 def test_a_missing_final_newline_is_fine(tmp_path: Path) -> None:

@@ -283,11 +283,12 @@ def test_what_texts_beside_the_data_cannot_be_is_said_before_anything_is_learnt(
         f"data.texts = {text} is learnt from by a warm start alone; expected train.warm_start = denoise beside it"
     )
     assert refusal(table) == (
-        f"data.texts = {table} is a table by its name; expected text, each line for itself, or JSON lines with a text "
-        f"each: cut -f1 {table} > texts.txt"
+        f"data.texts: {table} is a table by its name; expected text, each line for itself, or JSON lines with a text "
+        "each: write the column of its texts to a file of its own"
     )
-    packed = beside(toy, "one,two\n", "more.csv.gz")
-    assert refusal(text, packed).endswith(f"each: cut -d, -f1 {packed} > texts.txt")
+    (toy.folder / "folder").mkdir()
+    packed = beside(toy, "one,two\n", "folder/more.csv.gz")
+    assert refusal(text, toy.folder / "folder").startswith(f"data.texts: {packed} is a table by its name")
     (latin := toy.folder / "latin").write_bytes(b"\xe9\n")
     assert refusal(text, latin).startswith(f"{latin} is no text in UTF-8: 1 of its 1 lines cannot be read")
     assert refusal(toy.folder / "gone") == f"{toy.folder}/gone does not exist; expected a file of text"
