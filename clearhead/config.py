@@ -202,6 +202,11 @@ class TrainConfig:
     warm_steps: int | None = setting(
         None, "updates of the weights in that; left out: as many as in what follows, for labels three times as many"
     )
+    soup: int | None = setting(
+        None,
+        "what follows a warm start is learnt so often, with other dropout and in another order, and the mean of the "
+        "weights is kept (Wortsman et al. 2022); left out: once, labels without a budget four times",
+    )
     steps: int | None = setting(None, "updates of the weights")
     epochs: float | None = setting(None, "the same as passes over the data, instead of steps")
     seed: int = setting(0, "of the initial weights, the order of the data and dropout")
@@ -252,6 +257,7 @@ class TrainConfig:
         counts = (
             "steps",
             "warm_steps",
+            "soup",
             "eval_every",
             "save_every",
             "keep",

@@ -1,5 +1,6 @@
 """From files to a model folder: prepare, train, score. What `clearhead train` calls."""
 
+import dataclasses
 import math
 import shlex
 import time
@@ -47,11 +48,15 @@ _GREEDY = {"decode.beam": 1, "decode.n_best": 1, "decode.diverse": False, "decod
 @dataclass(frozen=True)
 class Part:
     """A run among several: what it learns where that is not the task, what it begins as, and when, by `time.monotonic`,
-    it is to be over. `ending` gives a section of the card, its heading and its text; the `last` is the one to use."""
+    it is to be over. Of runs that differ in order and dropout alone each has its `turn`; `others` are the folders of
+    those whose weights have a mean with its own. `ending` gives a section of the card, its heading and its text; the
+    `last` is the one to use."""
 
     kind: Kind | None = None
     start: StartingPoint | None = None
     end: float | None = None
+    turn: int = 0
+    others: tuple[Path, ...] = ()
     ending: Callable[[Prepared, Judged | None], tuple[str, str]] | None = None
     last: bool = True
 
@@ -107,7 +112,11 @@ def train(
             prepared = prepare(folder, config, given, say, kind=kind, start=part.start, end=end)
         else:
             prepared = prepare_again(folder, config, given, say, kind=kind)
+        seed = (prepared.config.train.seed + part.turn) % 2**63  # what is held out follows from the first alone
+        prepared = dataclasses.replace(prepared, config=prepared.config.override({"train.seed": seed}))
         trainer = _ready(prepared, checkpoint, folder, say)
+        if part.others:
+            trainer.others = lambda: (load_model_folder(path).weights for path in part.others)
         if config.train.budget and checkpoint is None:  # one that goes on ends with the step that it last aimed at
             trainer.pace = Pace(config.train.budget, end, prepared.scoring)
         trainer.on_step += [on_step] if on_step else []

@@ -2,10 +2,10 @@
 
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from ..config import NEWEST, TrainConfig, chosen
 from .averaging import mean_weights
@@ -49,13 +49,39 @@ class Selection:
         every = chosen(self.config.save_every)  # one that a signal made would not be there in a run without it
         regular = (it for it in folder.checkpoints() if it.step % every == 0 or it.step == state.step)
         newest = itertools.islice(regular, self.config.average)
-        mean, count = mean_weights(it.tensors["model"] for it in newest)
+        self._try((it.tensors["model"] for it in newest), "checkpoints", state, folder, log, progress)
+
+    def try_soup(
+        self,
+        others: Iterable[Mapping[str, Tensor]],
+        state: State,
+        folder: RunFolder,
+        log: MetricsLog,
+        progress: Progress,
+    ) -> None:
+        """The same with the weights of `others`, runs with the same beginning, and those that the model has now.
+
+        Fine-tuned from one beginning, they lie in one basin, and their mean is often better than any (Wortsman et al.
+        2022).
+        """
+        self._try(itertools.chain(others, [self.model.state_dict()]), "runs", state, folder, log, progress)
+
+    def _try(
+        self,
+        each: Iterable[Mapping[str, Tensor]],
+        of: str,
+        state: State,
+        folder: RunFolder,
+        log: MetricsLog,
+        progress: Progress,
+    ) -> None:
+        mean, count = mean_weights(each)
         if count < 2:  # the mean of one is the last step itself
             return
         load_weights(self.model, mean)
         scores = self._scored(state, log, averaged=count)
-        is_best = self._keep_if_best(state, folder, scores, averaged=count)
-        progress.message(f"mean of {count} checkpoints: {self._spoken(scores, best=is_best)}")
+        is_best = self._keep_if_best(state, folder, scores, averaged=count, of=of)
+        progress.message(f"mean of {count} {of}: {self._spoken(scores, best=is_best)}")
         if scores:
             self._tell(state, scores, averaged=count)
 
@@ -77,10 +103,12 @@ class Selection:
             log.write({"step": state.step, "epoch": state.epoch, **of, **valid, "seconds": round(state.seconds, 2)})
         return scores
 
-    def _keep_if_best(self, state: State, folder: RunFolder, scores: Mapping[str, float], *, averaged: int = 0) -> bool:
+    def _keep_if_best(
+        self, state: State, folder: RunFolder, scores: Mapping[str, float], *, averaged: int = 0, of: str = ""
+    ) -> bool:
         """Write the weights where their scores are the best so far, of equal ones the newest; whether it did.
 
-        They are those of this step, or the mean of so many checkpoints.
+        They are those of this step, or a mean of so many: `of` checkpoints or runs.
         """
         value = self._value(scores) if scores and self.config.best != NEWEST else None
         if value is not None and state.best is not None and value < state.best:
@@ -89,7 +117,7 @@ class Selection:
             state.best_step = state.step
             if state.best is None or (value is not None and value > state.best):
                 state.improved_step = state.step
-        state.best, state.averaged = value, averaged
+        state.best, state.averaged, state.averaged_of = value, averaged, of
         folder.keep(self.model.state_dict(), state.of_best_weights)
         return True
 

@@ -15,7 +15,8 @@ class State:
     best: float | None = None
     best_step: int = 0
     improved_step: int = 0  # where the score was last better, and not only as good
-    averaged: int = 0  # checkpoints whose mean is better than the weights of any step
+    averaged: int = 0  # so many weights have a mean that is better than those of any step
+    averaged_of: str = ""  # what they are of: checkpoints or runs
     last_step: int = 0  # where it is another than was planned; the schedule is then stretched after step `since`,
     since: int = 0  # at which it stood where it would have stood at step `stood`
     stood: float = 0.0
@@ -26,9 +27,10 @@ class State:
     @property
     def best_weights(self) -> str:
         """Which weights were kept, in words."""
-        return f"mean of {self.averaged} checkpoints" if self.averaged else f"step {self.best_step:,}"
+        return f"mean of {self.averaged} {self.averaged_of}" if self.averaged else f"step {self.best_step:,}"
 
     @property
     def of_best_weights(self) -> dict[str, Any]:
         """What is known of them; it changes only with them."""
-        return {name: getattr(self, name) for name in ("best", "best_step", "improved_step", "averaged")}
+        names = ("best", "best_step", "improved_step", "averaged", "averaged_of")
+        return {name: getattr(self, name) for name in names}

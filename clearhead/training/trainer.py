@@ -5,12 +5,12 @@ A run that was killed and resumed continues bitwise as if it had not been: the r
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from ..config import TrainConfig, chosen
 from ..errors import TrainingError
@@ -52,6 +52,7 @@ class Trainer:
         self.update = Update(model, loss, config)
         self.average = MovingAverage(model, config.ema) if config.ema else None
         self.pace: Pace | None = None
+        self.others: Callable[[], Iterable[Mapping[str, Tensor]]] | None = None  # weights of runs that began the same
         self.on_step: list[Observer] = []  # each is called with a record of every update
         self.selection = Selection(model, config, evaluate)
         self.on_eval = self.selection.on_eval  # and of every evaluation
@@ -80,6 +81,8 @@ class Trainer:
                     stop.raise_stopped(state.step)
                 if ended:
                     self.selection.try_mean(state, folder, log, progress)
+                    if self.others:
+                        self.selection.try_soup(self.others(), state, folder, log, progress)
                     return state
                 self._next_step(log, progress)
 

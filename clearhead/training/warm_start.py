@@ -6,7 +6,8 @@ OUT/.without      the task from random weights, to know what the rest is good fo
 OUT/.pretrained   to find hidden parts of the texts again
 OUT               the task from the weights of that
 
-With a budget they take a quarter, a half and a quarter of the time.
+With a budget they take a quarter, a half and a quarter of the time. The third can be done several times, in OUT/.run-2
+and so on first: the mean of their weights is what OUT has in the end.
 """
 
 import dataclasses
@@ -41,11 +42,12 @@ from .run import Part
 from .selection import Observer
 from .starting_point import StartingPoint
 
-WITHOUT, PRETRAINED = ".without", ".pretrained"
+WITHOUT, PRETRAINED, ALSO = ".without", ".pretrained", ".run-"
 _REPLACED = ".replaced"  # which model is to go when the third run begins: the digest of its manifest
-_SHARES = (1, 2, 1)  # of a budget
+_SHARES = (1, 2)  # of a budget, and one for each run that follows
 _DROPOUT = 0.1  # at most, where other words are hidden every time: more of it finds fewer of them again
 _OF_LABELS = 3  # times the steps of the task, which are few, for labels are soon learnt by heart
+_SOUP_OF_LABELS = 4  # runs of as few steps, whose mean got half a point more right than one of them
 _CHANCE = 0.025  # a p below is no luck: it is of one side, and both are looked at
 _HEADING = "With and without learning from the texts alone"
 
@@ -83,6 +85,11 @@ def train(
             f"data.texts = {' '.join(config.data.texts)} is learnt from by a warm start alone; expected "
             "train.warm_start = denoise beside it"
         )
+    if config.train.soup and not is_warm:
+        raise ConfigError(
+            f"train.soup = {config.train.soup} is of the runs that follow a warm start; expected "
+            "train.warm_start = denoise beside it"
+        )
     if not is_warm or not config.data.train:
         return run.train(config, out, given=given, say=say, began=began, **named)
     given = run.seemingly_given(config) if given is None else set(given)
@@ -91,7 +98,9 @@ def train(
     if config.train.task is None:
         config = run.with_task(config, say)
     began = time.monotonic() if began is None else began
-    return _WarmStart(config.override({"train.warm_start": "denoise"}), given, out, say).train(began, **named)
+    soup = config.train.soup or (_begun_soup(out) if resume else None)
+    config = config.override({"train.warm_start": "denoise", "train.soup": soup})
+    return _WarmStart(config, given, out, say).train(began, **named)
 
 
 def _was_warm(out: Path) -> bool:
@@ -99,6 +108,12 @@ def _was_warm(out: Path) -> bool:
     if (out / CONFIG).exists() and not _is_old(out):
         return bool(read_config(out).train.warm_start)
     return (out / WITHOUT / CONFIG).exists()
+
+
+def _begun_soup(out: Path) -> int | None:
+    """How often the task is learnt in a warm start that goes on; None where that has not begun."""
+    begun = [path for path in (out / f"{ALSO}2", out) if (path / CONFIG).exists() and not _is_old(path)]
+    return read_config(begun[0]).train.soup if begun else None
 
 
 def _is_old(out: Path) -> bool:
@@ -110,11 +125,12 @@ def _is_old(out: Path) -> bool:
 class _Clock:
     """When each run is to be over, by its share of what is left of the time."""
 
-    def __init__(self, budget: str, began: float, done: Collection[int]) -> None:
+    def __init__(self, budget: str, began: float, done: Collection[int], soup: int = 1) -> None:
         """Of a budget that counts from `began`; the shares of runs that were `done` before are not spent again."""
-        self._left = [0 if i in done else share for i, share in enumerate(_SHARES)]
+        shares = [*_SHARES, *[1] * soup]
+        self._left = [0 if i in done else share for i, share in enumerate(shares)]
         asked = read_duration(budget) if budget else 0.0
-        self._end = began + asked * sum(self._left) / sum(_SHARES) if budget else None
+        self._end = began + asked * sum(self._left) / sum(shares) if budget else None
 
     def end(self, place: int) -> float | None:
         """When the run that begins now is to be over; None without a budget."""
@@ -125,7 +141,7 @@ class _Clock:
 
 
 class _WarmStart:
-    """The three runs, and what comes of them."""
+    """The runs, and what comes of them."""
 
     def __init__(self, config: Config, given: Collection[str], out: Path, say: Say) -> None:
         """A ConfigError where the texts alone teach nothing more, or nobody could say what they taught."""
@@ -133,14 +149,19 @@ class _WarmStart:
         self.without, self.pretrained = out / WITHOUT, out / PRETRAINED
         self.kind = kind_of(config)
         self.denoising = denoising_of(self.kind, config.data.texts)
+        usual = _SOUP_OF_LABELS if self.kind.labels and not config.train.budget else 1
+        self.soup = config.train.soup or usual
+        self.also = [out / f"{ALSO}{turn}" for turn in range(2, self.soup + 1)]
         _expect_use(config)
 
     def train(self, began: float, *, resume: bool, replace: bool, **observers: Any) -> Path:
         """One after the other; on resume those that are complete are passed over."""
         with RunFolder.create(self.out, resume=resume, replace=replace, say=lambda _: None) as folder:
-            if replace and (manifest := self.out / MANIFEST).exists():
-                with writing(self.out):
-                    write_file(self.out / _REPLACED, digest(manifest.read_bytes()).encode())
+            if replace:
+                self._forget_the_way()
+                if (manifest := self.out / MANIFEST).exists():
+                    with writing(self.out):
+                        write_file(self.out / _REPLACED, digest(manifest.read_bytes()).encode())
             complete = resume and not _is_old(self.out) and folder.finished_step is not None
         if complete:
             run.train(self.config, self.out, given=self.given, resume=True, say=self.say)
@@ -154,26 +175,33 @@ class _WarmStart:
         return self.out
 
     def _train(self, began: float, resume: bool, replace: bool, observers: dict[str, Any]) -> None:
-        done = [i for i, path in enumerate((self.without, self.pretrained)) if resume and _is_complete(path)]
-        clock = _Clock(self.config.train.budget, began, done)
+        done = [i for i, it in enumerate((self.without, self.pretrained, *self.also)) if resume and _is_complete(it)]
+        clock, count = _Clock(self.config.train.budget, began, done, self.soup), 2 + self.soup
 
         def go(path: Path, config: Config, given: Collection[str], part: Part, **more: Any) -> None:
             old = path == self.out and _is_old(self.out)
             again = resume and (path / CONFIG).exists() and not old
             run.train(config, path, given=given, resume=again, replace=replace or old, part=part, say=self.say, **more)
 
-        self.say(f"1 of 3: {self.kind.verb}, from random weights, to {self.without}")
-        alone = self.config.override({"train.warm_start": "", "train.watch": "", "data.test": (), "data.texts": ()})
-        go(self.without, alone, self.given - {"train.warm_start"}, Part(end=clock.end(0), last=False))
-        self.say(f"2 of 3: denoise, from the texts alone, to {self.pretrained}")
+        self.say(f"1 of {count}: {self.kind.verb}, from random weights, to {self.without}")
+        unseen = {"train.watch": "", "data.test": ()}  # on the way to the last run
+        alone = self.config.override({**unseen, "train.warm_start": "", "train.soup": None, "data.texts": ()})
+        go(self.without, alone, self.given - {"train.warm_start", "train.soup"}, Part(end=clock.end(0), last=False))
+        self.say(f"2 of {count}: denoise, from the texts alone, to {self.pretrained}")
         shape = dataclasses.replace(StartingPoint.load(self.without), weights={})
         part = Part(self.denoising, shape, clock.end(1), last=False)
         go(self.pretrained, *self._of_texts(shape.config, resume), part)
-        self.say(f"3 of 3: {self.kind.verb}, from the weights of that, to {self.out}")
         learnt, dropouts = StartingPoint.load(self.pretrained), {name: shape.config.value(name) for name in DROPOUT}
         start = dataclasses.replace(learnt, config=learnt.config.override(dropouts))  # those of the task
-        part = Part(start=start, end=clock.end(2), ending=self._compared)
-        go(self.out, self._shaped(shape.config), self.given, part, **observers)
+        config, given = self._shaped(shape.config).override({"train.soup": self.soup}), {*self.given, "train.soup"}
+        for turn, path in enumerate(self.also, 1):
+            self.say(f"{2 + turn} of {count}: {self.kind.verb}, from the weights of that, to {path}")
+            part = Part(start=start, end=clock.end(1 + turn), turn=turn, last=False)
+            go(path, config.override(unseen), given, part)
+        mean = f", and the mean of all {self.soup}" if self.also else ""
+        self.say(f"{count} of {count}: {self.kind.verb}, from the weights of that, to {self.out}{mean}")
+        part = Part(start=start, end=clock.end(count - 1), others=tuple(self.also), ending=self._compared)
+        go(self.out, config, given, part, **observers)
 
     def _shaped(self, of: Config) -> Config:
         """The settings with the preset that was chosen for the first run."""
@@ -182,7 +210,7 @@ class _WarmStart:
 
     def _of_texts(self, first: Config, resume: bool) -> tuple[Config, set[str]]:
         """The settings of the second run, and which of them nothing may choose otherwise."""
-        values: dict[str, Any] = {"train.warm_start": "", "train.watch": "", "train.best": "loss"}
+        values: dict[str, Any] = {"train.warm_start": "", "train.soup": None, "train.watch": "", "train.best": "loss"}
         values |= {"data.test": (), "data.texts": (), "data.subword_dropout": 0.0, "train.epochs": None}
         usual = {"model.dropout": min(first.model.dropout, _DROPOUT), "train.label_smoothing": 0.0}
         if resume and (self.pretrained / CONFIG).exists():  # as it was begun, whether that was told again or not
@@ -198,6 +226,8 @@ class _WarmStart:
     def _compared(self, prepared: Prepared, judged: Judged | None) -> tuple[str, str]:
         """A section of the card: the scores of the same task with and without, and whether the difference is luck."""
         before = _learnt(self.pretrained)
+        if self.also:
+            before += f" The task was learnt {self.soup} times from there, and the mean of these weights is kept."
         if judged is None:
             return _HEADING, f"{before}\n\nWhat that is good for was not measured: nothing was held out."
         folder = load_model_folder(self.without)
@@ -214,11 +244,18 @@ class _WarmStart:
 
     def _tidy(self) -> None:
         """Remove what only the way needed; the model without stays, for whoever wants it."""
+        self._forget_the_way()
         with writing(self.out):
-            for path in (self.pretrained, self.without / CHECKPOINTS):
+            if (path := self.without / CHECKPOINTS).exists():
+                remove_folder(path)
+            (self.out / _REPLACED).unlink(missing_ok=True)
+
+    def _forget_the_way(self) -> None:
+        """Remove the runs behind the first and before the last."""
+        with writing(self.out):
+            for path in (self.pretrained, *self.out.glob(f"{ALSO}*")):
                 if path.exists():
                     remove_folder(path)
-            (self.out / _REPLACED).unlink(missing_ok=True)
 
 
 def _expect_use(config: Config) -> None:
@@ -236,7 +273,7 @@ def _expect_use(config: Config) -> None:
         )
     if STDIN in (*data.train, *data.valid, *data.test, *data.texts):
         raise ConfigError(
-            "train.warm_start = denoise reads the data three times, and standard input, -, can be read once; "
+            "train.warm_start = denoise reads the data several times, and standard input, -, can be read once; "
             "expected the name of a file"
         )
     if not data.split and not data.valid:

@@ -7,17 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from clearhead.app import load
 from clearhead.config import Config
 from clearhead.errors import ConfigError, DataError, TrainingError
 from clearhead.training import warm_start
+from clearhead.training.checkpoint import read_checkpoint
 from clearhead.training.metrics import read_metrics
 from clearhead.training.model_folder import load_model_folder, read_config
 from clearhead.training.run import train as train_alone
-from clearhead.training.warm_start import PRETRAINED, WITHOUT, _Clock, train
+from clearhead.training.warm_start import ALSO, PRETRAINED, WITHOUT, _Clock, train
 
 LABELS = {"good": "one two", "bad": "five six"}
+PARTS = [WITHOUT, PRETRAINED, f"{ALSO}2", ""]
+ALONE = {"train.warm_start": "", "train.soup": None}
 
 
 def quiet(_message: str) -> None: ...
@@ -32,9 +36,9 @@ def labelled(toy, n: int = 40) -> Path:
 
 
 def settings(toy, changes: Mapping[str, Any] | None = None) -> Config:
-    """A classifier with a warm start, of 12 and 6 steps."""
+    """A classifier with a warm start, of 12, 6 and twice 12 steps."""
     values = {"data.train": (str(labelled(toy)),), "train.task": "classify", "train.warm_start": "denoise"}
-    return toy.config(values | {"train.warm_steps": 6, "train.eval_sentences": 500, **(changes or {})})
+    return toy.config(values | {"train.warm_steps": 6, "train.soup": 2, "train.eval_sentences": 500, **(changes or {})})
 
 
 @contextmanager
@@ -108,7 +112,8 @@ def test_hidden_words_need_less_against_learning_by_heart_than_the_task(
 ) -> None:
     monkeypatch.setattr(warm_start._WarmStart, "_tidy", lambda _: None)
     config = settings(toy, asked)
-    given = {"model.d_model", "train.warm_steps", "train.steps", "train.eval_every", "train.save_every", *asked}
+    given = {f"train.{it}" for it in ("warm_steps", "soup", "steps", "eval_every", "save_every")}
+    given |= {"model.d_model", *asked}
     out = train(config, toy.folder / "out", given=given, say=quiet)
     found = [read_config(path) for path in (out / WITHOUT, out / PRETRAINED, out)]
     told = [(it.model.dropout, it.train.label_smoothing) for it in found]
@@ -117,7 +122,7 @@ def test_hidden_words_need_less_against_learning_by_heart_than_the_task(
 
 def test_the_first_run_is_what_training_without_a_warm_start_gives(toy) -> None:
     out = train(settings(toy), toy.folder / "out", say=quiet)
-    alone = train_alone(settings(toy, {"train.warm_start": ""}), toy.folder / "alone", say=quiet)
+    alone = train_alone(settings(toy, ALONE), toy.folder / "alone", say=quiet)
     weights, own = load_model_folder(alone).weights, load_model_folder(out / WITHOUT).weights
     assert all((weights[name] == own[name]).all() for name in weights) and weights.keys() == own.keys()
 
@@ -145,7 +150,7 @@ def test_afterwards_the_way_is_gone_and_the_model_without_can_be_used(toy, said:
     assert "| without | " in card and "| with | " in card and PRETRAINED not in card
 
 
-@pytest.mark.parametrize("part", [WITHOUT, PRETRAINED, ""])
+@pytest.mark.parametrize("part", PARTS)
 def test_a_run_that_was_cut_off_goes_on_with_the_part_that_it_was_in(
     toy, part: str, outcome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,13 +164,14 @@ def test_a_run_that_was_cut_off_goes_on_with_the_part_that_it_was_in(
     assert outcome(out) == whole
 
 
-@pytest.mark.parametrize("part", [WITHOUT, PRETRAINED, ""])
+@pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("before", ["", "denoise"])
 def test_what_was_to_be_replaced_is_not_taken_for_the_result(
     toy, part: str, before: str, outcome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = outcome(train(settings(toy), toy.folder / "whole", say=quiet))
-    out = train(settings(toy, {"train.warm_start": before, "train.seed": 7}), toy.folder / "cut", say=quiet)
+    earlier = {} if before else ALONE
+    out = train(settings(toy, {**earlier, "train.seed": 7}), toy.folder / "cut", say=quiet)
     with cut_off_in(out / part, monkeypatch):
         train(settings(toy), out, replace=True, say=quiet)
     said: list[str] = []
@@ -184,7 +190,7 @@ def test_a_run_goes_on_without_being_told_that_it_is_a_warm_start(toy, said: lis
 
     with pytest.raises(KeyboardInterrupt):
         train(settings(toy), out, say=quiet, on_step=stop)
-    again = settings(toy).override({"train.warm_start": ""})
+    again = settings(toy, ALONE)
     train(again, out, resume=True, given={"data.train"}, say=said.append)
     assert f"{out / PRETRAINED} is complete: it was trained to step 6" in said
     assert read_config(out).train.warm_start == "denoise"
@@ -192,8 +198,52 @@ def test_a_run_goes_on_without_being_told_that_it_is_a_warm_start(toy, said: lis
     assert said[-1] == f"{out} is complete: it was trained to step 12"
 
 
+def test_of_runs_that_began_the_same_the_mean_is_kept(toy, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warm_start._WarmStart, "_tidy", lambda _: None)
+    out = train(settings(toy, {"train.soup": 3, "train.watch": "one two"}), toy.folder / "out", say=said.append)
+    others = [out / f"{ALSO}{turn}" for turn in (2, 3)]
+    own = read_checkpoint(out / "checkpoints" / "step-00000012").tensors["model"]
+    each = [own, *(load_model_folder(path).weights for path in others)]
+    for name, weight in load_model_folder(out).weights.items():
+        torch.testing.assert_close(weight, torch.stack([it[name] for it in each]).mean(0))
+        assert "norm" in name or not torch.equal(each[0][name], each[1][name])
+    assert [it for it in said if " of 5: " in it][2:] == [
+        *(f"{turn} of 5: classify, from the weights of that, to {path}" for turn, path in enumerate(others, 3)),
+        f"5 of 5: classify, from the weights of that, to {out}, and the mean of all 3",
+    ]
+    assert any(it.startswith("validation: ") and it.endswith("mean of 3 runs)") for it in said)
+    assert "The task was learnt 3 times from there" in (out / "README.md").read_text("utf-8")
+    assert [(path / "film.jsonl").exists() for path in (out, *others)] == [True, False, False]
+
+
+@pytest.mark.parametrize(("verb", "budget", "runs"), [("classify", "", 4), ("classify", "5m", 1), ("answer", "", 1)])
+def test_labels_are_learnt_several_times(toy, verb: str, budget: str, runs: int) -> None:
+    asked = {"train.task": verb, "train.budget": budget, "train.warm_start": "denoise", "train.soup": None}
+    assert warm_start._WarmStart(toy.config(asked), set(), toy.folder, quiet).soup == runs
+    assert warm_start._WarmStart(toy.config(asked | {"train.soup": 2}), set(), toy.folder, quiet).soup == 2
+
+
+def test_without_a_warm_start_there_is_nothing_to_learn_several_times(toy) -> None:
+    message = r"train\.soup = 2 is of the runs that follow a warm start; expected train\.warm_start = denoise beside it"
+    with pytest.raises(ConfigError, match=message):
+        train(settings(toy, {"train.warm_start": ""}), toy.folder / "out", say=quiet)
+    assert not (toy.folder / "out").exists()
+
+
+def test_what_a_replaced_run_left_on_its_way_is_not_taken_for_that_of_the_new_one(
+    toy, outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = outcome(train(settings(toy), toy.folder / "whole", say=quiet))
+    out = toy.folder / "out"
+    with cut_off_in(out, monkeypatch):
+        train(settings(toy, {"train.seed": 7}), out, say=quiet)
+    with cut_off_in(out / WITHOUT, monkeypatch):
+        train(settings(toy), out, replace=True, say=quiet)
+    assert outcome(train(settings(toy), out, resume=True, say=quiet)) == whole
+
+
 def test_another_run_in_the_folder_is_known_before_the_first_step(toy) -> None:
-    out = train_alone(settings(toy, {"train.warm_start": ""}), toy.folder / "out", say=quiet)
+    out = train_alone(settings(toy, ALONE), toy.folder / "out", say=quiet)
     with pytest.raises(Exception, match="is occupied: it holds a run whose newest checkpoint is of step 12"):
         train(settings(toy), out, say=quiet)
     with pytest.raises(ConfigError, match=r"train\.warm_start = denoise contradicts , with which"):
@@ -206,7 +256,7 @@ def test_another_run_in_the_folder_is_known_before_the_first_step(toy) -> None:
     [
         ({"train.init_from": "m"}, r"train\.warm_start = denoise beside train\.init_from = m; expected one of them"),
         ({"train.budget": "5m"}, r"train\.warm_steps = 6 beside train\.budget = 5m; expected one of them"),
-        ({"data.train": ("-",)}, "reads the data three times, and standard input, -, can be read once; expected the"),
+        ({"data.train": ("-",)}, "reads the data several times, and standard input, -, can be read once; expected the"),
         (
             {"data.split": 0.0},
             r"with data\.split = 0 would leave nothing to measure its use on; expected a share above 0",
@@ -233,6 +283,9 @@ def test_the_time_of_a_budget_is_shared_and_what_is_left_over_goes_to_those_behi
     assert clock.end(2) == 500.0
     assert _Clock("400s", 400.0, [0]).end(2) == 700.0  # what is resumed does not pay for the first again
     assert _Clock("", 100.0, []).end(1) is None
+    now = 100.0
+    several = _Clock("600s", 100.0, [], soup=3)
+    assert [several.end(place) for place in (0, 1, 4)] == [200.0, 100.0 + 600 * 2 / 5, 700.0]
 
 
 def test_texts_to_score_on_in_which_nothing_can_be_hidden_are_refused(toy) -> None:
@@ -261,7 +314,7 @@ def test_texts_beside_the_data_are_learnt_from_in_the_second_run_alone(toy, said
     same = [all((a.weights[name] == b.weights[name]).all() for name in a.weights) for a, b in runs]
     assert same == [True, False, False]
     tokens = [sum(1 for line in said if line.startswith("tokens: ") and f" {count} " in line) for count in (72, 75)]
-    assert tokens == [2, 1]  # three texts more, the blank one being none
+    assert tokens == [3, 1]  # three texts more, the blank one being none
     assert all(a.tokenizer == b.tokenizer for a, b in runs)
     card = (out / "README.md").read_text("utf-8")
     assert "--data.texts more.txt more.jsonl" in card
@@ -279,7 +332,7 @@ def test_what_texts_beside_the_data_cannot_be_is_said_before_anything_is_learnt(
         assert not (toy.folder / "out" / WITHOUT / "config.json").exists()
         return str(caught.value)
 
-    assert refusal(text, train__warm_start="") == (
+    assert refusal(text, train__warm_start="", train__soup=None) == (
         f"data.texts = {text} is learnt from by a warm start alone; expected train.warm_start = denoise beside it"
     )
     assert refusal(table) == (
@@ -293,7 +346,7 @@ def test_what_texts_beside_the_data_cannot_be_is_said_before_anything_is_learnt(
     assert refusal(text, latin).startswith(f"{latin} is no text in UTF-8: 1 of its 1 lines cannot be read")
     assert refusal(toy.folder / "gone") == f"{toy.folder}/gone does not exist; expected a file of text"
     assert refusal(blank).startswith(f"no text in {blank}\n")
-    assert refusal("-").startswith("train.warm_start = denoise reads the data three times, and standard input, -,")
+    assert refusal("-").startswith("train.warm_start = denoise reads the data several times, and standard input, -,")
 
 
 def test_texts_that_changed_in_the_middle_of_a_run_are_not_gone_on_with(toy, monkeypatch: pytest.MonkeyPatch) -> None:
