@@ -85,6 +85,15 @@ def test_a_word_is_asked_for_by_its_first_token() -> None:
     for word, place in (("b", 1), ("▁b", 1), ("a", 2), ("▁a", 0)):  # the sign of a space may be left out
         chosen = pieces.contrast(net.decoder, trace, word, None).difference
         assert chosen == pytest.approx(float(logits[place, pieces.said[place]]))
+    marked = Words(
+        ["J'ai", "faim…", "c."], range(3), [5, 8, 9], lambda ids: ["t" for _ in ids], lambda _text, _place: 7
+    )
+    for word, place in (("faim", 1), ("faim…", 1), ("c", 2)):  # and what stands behind it
+        chosen = marked.contrast(net.decoder, trace, word, None).difference
+        assert chosen == pytest.approx(float(logits[place, marked.said[place]]))
+    dots = Words(["..."], [0], [5], lambda ids: ["t" for _ in ids], lambda _text, _place: 7)
+    with pytest.raises(ConfigError, match="'' is no word of the answer"):
+        dots.contrast(net.decoder, trace, "", None)
     with pytest.raises(ConfigError, match="'d' is no word of the answer; expected one of ab, c"):
         words.contrast(net.decoder, trace, "d", None)
 
