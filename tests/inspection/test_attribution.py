@@ -4,6 +4,7 @@ from torch import Tensor, nn
 
 from clearhead.config import ModelConfig
 from clearhead.errors import ConfigError, ModelError
+from clearhead.inspection.ablation import without
 from clearhead.inspection.attribution import Attribution, Contribution, attribute
 from clearhead.inspection.contrast import Words, label_contrast
 from clearhead.inspection.lens import lens, lens_logits
@@ -49,6 +50,21 @@ def test_what_the_parts_added_adds_up_to_the_logit(positions: str, more: dict[st
 @pytest.mark.parametrize("pre_norm", [False, True])
 def test_of_a_language_model_too(pre_norm: bool) -> None:
     explained(model(topology="decoder-only", pre_norm=pre_norm, n_encoder_layers=0), torch.tensor([[1, 5, 8]]))
+
+
+@pytest.mark.parametrize("pre_norm", [False, True])
+@pytest.mark.parametrize(
+    "off", ["decoder.1.self", "decoder.0.cross", "decoder.1.feed_forward", "decoder.0.self.head.2"]
+)
+def test_a_part_that_is_switched_off_spoke_for_nothing(pre_norm: bool, off: str) -> None:
+    net = model(pre_norm=pre_norm)
+    with without(net, off):
+        explained(net, said := torch.tensor([[1, 5, 8]]))
+        with record(net) as trace:
+            net(TOKENS, said)
+    found = attribute(net.decoder, trace, torch.tensor([0, 0, 1]), net.decoder.projection.weight[3].detach())
+    silent = [it.value for it in found if it.part == off or it.part.startswith(f"{off}.")]
+    assert silent and not any(silent)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "first"])
