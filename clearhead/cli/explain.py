@@ -180,13 +180,14 @@ def _show_film(options: Options) -> None:
     path = Path(options.folder) / FILM
     labels = {name: label.name for name, label in LABELS.items()}
     film = Film.of(read_metrics(path) if path.exists() else [], Path(options.folder), labels)
+    if options.json:  # has all places, and is there without any
+        print(to_json(film.to_dict()))
+        return
     place = film.place(options.attention, options.layer or 0)
     picture = options.png or options.svg or options.gif
     if picture:
         film.draw(place, picture, moving=bool(options.gif))
         say(f"written to {picture}")
-    elif options.json:
-        print(to_json(film.to_dict()))
     else:
         print(film.render(place, color=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
 

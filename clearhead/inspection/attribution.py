@@ -110,10 +110,11 @@ def attribute(
     for number, block in enumerate(stack.blocks):
         assert isinstance(block, EncoderBlock | DecoderBlock)
         for kind, part, add_norm, place in _sub_layers(block):
-            of = f"{name}.{number}.{kind}"
-            terms += _added(of, part, trace, row)
+            of, around = f"{name}.{number}.{kind}", f"{name}.{number}.{place}"
+            added = _added(of, part, trace, row)
+            terms += _switched_off(added) if _is_off(add_norm, trace, around) else added
             if not add_norm.pre_norm:
-                terms = _normalised(terms, add_norm.norm, trace, f"{name}.{number}.{place}.norm", row)
+                terms = _normalised(terms, add_norm.norm, trace, f"{around}.norm", row)
     if not isinstance(stack.norm, nn.Identity):
         terms = _normalised(terms, stack.norm, trace, f"{name}.norm", row)
     reading, direction = _double(reading), _double(direction)
@@ -157,6 +158,19 @@ def _added(of: str, part: nn.Module, trace: Trace, row: int) -> Iterator[Term]:
         yield f"{of}.head.{head}", heads[head] @ matrix[:, head].T
     if out.bias is not None:
         yield f"{of}.bias", _double(out.bias).expand(heads.size(1), -1)
+
+
+def _is_off(add_norm: AddNorm, trace: Trace, around: str) -> bool:
+    """Whether the residual connection was given nothing by its sub-layer, as by one that is switched off as a whole."""
+    before, norm = trace[around].inputs[0], trace.parts.get(f"{around}.norm")
+    if add_norm.pre_norm:
+        return torch.equal(before, trace[around].output)
+    return norm is not None and torch.equal(before, norm[-1].inputs[0])
+
+
+def _switched_off(terms: Iterator[Term]) -> Iterator[Term]:
+    """The same parts, which gave nothing."""
+    return ((part, torch.zeros_like(values)) for part, values in terms)
 
 
 def _normalised(terms: list[Term], norm: nn.Module, trace: Trace, name: str, row: int) -> list[Term]:

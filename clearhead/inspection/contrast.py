@@ -1,5 +1,6 @@
 """What "why this and not that" asks of a model: which places of its last state are read, and along which direction."""
 
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -57,6 +58,8 @@ class Words:
         word = self.words[min(self.begins, len(self.words) - 1)] if word is None and self.words else word or ""
         if word not in self.words and f"{_BEGINS}{word}" in self.words:  # of a token that begins a word
             word = f"{_BEGINS}{word}"
+        if word and word not in self.words:  # what stands behind one may be left out: `faim` is `faim.`
+            word = next((it for it in self.words[self.begins :] if _without_marks(it) == word), word)
         if word not in self.words:
             some = ", ".join(dict.fromkeys(self.words))
             raise ConfigError(
@@ -75,6 +78,13 @@ class Words:
         reading = torch.nn.functional.one_hot(torch.tensor(place), len(self.said))
         said, *others = self.pieces(ids)
         return Contrast(said, others[0] if others else None, reading, *_along(decoder.projection, logits, ids))
+
+
+def _without_marks(word: str) -> str:
+    """A word without the marks at its end."""
+    while word and unicodedata.category(word[-1]).startswith("P"):
+        word = word[:-1]
+    return word
 
 
 def label_contrast(

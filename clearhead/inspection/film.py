@@ -46,12 +46,15 @@ class Film:
         """
         known = list(self.frames[-1].weights)
         kinds = list(dict.fromkeys(".".join(it.split(".")[::2]) for it in known))
-        stack, kind = (name or kinds[-1]).split(".") if kinds else ("", "")
+        if not kinds:
+            raise ConfigError(
+                "no attention was kept of this run: those of its model do not tell their weights; expected a method "
+                "weights(q, k, *, mask, bias) of its class, or --json, which has the answers and what each layer said"
+            )
+        stack, kind = (name or kinds[-1]).split(".")
         found = f"{stack}.{layer}.{kind}"
         if found not in known:
-            raise ConfigError(
-                f"{found} was not kept; there are {', '.join(known) or 'none'}{did_you_mean(found, known)}"
-            )
+            raise ConfigError(f"{found} was not kept; there are {', '.join(known)}{did_you_mean(found, known)}")
         return found
 
     def render(self, place: str, *, color: bool = False) -> str:

@@ -1,12 +1,13 @@
 """All heads of an attention at a glance: each as a small picture of blocks, with its entropy and what it looks at."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+import torch
 from rich.cells import cell_len
+from torch import Tensor
 
 from .columns import WIDTH, cut, left, wrapped
 from .labelled import Labelled
@@ -20,7 +21,8 @@ _BLUES = (255, 153, 111, 69, 27, 18)
 
 @dataclass(frozen=True)
 class Head:
-    """One head: the mean entropy of its rows in bits, 0 where each looks at one key, and its strongest look."""
+    """One head: the mean entropy of its rows in bits, 0 where each looks at one key, and its strongest look, of the
+    queries that had a choice."""
 
     number: int
     entropy: float
@@ -35,15 +37,25 @@ class Head:
 
 def heads_of(weights: Labelled) -> list[Head]:
     """What can be said of each head, from weights with the axes head, query, key."""
-    found = []
+    found, choice = [], _in_sight(weights) > 1
     for number in range(weights.shape[0]):
         one = weights.select(head=number)
         w = one.values.double()
         entropy = float(-(w * w.clamp(min=1e-300).log2()).sum(-1).mean())
-        query, key = divmod(int(w.argmax()), w.size(1))
+        chosen = w.masked_fill(~choice.to(w.device)[:, None], -1.0) if choice.any() else w
+        query, key = divmod(int(chosen.argmax()), w.size(1))
         names = one.tokens["query"][query], one.tokens["key"][key]
         found.append(Head(number, max(0.0, entropy), *names, float(w[query, key])))
     return found
+
+
+def _in_sight(weights: Labelled) -> Tensor:
+    """How many keys each query may look at: all, but where the keys are the queries and none looks ahead those up to
+    itself. (H, T, S) -> (T,)"""
+    _, n_queries, n_keys = weights.shape
+    queries, keys = weights.tokens["query"], weights.tokens["key"]
+    causal = list(queries) == list(keys[:n_queries]) and not weights.values.triu(1).any()
+    return torch.arange(1, n_queries + 1) if causal else torch.full((n_queries,), n_keys)
 
 
 def render_keys(weights: Labelled) -> list[str]:
@@ -81,7 +93,7 @@ def render_heads(name: str, weights: Labelled, *, color: bool = False, of: int |
         pictures = [_picture(weights.select(head=number), shown, color=color) for number in numbers]
         lines += [(token + gap.join(row)).rstrip() for token, row in zip(begun, zip(*pictures))]
     lines.append("")
-    most = math.log2(n_keys) if n_keys > 1 else 0.0
+    most = float(_in_sight(weights).double().log2().mean())
     for head in heads_of(weights):
         look = f'"{cut(head.query, _NAMED)}" at "{cut(head.key, _NAMED)}" ({head.weight:.2f})'
         lines.append(f"head {head.number}: entropy {head.entropy:.2f} of {most:.2f} bits; most: {look}")

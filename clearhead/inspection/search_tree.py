@@ -195,10 +195,15 @@ class SearchTree:
         first, second = self.answers[:2]
         if first.finished != second.finished:
             return ["The first came to its end; what was cut off only fills up."]
-        ahead = first.total - second.total
-        if ahead >= 0:
+        likelier = [(place, it) for place, it in enumerate(self.answers, start=1) if it.total > first.total]
+        rivals = [(place, it) for place, it in likelier if it.finished == first.finished]
+        if not rivals:
+            ahead = first.total - second.total
             return [f"The first is the likeliest of them: its total leads the second's by {ahead:.4f}."]
-        return [f"The second is likelier by {-ahead:.4f}, but shorter: the penalty for length puts the first in front."]
+        place, rival = rivals[0]
+        name = "The second" if place == 2 else f"Number {place}"
+        behind = rival.total - first.total
+        return [f"{name} is likelier by {behind:.4f}, but shorter: the penalty for length puts the first in front."]
 
 
 def _number(value: float) -> str:

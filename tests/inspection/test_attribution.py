@@ -4,6 +4,7 @@ from torch import Tensor, nn
 
 from clearhead.config import ModelConfig
 from clearhead.errors import ConfigError, ModelError
+from clearhead.inspection.ablation import without
 from clearhead.inspection.attribution import Attribution, Contribution, attribute
 from clearhead.inspection.contrast import Words, label_contrast
 from clearhead.inspection.lens import lens, lens_logits
@@ -51,6 +52,21 @@ def test_of_a_language_model_too(pre_norm: bool) -> None:
     explained(model(topology="decoder-only", pre_norm=pre_norm, n_encoder_layers=0), torch.tensor([[1, 5, 8]]))
 
 
+@pytest.mark.parametrize("pre_norm", [False, True])
+@pytest.mark.parametrize(
+    "off", ["decoder.1.self", "decoder.0.cross", "decoder.1.feed_forward", "decoder.0.self.head.2"]
+)
+def test_a_part_that_is_switched_off_spoke_for_nothing(pre_norm: bool, off: str) -> None:
+    net = model(pre_norm=pre_norm)
+    with without(net, off):
+        explained(net, said := torch.tensor([[1, 5, 8]]))
+        with record(net) as trace:
+            net(TOKENS, said)
+    found = attribute(net.decoder, trace, torch.tensor([0, 0, 1]), net.decoder.projection.weight[3].detach())
+    silent = [it.value for it in found if it.part == off or it.part.startswith(f"{off}.")]
+    assert silent and not any(silent)
+
+
 @pytest.mark.parametrize("pooling", ["mean", "first"])
 @pytest.mark.parametrize("pre_norm", [False, True])
 @pytest.mark.parametrize("n_token_types", [0, 2])
@@ -85,6 +101,15 @@ def test_a_word_is_asked_for_by_its_first_token() -> None:
     for word, place in (("b", 1), ("▁b", 1), ("a", 2), ("▁a", 0)):  # the sign of a space may be left out
         chosen = pieces.contrast(net.decoder, trace, word, None).difference
         assert chosen == pytest.approx(float(logits[place, pieces.said[place]]))
+    marked = Words(
+        ["J'ai", "faim…", "c."], range(3), [5, 8, 9], lambda ids: ["t" for _ in ids], lambda _text, _place: 7
+    )
+    for word, place in (("faim", 1), ("faim…", 1), ("c", 2)):  # and what stands behind it
+        chosen = marked.contrast(net.decoder, trace, word, None).difference
+        assert chosen == pytest.approx(float(logits[place, marked.said[place]]))
+    dots = Words(["..."], [0], [5], lambda ids: ["t" for _ in ids], lambda _text, _place: 7)
+    with pytest.raises(ConfigError, match="'' is no word of the answer"):
+        dots.contrast(net.decoder, trace, "", None)
     with pytest.raises(ConfigError, match="'d' is no word of the answer; expected one of ab, c"):
         words.contrast(net.decoder, trace, "d", None)
 

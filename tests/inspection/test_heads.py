@@ -24,6 +24,24 @@ def test_the_entropy_of_a_head_is_that_of_its_rows() -> None:
     assert (found[0].query, found[0].key, found[0].weight) == ("q0", "k1", 1.0)
 
 
+def test_where_nobody_looks_ahead_entropy_is_held_against_what_is_in_sight() -> None:
+    tokens = ["a", "b", "c", "d"]
+    even = torch.ones(4, 4).tril() / torch.arange(1, 5)[:, None]  # all that is in sight alike
+    sharp = torch.tensor([[1.0, 0, 0, 0], [0.3, 0.7, 0, 0], [0, 0.9, 0.1, 0], [0.5, 0, 0, 0.5]])
+    w = Labelled(torch.stack([even, sharp]), ("head", "query", "key"), {"query": tokens, "key": tokens})
+    most = sum(math.log2(n) for n in range(1, 5)) / 4
+    assert heads_of(w)[0].entropy == pytest.approx(most)
+    text = render_heads("decoder.0.self", w)
+    assert f"head 0: entropy {most:.2f} of {most:.2f} bits" in text
+    assert 'most: "c" at "b" (0.90)' in text  # and not the first, which can see nothing but itself
+    first = Labelled(w.values[:, :2], w.axes, {"query": tokens[:2], "key": tokens})  # as a film cuts it
+    assert "of 0.50 bits" in render_heads("decoder.0.self", first)
+    ahead = Labelled(torch.full((1, 4, 4), 0.25), w.axes, w.tokens)
+    assert "entropy 2.00 of 2.00 bits" in render_heads("encoder.0.self", ahead)
+    alone = Labelled(torch.ones(1, 1, 1), w.axes, {"query": ["a"], "key": ["a"]})
+    assert 'entropy 0.00 of 0.00 bits; most: "a" at "a" (1.00)' in render_heads("decoder.0.self", alone)
+
+
 @pytest.mark.parametrize("n_keys", [1, 3, 12, 200])
 @pytest.mark.parametrize("n_heads", [3, 16])
 def test_heads_stand_beside_each_other_as_far_as_there_is_room(n_heads: int, n_keys: int) -> None:

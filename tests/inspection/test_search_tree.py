@@ -6,7 +6,7 @@ import torch
 from clearhead.config import DecodeConfig, ModelConfig
 from clearhead.decode.engines.torch_engine import TorchEngine
 from clearhead.decode.session import Session
-from clearhead.inspection.search_tree import SearchTree
+from clearhead.inspection.search_tree import Found, SearchTree
 from clearhead.model.transformer import build
 
 
@@ -65,3 +65,16 @@ def test_why_the_winner_won_is_said() -> None:
     expected = f"leads the second's by {ahead:.4f}" if ahead >= 0 else f"The second is likelier by {-ahead:.4f}"
     assert expected in text or "what was cut off only fills up" in text
     assert "It is the only one." in searched(beam=1)[0].render()
+
+
+def test_the_first_is_called_the_likeliest_only_where_no_other_is_likelier() -> None:
+    def said(*totals: float, finished: bool = True) -> str:
+        tree = SearchTree(str, lambda _length: 1.0)
+        ends = [True, True, finished]
+        tree.answers = [Found(None, "a", it, it, 3, 1.0, it, end) for it, end in zip(totals, ends)]
+        return " ".join(tree.verdict())
+
+    assert said(-1.6, -1.7, -1.8) == "The first is the likeliest of them: its total leads the second's by 0.1000."
+    assert said(-1.6, -1.5, -1.0).startswith("The second is likelier by 0.1000, but shorter")
+    assert said(-1.6, -1.7, -1.0).startswith("Number 3 is likelier by 0.6000, but shorter")
+    assert said(-1.6, -1.7, -1.0, finished=False).startswith("The first is the likeliest of them")

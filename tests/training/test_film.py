@@ -136,6 +136,20 @@ def test_of_an_answer_without_an_end_as_much_is_shown_as_of_the_last(tmp_path: P
     assert "rows are 3 queries" in last and "(the first" not in last
 
 
+def test_a_film_whose_attentions_tell_no_weights_says_so_and_is_there_as_json(toy, monkeypatch, capfd) -> None:
+    (toy.folder / "own_quiet.py").write_text(
+        "from torch import nn\n\nclass Quiet(nn.Module):\n"
+        "    def forward(self, q, k, v, *, mask=None, bias=None): return v.mean(2, keepdim=True).expand_as(q)\n"
+    )
+    monkeypatch.syspath_prepend(str(toy.folder))
+    folder = str(train(toy.config(WATCHED | {"model.attention": "own_quiet:Quiet"}), toy.folder / "run", say=quiet))
+    capfd.readouterr()
+    assert main(["explain", folder, "--film"]) == 2
+    assert "no attention was kept of this run: those of its model do not tell their weights" in capfd.readouterr().err
+    assert main(["explain", folder, "--film", "--json"]) == 0
+    assert len(json.loads(capfd.readouterr().out)["frames"]) == 5
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
