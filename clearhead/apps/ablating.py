@@ -135,6 +135,8 @@ def _row(switch: Switch, whole: Compared, found: Compared, outcomes: Mapping[str
     """The part's row: its score beside that of the whole."""
     assert found.difference is not None and found.p_value is not None  # all but the first have them
     first, own = next(iter(outcomes.values())).answers, outcomes[switch.name].answers
+    low, high = found.difference
+    texts = max(map(len, outcomes[switch.name].values.values()))
     return Row(
         name=switch.name,
         place=switch.place,
@@ -142,10 +144,11 @@ def _row(switch: Switch, whole: Compared, found: Compared, outcomes: Mapping[str
         head=switch.head,
         score=found.score,
         change=found.score - whole.score,
-        low=found.difference[0],
-        high=found.difference[1],
+        low=low,
+        high=high,
         p_value=found.p_value,
         changed=sum(a != b for a, b in zip(first, own)) if first else None,
+        sure=texts > 1 and not low <= 0 <= high,
     )
 
 

@@ -83,7 +83,10 @@ class Ablation:
             lines.append(line.rstrip())
         lines += ["", f"change: of {it.name}, without the part and with all others;"]
         lines += ["95%: where it lies in so many of 1,000 samples of the data (paired bootstrap);"]
-        lines += ["* leaves out 0, as one part in twenty would by chance if none did anything."]
+        if study.texts > 1:
+            lines += ["* leaves out 0, as one part in twenty would by chance if none did anything."]
+        else:
+            lines += [f"One of the {study.drawn} is the same in every sample: it tells nothing of others."]
         return "\n".join(lines)
 
     def plot(self, path: str | Path) -> None:

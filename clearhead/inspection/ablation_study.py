@@ -41,7 +41,8 @@ class Outcome:
 class Row:
     """The score without one part, and its change: between `low` and `high` in 95% of the samples.
 
-    `p_value` as in `tasks.significance`. `changed`: how many answers are others; None where none are given.
+    `p_value` as in `tasks.significance`. `changed`: how many answers are others; None where none are given. `sure`:
+    whether the interval leaves out 0; never where all samples of the data are the same text.
     """
 
     name: str
@@ -54,11 +55,7 @@ class Row:
     high: float
     p_value: float
     changed: int | None
-
-    @property
-    def sure(self) -> bool:
-        """Whether the interval leaves out 0."""
-        return self.low > 0 or self.high < 0
+    sure: bool
 
 
 @dataclass

@@ -104,6 +104,7 @@ class Trace:
         """
         path = Path(path)
         with writing(path.parent, again="save again"):
+            path.parent.mkdir(parents=True, exist_ok=True)
             if path.suffix == ".json":
                 write_file(path, json.dumps(finite(self.to_dict()), ensure_ascii=False, allow_nan=False).encode())
             elif path.suffix == ".npz":

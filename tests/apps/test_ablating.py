@@ -264,3 +264,12 @@ def test_a_part_that_does_nothing_has_no_change_and_no_width(translator: App, tm
         "decoder.0.feed_forward", 0.0, 0.0, 0.0, 1.0, 0,
     )  # fmt: skip
     assert not row.sure and np.isfinite(row.score)
+
+
+def test_of_one_text_nothing_is_sure(tmp_path: Path) -> None:
+    app, data = load(make_folder(tmp_path / "model", "classify"), device="cpu"), make_data(tmp_path, "classify")
+    one, some = (app.ablate(data, limit=n, score="right_probability", keep=False) for n in (1, 15))
+    assert any(row.low > 0 or row.high < 0 for row in one.rows) and not any(row.sure for row in one.rows)
+    assert "One of the texts is the same in every sample: it tells nothing of others." in one.render()
+    assert [row.sure for row in some.rows] == [row.low > 0 or row.high < 0 for row in some.rows]
+    assert "* leaves out 0" in some.render() and "tells nothing" not in some.render()

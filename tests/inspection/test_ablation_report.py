@@ -17,7 +17,9 @@ image = pytest.importorskip("matplotlib.image")
 def row(name: str, change: float = 0.0, low: float = 0.0, high: float = 0.0, changed: int | None = 3) -> Row:
     stack, layer, kind, *head = name.split(".")
     number = int(head[1]) if head else None
-    return Row(name, f"{stack}.{kind}", int(layer), number, 40.0 + change, change, low, high, 0.5, changed)
+    return Row(
+        name, f"{stack}.{kind}", int(layer), number, 40.0 + change, change, low, high, 0.5, changed, low > 0 or high < 0
+    )
 
 
 def rows(
@@ -70,7 +72,7 @@ def test_json_holds_all_but_what_is_about_this_computer() -> None:
     assert not {"folder", "kept", "problem"} & values.keys()
     assert values["parts"][1] == {
         "name": "encoder.0.self.head.0", "place": "encoder.self", "layer": 0, "head": 0, "score": 39.0, "change": -1.0,
-        "low": 0.0, "high": 0.0, "p_value": 0.5, "changed": 3,
+        "low": 0.0, "high": 0.0, "p_value": 0.5, "changed": 3, "sure": False,
     }  # fmt: skip
 
 

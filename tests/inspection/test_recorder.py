@@ -275,8 +275,8 @@ def test_a_record_is_a_file(tmp_path: Path) -> None:
         "key": [["4", "5", "6", "7", "0"], ["8", "9", "4", "5", "6"]]
     }
     assert {it["name"] for it in read["parts"]} == {*trace.parts}
-    trace.save(tmp_path / "trace.npz")
-    with np.load(tmp_path / "trace.npz") as file:
+    trace.save(tmp_path / "new" / "trace.npz")
+    with np.load(tmp_path / "new" / "trace.npz") as file:
         assert np.array_equal(file["decoder.1.cross/0/weights"], trace["decoder.1.cross"].weights.values.numpy())
         assert np.array_equal(file["encoder.0/0/output"], trace["encoder.0"].output.detach().numpy())
         assert json.loads(str(file["about"]))["format_version"] == 1
