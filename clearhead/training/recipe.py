@@ -62,7 +62,7 @@ def choose_model(config: Config, n_pairs: int, given: Collection[str], what: str
         config = with_preset(config, config.train.preset, given)
     if config.data.vocab_size is None and config.data.tokenizer in ("bpe", "unigram"):
         if config.model.head == "class":
-            size, why = 4000 if n_pairs < 6_000 else 8000, f"for {what} with labels, which hang on whole words"
+            size, why = 4000 if n_pairs < 10_000 else 8000, f"for {what} with labels, which hang on whole words"
         else:
             sizes = ((2_000, 1000), (20_000, 2000), (500_000, 4000), (5_000_000, 16_000))
             size, why = next((size for below, size in sizes if n_pairs < below), 32_000), f"for {what}"

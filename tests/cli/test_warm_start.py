@@ -29,7 +29,13 @@ def test_from_a_file_of_texts_to_two_models_that_are_compared(run: Run, tmp_path
     train += ["--preset", "nano"]
     done = run(*train)
     assert done.code == 0, done.err
-    for line in ("1 of 3: classify", "2 of 3: denoise", "3 of 3: classify", "the head is new: 34 parameters"):
+    for line in (
+        "1 of 6: classify",
+        "2 of 6: denoise",
+        "3 of 6: classify",
+        "6 of 6: classify",
+        "the head is new: 34 parameters",
+    ):
         assert f"\n{line}" in f"\n{done.err}"
     assert "learning from the texts alone " in done.err and "accuracy" in done.err
     card = (out / "README.md").read_text("utf-8")

@@ -366,12 +366,13 @@ def test_all_choices_are_written_down_before_the_first_step(toy, monkeypatch) ->
     with pytest.raises(KeyError, match="the first step"):
         train(Config().override({"data.train": (str(toy.pairs()),)}), toy.folder / "run", say=quiet)
     stored = json.loads((toy.folder / "run" / "config.json").read_bytes())
-    never = {  # None means something here: as many as heads; as model.dropout; as steps say; as the supervised run has
+    never = {  # None means something here: as many as heads; as model.dropout; as steps say; as a warm start has
         ("model", "n_kv_heads"),
         ("model", "attention_dropout"),
         ("model", "activation_dropout"),
         ("train", "epochs"),
         ("train", "warm_steps"),
+        ("train", "soup"),
         ("data", "batch_sentences"),
     }
     assert {
