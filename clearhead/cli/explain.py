@@ -37,7 +37,10 @@ def _add_options(parser: Parser) -> None:
         "layer but one (of fewer than three, the last), or by --layer N",
     )
     parser.add_argument(
-        "--film", action="store_true", help="how it came to see the text of `train --watch` as it does; without TEXT"
+        "--film",
+        action="store_true",
+        help="how it came to see the text of `train --watch` as it does; without TEXT; with --lens, what each layer "
+        "would have said then",
     )
     parser.add_argument("--attention", choices=PLACES, help="which attention (default: the last of these that it has)")
     parser.add_argument(
@@ -82,7 +85,7 @@ def _check(options: Options) -> None:
     elif options.text is None:
         raise UsageError('a model folder and a sentence are needed: clearhead explain DIR "a sentence"')
     views = [f"--{name}" for name in _VIEWS if getattr(options, name) not in (None, False)]
-    if len(views) > 1:
+    if len(views) > 1 and views != ["--lens", "--film"]:
         raise UsageError(f"{' and '.join(views)} are different views; expected one of them")
     if sum(map(bool, (options.png, options.svg, options.gif, options.json))) > 1:
         raise UsageError("--png, --svg, --gif and --json exclude each other; expected one of them")
@@ -104,6 +107,8 @@ def _check(options: Options) -> None:
         )
     if options.head is not None and (options.heads or drawn):
         raise UsageError("all heads of a layer are shown; expected no --head beside --heads, --png or --svg")
+    if options.film and options.lens and (drawn or options.gif):
+        raise UsageError("--film and --lens together are words; expected no --png, --svg or --gif beside it")
     if drawn and options.step:
         raise UsageError("--step attention is numbers; expected no --png or --svg beside it")
 
@@ -182,6 +187,9 @@ def _show_film(options: Options) -> None:
     film = Film.of(read_metrics(path) if path.exists() else [], Path(options.folder), labels)
     if options.json:  # has all places, and is there without any
         print(to_json(film.to_dict()))
+        return
+    if options.lens:
+        print(film.render_lens())
         return
     place = film.place(options.attention, options.layer or 0)
     picture = options.png or options.svg or options.gif

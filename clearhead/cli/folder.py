@@ -53,7 +53,8 @@ def render_folder(config: Config, about: dict[str, Any]) -> str:
     ]
     if validation:
         greedy = "greedy, " * searches
-        rows.append(("validation", f"{_scores(validation)} ({greedy}step {validation['step']:,})"))
+        mean = f"mean of {validation['averaged']}, " if validation.get("averaged") else ""
+        rows.append(("validation", f"{_scores(validation)} ({greedy}{mean}step {validation['step']:,})"))
     if about["evaluation"]:
         rows.append(("evaluation", _evaluation(about["evaluation"], searches=searches)))
     return "\n".join(f"{name:<12}{text}" for name, text in rows)

@@ -47,21 +47,21 @@ class Switch:
 
     def off(self) -> list[RemovableHandle]:
         """Switch it off, until all handles are removed."""
+        zeros = _Zeros(self.name, self.head)
         if self.head is None:
-            return [self.module.register_forward_hook(lambda _module, _inputs, output: torch.zeros_like(output))]
-        head = _Head(self.head)
+            return [self.module.register_forward_hook(zeros.of_all)]
         return [
-            self.module.register_forward_pre_hook(head.enter),
-            self.module.get_submodule("attend").register_forward_hook(head.zeros),
-            self.module.register_forward_hook(head.leave, always_call=True),
+            self.module.register_forward_pre_hook(zeros.enter),
+            self.module.get_submodule("attend").register_forward_hook(zeros.of_head),
+            self.module.register_forward_hook(zeros.leave, always_call=True),
         ]
 
 
-class _Head:
-    """Zeros for a head of one attention: what attends in it may be the same object as in others."""
+class _Zeros:
+    """Zeros for a part. Of a head those of one attention: what attends in it may be the same object as in others."""
 
-    def __init__(self, number: int) -> None:
-        self.number, self.inside = number, False
+    def __init__(self, name: str, head: int | None) -> None:
+        self.name, self.head, self.inside = name, head, False
 
     def enter(self, *_: Any) -> None:
         self.inside = True
@@ -69,11 +69,14 @@ class _Head:
     def leave(self, *_: Any) -> None:
         self.inside = False
 
-    def zeros(self, _attend: nn.Module, _inputs: Any, output: Tensor) -> Tensor:  # (B, H, T, K) -> (B, H, T, K)
+    def of_all(self, _part: nn.Module, _inputs: Any, output: Tensor) -> Tensor:
+        return torch.zeros_like(output)
+
+    def of_head(self, _attend: nn.Module, _inputs: Any, output: Tensor) -> Tensor:  # (B, H, T, K) -> (B, H, T, K)
         if not self.inside:
             return output
         left = output.clone()
-        left[:, self.number] = 0.0
+        left[:, self.head] = 0.0
         return left
 
 
@@ -127,6 +130,13 @@ def without(model: nn.Module, *names: str) -> Iterator[None]:
         finally:
             for handle in handles:
                 handle.remove()
+
+
+def switched_off(model: nn.Module) -> list[str]:
+    """The parts that are off, because this is called inside the `with` block of a `without`."""
+    hooks = (hook for module in model.modules() for hook in module._forward_hooks.values())
+    owners = (getattr(hook, "__self__", None) for hook in hooks)
+    return list(dict.fromkeys(it.name for it in owners if isinstance(it, _Zeros)))
 
 
 def _patterns(known: dict[str, Switch]) -> list[str]:

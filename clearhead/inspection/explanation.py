@@ -98,9 +98,9 @@ class Explanation:
     def attention(self, place: str, layer: int) -> Attention:
         """The record of a layer's attention; a ConfigError says which places and layers there are."""
         n_layers, (stack, kind) = self.n_layers(place), place.split(".")
-        if not 0 <= layer < n_layers:
+        if layer not in range(n_layers):
             raise ConfigError(f"layer {layer} of {place} is not there; expected 0 to {n_layers - 1}")
-        return self.trace.calls[f"{stack}.{layer}.{kind}"][-1]
+        return self.trace.calls[f"{stack}.{int(layer)}.{kind}"][-1]
 
     @property
     def alignment_layer(self) -> int:
@@ -165,6 +165,7 @@ class Explanation:
             "flow": [step.to_dict() for step in self.flow],
             "parts": to_dicts(journey(self.model, self.trace)),
             "compiled": {"parts": self.trace.lifted, "largest_difference": self.trace.lifted_difference},
+            "without": self.trace.off,
             "attention": {**shown, "steps": [step.to_dict() for step in equation_steps(attention, head)]},
             "heads": {
                 name: [it.to_dict() for it in heads_of(calls[-1].weights.select(row=0))]
@@ -205,12 +206,12 @@ class Explanation:
         title = f"attention {place}, layer {layer}, head {head}:\n{PLACES[place]}"
         if attention.known_weights is None:
             silent = f"A {attention.kind} does not tell its weights."
-            return noted(f"{title}\n{render_steps(steps, *self.axes(place))}\n{silent}", self.trace.about_compiled())
+            return noted(f"{title}\n{render_steps(steps, *self.axes(place))}\n{silent}", self.trace.about_run())
         exact = f"The model's own output {_apart(attention.largest_difference, 'these steps')}."
         table = render_matrix(attention.weights.values[0, head], *self.axes(place))
         shown = render_steps(steps, *self.axes(place))
         view = f"{title}\n{shown}\n{exact}\n\nweights: a row looks at the columns\n{table}"
-        return noted(view, self.trace.about_compiled())
+        return noted(view, self.trace.about_run())
 
     def render_heads(self, place: str, layer: int | None, *, color: bool = False) -> str:
         """All heads of a layer, or of all layers, as small pictures."""
@@ -226,14 +227,14 @@ class Explanation:
             named = Labelled(weights.values, weights.axes, {"query": rows, "key": columns})
             found += ["\n".join(keys)] if not found and (keys := render_keys(named)) else []
             found.append(render_heads(f"{stack}.{number}.{kind}", named, color=color))
-        return noted("\n\n".join(found), self.trace.about_compiled())
+        return noted("\n\n".join(found), self.trace.about_run())
 
     def render_alignment(self, layer: int | None = None) -> str:
         """A line of pairs i-j, and below it for each word of the answer which words of the text it looked at."""
         weights, pairs = self.word_weights(layer), self.alignment(layer)
         of_layer = self.alignment_layer if layer is None else layer
         view = render_alignment(pairs, weights, self.text.split(), self.answer.split(), of_layer)
-        return noted(view, self.trace.about_compiled())
+        return noted(view, self.trace.about_run())
 
     @property
     def searched(self) -> SearchTree:
@@ -248,8 +249,7 @@ class Explanation:
         return calls is not None and calls[-1].known_weights is not None
 
     def _exact(self) -> str:
-        compiled = self.trace.about_compiled()
-        said = [compiled or "All of this was recorded while the model ran as ever."]
+        said = [self.trace.about_run() or "All of this was recorded while the model ran as ever."]
         if silent := [name for name, calls in self.trace.calls.items() if calls[-1].known_weights is None]:
             said.append(f"No weights are told by {', '.join(silent)}.")
         if len(silent) < len(self.trace.calls):

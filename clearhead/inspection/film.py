@@ -62,21 +62,38 @@ class Film:
 
         Of an answer that does not come to its end, as those of the beginning, as many rows are shown as the last has.
         """
-        blocks, rows = [f'"{cut(readable(self.frames[0].text, 60), 60)}" at each evaluation'], self._rows(place)
+        blocks, rows = [], min(len(self.frames[-1].axes[place][0]), _ROWS)
         for it in self.frames:
             weights = it.labelled(place, rows)
             heads = render_heads(place, weights, color=color, of=len(it.axes[place][0]))
             keys = render_keys(weights) if it is self.frames[0] or not place.endswith("cross") else []
-            numbers = [f"{label_of(name, self.labels)} {value:.4g} " for name, value in it.scores.items()]
-            said = [
-                *wrapped(f"step {it.step:,}  ", numbers or ["nothing learnt"]),
-                f"answer  {cut(readable(it.answer, 72), 72)}",
-            ]
-            blocks.append("\n".join([*said, *keys, heads]))
-        return "\n\n".join(blocks)
+            blocks.append([*keys, heads])
+        return self._beside(blocks)
 
-    def _rows(self, place: str) -> int:
-        return min(len(self.frames[-1].axes[place][0]), _ROWS)
+    def render_lens(self) -> str:
+        """The same with what each layer of the decoder would have said in the place of the heads, the last layer first.
+
+        ConfigError: the model has no decoder.
+        """
+        if not (last := self.frames[-1].lens):
+            raise ConfigError("a lens shows what a decoder would have said, and the model of this film has none")
+        tokens = max(map(len, last.values()))
+        names = max(map(len, last)) + 2
+        return self._beside(
+            [
+                [row for name in reversed([*it.lens]) for row in wrapped(f"{name:<{names}}", it.lens[name][:tokens])]
+                for it in self.frames
+            ]
+        )
+
+    def _beside(self, views: Sequence[Sequence[str]]) -> str:
+        """A view of each frame, below its scores and its answer."""
+        blocks = [f'"{cut(readable(self.frames[0].text, 60), 60)}" at each evaluation']
+        for it, view in zip(self.frames, views, strict=True):
+            numbers = [f"{label_of(name, self.labels)} {value:.4g} " for name, value in it.scores.items()]
+            scores = wrapped(f"step {it.step:,}  ", numbers or ["nothing learnt"])
+            blocks.append("\n".join([*scores, f"answer  {cut(readable(it.answer, 72), 72)}", *view]))
+        return "\n\n".join(blocks)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

@@ -21,6 +21,7 @@ from ..model.attention import Attend, CrossAttention, SelfAttention
 from ..model.cache import Cache
 from ..model.dropout import Dropout
 from ..model.transformer import Decoder, Encoder
+from .ablation import switched_off
 from .as_written import WRAPPED, Twins, as_written
 from .calls import WEIGHT_AXES, Attention, Passed, Summary
 from .labelled import Labelled
@@ -46,7 +47,7 @@ def record(
     """
     if limit is not None and limit < 0:
         raise ConfigError(f"limit = {limit} bytes cannot be kept; expected at least 0, or None for no limit")
-    trace = Trace(limit)
+    trace = Trace(limit, off=switched_off(model))
     with as_written(model) as compiled:
         trace.lifted, twins = [it.name for it in compiled], Twins(compiled)
         recording = _Recording(trace, pieces or {}, twins)

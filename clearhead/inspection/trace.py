@@ -32,7 +32,8 @@ class Trace:
     all else, by name. `cache_lengths` are the tokens that the decoder held before each of its runs with a cache.
     `summaries` are calls beyond the `limit` of bytes, of which only a summary was kept. `lifted` are parts that had
     been compiled, and ran as the plain twins that they are made of; `lifted_difference` is the largest difference to
-    what the compiled ones make of the same inputs, or None where there was none, or none could be had.
+    what the compiled ones make of the same inputs, or None where there was none, or none could be had. `off` are the
+    parts that `without` had switched off.
     """
 
     limit: int | None = None
@@ -42,6 +43,7 @@ class Trace:
     cache_lengths: list[int] = field(default_factory=list)
     lifted: list[str] = field(default_factory=list)
     lifted_difference: float | None = None
+    off: list[str] = field(default_factory=list)
     nbytes: int = 0
 
     def __getitem__(self, name: str) -> Any:
@@ -67,14 +69,17 @@ class Trace:
         """Of all recomputed outputs of attention to the model's own."""
         return max((it.largest_difference for of_place in self.calls.values() for it in of_place), default=0.0)
 
-    def about_compiled(self) -> str:
-        """In words, which compiled parts ran as they are written, and what that changed; empty where none did."""
-        if not self.lifted:
-            return ""
-        said = f"Compiled parts ran as they are written: {', '.join(self.lifted)}. "
-        if self.lifted_difference is None:
-            return said + "How far the compiled ones are from that could not be measured."
-        return said + f"Given the same, the compiled ones differ by at most {self.lifted_difference:.1e}."
+    def about_run(self) -> str:
+        """In words, what was not as ever: parts that were off, compiled ones that ran as they are written, and what
+        that changed; empty where all was."""
+        said = [f"Recorded without {', '.join(self.off)}."] if self.off else []
+        if self.lifted:
+            said.append(f"Compiled parts ran as they are written: {', '.join(self.lifted)}.")
+            if self.lifted_difference is None:
+                said.append("How far the compiled ones are from that could not be measured.")
+            else:
+                said.append(f"Given the same, the compiled ones differ by at most {self.lifted_difference:.1e}.")
+        return " ".join(said)
 
     def residuals(self) -> list[tuple[str, float, float]]:
         """Of each residual connection, latest call: its name, and the mean length of a token's vector before and after
@@ -93,6 +98,7 @@ class Trace:
             "cache_lengths": self.cache_lengths,
             "lifted": self.lifted,
             "lifted_difference": self.lifted_difference,
+            "off": self.off,
             "largest_difference": self.largest_difference,
         }
 
@@ -129,6 +135,7 @@ class Trace:
             "cache_lengths": self.cache_lengths,
             "lifted": self.lifted,
             "lifted_difference": self.lifted_difference,
+            "off": self.off,
         }
         return found | {"about": np.array(json.dumps(finite(rest), allow_nan=False))}
 

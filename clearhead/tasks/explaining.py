@@ -80,7 +80,7 @@ def explain_sequence(task: Sequences, model: EncoderDecoder, text: str, search: 
         model=model,
         pieces=target.pieces,
         contrast=partial(words.contrast, model.decoder, trace),
-        search=None if session.diverse else tree.finish(hypotheses, task.text, trace.about_compiled()),
+        search=None if session.diverse else tree.finish(hypotheses, task.text, trace.about_run()),
     )
 
 
@@ -130,7 +130,7 @@ def explain_continuation(task: Generation, model: Decoder, text: str, search: De
         model=model,
         pieces=target.pieces,
         contrast=partial(words.contrast, model, trace),
-        search=None if session.diverse else tree.finish(hypotheses, target.decode, trace.about_compiled()),
+        search=None if session.diverse else tree.finish(hypotheses, target.decode, trace.about_run()),
     )
 
 

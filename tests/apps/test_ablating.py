@@ -195,6 +195,17 @@ def test_the_model_is_as_it_was(translator: App, tmp_path: Path) -> None:
     assert not any(part._forward_hooks or part._forward_pre_hooks for part in translator.model.modules())
 
 
+def test_what_is_recorded_without_a_part_says_so(translator: App) -> None:
+    off = ["encoder.0.feed_forward", "decoder.0.cross.head.1"]
+    with translator.without(*off):
+        found = translator.explain("We are here.")
+    note = "Recorded without encoder.0.feed_forward, decoder.0.cross.head.1."
+    views = (found.render(), found.render_heads("decoder.cross", 0), found.searched.render(), found.lens.render())
+    assert all(note in " ".join(view.split()) for view in views)
+    assert found.to_dict("decoder.cross", 0, 0)["without"] == found.trace.to_dict()["off"] == off
+    assert "while the model ran as ever" in translator.explain("We are here.").render()
+
+
 def test_a_search_without_a_part_is_that_of_the_pass_without_it(translator: App) -> None:
     """The likeliest tokens, found by reading all of the answer again for each."""
     from clearhead.text.tokenizer import BOS, EOS

@@ -112,7 +112,7 @@ def test_json_holds_all_of_it(run: Run, model_folder: Path) -> None:
     assert len(done.out.splitlines()) == 1
     values = json.loads(done.out)
     keys = {"format_version", "source", "text", "score", "log_probability", "tokens", "alignment", "alignment_layer"}
-    more = {"word_weights", "flow", "attention", "parts", "compiled", "heads", "lens", "search"}
+    more = {"word_weights", "flow", "attention", "parts", "compiled", "without", "heads", "lens", "search"}
     assert values.keys() == keys | more and values["format_version"] == 2
     result = load(model_folder, device="cpu").results([TEXT])[0]
     assert (values["source"], values["text"], values["score"]) == (TEXT, result.text, pytest.approx(result.score))

@@ -100,7 +100,7 @@ def test_the_largest_difference_is_that_of_the_outermost_parts_to_what_they_give
     assert net.encoder.blocks[0]._compiled_call_impl is fast
     assert json.loads(json.dumps(trace.to_dict()))["lifted_difference"] == trace.lifted_difference
     assert "decoder.blocks.0.feed_forward. Given the same, the compiled ones differ by at most 5.0e-01." in (
-        trace.about_compiled()
+        trace.about_run()
     )
 
 
@@ -111,7 +111,7 @@ def test_what_cannot_be_compared_is_not() -> None:
         cache = net.decoder.new_cache(3, 6, net.encode(SOURCE))
         net.decoder(TARGET[:, :1], cache=cache)
     assert trace.lifted_difference is None and cache.length == 1  # asked again, it would have grown by one more
-    assert trace.about_compiled().endswith("How far the compiled ones are from that could not be measured.")
+    assert trace.about_run().endswith("How far the compiled ones are from that could not be measured.")
     net.train()
     with torch.no_grad(), record(net) as trace:
         net(SOURCE, TARGET)
@@ -176,7 +176,7 @@ def test_a_view_says_that_compiled_parts_were_not_looked_at(model_folder: Path) 
     for view in views(found):
         assert said in view and max(map(len, view.splitlines())) <= 80
     assert not any("ompiled" in view for view in views(plain))
-    assert found.why().to_dict()["note"] == found.trace.about_compiled() and plain.why().to_dict()["note"] == ""
+    assert found.why().to_dict()["note"] == found.trace.about_run() and plain.why().to_dict()["note"] == ""
     assert "ran as ever" in plain.render() and "ran as ever" not in found.render()
     values = found.to_dict(place, 0, 0)["compiled"]
     assert values["parts"] == ["encoder", "decoder"] and math.isclose(values["largest_difference"], 1e-3, rel_tol=0.1)

@@ -47,5 +47,7 @@ def test_the_alignment_is_that_of_a_layer_that_is_asked_for() -> None:
     explanation = looking(3)
     for layer in range(3):
         assert explanation.alignment(layer) == [(layer, 0), (layer, 1)]
+    with pytest.raises(ConfigError, match=r"layer 1\.5 of decoder\.cross is not there; expected 0 to 2"):
+        explanation.weights("decoder.cross", 1.5)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"layer 3 of decoder\.cross is not there; expected 0 to 2"):
         explanation.alignment(3)

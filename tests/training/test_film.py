@@ -1,6 +1,7 @@
 """`train --watch`: a text is looked at in each evaluation, which changes nothing of the run."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,10 @@ def test_the_film_is_shown(toy, capfd: pytest.CaptureFixture[str], tmp_path: Pat
     assert out.count("keys, from left to right: ") == 1  # they are the same in each frame
     assert main(["explain", folder, "--film", "--attention", "encoder.self"]) == 0
     assert capfd.readouterr().out.count("encoder.0.self: ") == 5
+    assert main(["explain", folder, "--film", "--lens"]) == 0
+    out = capfd.readouterr().out
+    assert out.startswith('"one two three" at each evaluation\n\nstep 0  nothing learnt\nanswer  ')
+    assert len(re.findall(r"^answer  .*\nlayer 0   .*\n(?:          .*\n)*embedded  ", out, re.M)) == 5
     assert main(["explain", folder, "--film", "--json"]) == 0
     values = json.loads(capfd.readouterr().out)
     assert values["format_version"] == 1 and len(values["frames"]) == 5 and "bleu" in values["frames"][1]["scores"]
@@ -104,6 +109,11 @@ def test_the_film_is_shown(toy, capfd: pytest.CaptureFixture[str], tmp_path: Pat
         ([folder, "a text", "--gif", "x.gif"], "--gif is the film as a moving picture; expected --film beside it"),
         (["--film"], "no model folder is given"),
         ([folder, "--film", "--head", "0"], "--film shows what a run has kept; expected no --head beside it"),
+        (
+            [folder, "--film", "--lens", "--gif", "x.gif"],
+            "--film and --lens together are words; expected no --png, --svg or",
+        ),
+        ([folder, "--film", "--lens", "--layer", "0"], "this view is of the whole model; expected no --layer"),
         ([folder, "--film", "--greedy"], "expected no --greedy beside it"),
         ([folder, "--film", "--context", "x.txt"], "expected no --context beside it"),
         ([folder, "--film", "--beam", "3", "--device", "cpu"], "expected no --beam and --device beside it"),
