@@ -199,6 +199,8 @@ class SearchTree:
         rivals = [(place, it) for place, it in likelier if it.finished == first.finished]
         if not rivals:
             ahead = first.total - second.total
+            if likelier:
+                return [f"Of those that came to their end the first is the likeliest, by {ahead:.4f}."]
             return [f"The first is the likeliest of them: its total leads the second's by {ahead:.4f}."]
         place, rival = rivals[0]
         name = "The second" if place == 2 else f"Number {place}"

@@ -77,4 +77,8 @@ def test_the_first_is_called_the_likeliest_only_where_no_other_is_likelier() -> 
     assert said(-1.6, -1.7, -1.8) == "The first is the likeliest of them: its total leads the second's by 0.1000."
     assert said(-1.6, -1.5, -1.0).startswith("The second is likelier by 0.1000, but shorter")
     assert said(-1.6, -1.7, -1.0).startswith("Number 3 is likelier by 0.6000, but shorter")
-    assert said(-1.6, -1.7, -1.0, finished=False).startswith("The first is the likeliest of them")
+    assert said(-1.6, -1.7, -1.8, finished=False).startswith("The first is the likeliest of them")
+    assert (
+        said(-1.6, -1.7, -1.0, finished=False)
+        == "Of those that came to their end the first is the likeliest, by 0.1000."
+    )
