@@ -216,6 +216,14 @@ def test_of_runs_that_began_the_same_the_mean_is_kept(toy, said: list[str], monk
     assert [(path / "film.jsonl").exists() for path in (out, *others)] == [True, False, False]
 
 
+def test_runs_that_have_a_mean_begin_with_the_same_head(toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warm_start._WarmStart, "_tidy", lambda _: None)
+    still = {"train.steps": 1, "train.warmup": 0, "train.eval_every": 1, "train.lr": 1e-9}
+    out = train(settings(toy, still), toy.folder / "out", say=quiet)
+    own, other = (load_model_folder(path).weights for path in (out, out / f"{ALSO}2"))
+    assert all((own[name] - other[name]).abs().max() < 1e-6 for name in own)
+
+
 @pytest.mark.parametrize(("verb", "budget", "runs"), [("classify", "", 4), ("classify", "5m", 1), ("answer", "", 1)])
 def test_labels_are_learnt_several_times(toy, verb: str, budget: str, runs: int) -> None:
     asked = {"train.task": verb, "train.budget": budget, "train.warm_start": "denoise", "train.soup": None}
