@@ -224,6 +224,35 @@ def test_runs_that_have_a_mean_begin_with_the_same_head(toy, monkeypatch: pytest
     assert all((own[name] - other[name]).abs().max() < 1e-6 for name in own)
 
 
+@pytest.mark.parametrize(
+    "asked", [{}, {"train.ema": 0.9}, {"train.average": 2}, {"train.best": "loss", "train.lr": 1.0}]
+)
+def test_each_run_gives_the_mean_the_weights_that_it_kept(
+    toy, asked: dict[str, Any], outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep, kept = warm_start.RunFolder.keep, {}
+
+    def note(self, weights: Mapping[str, torch.Tensor], about: Mapping[str, Any]) -> None:
+        keep(self, weights, about)
+        if about["averaged_of"] == "runs":
+            raise KeyboardInterrupt
+        kept[self.path.name] = {name: weight.clone() for name, weight in weights.items()}
+
+    out, config = (
+        toy.folder / "out",
+        settings(toy, {"train.lr": 0.1, "train.eval_every": 2, "train.schedule": "constant", **asked}),
+    )
+    whole = outcome(train(config, toy.folder / "whole", say=quiet))
+    with monkeypatch.context() as patch:
+        patch.setattr(warm_start.RunFolder, "keep", note)
+        with pytest.raises(KeyboardInterrupt):
+            train(config, out, say=quiet)
+    for name, weight in load_model_folder(out).weights.items():
+        torch.testing.assert_close(weight, torch.stack([kept[it][name] for it in (f"{ALSO}2", "out")]).mean(0))
+    train(config, out, resume=True, say=quiet)
+    assert outcome(out) == whole
+
+
 @pytest.mark.parametrize(("verb", "budget", "runs"), [("classify", "", 4), ("classify", "5m", 1), ("answer", "", 1)])
 def test_labels_are_learnt_several_times(toy, verb: str, budget: str, runs: int) -> None:
     asked = {"train.task": verb, "train.budget": budget, "train.warm_start": "denoise", "train.soup": None}
