@@ -90,7 +90,7 @@ def train(
     if not config.data.train:
         raise ConfigError("data.train names no file; expected a file, a folder, or two line-aligned files")
     check_parts(config.model)  # what cannot be built is better known before the data are read
-    out, given = Path(out), (seemingly_given(config) if given is None else set(given)) - _following(config)
+    out, given = Path(out), (seemingly_given(config) if given is None else set(given)) - following(config)
     if config.train.task is None:
         begun = resume and (out / CONFIG).exists()
         config = config.override({"train.task": kind_of(read_config(out)).verb}) if begun else with_task(config, say)
@@ -181,7 +181,7 @@ def seemingly_given(config: Config) -> set[str]:
     return {*config.given, *given, *(SHAPE if not preset and given.intersection(SHAPE) else ())}
 
 
-def _following(config: Config) -> set[str]:
+def following(config: Config) -> set[str]:
     """The settings that follow from others and are nobody's wish, although a file of all settings names them.
 
     Of files what they hold counts, and not where they lie.
