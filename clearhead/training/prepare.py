@@ -28,6 +28,8 @@ from .model_folder import TOKENIZER, WORDS, model_files, read_config, read_token
 from .pace import Scoring
 from .starting_point import KEPT, StartingPoint
 
+PLACES = ("data.train", "data.valid", "data.test", "data.texts", "data.store")  # where files lie
+
 
 @dataclass(frozen=True)
 class Prepared:
@@ -154,7 +156,7 @@ def prepare_again(
     out = folder.path
     config = read_config(out)
     refuse_contradictions(out, config, asked, given)
-    places = {name: asked.value(name) for name in ("data.train", "data.valid", "data.test", "data.texts", "data.store")}
+    places = {name: asked.value(name) for name in PLACES}
     config = config.override({name: place for name, place in places.items() if place})
     _expect_places(config)
     recipe.choose_device(chosen(config.train.device))  # it may be gone

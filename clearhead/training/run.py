@@ -90,7 +90,7 @@ def train(
     if not config.data.train:
         raise ConfigError("data.train names no file; expected a file, a folder, or two line-aligned files")
     check_parts(config.model)  # what cannot be built is better known before the data are read
-    out, given = Path(out), (seemingly_given(config) if given is None else set(given)) - _following(config)
+    out, given = Path(out), (seemingly_given(config) if given is None else set(given)) - following(config)
     if config.train.task is None:
         begun = resume and (out / CONFIG).exists()
         config = config.override({"train.task": kind_of(read_config(out)).verb}) if begun else with_task(config, say)
@@ -112,9 +112,10 @@ def train(
             prepared = prepare(folder, config, given, say, kind=kind, start=part.start, end=end)
         else:
             prepared = prepare_again(folder, config, given, say, kind=kind)
+        model = _model(prepared.config)  # a new head, too, is the same in every turn, or a mean of them tells nothing
         seed = (prepared.config.train.seed + part.turn) % 2**63  # what is held out follows from the first alone
         prepared = dataclasses.replace(prepared, config=prepared.config.override({"train.seed": seed}))
-        trainer = _ready(prepared, checkpoint, folder, say)
+        trainer = _ready(prepared, model, checkpoint, folder, say)
         if part.others:
             trainer.others = lambda: (load_model_folder(path).weights for path in part.others)
         if config.train.budget and checkpoint is None:  # one that goes on ends with the step that it last aimed at
@@ -136,9 +137,9 @@ def with_task(config: Config, say: Say) -> Config:
     return config.override({"train.task": verb})
 
 
-def _ready(prepared: Prepared, checkpoint: Checkpoint | None, folder: RunFolder, say: Say) -> Trainer:
+def _ready(prepared: Prepared, model: nn.Module, checkpoint: Checkpoint | None, folder: RunFolder, say: Say) -> Trainer:
     """The trainer where its first step is due, or that after the checkpoint; what is to be expected of it is said."""
-    config, examples, model = prepared.config, prepared.examples, _model(prepared.config)
+    config, examples = prepared.config, prepared.examples
     if prepared.start is not None:
         news = prepared.start.give(model, config)
         if news and checkpoint is None:
@@ -180,7 +181,7 @@ def seemingly_given(config: Config) -> set[str]:
     return {*config.given, *given, *(SHAPE if not preset and given.intersection(SHAPE) else ())}
 
 
-def _following(config: Config) -> set[str]:
+def following(config: Config) -> set[str]:
     """The settings that follow from others and are nobody's wish, although a file of all settings names them.
 
     Of files what they hold counts, and not where they lie.

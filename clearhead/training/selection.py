@@ -11,10 +11,12 @@ from ..config import NEWEST, TrainConfig, chosen
 from .averaging import mean_weights
 from .checkpoint import RunFolder
 from .metrics import MetricsLog, Progress
-from .model_folder import load_weights
+from .model_folder import load_model_folder, load_weights
 from .state import State
 
 Observer = Callable[[dict[str, Any]], object]
+
+_RUNS = "runs"
 
 
 class Selection:
@@ -59,12 +61,16 @@ class Selection:
         log: MetricsLog,
         progress: Progress,
     ) -> None:
-        """The same with the weights of `others`, runs with the same beginning, and those that the model has now.
+        """The same with the weights that were kept by `others`, runs with the same beginning, and by this one.
 
         Fine-tuned from one beginning, they lie in one basin, and their mean is often better than any (Wortsman et al.
         2022).
         """
-        self._try(itertools.chain(others, [self.model.state_dict()]), "runs", state, folder, log, progress)
+        kept = load_model_folder(folder.path).weights
+        if state.averaged_of == _RUNS:  # as a kill behind it left them: they are that mean
+            self._score_mean(kept, state.averaged, _RUNS, state, folder, log, progress)
+        else:
+            self._try(itertools.chain(others, [kept]), _RUNS, state, folder, log, progress)
 
     def _try(
         self,
@@ -76,8 +82,19 @@ class Selection:
         progress: Progress,
     ) -> None:
         mean, count = mean_weights(each)
-        if count < 2:  # the mean of one is the last step itself
-            return
+        if count > 1:  # the mean of one is the last step itself
+            self._score_mean(mean, count, of, state, folder, log, progress)
+
+    def _score_mean(
+        self,
+        mean: Mapping[str, Tensor],
+        count: int,
+        of: str,
+        state: State,
+        folder: RunFolder,
+        log: MetricsLog,
+        progress: Progress,
+    ) -> None:
         load_weights(self.model, mean)
         scores = self._scored(state, log, averaged=count)
         is_best = self._keep_if_best(state, folder, scores, averaged=count, of=of)

@@ -11,6 +11,7 @@ and so on first: the mean of their weights is what OUT has in the end.
 """
 
 import dataclasses
+import json
 import time
 from collections.abc import Collection
 from contextlib import suppress
@@ -33,10 +34,10 @@ from . import run
 from .card import table
 from .checkpoint import CHECKPOINTS, RunFolder
 from .examples import Say
-from .manifest import MANIFEST, Manifest, digest
+from .manifest import MANIFEST, Manifest, digest, parse_json_object, read_bytes
 from .metrics import METRICS, read_metrics
 from .model_folder import CONFIG, load_model_folder, load_weights, read_config
-from .prepare import Prepared, refuse_contradictions
+from .prepare import PLACES, Prepared, refuse_contradictions
 from .recipe import with_preset
 from .run import Part
 from .selection import Observer
@@ -44,6 +45,7 @@ from .starting_point import StartingPoint
 
 WITHOUT, PRETRAINED, ALSO = ".without", ".pretrained", ".run-"
 _REPLACED = ".replaced"  # which model is to go when the third run begins: the digest of its manifest
+_ASKED = ".asked.json"  # what the runs were begun with, of which nobody need tell anything again when they go on
 _SHARES = (1, 2)  # of a budget, and one for each run that follows
 _DROPOUT = 0.1  # at most, where other words are hidden every time: more of it finds fewer of them again
 _OF_LABELS = 3  # times the steps of the task, which are few, for labels are soon learnt by heart
@@ -95,11 +97,12 @@ def train(
     given = run.seemingly_given(config) if given is None else set(given)
     if resume and (out / CONFIG).exists() and not _is_old(out):
         refuse_contradictions(out, read_config(out), config, given & {"train.warm_start"})
+    if resume and (out / _ASKED).exists():
+        config, given = _as_begun(out, config, given)
     if config.train.task is None:
         config = run.with_task(config, say)
     began = time.monotonic() if began is None else began
-    soup = config.train.soup or (_begun_soup(out) if resume else None)
-    config = config.override({"train.warm_start": "denoise", "train.soup": soup})
+    config = config.override({"train.warm_start": "denoise"})
     return _WarmStart(config, given, out, say).train(began, **named)
 
 
@@ -107,13 +110,22 @@ def _was_warm(out: Path) -> bool:
     """Whether the run in a folder, or what it began with, is a warm start."""
     if (out / CONFIG).exists() and not _is_old(out):
         return bool(read_config(out).train.warm_start)
-    return (out / WITHOUT / CONFIG).exists()
+    return (out / _ASKED).exists()
 
 
-def _begun_soup(out: Path) -> int | None:
-    """How often the task is learnt in a warm start that goes on; None where that has not begun."""
-    begun = [path for path in (out / f"{ALSO}2", out) if (path / CONFIG).exists() and not _is_old(path)]
-    return read_config(begun[0]).train.soup if begun else None
+def _as_begun(out: Path, config: Config, given: Collection[str]) -> tuple[Config, set[str]]:
+    """What the warm start in a folder was begun with, but for where its files lie now, and what was given then.
+
+    A ConfigError where something else is given now. What was left open then is for the runs that are there to judge.
+    """
+    asked = parse_json_object(out / _ASKED, read_bytes(out / _ASKED))
+    begun, then = Config.from_dict(asked["settings"], origin=str(out / _ASKED)), set(asked["given"])
+    told = {*given} - run.following(config)
+    new = {name for name in told - then if begun.value(name) in (None, "auto")}
+    refuse_contradictions(out, begun, config, told - new)
+    values = {name: begun.value(name) for name in then}  # and not as a preset among the new ones would have them
+    values |= {name: config.value(name) for name in (*new, *(it for it in PLACES if config.value(it)))}
+    return begun.override(values), then | new
 
 
 def _is_old(out: Path) -> bool:
@@ -163,6 +175,9 @@ class _WarmStart:
                     with writing(self.out):
                         write_file(self.out / _REPLACED, digest(manifest.read_bytes()).encode())
             complete = resume and not _is_old(self.out) and folder.finished_step is not None
+            if not complete and (replace or not (self.without / CONFIG).exists()):
+                with writing(self.out):
+                    write_file(self.out / _ASKED, self._asked())
         if complete:
             run.train(self.config, self.out, given=self.given, resume=True, say=self.say)
         else:
@@ -170,9 +185,15 @@ class _WarmStart:
                 self._train(began, resume, replace, observers)
             finally:
                 with suppress(OSError):  # it holds something, as it should
+                    if not (self.without / CONFIG).exists():
+                        (self.out / _ASKED).unlink(missing_ok=True)
                     self.out.rmdir()
         self._tidy()
         return self.out
+
+    def _asked(self) -> bytes:
+        config = self.config.override({"train.soup": self.soup})
+        return json.dumps({"given": sorted(self.given), "settings": config.to_dict()}, indent=1).encode() + b"\n"
 
     def _train(self, began: float, resume: bool, replace: bool, observers: dict[str, Any]) -> None:
         done = [i for i, it in enumerate((self.without, self.pretrained, *self.also)) if resume and _is_complete(it)]
@@ -190,7 +211,7 @@ class _WarmStart:
         self.say(f"2 of {count}: denoise, from the texts alone, to {self.pretrained}")
         shape = dataclasses.replace(StartingPoint.load(self.without), weights={})
         part = Part(self.denoising, shape, clock.end(1), last=False)
-        go(self.pretrained, *self._of_texts(shape.config, resume), part)
+        go(self.pretrained, *self._of_texts(shape.config), part)
         learnt, dropouts = StartingPoint.load(self.pretrained), {name: shape.config.value(name) for name in DROPOUT}
         start = dataclasses.replace(learnt, config=learnt.config.override(dropouts))  # those of the task
         config, given = self._shaped(shape.config).override({"train.soup": self.soup}), {*self.given, "train.soup"}
@@ -208,14 +229,11 @@ class _WarmStart:
         preset = of.train.preset
         return self.config if preset is None else with_preset(self.config, preset, self.given)
 
-    def _of_texts(self, first: Config, resume: bool) -> tuple[Config, set[str]]:
+    def _of_texts(self, first: Config) -> tuple[Config, set[str]]:
         """The settings of the second run, and which of them nothing may choose otherwise."""
         values: dict[str, Any] = {"train.warm_start": "", "train.soup": None, "train.watch": "", "train.best": "loss"}
         values |= {"data.test": (), "data.texts": (), "data.subword_dropout": 0.0, "train.epochs": None}
         usual = {"model.dropout": min(first.model.dropout, _DROPOUT), "train.label_smoothing": 0.0}
-        if resume and (self.pretrained / CONFIG).exists():  # as it was begun, whether that was told again or not
-            begun = read_config(self.pretrained)
-            usual = {name: begun.value(name) for name in usual}
         values |= {name: value for name, value in usual.items() if name not in self.given}
         if not self.config.train.budget:
             times = _OF_LABELS if first.model.head == "class" else 1
@@ -248,7 +266,8 @@ class _WarmStart:
         with writing(self.out):
             if (path := self.without / CHECKPOINTS).exists():
                 remove_folder(path)
-            (self.out / _REPLACED).unlink(missing_ok=True)
+            for name in (_REPLACED, _ASKED):
+                (self.out / name).unlink(missing_ok=True)
 
     def _forget_the_way(self) -> None:
         """Remove the runs behind the first and before the last."""

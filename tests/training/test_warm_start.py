@@ -182,20 +182,34 @@ def test_what_was_to_be_replaced_is_not_taken_for_the_result(
     assert said[-1] == f"{out} is complete: it was trained to step 12"
 
 
-def test_a_run_goes_on_without_being_told_that_it_is_a_warm_start(toy, said: list[str]) -> None:
-    out = toy.folder / "out"
-
-    def stop(_record: dict[str, Any]) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        train(settings(toy), out, say=quiet, on_step=stop)
-    again = settings(toy, ALONE)
-    train(again, out, resume=True, given={"data.train"}, say=said.append)
-    assert f"{out / PRETRAINED} is complete: it was trained to step 6" in said
-    assert read_config(out).train.warm_start == "denoise"
-    train(again, out, resume=True, given={"data.train"}, say=said.append)
+@pytest.mark.parametrize("part", PARTS)
+def test_a_run_goes_on_without_being_told_again_how(
+    toy, part: str, said: list[str], outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {"train.seed": 7, "data.split": 0.2, "train.label_smoothing": 0.0}
+    whole = outcome(train(settings(toy, asked), toy.folder / "whole", say=quiet))
+    out, data = toy.folder / "out", {"data.train": (str(labelled(toy)),)}
+    with cut_off_in(out / part, monkeypatch):
+        train(settings(toy, asked), out, say=quiet)
+    again, given = Config().override(data), {"data.train"}
+    with pytest.raises(ConfigError, match=r"train\.soup = 3 contradicts 2, with which .*out was begun"):
+        train(again.override({"train.soup": 3}), out, resume=True, given={"train.soup"}, say=quiet)
+    train(again, out, resume=True, given=given, say=said.append)
+    assert outcome(out) == whole
+    train(again, out, resume=True, given=given, say=said.append)
     assert said[-1] == f"{out} is complete: it was trained to step 12"
+    assert {it.name for it in out.iterdir() if it.name.startswith(".")} == {WITHOUT}
+
+
+def test_what_is_refused_leaves_what_goes_on_as_it_was(toy, outcome, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = outcome(train(settings(toy), toy.folder / "whole", say=quiet))
+    out = toy.folder / "out"
+    with cut_off_in(out / PRETRAINED, monkeypatch):
+        train(settings(toy), out, say=quiet)
+    with pytest.raises(TrainingError, match="is occupied"):
+        train(settings(toy, {"train.seed": 7}), out, say=quiet)
+    again = Config().override({"data.train": (str(labelled(toy)),)})
+    assert outcome(train(again, out, resume=True, given={"data.train"}, say=quiet)) == whole
 
 
 def test_of_runs_that_began_the_same_the_mean_is_kept(toy, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,6 +228,43 @@ def test_of_runs_that_began_the_same_the_mean_is_kept(toy, said: list[str], monk
     assert any(it.startswith("validation: ") and it.endswith("mean of 3 runs)") for it in said)
     assert "The task was learnt 3 times from there" in (out / "README.md").read_text("utf-8")
     assert [(path / "film.jsonl").exists() for path in (out, *others)] == [True, False, False]
+
+
+def test_runs_that_have_a_mean_begin_with_the_same_head(toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warm_start._WarmStart, "_tidy", lambda _: None)
+    still = {"train.steps": 1, "train.warmup": 0, "train.eval_every": 1, "train.lr": 1e-9}
+    out = train(settings(toy, still), toy.folder / "out", say=quiet)
+    own, other = (load_model_folder(path).weights for path in (out, out / f"{ALSO}2"))
+    assert all((own[name] - other[name]).abs().max() < 1e-6 for name in own)
+
+
+@pytest.mark.parametrize(
+    "asked", [{}, {"train.ema": 0.9}, {"train.average": 2}, {"train.best": "loss", "train.lr": 1.0}]
+)
+def test_each_run_gives_the_mean_the_weights_that_it_kept(
+    toy, asked: dict[str, Any], outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep, kept = warm_start.RunFolder.keep, {}
+
+    def note(self, weights: Mapping[str, torch.Tensor], about: Mapping[str, Any]) -> None:
+        keep(self, weights, about)
+        if about["averaged_of"] == "runs":
+            raise KeyboardInterrupt
+        kept[self.path.name] = {name: weight.clone() for name, weight in weights.items()}
+
+    out, config = (
+        toy.folder / "out",
+        settings(toy, {"train.lr": 0.1, "train.eval_every": 2, "train.schedule": "constant", **asked}),
+    )
+    whole = outcome(train(config, toy.folder / "whole", say=quiet))
+    with monkeypatch.context() as patch:
+        patch.setattr(warm_start.RunFolder, "keep", note)
+        with pytest.raises(KeyboardInterrupt):
+            train(config, out, say=quiet)
+    for name, weight in load_model_folder(out).weights.items():
+        torch.testing.assert_close(weight, torch.stack([kept[it][name] for it in (f"{ALSO}2", "out")]).mean(0))
+    train(config, out, resume=True, say=quiet)
+    assert outcome(out) == whole
 
 
 @pytest.mark.parametrize(("verb", "budget", "runs"), [("classify", "", 4), ("classify", "5m", 1), ("answer", "", 1)])
