@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from clearhead.app import load
+from clearhead.cli.folder import describe_folder, render_folder
 from clearhead.config import Config
 from clearhead.errors import ConfigError, DataError, TrainingError
 from clearhead.training import warm_start
@@ -148,6 +149,14 @@ def test_afterwards_the_way_is_gone_and_the_model_without_can_be_used(toy, said:
     assert [it for it in said if it.startswith("use it: ")] == [f'use it: clearhead classify {out} "a text"']
     card = (out / "README.md").read_text("utf-8")
     assert "| without | " in card and "| with | " in card and PRETRAINED not in card
+    assert "--train.soup=2" in card
+
+
+def test_the_card_gives_the_command_that_was_given(toy) -> None:
+    given = {"train.task", "train.warm_start", "train.warm_steps", "train.steps"}
+    out = train(settings(toy, {"train.soup": None}), toy.folder / "out", given=given, say=quiet)
+    card = (out / "README.md").read_text("utf-8")
+    assert "The task was learnt 4 times from there" in card and "train.soup" not in card
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -218,6 +227,7 @@ def test_of_runs_that_began_the_same_the_mean_is_kept(toy, said: list[str], monk
     others = [out / f"{ALSO}{turn}" for turn in (2, 3)]
     own = read_checkpoint(out / "checkpoints" / "step-00000012").tensors["model"]
     each = [own, *(load_model_folder(path).weights for path in others)]
+    assert [path.name for path in (out, *out.iterdir()) if (path / "checkpoints").exists()] == ["out"]
     for name, weight in load_model_folder(out).weights.items():
         torch.testing.assert_close(weight, torch.stack([it[name] for it in each]).mean(0))
         assert "norm" in name or not torch.equal(each[0][name], each[1][name])
@@ -228,6 +238,7 @@ def test_of_runs_that_began_the_same_the_mean_is_kept(toy, said: list[str], monk
     assert any(it.startswith("validation: ") and it.endswith("mean of 3 runs)") for it in said)
     assert "The task was learnt 3 times from there" in (out / "README.md").read_text("utf-8")
     assert [(path / "film.jsonl").exists() for path in (out, *others)] == [True, False, False]
+    assert "(mean of 3 weights, step 12)" in render_folder(*describe_folder(out))
 
 
 def test_runs_that_have_a_mean_begin_with_the_same_head(toy, monkeypatch: pytest.MonkeyPatch) -> None:
