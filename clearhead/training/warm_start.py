@@ -170,7 +170,7 @@ class _WarmStart:
         """One after the other; on resume those that are complete are passed over."""
         with RunFolder.create(self.out, resume=resume, replace=replace, say=lambda _: None) as folder:
             if replace:
-                self._forget_the_way()
+                self._forget(self.without, *self._way())
                 if (manifest := self.out / MANIFEST).exists():
                     with writing(self.out):
                         write_file(self.out / _REPLACED, digest(manifest.read_bytes()).encode())
@@ -265,15 +265,18 @@ class _WarmStart:
 
     def _tidy(self) -> None:
         """Remove what only the way needed; the model without stays, for whoever wants it."""
-        self._forget_the_way()
+        self._forget(*self._way())
         with writing(self.out):
             for name in (_REPLACED, _ASKED):
                 (self.out / name).unlink(missing_ok=True)
 
-    def _forget_the_way(self) -> None:
-        """Remove the runs behind the first and before the last."""
+    def _way(self) -> list[Path]:
+        """The runs behind the first and before the last."""
+        return [self.pretrained, *self.out.glob(f"{ALSO}*")]
+
+    def _forget(self, *runs: Path) -> None:
         with writing(self.out):
-            for path in (self.pretrained, *self.out.glob(f"{ALSO}*")):
+            for path in runs:
                 if path.exists():
                     remove_folder(path)
 

@@ -28,6 +28,10 @@ ALONE = {"train.warm_start": "", "train.soup": None}
 def quiet(_message: str) -> None: ...
 
 
+def interrupt(*_: Any, **__: Any) -> None:
+    raise KeyboardInterrupt
+
+
 def labelled(toy, n: int = 40) -> Path:
     """Texts whose label is that of their words."""
     dice, path = random.Random(0), toy.folder / "labelled.tsv"
@@ -302,6 +306,20 @@ def test_what_a_replaced_run_left_on_its_way_is_not_taken_for_that_of_the_new_on
     with cut_off_in(out / WITHOUT, monkeypatch):
         train(settings(toy), out, replace=True, say=quiet)
     assert outcome(train(settings(toy), out, resume=True, say=quiet)) == whole
+
+
+def test_a_model_without_that_was_to_be_replaced_is_not_taken_for_that_of_the_new_run(
+    toy, outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = train(settings(toy), toy.folder / "whole", say=quiet)
+    out = train(settings(toy, {"train.label_smoothing": 0.3}), toy.folder / "out", say=quiet)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("clearhead.training.run.prepare", interrupt)
+        train(settings(toy), out, replace=True, say=quiet)
+    assert load(out).config.train.label_smoothing == 0.3  # until there is something better
+    assert outcome(train(settings(toy), out, resume=True, say=quiet)) == outcome(whole)
+    first, other = (load_model_folder(path / WITHOUT).weights for path in (whole, out))
+    assert all(torch.equal(first[name], other[name]) for name in first)
 
 
 def test_another_run_in_the_folder_is_known_before_the_first_step(toy) -> None:
