@@ -53,7 +53,7 @@ def render_folder(config: Config, about: dict[str, Any]) -> str:
     ]
     if validation:
         greedy = "greedy, " * searches
-        mean = f"mean of {validation['averaged']}, " if validation.get("averaged") else ""
+        mean = f"mean of {validation['averaged']} weights, " if "averaged" in validation else ""
         rows.append(("validation", f"{_scores(validation)} ({greedy}{mean}step {validation['step']:,})"))
     if about["evaluation"]:
         rows.append(("evaluation", _evaluation(about["evaluation"], searches=searches)))
@@ -104,7 +104,7 @@ def _best_validation(folder: Path, config: Config) -> dict[str, Any] | None:
         value = 0.0 if score == NEWEST else -record[name] if score == "loss" else record[name]
         return -math.inf if math.isnan(value) else value, record["step"]  # of equal ones the newest was kept
 
-    best = max(reversed(records), key=rank, default=None)  # a mean of checkpoints comes behind its last step
+    best = max(reversed(records), key=rank, default=None)  # a mean comes behind its last step
     return best and {key.removeprefix("valid_"): value for key, value in best.items()}
 
 

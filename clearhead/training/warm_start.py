@@ -170,7 +170,7 @@ class _WarmStart:
         """One after the other; on resume those that are complete are passed over."""
         with RunFolder.create(self.out, resume=resume, replace=replace, say=lambda _: None) as folder:
             if replace:
-                self._forget_the_way()
+                self._forget(self.without, *self._way())
                 if (manifest := self.out / MANIFEST).exists():
                     with writing(self.out):
                         write_file(self.out / _REPLACED, digest(manifest.read_bytes()).encode())
@@ -185,7 +185,7 @@ class _WarmStart:
                 self._train(began, resume, replace, observers)
             finally:
                 with suppress(OSError):  # it holds something, as it should
-                    if not (self.without / CONFIG).exists():
+                    if not self.without.exists():
                         (self.out / _ASKED).unlink(missing_ok=True)
                     self.out.rmdir()
         self._tidy()
@@ -203,6 +203,9 @@ class _WarmStart:
             old = path == self.out and _is_old(self.out)
             again = resume and (path / CONFIG).exists() and not old
             run.train(config, path, given=given, resume=again, replace=replace or old, part=part, say=self.say, **more)
+            if path != self.out and (path / CHECKPOINTS).exists():  # it is complete, and there may be many such runs
+                with writing(path):
+                    remove_folder(path / CHECKPOINTS)
 
         self.say(f"1 of {count}: {self.kind.verb}, from random weights, to {self.without}")
         unseen = {"train.watch": "", "data.test": ()}  # on the way to the last run
@@ -214,15 +217,15 @@ class _WarmStart:
         go(self.pretrained, *self._of_texts(shape.config), part)
         learnt, dropouts = StartingPoint.load(self.pretrained), {name: shape.config.value(name) for name in DROPOUT}
         start = dataclasses.replace(learnt, config=learnt.config.override(dropouts))  # those of the task
-        config, given = self._shaped(shape.config).override({"train.soup": self.soup}), {*self.given, "train.soup"}
+        config = self._shaped(shape.config).override({"train.soup": self.soup})
         for turn, path in enumerate(self.also, 1):
             self.say(f"{2 + turn} of {count}: {self.kind.verb}, from the weights of that, to {path}")
             part = Part(start=start, end=clock.end(1 + turn), turn=turn, last=False)
-            go(path, config.override(unseen), given, part)
+            go(path, config.override(unseen), self.given, part)
         mean = f", and the mean of all {self.soup}" if self.also else ""
         self.say(f"{count} of {count}: {self.kind.verb}, from the weights of that, to {self.out}{mean}")
         part = Part(start=start, end=clock.end(count - 1), others=tuple(self.also), ending=self._compared)
-        go(self.out, config, given, part, **observers)
+        go(self.out, config, self.given, part, **observers)
 
     def _shaped(self, of: Config) -> Config:
         """The settings with the preset that was chosen for the first run."""
@@ -262,17 +265,18 @@ class _WarmStart:
 
     def _tidy(self) -> None:
         """Remove what only the way needed; the model without stays, for whoever wants it."""
-        self._forget_the_way()
+        self._forget(*self._way())
         with writing(self.out):
-            if (path := self.without / CHECKPOINTS).exists():
-                remove_folder(path)
             for name in (_REPLACED, _ASKED):
                 (self.out / name).unlink(missing_ok=True)
 
-    def _forget_the_way(self) -> None:
-        """Remove the runs behind the first and before the last."""
+    def _way(self) -> list[Path]:
+        """The runs behind the first and before the last."""
+        return [self.pretrained, *self.out.glob(f"{ALSO}*")]
+
+    def _forget(self, *runs: Path) -> None:
         with writing(self.out):
-            for path in (self.pretrained, *self.out.glob(f"{ALSO}*")):
+            for path in runs:
                 if path.exists():
                     remove_folder(path)
 

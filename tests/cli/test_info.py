@@ -96,7 +96,7 @@ def test_of_equal_scores_at_one_step_those_of_the_mean_of_checkpoints_are_shown(
         for more in ({"valid_chrf": 1.0}, {"valid_chrf": 2.0, "averaged": 2}):
             log.write({"step": 10, "valid_bleu": 3.5, "valid_loss": 5.5, **more})
     assert json.loads(run("info", folder, "--json").out)["validation"]["chrf"] == 2.0
-    assert "(greedy, mean of 2, step 10)\n" in run("info", folder).out
+    assert "(greedy, mean of 2 weights, step 10)\n" in run("info", folder).out
 
 
 def test_a_model_folder_shows_its_model_data_and_scores(run: Run, folder: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from clearhead.app import load
+from clearhead.cli.folder import describe_folder, render_folder
 from clearhead.config import Config
 from clearhead.errors import ConfigError, DataError, TrainingError
 from clearhead.training import warm_start
@@ -25,6 +26,10 @@ ALONE = {"train.warm_start": "", "train.soup": None}
 
 
 def quiet(_message: str) -> None: ...
+
+
+def interrupt(*_: Any, **__: Any) -> None:
+    raise KeyboardInterrupt
 
 
 def labelled(toy, n: int = 40) -> Path:
@@ -148,6 +153,14 @@ def test_afterwards_the_way_is_gone_and_the_model_without_can_be_used(toy, said:
     assert [it for it in said if it.startswith("use it: ")] == [f'use it: clearhead classify {out} "a text"']
     card = (out / "README.md").read_text("utf-8")
     assert "| without | " in card and "| with | " in card and PRETRAINED not in card
+    assert "--train.soup=2" in card
+
+
+def test_the_card_gives_the_command_that_was_given(toy) -> None:
+    given = {"train.task", "train.warm_start", "train.warm_steps", "train.steps"}
+    out = train(settings(toy, {"train.soup": None}), toy.folder / "out", given=given, say=quiet)
+    card = (out / "README.md").read_text("utf-8")
+    assert "The task was learnt 4 times from there" in card and "train.soup" not in card
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -218,6 +231,7 @@ def test_of_runs_that_began_the_same_the_mean_is_kept(toy, said: list[str], monk
     others = [out / f"{ALSO}{turn}" for turn in (2, 3)]
     own = read_checkpoint(out / "checkpoints" / "step-00000012").tensors["model"]
     each = [own, *(load_model_folder(path).weights for path in others)]
+    assert [path.name for path in (out, *out.iterdir()) if (path / "checkpoints").exists()] == ["out"]
     for name, weight in load_model_folder(out).weights.items():
         torch.testing.assert_close(weight, torch.stack([it[name] for it in each]).mean(0))
         assert "norm" in name or not torch.equal(each[0][name], each[1][name])
@@ -228,6 +242,7 @@ def test_of_runs_that_began_the_same_the_mean_is_kept(toy, said: list[str], monk
     assert any(it.startswith("validation: ") and it.endswith("mean of 3 runs)") for it in said)
     assert "The task was learnt 3 times from there" in (out / "README.md").read_text("utf-8")
     assert [(path / "film.jsonl").exists() for path in (out, *others)] == [True, False, False]
+    assert "(mean of 3 weights, step 12)" in render_folder(*describe_folder(out))
 
 
 def test_runs_that_have_a_mean_begin_with_the_same_head(toy, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,6 +306,20 @@ def test_what_a_replaced_run_left_on_its_way_is_not_taken_for_that_of_the_new_on
     with cut_off_in(out / WITHOUT, monkeypatch):
         train(settings(toy), out, replace=True, say=quiet)
     assert outcome(train(settings(toy), out, resume=True, say=quiet)) == whole
+
+
+def test_a_model_without_that_was_to_be_replaced_is_not_taken_for_that_of_the_new_run(
+    toy, outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = train(settings(toy), toy.folder / "whole", say=quiet)
+    out = train(settings(toy, {"train.label_smoothing": 0.3}), toy.folder / "out", say=quiet)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("clearhead.training.run.prepare", interrupt)
+        train(settings(toy), out, replace=True, say=quiet)
+    assert load(out).config.train.label_smoothing == 0.3  # until there is something better
+    assert outcome(train(settings(toy), out, resume=True, say=quiet)) == outcome(whole)
+    first, other = (load_model_folder(path / WITHOUT).weights for path in (whole, out))
+    assert all(torch.equal(first[name], other[name]) for name in first)
 
 
 def test_another_run_in_the_folder_is_known_before_the_first_step(toy) -> None:
