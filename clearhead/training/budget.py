@@ -88,8 +88,9 @@ def plan(
     if steps < _FEWEST:
         raise ConfigError(
             f"train.budget = {config.train.budget} leaves time for {max(steps, 0)} steps of {shape.seconds:.2f} "
-            f"seconds, beside {closing:.0f} to score {scoring.valid + scoring.test:,} {task.units.sources} in "
-            f"the end; expected at least {_FEWEST}: give more time, or a smaller --preset"
+            f"seconds in the {left():.0f} of this run, beside {closing:.0f} to score "
+            f"{scoring.valid + scoring.test:,} {task.units.sources} in the end; expected at least "
+            f"{_FEWEST}: give more time, or a smaller --preset"
         )
     epochs = steps * shape.tokens / examples.tokens
     (warmup, why_warmup), (lr, why_lr) = short_warmup(steps), fast_rate(config, examples.tokens)

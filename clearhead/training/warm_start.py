@@ -207,7 +207,7 @@ class _WarmStart:
                 with writing(path):
                     remove_folder(path / CHECKPOINTS)
 
-        self.say(f"1 of {count}: {self.kind.verb}, from random weights, to {self.without}")
+        self.say(f"1 of {count}: {self.kind.verb}, from random weights, to {self.without}{self._forecast()}")
         unseen = {"train.watch": "", "data.test": ()}  # on the way to the last run
         alone = self.config.override({**unseen, "train.warm_start": "", "train.soup": None, "data.texts": ()})
         go(self.without, alone, self.given - {"train.warm_start", "train.soup"}, Part(end=clock.end(0), last=False))
@@ -227,6 +227,17 @@ class _WarmStart:
         part = Part(start=start, end=clock.end(count - 1), others=tuple(self.also), ending=self._compared)
         go(self.out, config, self.given, part, **observers)
 
+    def _forecast(self) -> str:
+        """How long all of it will take beside the first run, where the steps of the others follow from that."""
+        if self.config.train.budget or self.config.train.warm_steps:
+            return ""
+        return f"; all together take about {1 + self._times + self.soup} times as long"
+
+    @property
+    def _times(self) -> int:
+        """So many times the steps of the task are learnt from the texts alone."""
+        return _OF_LABELS if self.kind.labels else 1
+
     def _shaped(self, of: Config) -> Config:
         """The settings with the preset that was chosen for the first run."""
         preset = of.train.preset
@@ -239,8 +250,7 @@ class _WarmStart:
         usual = {"model.dropout": min(first.model.dropout, _DROPOUT), "train.label_smoothing": 0.0}
         values |= {name: value for name, value in usual.items() if name not in self.given}
         if not self.config.train.budget:
-            times = _OF_LABELS if first.model.head == "class" else 1
-            values["train.steps"] = self.config.train.warm_steps or times * chosen(first.train.steps)
+            values["train.steps"] = self.config.train.warm_steps or self._times * chosen(first.train.steps)
         free = {"train.preset", "train.warmup", "model.head"}  # for another number of steps, with another head
         return self._shaped(first).override(values), {*self.given, *values} - free
 
@@ -260,8 +270,10 @@ class _WarmStart:
         name = self.kind.compared[0]
         first, second = prepared.task.compare([*systems.items()]).by_score[name]
         verdict = _verdict(shown.LABELS[name], first, second)
-        self.say(f"learning from the texts alone {verdict}; the model without it is {self.without}")
-        return _HEADING, f"{before}\n\n{scores}\n\nIt {verdict}. The model without it is in `{WITHOUT}`."
+        what = "learning from the texts alone" + (f", and the mean of {self.soup} runs," if self.also else "")
+        self.say(f"{what} {verdict}; the model without it is {self.without}")
+        it = "Both together" if self.also else "It"
+        return _HEADING, f"{before}\n\n{scores}\n\n{it} {verdict}. The model without it is in `{WITHOUT}`."
 
     def _tidy(self) -> None:
         """Remove what only the way needed; the model without stays, for whoever wants it."""

@@ -240,7 +240,9 @@ def test_of_runs_that_began_the_same_the_mean_is_kept(toy, said: list[str], monk
         f"5 of 5: classify, from the weights of that, to {out}, and the mean of all 3",
     ]
     assert any(it.startswith("validation: ") and it.endswith("mean of 3 runs)") for it in said)
-    assert "The task was learnt 3 times from there" in (out / "README.md").read_text("utf-8")
+    assert any("alone, and the mean of 3 runs, " in it for it in said)
+    card = (out / "README.md").read_text("utf-8")
+    assert "The task was learnt 3 times from there" in card and "\n\nBoth together " in card
     assert [(path / "film.jsonl").exists() for path in (out, *others)] == [True, False, False]
     assert "(mean of 3 weights, step 12)" in render_folder(*describe_folder(out))
 
