@@ -116,8 +116,7 @@ def train(
         seed = (prepared.config.train.seed + part.turn) % 2**63  # what is held out follows from the first alone
         prepared = dataclasses.replace(prepared, config=prepared.config.override({"train.seed": seed}))
         trainer = _ready(prepared, model, checkpoint, folder, say)
-        if part.others:
-            trainer.others = lambda: (load_model_folder(path).weights for path in part.others)
+        trainer.others = part.others
         if config.train.budget and checkpoint is None:  # one that goes on ends with the step that it last aimed at
             trainer.pace = Pace(config.train.budget, end, prepared.scoring)
         trainer.on_step += [on_step] if on_step else []

@@ -2,7 +2,8 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
@@ -51,51 +52,39 @@ class Selection:
         every = chosen(self.config.save_every)  # one that a signal made would not be there in a run without it
         regular = (it for it in folder.checkpoints() if it.step % every == 0 or it.step == state.step)
         newest = itertools.islice(regular, self.config.average)
-        self._try((it.tensors["model"] for it in newest), "checkpoints", state, folder, log, progress)
+        mean = mean_weights(it.tensors["model"] for it in newest)
+        self._try(mean, "checkpoints", state, folder, log, progress)
 
     def try_soup(
-        self,
-        others: Iterable[Mapping[str, Tensor]],
-        state: State,
-        folder: RunFolder,
-        log: MetricsLog,
-        progress: Progress,
+        self, others: Sequence[Path], state: State, folder: RunFolder, log: MetricsLog, progress: Progress
     ) -> None:
-        """The same with the weights that were kept by `others`, runs with the same beginning, and by this one.
+        """The same with the weights that were kept in the folders of `others`, runs with the same beginning, and here.
 
         Fine-tuned from one beginning, they lie in one basin, and their mean is often better than any (Wortsman et al.
         2022).
         """
-        kept = load_model_folder(folder.path).weights
-        if state.averaged_of == _RUNS:  # as a kill behind it left them: they are that mean
-            self._score_mean(kept, state.averaged, _RUNS, state, folder, log, progress)
+        if not others:
+            return
+        if state.averaged_of == _RUNS:  # as a kill behind it left it: what was kept here is that mean
+            mean = load_model_folder(folder.path).weights, state.averaged
         else:
-            self._try(itertools.chain(others, [kept]), _RUNS, state, folder, log, progress)
+            mean = mean_weights(load_model_folder(it).weights for it in (*others, folder.path))
+        self._try(mean, _RUNS, state, folder, log, progress)
 
     def _try(
         self,
-        each: Iterable[Mapping[str, Tensor]],
+        mean: tuple[Mapping[str, Tensor], int],
         of: str,
         state: State,
         folder: RunFolder,
         log: MetricsLog,
         progress: Progress,
     ) -> None:
-        mean, count = mean_weights(each)
-        if count > 1:  # the mean of one is the last step itself
-            self._score_mean(mean, count, of, state, folder, log, progress)
-
-    def _score_mean(
-        self,
-        mean: Mapping[str, Tensor],
-        count: int,
-        of: str,
-        state: State,
-        folder: RunFolder,
-        log: MetricsLog,
-        progress: Progress,
-    ) -> None:
-        load_weights(self.model, mean)
+        """Keep a mean, beside which stands of how many weights it is, where it is the best that is known."""
+        weights, count = mean
+        if count < 2:  # the mean of one is the last step itself
+            return
+        load_weights(self.model, weights)
         scores = self._scored(state, log, averaged=count)
         is_best = self._keep_if_best(state, folder, scores, averaged=count, of=of)
         progress.message(f"mean of {count} {of}: {self._spoken(scores, best=is_best)}")

@@ -5,12 +5,13 @@ A run that was killed and resumed continues bitwise as if it had not been: the r
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from ..config import TrainConfig, chosen
 from ..errors import TrainingError
@@ -52,7 +53,7 @@ class Trainer:
         self.update = Update(model, loss, config)
         self.average = MovingAverage(model, config.ema) if config.ema else None
         self.pace: Pace | None = None
-        self.others: Callable[[], Iterable[Mapping[str, Tensor]]] | None = None  # weights of runs that began the same
+        self.others: Sequence[Path] = ()  # the folders of runs that began the same
         self.on_step: list[Observer] = []  # each is called with a record of every update
         self.selection = Selection(model, config, evaluate)
         self.on_eval = self.selection.on_eval  # and of every evaluation
@@ -81,8 +82,7 @@ class Trainer:
                     stop.raise_stopped(state.step)
                 if ended:
                     self.selection.try_mean(state, folder, log, progress)
-                    if self.others:
-                        self.selection.try_soup(self.others(), state, folder, log, progress)
+                    self.selection.try_soup(self.others, state, folder, log, progress)
                     return state
                 self._next_step(log, progress)
 

@@ -49,7 +49,7 @@ _ASKED = ".asked.json"  # what the runs were begun with, of which nobody need te
 _SHARES = (1, 2)  # of a budget, and one for each run that follows
 _DROPOUT = 0.1  # at most, where other words are hidden every time: more of it finds fewer of them again
 _OF_LABELS = 3  # times the steps of the task, which are few, for labels are soon learnt by heart
-_SOUP_OF_LABELS = 4  # runs of as few steps, whose mean got half a point more right than one of them
+_SOUP_OF_LABELS = 4  # runs of as few steps, whose mean got up to half a point more right than one of them
 _CHANCE = 0.025  # a p below is no luck: it is of one side, and both are looked at
 _HEADING = "With and without learning from the texts alone"
 
