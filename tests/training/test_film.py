@@ -146,6 +146,15 @@ def test_of_an_answer_without_an_end_as_much_is_shown_as_of_the_last(tmp_path: P
     assert "rows are 3 queries" in last and "(the first" not in last
 
 
+def test_the_lens_of_a_film_is_as_long_as_that_of_the_last_and_of_decoders_alone(tmp_path: Path) -> None:
+    lens = [{"embedded": list(said), "layer 0": list(said.upper())} for said in ("abcd", "xy")]
+    film = Film.of([frame(step, "q", lens=it) for step, it in enumerate(lens)], tmp_path)
+    first, last = (block.splitlines()[-2:] for block in film.render_lens().split("\n\nstep 1"))
+    assert (first, last) == (["layer 0   A B", "embedded  a b"], ["layer 0   X Y", "embedded  x y"])
+    with pytest.raises(ConfigError, match="would have said, and the model of this film has none"):
+        Film.of([frame(0, "q")], tmp_path).render_lens()
+
+
 def test_a_film_whose_attentions_tell_no_weights_says_so_and_is_there_as_json(toy, monkeypatch, capfd) -> None:
     (toy.folder / "own_quiet.py").write_text(
         "from torch import nn\n\nclass Quiet(nn.Module):\n"
