@@ -31,7 +31,7 @@ def draw_sheet(frames: Sequence[Frame], place: str, path: Path, labels: Mapping[
     with drawing(path, again=_AGAIN) as figure:
         figure.set_size_inches(max(_SIDE * len(shown), 4) + 1.6, _SIDE * (n_heads + 1) + 1.8)
         grid = figure.add_gridspec(n_heads + 1, len(shown), height_ratios=[0.8] + [1.0] * n_heads)
-        _curves(figure.add_subplot(grid[0, :]), frames, [it.step for it in shown], labels)
+        draw_curves(figure.add_subplot(grid[0, :]), frames, [it.step for it in shown], labels)
         for column, frame in enumerate(shown):
             for head in range(n_heads):
                 panel, last = figure.add_subplot(grid[head + 1, column]), column == len(shown) - 1
@@ -97,7 +97,7 @@ def _draw_still(frames: Sequence[Frame], number: int, place: str, path: Path, la
             keys, queries = _names(frame, last, place)
             tick_pieces(panel, _cell(last, place), () if row else keys, () if column else queries)
             panel.set_xlabel(f"head {head}", color=INK)
-        _curves(figure.add_subplot(grid[down, :]), frames, [frame.step], labels)
+        draw_curves(figure.add_subplot(grid[down, :]), frames, [frame.step], labels)
         text, said = (readable(it, 44) for it in (frame.text, frame.answer))
         title = f'{place} of "{text}"\nstep {frame.step:,}: {said}'
         figure.suptitle(title, x=0.02, ha="left", fontsize=11, fontweight="bold", parse_math=False)
@@ -141,14 +141,17 @@ def _shown_scores(frames: Sequence[Frame]) -> list[str]:
     return [name for name in names if name == "loss"] + [name for name in names if name != "loss"][:1]
 
 
-def _curves(panel: "Axes", frames: Sequence[Frame], marked: Sequence[int], labels: Mapping[str, str]) -> None:
+def draw_curves(panel: "Axes", frames: Sequence[Frame], marked: Sequence[int], labels: Mapping[str, str]) -> None:
     """The loss, and beside it the score, by step; lines where the marked frames stand."""
     panel.set_xlim(frames[0].step - 0.5, frames[-1].step + 0.5)
     panel.locator_params(axis="x", integer=True, nbins=8)
     panel.xaxis.set_major_formatter("{x:,.0f}")
     for step in marked:
         panel.axvline(step, color=FAINT, linewidth=0.8)
-    for number, (name, color, line) in enumerate(zip(_shown_scores(frames), (STRONG, WARM), ("-", "--"))):
+    names = _shown_scores(frames)
+    if len(names) > 1 and _are_one_curve(frames, *names):  # bits a byte are the loss in another unit
+        names = names[1:]
+    for number, (name, color, line) in enumerate(zip(names, (STRONG, WARM), ("-", "--"))):
         axes = panel.twinx() if number else panel
         axes.grid(visible=False)
         axes.spines[:].set_visible(False)
@@ -158,3 +161,10 @@ def _curves(panel: "Axes", frames: Sequence[Frame], marked: Sequence[int], label
         axes.tick_params(axis="y", labelsize=7, labelcolor=color)
         axes.set_ylim(0, 1.15 * max(values) or 1)
     panel.tick_params(axis="x", labelsize=7)
+
+
+def _are_one_curve(frames: Sequence[Frame], first: str, second: str) -> bool:
+    """Whether one score is a multiple of the other in all frames, of which there are several."""
+    pairs = [(it.scores[first], it.scores[second]) for it in frames if first in it.scores and second in it.scores]
+    ratios = [b / a for a, b in pairs if a]
+    return 1 < len(ratios) == len(pairs) and np.allclose(ratios, ratios[0], rtol=1e-3)

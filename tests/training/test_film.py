@@ -219,3 +219,26 @@ def test_the_pictures_of_a_moving_one_are_of_one_size(tmp_path: Path) -> None:
             moving.seek(number)
             sizes.append(moving.size)
     assert len(set(sizes)) == 1
+
+
+@pytest.mark.parametrize(
+    ("scores", "drawn"),
+    [
+        ([(4.0, 5.770), (2.0, 2.885), (1.0, 1.443)], ["bits a byte"]),
+        ([(4.0, 5.770), (2.0, 2.500), (1.0, 1.443)], ["loss", "bits a byte"]),
+        ([(4.0, 5.770)], ["loss", "bits a byte"]),
+    ],
+)
+def test_a_score_that_is_the_loss_in_another_unit_is_one_curve_with_it(
+    tmp_path: Path, scores: list[tuple[float, float]], drawn: list[str]
+) -> None:
+    figures = pytest.importorskip("matplotlib.figure")
+    from clearhead.inspection.film_pictures import draw_curves
+
+    records = [
+        frame(0, "a"),
+        *(frame(i, "a", scores={"loss": a, "bits_per_byte": b}) for i, (a, b) in enumerate(scores, 1)),
+    ]
+    film, figure = Film.of(records, tmp_path), figures.Figure()
+    draw_curves(figure.add_subplot(), film.frames, [1], {"bits_per_byte": "bits a byte"})
+    assert [it.get_ylabel() for it in figure.axes if it.lines[-1].get_marker() == "o"] == drawn
