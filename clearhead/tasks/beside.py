@@ -39,9 +39,9 @@ def open_texts(paths: Sequence[str], data: DataConfig) -> Documents:
 
 
 def texts_in(documents: Documents) -> Iterator[str]:
-    """Each line, and of JSON the text of each; blank ones are passed over."""
-    for document in documents:
-        found = [document.text] if document.escaped else document.text.split("\n")
+    """Each line, and of JSON the text of each, the longest in pieces; blank ones are passed over."""
+    for piece in documents:
+        found = [piece.text] if piece.escaped else piece.text.split("\n")
         yield from (text for text in found if text.strip())
 
 

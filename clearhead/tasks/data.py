@@ -1,17 +1,17 @@
 """How the data of a task are read, divided and kept, so that preparing a run is the same for all tasks."""
 
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol, Self
 
 import numpy as np
 
 from ..config import DataConfig
 from ..text.corpus import Corpus, LabelledCorpus
-from ..text.documents import Documents, split_documents
+from ..text.documents import Documents
 from ..text.report import Report
 from ..text.roles import SENTENCES, Roles
-from ..text.running import Running
+from ..text.running import Running, TextCorpus
 from ..text.sources import Pair, Pairs, PairSource, read_pairs
 
 SAMPLED_BY = "train.eval_sentences"  # what says how large a sample is, unless told
@@ -140,31 +140,6 @@ class PairForm:
         return Pairs.of(((line, source, target) for line, source, target in notes), report)
 
 
-@dataclass(frozen=True)
-class TextCorpus:
-    """Running text to train on, and its last part, which is held out."""
-
-    source: Documents
-    train: Running
-    held: Running
-    note: str
-
-    def __len__(self) -> int:
-        return len(self.train)
-
-    def held_out(self) -> Running:
-        """The last part."""
-        return self.held
-
-    def chunks(self) -> Iterator[Running]:
-        """The rest, some pieces at a time."""
-        return self.train.chunks()
-
-    def texts(self) -> tuple[Texts, Texts]:
-        """One side."""
-        return self.train.pieces, ()
-
-
 class TextForm:
     """Running text: a file, a folder of files, JSON lines with a text each."""
 
@@ -179,16 +154,12 @@ class TextForm:
             return Running.of(found, documents.report)
 
     def divide(self, source: Any, share: float, seed: int) -> TextCorpus:
-        """The end of the text is held out: neighbours in it are alike, so that nothing is drawn by chance."""
-        parts = split_documents(list(source), share)
-        goes_on = bool(parts.train and parts.held_out and parts.train[-1].name == parts.held_out[0].name)
-        train = Running.of(parts.train, source.report, ends=not goes_on)
-        held = Running.of(parts.held_out, source.report, begins=not goes_on)
-        return TextCorpus(source, train, held, parts.note)
+        """The end of the text is held out."""
+        return TextCorpus.of(source, share)
 
     def extent(self, data: TextCorpus) -> tuple[int, str]:
         """By its letters."""
-        return as_pairs(sum(map(len, data.train.pieces)))
+        return as_pairs(data.letters)
 
     def sample(self, data: Running, most: int, seed: int, by: str = SAMPLED_BY) -> tuple[Running, str]:
         """The beginning, so long as if every one of `most` sentences had 256 letters."""

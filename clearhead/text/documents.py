@@ -4,11 +4,10 @@ Nothing is changed in it: white space and line ends stay. A line that is no UTF-
 folder, so is a file that is no text.
 """
 
-import io
 import itertools
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
@@ -17,42 +16,50 @@ from ..config import DataConfig
 from ..errors import DataError
 from .files import STDIN, Input, bytes_digest, dangling, expect_digest, is_folder, tree
 from .json_lines import half_a_character, read_object, value_at
-from .lines import LOOK, decode, read_lines, read_whole, shown, undecodable
+from .lines import LOOK, decode, read_blocks, read_lines, shown, undecodable
 from .report import Report
 
 _KEY = "text"  # of an object that is a document
 _MOST = 0.5  # of the lines of a file are unreadable; where more are, it is no text
 _SHOWN = 3  # files that are passed over
+_PIECE = 1 << 17  # letters that are cut into tokens together
 _LEARNT_AS_IT_STANDS = "{} is a list of JSON, learnt as it stands; for the texts in it: jq -c '.[]' FILE"
 
 
 @dataclass(frozen=True)
-class Document:
-    """A text and what it is called: its file, and the line if it is one of many.
+class Piece:
+    """Some of a document: 131,072 letters at most, which end with a line where one ends in them.
 
-    `line` is where it begins, counted over all files; of a text that is a JSON string all stands there, `escaped`.
+    `name` is that of its file, with the line if the document is one of many. `line` is where the piece begins, counted
+    over all files; of a text that is a JSON string all stands there, `escaped`.
     """
 
     name: str
     text: str
     line: int = 1
+    first: bool = True  # of its document
+    last: bool = True
     escaped: bool = False
 
-    def behind(self, place: int) -> "Document":
-        """The rest from a place on."""
+    def before(self, place: int) -> "Piece":
+        """The letters before a place in it, where the document goes on."""
+        return replace(self, text=self.text[:place], last=False)
+
+    def behind(self, place: int) -> "Piece":
+        """The rest from that place on."""
         line = self.line if self.escaped else self.line + self.text.count("\n", 0, place)
-        return Document(self.name, self.text[place:], line, self.escaped)
+        return replace(self, text=self.text[place:], line=line, first=False)
 
 
 class Documents:
     """The documents of files, of folders with all that is in them, or of standard input; each as often as wanted.
 
     with Documents(["books"], DataConfig()) as documents:
-        for document in documents: ...
+        for piece in documents: ...
         print(documents.report)  # of the last reading that came to its end
 
     A file is one document, or many where it holds JSON lines: then the text is at the key "text", or at that which
-    `data.source_column` names. One document is in memory at a time. A DataError where there is no text to be had, and
+    `data.source_column` names. One piece is in memory at a time. A DataError where there is no text to be had, and
     where a file that is named is none; a file in a folder is passed over then, which the report says.
     """
 
@@ -86,16 +93,16 @@ class Documents:
         """A DataError where the files hold other bytes by now than those of an earlier `digest`."""
         expect_digest([self._files], digest, self.report.paths)
 
-    def __iter__(self) -> Iterator[Document]:
+    def __iter__(self) -> Iterator[Piece]:
         report, passed_over, forms = Report(self.report.paths), [*self._nowhere], set()
         letters = n_documents = 0
         for file in self._files:
             before, begun = report.lines, n_documents
             try:
                 is_json = _is_json_lines(file, self._key)
-                for document in _from_json(file, self._key, report) if is_json else _from_text(file, report):
-                    n_documents, letters = n_documents + 1, letters + len(document.text)
-                    yield document
+                for piece in _from_json(file, self._key, report) if is_json else _from_text(file, report):
+                    n_documents, letters = n_documents + piece.first, letters + len(piece.text)
+                    yield piece
             except DataError as error:
                 if len(self._files) == 1 or file.name in self._named or n_documents > begun:
                     raise
@@ -139,7 +146,7 @@ def _is_json_lines(file: Input, key: Sequence[str]) -> bool:
     return True
 
 
-def _from_json(file: Input, key: Sequence[str], report: Report) -> Iterator[Document]:
+def _from_json(file: Input, key: Sequence[str], report: Report) -> Iterator[Piece]:
     before = report.lines
     for number, line in enumerate(read_lines(file), 1):
         report.lines += 1
@@ -149,7 +156,7 @@ def _from_json(file: Input, key: Sequence[str], report: Report) -> Iterator[Docu
             report.skip(before + number, reason, undecodable(line))
         else:
             report.used += 1
-            yield Document(f"{file.name} line {number}", text, before + number, escaped=True)
+            yield from pieces_of(f"{file.name} line {number}", [text], before + number, escaped=True)
 
 
 def _unusable(line: bytes, text: object, key: str) -> str | None:
@@ -161,79 +168,68 @@ def _unusable(line: bytes, text: object, key: str) -> str | None:
     return "NUL character" if "\0" in text else half_a_character(line, text)
 
 
-def _from_text(file: Input, report: Report) -> Iterator[Document]:
-    """The file as one document, without the lines that cannot be read."""
-    content = read_whole(file)
-    n_lines = content.count(b"\n") + (not content.endswith(b"\n"))
-    text = None if b"\0" in content else decode(content)
-    if text is None:
-        text = _readable(file.name, io.BytesIO(content).readlines(), report)
-    else:
-        report.used += n_lines
-    begin = report.lines + 1
-    report.lines += n_lines
-    if text.strip():
-        yield Document(file.name, text, begin)
-
-
-def _readable(name: str, lines: Sequence[bytes], report: Report) -> str:
-    """The lines that are text; the others are counted. A DataError where these are the most."""
-    texts = [None if b"\0" in line else decode(line) for line in lines]
-    bad = [number for number, text in enumerate(texts) if text is None]
-    if len(bad) > _MOST * len(lines):
+def _from_text(file: Input, report: Report) -> Iterator[Piece]:
+    """The file as one document, without the lines that cannot be read. A DataError where these are the most."""
+    found, is_blank = Report((), lines=report.lines), True
+    for lines in read_blocks(file):  # once to the end: of a file that is no text, nothing is learnt
+        is_blank &= not _readable(lines, found).strip()
+    n_lines, n_bad = found.lines - report.lines, sum(found.skipped.values())
+    if n_bad > _MOST * n_lines:
         raise DataError(
-            f"{name} is no text in UTF-8: {len(bad):,} of its {len(lines):,} lines cannot be read; "
+            f"{file.name} is no text in UTF-8: {n_bad:,} of its {n_lines:,} lines cannot be read; "
             "to convert: iconv -f LATIN1 -t UTF-8"
         )
-    for number in bad:
-        reason = "NUL character" if b"\0" in lines[number] else "not UTF-8"
-        report.skip(report.lines + number + 1, reason, undecodable(lines[number].rstrip(b"\r\n")))
-    report.used += len(lines) - len(bad)
-    return "".join(text for text in texts if text is not None)
+    begin = report.lines + 1
+    report.add(found)
+    if not is_blank:
+        yield from pieces_of(file.name, (_readable(lines, Report(())) for lines in read_blocks(file)), begin)
 
 
-@dataclass(frozen=True)
-class TextSplit:
-    """Documents to train on, and those that are held out; how many letters the latter have, and that in words."""
-
-    train: list[Document]
-    held_out: list[Document]
-    note: str
-
-
-def split_documents(documents: Sequence[Document], share: float) -> TextSplit:
-    """Hold out the last `share` of all code points, from the next line on.
-
-    By position, and not by chance: neighbours in a text are alike. Where no line begins in the last part, it begins
-    with the last line before; a text of one line is cut in its middle.
-    """
-    total = sum(len(document.text) for document in documents)
-    if not share or total < 2:
-        why = "no share is asked for" if not share else f"the text has {total} character{'s' * (total != 1)}"
-        return TextSplit([*documents], [], f"nothing held out: {why}")
-    number, place = _cut(documents, min(max(1, total - round(share * total)), total - 1))
-    cut = documents[number]
-    train = [*documents[:number], *([replace(cut, text=cut.text[:place])] if place else [])]
-    held_out = [cut.behind(place), *documents[number + 1 :]]
-    size = sum(len(document.text) for document in held_out)
-    line = cut.text.count("\n", 0, place) + 1
-    where = f"{cut.name} line {line:,}" if place else cut.name
-    return TextSplit(train, held_out, f"held out the last {size:,} of {total:,} characters, from {where} on")
+def _readable(lines: Sequence[bytes], report: Report) -> str:
+    """The lines that are text, which are counted, and so are the others."""
+    text = decode(b"".join(lines))
+    if text is not None and "\0" not in text:
+        report.lines, report.used = report.lines + len(lines), report.used + len(lines)
+        return text
+    texts = list[str]()
+    for line in lines:
+        report.lines += 1
+        text = decode(line)
+        if text is not None and "\0" not in text:
+            report.used += 1
+            texts.append(text)
+        else:
+            reason = "NUL character" if b"\0" in line else "not UTF-8"
+            report.skip(report.lines, reason, undecodable(line.rstrip(b"\r\n")))
+    return "".join(texts)
 
 
-def _cut(documents: Sequence[Document], place: int) -> tuple[int, int]:
-    """The document, and the place in it, where a line begins at a place of the whole text or soon after."""
-    number = 0
-    while place >= len(documents[number].text):
-        place -= len(documents[number].text)
-        number += 1
-    text = documents[number].text
-    if place == 0:
-        return number, 0
-    begin = text.find("\n", place - 1) + 1
-    if 0 < begin < len(text):
-        return number, begin
-    if number + 1 < len(documents):
-        return number + 1, 0
-    begin = text.rfind("\n", 0, place) + 1
-    return number, begin if begin or number else place
+def pieces_of(name: str, parts: Iterable[str], line: int, *, escaped: bool = False) -> Iterator[Piece]:
+    """The pieces of a document whose text comes in parts, and begins in a line."""
+    piece = None
+    for text in _sized(parts):
+        if piece is not None:
+            yield replace(piece, last=False)
+            line += 0 if escaped else piece.text.count("\n")
+        piece = Piece(name, text, line, first=piece is None, escaped=escaped)
+    if piece is not None:
+        yield piece
+
+
+def _sized(parts: Iterable[str]) -> Iterator[str]:
+    """A text in other parts: cut at line ends, or where there is none for long, anywhere."""
+    held, size = list[str](), 0
+    for part in parts:
+        held.append(part)
+        size += len(part)
+        if size <= _PIECE:
+            continue
+        text, start = "".join(held), 0
+        while len(text) - start > _PIECE:
+            end = start + _PIECE
+            end = text.rfind("\n", start, end) + 1 or end
+            yield text[start:end]
+            start = end
+        held, size = [text[start:]], len(text) - start
+    if size:
+        yield "".join(held)

@@ -42,6 +42,14 @@ class Report:
         if count <= _EXAMPLES:
             self.examples.append(Skipped(line, reason, text))
 
+    def add(self, other: "Report") -> None:
+        """Count what another found in the lines behind these."""
+        for reason, count in other.skipped.items():
+            have = self.skipped.get(reason, 0)
+            self.examples += [it for it in other.examples if it.reason == reason][: max(_EXAMPLES - have, 0)]
+            self.skipped[reason] = have + count
+        self.lines, self.used = other.lines, self.used + other.used
+
     def place(self, line: int) -> str:
         """Where a line stands, in words."""
         if not self.files:

@@ -15,7 +15,7 @@ from clearhead.tasks.blocks import BlockPlan, Blocks
 from clearhead.tasks.generation import Generation
 from clearhead.tasks.kinds import KINDS
 from clearhead.text.batches import Ragged
-from clearhead.text.documents import Document
+from clearhead.text.documents import Piece
 from clearhead.text.report import Report
 from clearhead.text.running import Running
 from clearhead.text.tokenizer import BOS, EOS, PAD, UNK, train_tokenizers
@@ -26,8 +26,11 @@ SEARCH = DecodeConfig()
 
 
 def running(*texts: str, begins: bool = True, ends: bool = True) -> Running:
-    documents = [Document(str(number), text) for number, text in enumerate(texts)]
-    return Running.of(documents, Report(("text.txt",)), begins=begins, ends=ends)
+    pieces = [
+        Piece(str(number), text, first=begins or number > 0, last=ends or number < len(texts) - 1)
+        for number, text in enumerate(texts)
+    ]
+    return Running.of(pieces, Report(("text.txt",)))
 
 
 def task(text: str = TEXT, **changed: object) -> Generation:

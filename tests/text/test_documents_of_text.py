@@ -7,6 +7,7 @@ import json
 import lzma
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ from hypothesis import strategies as st
 
 from clearhead.config import DataConfig
 from clearhead.errors import DataError
-from clearhead.text.documents import Document, Documents, split_documents
+from clearhead.text import documents, lines
+from clearhead.text.documents import Documents, Piece, pieces_of
 
 from .conftest import written
 
@@ -28,9 +30,17 @@ any_text = (
 
 def read(*paths: Path | str, **options: object) -> tuple[list[tuple[str, str]], str]:
     with Documents(paths, DataConfig(**options)) as documents:
-        found = [(it.name, it.text) for it in documents]
-        assert [(it.name, it.text) for it in documents] == found
+        found = whole(documents)
+        assert whole(documents) == found
         return found, str(documents.report)
+
+
+def whole(pieces: Iterable[Piece]) -> list[tuple[str, str]]:
+    """The name and the text of each document."""
+    found: list[tuple[str, str]] = []
+    for it in pieces:
+        found = [*found, (it.name, it.text)] if it.first else [*found[:-1], (it.name, found[-1][1] + it.text)]
+    return found
 
 
 def refusal(*paths: Path | str, **options: object) -> str:
@@ -219,51 +229,58 @@ def test_a_text_in_which_some_lines_are_objects_is_a_text(tmp_path: Path) -> Non
     assert read(written(tmp_path / "x", text))[0][0][1] == text
 
 
-# --- what is held out
+# --- pieces
+
+some_text = st.text(st.sampled_from("ab é\n"), max_size=40)
 
 
-def joined(documents: list[Document]) -> str:
-    return "".join(document.text for document in documents)
+def cut(parts: list[str], size: int, **options: object) -> list[Piece]:
+    """A document in pieces of `size` letters at most."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(documents, "_PIECE", size)
+        return list(pieces_of("x", parts, 3, **options))
+
+
+@given(st.lists(some_text), st.integers(1, 50))
+def test_the_pieces_joined_are_the_document_however_it_came(parts: list[str], size: int) -> None:
+    found, text = cut(parts, size), "".join(parts)
+    assert "".join(it.text for it in found) == text and found == cut([text], size)
+    assert all(1 <= len(it.text) <= size for it in found)
+    assert [it.first for it in found] == [not i for i in range(len(found))]
+    assert [it.last for it in found] == [it.first for it in found][::-1]
+
+
+@given(some_text, st.integers(1, 50))
+def test_a_piece_ends_with_a_line_where_one_ends_in_it_and_knows_where_it_begins(text: str, size: int) -> None:
+    before = ""
+    for piece in cut([text], size):
+        assert piece.last or piece.text.endswith("\n") or "\n" not in piece.text
+        assert piece.line == 3 + before.count("\n")
+        before += piece.text
+    assert {it.line for it in cut([text], size, escaped=True)} <= {3}
+
+
+@given(some_text.filter(len), st.data())
+def test_a_piece_is_cut_in_two_where_its_document_goes_on(text: str, data: st.DataObject) -> None:
+    place = data.draw(st.integers(0, len(text)))
+    piece = Piece("x", text, 7)
+    before, behind = piece.before(place), piece.behind(place)
+    assert before.text + behind.text == text and (before.line, behind.line) == (7, 7 + before.text.count("\n"))
+    assert (before.first, before.last, behind.first, behind.last) == (True, False, False, True)
+    assert Piece("x", text, 7, escaped=True).behind(place).line == 7
 
 
 @given(
-    texts=st.lists(st.text(st.sampled_from("ab\n"), min_size=1), min_size=1),
-    share=st.floats(0, 1, exclude_max=True),
+    rows=st.lists(st.sampled_from([b"a\n", b"\xc3\xa9\r\n", b"\xff\n", b"\0\n", b"\n"]), max_size=12),
+    size=st.integers(1, 9),
 )
-@settings(deadline=None)
-def test_both_parts_are_the_whole_and_the_second_begins_with_a_line(texts: list[str], share: float) -> None:
-    documents = [Document(str(number), text) for number, text in enumerate(texts)]
-    found, whole = split_documents(documents, share), "".join(texts)
-    assert joined(found.train) + joined(found.held_out) == whole
-    if not share or len(whole) < 2:
-        assert not found.held_out and found.note.startswith("nothing held out")
-        return
-    assert joined(found.train) and joined(found.held_out)
-    last = found.train[-1]
-    whole_document = last.text == texts[int(last.name)]
-    assert last.text.endswith("\n") or whole_document or ("\n" not in whole[:-1] and len(texts) == 1)
-
-
-@given(lines=st.lists(st.integers(0, 20), min_size=2, max_size=50), share=st.floats(0.01, 0.99))
-@settings(deadline=None)
-def test_the_cut_is_the_next_line_end(lines: list[int], share: float) -> None:
-    text = "".join("x" * length + "\n" for length in lines)
-    train = joined(split_documents([Document("x", text)], share).train)
-    place = min(max(1, len(text) - round(share * len(text))), len(text) - 1)
-    ends = [end + 1 for end, letter in enumerate(text[:-1]) if letter == "\n"]
-    assert len(train) == min((end for end in ends if end >= place), default=ends[-1])
-
-
-def test_the_words_say_where() -> None:
-    documents = [Document("a", "1\n2\n3\n4\n"), Document("b", "5\n6\n")]
-    assert split_documents(documents, 0.5).note == "held out the last 6 of 12 characters, from a line 4 on"
-    assert split_documents(documents, 0.33).note == "held out the last 4 of 12 characters, from b on"
-    assert split_documents(documents, 0).note == "nothing held out: no share is asked for"
-    assert split_documents([Document("a", "1")], 0.5).note == "nothing held out: the text has 1 character"
-    assert joined(split_documents([Document("a", "0123456789")], 0.1).held_out) == "9"
-
-
-def test_a_public_text_is_cut_at_its_last_tenth(data_folder: Path) -> None:
-    with Documents([data_folder / "tinyshakespeare" / "input.txt.xz"]) as documents:
-        found = split_documents(list(documents), 0.1)
-    assert 0.0995 < len(joined(found.held_out)) / 1_115_394 <= 0.1
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_it_is_the_same_in_however_many_blocks_a_file_is_read(rows: list[bytes], size: int, tmp_path: Path) -> None:
+    long = 12 * (99 * "first " + "\n")  # enough that NUL is rare
+    path, other = written(tmp_path / "x", long.encode() + b"".join(rows)), written(tmp_path / "y", b"\xff\nok\n")
+    at_once = read(path, other)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines, "_TOGETHER", size)
+        assert read(path, other) == at_once
+    kept = b"".join(row for row in rows if row not in (b"\xff\n", b"\0\n"))
+    assert at_once[0] == [(str(path), long + kept.decode()), (str(other), "ok\n")]
