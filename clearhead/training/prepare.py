@@ -236,7 +236,7 @@ def _learn(corpus: Divided, config: Config, say: Say) -> Tokenizers:
     sources, targets = corpus.texts()
     tokenizers = train_tokenizers(sources, targets, config.data)
     if len(sources) < len(corpus):
-        say(f"the tokenizer learns from {len(sources) / len(corpus):.1%} of the texts, spread evenly over all of them")
+        say(f"the tokenizer learns from {len(sources) / len(corpus):.1%} of all text, spread evenly over it")
     say(f"tokenizer: {_sizes(tokenizers, two_sides=len(targets) > 0)} in {time.monotonic() - begun:.1f} s")
     return tokenizers
 

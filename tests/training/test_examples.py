@@ -16,7 +16,7 @@ from clearhead.config import Config
 from clearhead.errors import ConfigError, DataError, TrainingError
 from clearhead.tasks.classification import Classification
 from clearhead.tasks.examples import FreshBatches
-from clearhead.text import corpus, sources
+from clearhead.text import corpus, documents, running, sources
 from clearhead.text.tokenizer import train_tokenizers
 from clearhead.training import prepare as preparing
 from clearhead.training.checkpoint import RunFolder
@@ -302,6 +302,16 @@ def test_every_epoch_has_every_text_once_in_its_own_tokens(toy) -> None:
 def prepared(toy, name: str, path: Path, **changes: Any) -> Prepared:
     with RunFolder.create(toy.folder / name, say=quiet) as folder:
         return prepare(folder, toy.config({"data.train": (str(path),), "data.split": 0.001} | changes), set(), quiet)
+
+
+def test_that_a_tokenizer_learns_from_a_part_of_a_long_text_is_said(toy, said, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = toy.folder / "text.txt"
+    path.write_text("".join(f"line {number:04}\n" for number in range(1000)))
+    monkeypatch.setattr(documents, "_PIECE", 100)
+    monkeypatch.setattr(running, "_LEARN", 1000)
+    values = {"train.task": "generate", "data.train": (str(path),), "data.tokenizer": "character", "train.steps": 1}
+    train(toy.config(values), toy.folder / "run", say=said.append)
+    assert "the tokenizer learns from 11.1% of all text, spread evenly over it" in said
 
 
 def test_one_reading_and_several_in_small_chunks_give_the_same_tokens(toy, monkeypatch: pytest.MonkeyPatch) -> None:
