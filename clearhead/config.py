@@ -232,7 +232,9 @@ class TrainConfig:
     clip: float = setting(1.0, "largest norm of the gradient; 0: none")
     precision: Literal["auto", "fp32", "bf16"] = setting("auto", "auto: bf16 where the processor multiplies in it")
     device: str = setting("auto", "auto, cpu, cuda or cuda:1")
-    threads: int | None = setting(None, "processor threads; left out: every core this process may use")
+    threads: int | None = setting(
+        None, "processor threads; left out: OMP_NUM_THREADS, or every core this process may use"
+    )
     eval_every: int | None = setting(None, "steps between evaluations")
     eval_sentences: int = setting(500, "most validation sentences, or texts, that an evaluation scores")
     best: str = setting(

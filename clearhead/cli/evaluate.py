@@ -28,10 +28,11 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "folders", nargs="*", metavar="DIR", help="a model folder, or several to compare with the first"
     )
-    parser.add_argument("--data", nargs="+", metavar="FILE", help=f"{FILES}; needed")
+    parser.add_argument("--data", nargs="+", action="extend", metavar="FILE", help=f"{FILES}; needed")
     parser.add_argument(
         "--references",
         nargs="+",
+        action="extend",
         metavar="FILE",
         default=[],
         help="further references, one sentence a line, aligned with the sources; --data may then hold sources alone",

@@ -99,11 +99,12 @@ def add_settings(
                 help=_escaped(known[name].help),
             )
             spellings = []
+        several: dict[str, Any] = {"nargs": "+", "action": "extend"}
         groups[section].add_argument(
             *spellings,
             f"--{name}",
             dest=name,
-            nargs="+" if typing.get_origin(known[name].type) is tuple else None,
+            **(several if typing.get_origin(known[name].type) is tuple else {}),
             metavar=_values(known[name]),
             default=argparse.SUPPRESS,
             help=own.get(name) or (_help(known[name]) if show_defaults else _escaped(known[name].help)),

@@ -7,7 +7,12 @@ from .texts import add_text_options, answer_texts
 def _add_options(parser: Parser) -> None:
     add_text_options(parser, "summarize", "summary")
     parser.add_argument(
-        "--file", nargs="+", metavar="FILE", default=[], help="files that are a document each; -: all of standard input"
+        "--file",
+        nargs="+",
+        action="extend",
+        metavar="FILE",
+        default=[],
+        help="files that are a document each; -: all of standard input",
     )
 
 

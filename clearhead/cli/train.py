@@ -1,5 +1,7 @@
 """`clearhead train`: from files to a model folder."""
 
+from pathlib import Path
+
 from ..config import Config, settings
 from ..messages import say
 from .configure import configure
@@ -51,7 +53,7 @@ def _run(options: Options) -> None:
             "same purpose; expected one of the two"
         )
     if options.print_config:
-        print(config.to_toml(), end="")
+        print(_settled(config, given).to_toml(), end="")
         _warn_of_frozen_shape(config, given)
         return
     if not config.data.train:
@@ -65,6 +67,16 @@ def _run(options: Options) -> None:
     from ..training.pace import process_began
 
     train(config, options.out, resume=options.resume, given=given, began=process_began())
+
+
+def _settled(config: Config, given: set[str]) -> Config:
+    """The settings that a run would begin with: with those of its task, which the data tell where nobody does."""
+    from ..tasks.kinds import kind_of
+    from ..training.run import with_task
+
+    if config.train.task is None and config.data.train and all(Path(it).exists() for it in config.data.train):
+        config = with_task(config, say)
+    return kind_of(config).settled(config, given)
 
 
 def _warn_of_frozen_shape(config: Config, given: set[str]) -> None:

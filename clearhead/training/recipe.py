@@ -38,14 +38,23 @@ def choose_machine(config: Config) -> tuple[Config, list[Choice]]:
         choices.append(Choice("train.device", device, "the fastest that this machine has"))
     threads = train.threads
     if threads is None:
-        threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        choices.append(Choice("train.threads", threads, "every core that this process may use"))
+        threads, why = _threads()
+        choices.append(Choice("train.threads", threads, why))
     precision: str = train.precision
     if precision == "auto":
         precision, why = _precision(torch.device(device))
         choices.append(Choice("train.precision", precision, why))
     values = {"train.device": device, "train.threads": threads, "train.precision": precision}
     return config.override(values), choices
+
+
+def _threads() -> tuple[int, str]:
+    """As many as schedulers and people ask for in the way that is usual, otherwise one a core; and why."""
+    asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]  # behind a comma are those of threads of threads
+    if asked.isdecimal() and int(asked):
+        return int(asked), "OMP_NUM_THREADS says so"
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores, "every core that this process may use"
 
 
 def choose_model(config: Config, n_pairs: int, given: Collection[str], what: str = "") -> tuple[Config, list[Choice]]:

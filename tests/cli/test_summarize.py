@@ -136,6 +136,7 @@ def test_a_text_a_line_and_a_file_is_a_document_each(
     for path, text in zip(files, documents):
         path.write_text(text + "\n", encoding="utf-8")
     assert run("summarize", trained, "--file", *files).out == expected
+    assert run("summarize", trained, *(it for file in files for it in ("--file", file))).out == expected
     assert run("summarize", trained, documents[0], "--file", *files[1:]).out == expected
     lines = tmp_path / "lines.txt"
     lines.write_text("".join(" ".join(text.split()) + "\n" for text in documents), encoding="utf-8")

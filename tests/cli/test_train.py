@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from clearhead.config import Config
+from clearhead.tasks.kinds import KINDS
 
 from .conftest import Run
 
@@ -72,6 +73,32 @@ def test_print_config_prints_the_settings_as_toml_and_does_not_train(run: Run, c
     values = tomllib.loads(done.out)
     assert (values["train"]["steps"], values["train"]["preset"], values["data"]["train"]) == (3, "nano", ["a.tsv"])
     assert "\n# d_model = 128\n" in done.out  # the preset brings it
+
+
+@pytest.mark.parametrize("verb", list(KINDS))
+def test_what_print_config_prints_is_what_a_run_begins_with(
+    run: Run, calls: list[dict[str, Any]], tmp_path: Path, verb: str
+) -> None:
+    asked = ("--task", verb, "--preset", "nano", "--train.seed=3")
+    file = tmp_path / "run.toml"
+    file.write_text(run("train", *asked, "--print-config").out, encoding="utf-8")
+    assert run("train", "--config", file, "--print-config").out == file.read_text(encoding="utf-8")
+    for arguments in (asked, ("--config", file)):
+        assert run("train", "a.tsv", *arguments, "--out", "D").code == 0
+    begun, read = (KINDS[verb].settled(it["config"], it["given"]) for it in calls)
+    assert read == begun
+
+
+def test_print_config_finds_the_task_that_the_data_tell(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "book.txt"
+    path.write_text("once upon a time\n" * 99)
+    done = run("train", path, "--preset", "nano", "--print-config")
+    assert tomllib.loads(done.out)["train"]["task"] == "generate" and done.err.startswith("task: generate, for")
+
+
+def test_files_of_an_option_that_is_given_twice_add_up(run: Run, calls: list[dict[str, Any]]) -> None:
+    assert run("train", "a", "--valid", "b", "c", "--valid", "d", "--out", "D").code == 0
+    assert calls[0]["config"].data.valid == ("b", "c", "d")
 
 
 def test_print_config_warns_of_a_shape_that_nobody_chose(run: Run, calls: list[dict[str, Any]]) -> None:

@@ -328,6 +328,20 @@ def test_without_a_preset_the_warm_up_is_a_thousand_steps() -> None:
 # --- the machine
 
 
+@pytest.fixture(autouse=True)
+def _nobody_asks_for_threads(monkeypatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+
+
+@pytest.mark.parametrize(("asked", "threads"), [("2", 2), ("3,1", 3), ("0", None), ("many", None), ("", None)])
+def test_as_many_threads_are_used_as_the_environment_asks_for(monkeypatch, asked: str, threads: int | None) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", asked)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {*range(7)}, raising=False)
+    config, choices = choose_machine(Config().override({"train.device": "cpu"}))
+    assert config.train.threads == (threads or 7)
+    assert ("OMP_NUM_THREADS says so" in choices[0].why) == bool(threads)
+
+
 def test_every_core_of_the_process_is_used_and_it_is_said(monkeypatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {0, 3, 5}, raising=False)
     config, choices = choose_machine(Config().override({"train.device": "cpu"}))
