@@ -143,6 +143,11 @@ class App(ABC):
         if search.diverse and search.n_best == 1:
             idle["diverse"] = "n_best = 2 or more"
         for name in changes:
+            if self.kind.verb == "generate" and f"decode.{name}" in self.kind.idle:
+                raise ConfigError(
+                    f"decode.{name} = {changes[name]} would change nothing: a text that goes on has no source to be "
+                    f"measured by; expected decode.max_len or decode.min_len"
+                )
             if name in idle:
                 raise ConfigError(
                     f"decode.{name} = {changes[name]} would change nothing here; expected decode.{idle[name]} "

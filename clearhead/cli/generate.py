@@ -1,6 +1,7 @@
 """`clearhead generate`: a text goes on, from the command line or from standard input."""
 
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..messages import say
@@ -14,9 +15,15 @@ if TYPE_CHECKING:
     from ..app import LanguageModel
     from ..decode.continuation import Continuation
 
+_OF_A_SOURCE = ("decode.max_ratio", "decode.min_ratio")
+_HELPS = {
+    "decode.max_len": "most tokens that follow a text",
+    "decode.max_extra": "most tokens that follow a text, where decode.max_len is open",
+}
+
 
 def _add_options(parser: Parser) -> None:
-    add_model_options(parser, SEARCH)
+    add_model_options(parser, [name for name in SEARCH if name not in _OF_A_SOURCE], _HELPS)
     parser.add_argument(
         "texts", nargs="*", metavar="TEXT", help="what goes on; none: a text of its own; -: all of standard input"
     )
@@ -38,17 +45,35 @@ def _run(options: Options) -> None:
         raise UsageError("- stands for all of standard input, and was given twice; expected it once")
     texts = [_prompt(text, number) for number, text in enumerate(options.texts or [""], 1)]
     ends: dict[str, Any] = {"chars": chars, "stop": options.stop}
-    _say_beyond(app, texts, ends, decode)
+    told = set[str]()
     for number, text in enumerate(texts):
         if options.json:
-            for found in app.continuations([text], **ends, **decode)[0]:
+            several = app.continuations([text], **ends, **decode)[0]
+            for found in several:
                 print(to_json(_record(text, found)), flush=True)
-            continue
-        pieces = app.pieces(text, **ends, **decode)  # refuses what the model cannot read
-        print("\n" * bool(number) + text, end="", flush=True)  # a blank line between texts, which have lines themselves
-        for piece in pieces:
-            print(piece, end="", flush=True)
-        print(flush=True)
+        else:
+            several = [_print(app, text, "\n" * bool(number), ends, decode)]  # texts have lines themselves
+        for news in _how(app, text, several, chars):
+            if news not in told:
+                say(news)
+            told.add(news)
+
+
+def _print(
+    app: "LanguageModel", text: str, between: str, ends: dict[str, Any], decode: dict[str, Any]
+) -> "Continuation":
+    """A text with what follows it, while that comes; the best of a search is known when all of it is."""
+    if decode.get("beam", 1) > 1 and not app.decode_config(**decode).sample:
+        found = app.continuations([text], **ends, **decode)[0][0]
+        print(between + text + found.text, flush=True)
+        return found
+    pieces = app.pieces(text, **ends, **decode)  # refuses what the model cannot read
+    print(between + text, end="", flush=True)
+    for piece in pieces:
+        print(piece, end="", flush=True)
+    print(flush=True)
+    assert pieces.continuation is not None
+    return pieces.continuation
 
 
 def _count(chars: str | None) -> int | None:
@@ -72,12 +97,13 @@ def _prompt(text: str, number: int) -> str:
     return line.text
 
 
-def _say_beyond(app: "LanguageModel", texts: list[str], ends: dict[str, Any], decode: dict[str, Any]) -> None:
-    """Say how what is longer than the model's block is read, where that may happen."""
-    writer = app.writer(**ends, **decode)
-    longest = max(len(app.tokenizers.target.encode(text)) for text in texts) + writer.session.limit
-    if longest > app.config.model.max_len:
-        say(f"beyond the {app.config.model.max_len:,} tokens of a block: {writer.beyond}")
+def _how(app: "LanguageModel", text: str, found: "list[Continuation]", chars: int | None) -> Iterator[str]:
+    """What is to be known of how a text went on."""
+    block, begun = app.config.model.max_len, len(app.tokenizers.target.encode(text))
+    if any(begun + len(it.tokens) > block for it in found):
+        yield f"beyond the {block:,} tokens of a block: {app.writer().beyond}"
+    if chars is not None and any(it.why == "tokens" for it in found):
+        yield f"decode.max_len ended a text before {chars:,} characters; expected a larger one, or none"
 
 
 def _record(text: str, found: "Continuation") -> dict[str, Any]:

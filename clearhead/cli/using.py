@@ -1,6 +1,6 @@
 """What the verbs that use a trained model have in common."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,17 +24,21 @@ _SHORT |= {name: [f"--{name.split('.')[1].replace('_', '-')}"] for name in SEARC
 NO_FOLDER = "no model folder is given; expected one that `clearhead train` made, before options that take several words"
 
 
-def add_model_options(parser: Parser, search: Sequence[str] | None = None) -> None:
+def add_model_options(
+    parser: Parser, search: Sequence[str] | None = None, helps: Mapping[str, str] | None = None
+) -> None:
     """The folder of the model, where it runs, and how it searches, by those of `search`, or what suits most."""
     parser.add_argument("folder", nargs="?", metavar="DIR", help="a model folder")
-    add_search_options(parser, search)
+    add_search_options(parser, search, helps)
 
 
-def add_search_options(parser: Parser, search: Sequence[str] | None = None) -> None:
-    """Where a model runs, and how it searches."""
+def add_search_options(
+    parser: Parser, search: Sequence[str] | None = None, helps: Mapping[str, str] | None = None
+) -> None:
+    """Where a model runs, and how it searches; `helps` has other sentences for some of that."""
     if search is None:
         search = [name for name in SEARCH if name != "decode.unknown"]  # of a text that goes on alone
-    add_settings(parser, ["train.device", "train.threads", *search], _SHORT, show_defaults=False)
+    add_settings(parser, ["train.device", "train.threads", *search], _SHORT, show_defaults=False, helps=helps)
 
 
 def add_greedy(parser: Parser) -> None:

@@ -142,14 +142,15 @@ class Writer:
         return Stream(self._pieces(prompt))
 
     def continuations(self, prompts: Sequence[Sequence[int]]) -> list[list[Continuation]]:
-        """What follows each prompt, best first: as many as `config.n_best` at most, or the beam where that is wider."""
+        """What follows each prompt, best first: as many as `config.n_best` at most."""
         found = dict(self.as_known(prompts))
         return [found[place] for place in range(len(prompts))]
 
     def as_known(self, prompts: Sequence[Sequence[int]]) -> Iterator[tuple[int, list[Continuation]]]:
         """(place, continuations) of every prompt as soon as its batch is done."""
         for place, answers in self.session.stream(prompts):
-            yield place, [self._continuation(prompts[place], answer) for answer in answers]
+            best = answers[: self.session.config.n_best]
+            yield place, [self._continuation(prompts[place], answer) for answer in best]
 
     def _pieces(self, prompt: Sequence[int]) -> Generator[str, None, Continuation]:
         spelling, tokens = Spelling(self.tokenizer, prompt), self.session.tokens(prompt)

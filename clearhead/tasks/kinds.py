@@ -171,7 +171,10 @@ KINDS: dict[str, Kind] = {
             },
             searches=False,
             follows=_one_block,
-            idle=("data.target_column", "data.separator", "data.reverse", "model.pooling", "model.n_token_types"),
+            idle=(
+                *("data.target_column", "data.separator", "data.reverse", "model.pooling", "model.n_token_types"),
+                *("decode.max_ratio", "decode.min_ratio"),  # of a source
+            ),
         ),
         Kind(
             verb="answer",

@@ -232,6 +232,31 @@ def test_unknown_characters_are_named_and_read_on_where_that_is_asked(run: Run, 
     assert app("√", chars=3, unknown="unk")[0] == "√"
 
 
+def test_the_best_of_a_search_is_printed_when_it_is_known_and_as_json_it_is_one(run: Run, folder: Path) -> None:
+    search = ("generate", folder, "by day", "--decode.sample=false", "--beam", 3, "--max-len", 8)
+    done = run(*search)
+    assert done.code == 0 and done.err == ""
+    expected = clearhead.load(folder)("by day", sample=False, beam=3, max_len=8)
+    assert done.out == expected + "\n"
+    (line,) = run(*search, "--json").out.splitlines()
+    assert json.loads(line)["text"] == expected.removeprefix("by day")
+    assert len(run(*search, "--n-best", 2, "--json").out.splitlines()) == 2
+
+
+def test_what_ended_a_text_too_early_is_said_and_of_the_block_only_where_it_is_left(run: Run, folder: Path) -> None:
+    done = run("generate", folder, "by", "fox", "--greedy", "--chars", 9, "--max-len", 4)
+    assert done.out == "by day\n\nfox run\n"
+    assert done.err == "decode.max_len ended a text before 9 characters; expected a larger one, or none\n"
+    assert run("generate", folder, "by", "--greedy", "--chars", 14).err == ""
+    assert run("generate", folder, "by", "--greedy", "--chars", 15).err.startswith("beyond the 16 tokens of a block")
+
+
+def test_lengths_by_those_of_a_source_are_not_for_a_text_that_goes_on(run: Run, folder: Path) -> None:
+    assert run("generate", folder, "by", "--max-ratio", 2).code == 2
+    with pytest.raises(ConfigError, match=r"decode\.max_ratio = 2 would change nothing: a text that goes on has no"):
+        clearhead.load(folder)("by", max_ratio=2)
+
+
 def test_json_has_tokens_and_probabilities(run: Run, folder: Path) -> None:
     done = run("generate", folder, "by day:\n\tfox ", "--chars", 6, "--greedy", "--json")
     values = json.loads(done.out)
