@@ -31,6 +31,7 @@ except ImportError as error:
         "clearhead.estimator needs scikit-learn, which is not installed; expected it: pip install 'clearhead[sklearn]'"
     ) from error
 
+_SCORED = {"data.split", "data.valid", "train.best", "train.patience", "train.warm_start"}
 _FILES = ("config.json", "tokenizer.json", "model.safetensors", "manifest.json")  # of a model folder, to predict with
 
 
@@ -42,9 +43,10 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     out: the model folder to make, and to replace; without one it is kept in memory.
     verbose: say what training says.
 
-    After `fit` there are `classes_`, sorted, and `files_`, those of the model. Every text gets a label, a blank one,
-    too; but blank ones, and those with a NUL, are not learnt from. What cannot be learnt from is a ClearheadError that
-    says so.
+    After `fit` there are `classes_`, sorted, and `files_`, those of the model. All texts are learnt from, unless the
+    settings ask for something that needs scores (data.split, train.best, train.patience, train.warm_start): then a
+    twentieth is held out. Every text gets a label, a blank one, too; but blank ones, and those with a NUL or half of a
+    surrogate pair, are not learnt from. What cannot be learnt from is a ClearheadError that says so.
     """
 
     def __init__(
@@ -100,6 +102,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         chosen = {"preset": self.preset, "steps": self.steps, "epochs": self.epochs, "budget": self.budget}
         values: dict[str, Any] = {f"train.{name}": value for name, value in chosen.items() if value is not None}
         values |= {"train.seed": self.seed, "train.task": "classify", "data.train": (str(data),)}
+        if not _SCORED & set(self.settings or ()):
+            values["data.split"] = 0.0  # nothing asks for scores, and whoever fits holds out texts of their own
         for name in self.settings or {}:
             if name in values:
                 raise ConfigError(f"TextClassifier itself says what {name} is; expected settings without it")
@@ -129,22 +133,27 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
 def _check_labels(texts: Sequence[str], labels: npt.NDArray[Any]) -> None:
     """A DataError where those of the texts that can be learnt from have not two labels."""
-    usable = np.array([bool(text.strip()) and "\0" not in text for text in texts], bool)
+    usable = np.array([bool(text.strip()) and _is_whole(text) for text in texts], bool)
     distinct = np.unique(labels[usable]).tolist()
     if len(distinct) < 2:
-        left = "" if usable.all() else " that are not blank and have no NUL"
+        left = "" if usable.all() else " that are not blank and have no NUL and no half of a surrogate pair"
         found = f"there are no texts{left}"
         if distinct:
             found = f"the {usable.sum():,} texts{left} have one label, {distinct[0]!r}"
         raise DataError(f"{found}; expected texts with two labels at least")
 
 
+def _is_whole(text: str) -> bool:
+    """Whether a file of text can hold it."""
+    return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
 def _names(classes: npt.NDArray[Any]) -> list[str]:
-    """How the model calls the classes; a DataError where two have one name, or one has none or one of several lines."""
+    """How the model calls the classes; a DataError where one has no name that a line of text can hold."""
     names = [str(label) for label in classes.tolist()]
     for name in names:
         if "\n" in name:
             raise DataError(f"the label {name!r} has several lines; expected names of one")
-        if names.count(name) > 1 or not name.strip():
-            raise DataError(f"the label {name!r} is blank, or two labels are written so; expected names that differ")
+        if not name.strip() or not _is_whole(name):
+            raise DataError(f"the label {name!r} is blank, or has a NUL or half of a surrogate pair; expected a name")
     return names

@@ -139,18 +139,21 @@ def test_before_it_is_fitted_there_is_nothing_to_predict_with() -> None:
         ("one text", ["a"], 'one text was given, "one text"; expected a list of texts'),
         (["a", 7], ["a", "b"], "text 1 is 7, a int; expected a list of texts, each a str"),
         (["a", "b"], ["x"], "there are 2 texts and 1 labels; expected one for each"),
-        (["a", "b"], ["x", " "], "the label ' ' is blank, or two labels are written so"),
+        (["a", "b"], ["x", " "], "the label ' ' is blank, or has a NUL or half of a surrogate pair; expected"),
+        (["a", "b"], ["x", "y\0z"], r"the label .y\\x00z. is blank, or has a NUL"),
+        (["a", "b"], ["x", "\ud800"], r"the label '\\ud800' is blank, or has a NUL or half of a surrogate"),
+        (["\ud800", "b"], ["x", "y"], "the 1 texts that are not blank and have no NUL and no half of a surrogate pair"),
         ([], [], "there are no texts; expected texts with two labels at least"),
         (["a", "b"], ["x", "x"], "the 2 texts have one label, 'x'; expected texts with two labels at least"),
         (
             ["a", "b", " "],
             ["x", "x", "y"],
-            "the 2 texts that are not blank and have no NUL have one label, 'x'; expected texts with two labels",
+            "the 2 texts that are not blank and have no NUL and no half of a surrogate pair have one label, 'x'",
         ),
         (
             ["", "\0"],
             ["x", "y"],
-            "there are no texts that are not blank and have no NUL; expected texts with two labels at least",
+            "there are no texts that are not blank and have no NUL and no half of a surrogate pair; expected",
         ),
         (["a", "b"], ["x", "y\nz"], r"the label 'y\\nz' has several lines; expected names of one"),
     ],
@@ -158,6 +161,16 @@ def test_before_it_is_fitted_there_is_nothing_to_predict_with() -> None:
 def test_what_cannot_be_learnt_from_is_told(texts: Any, labels: list[str], said: str) -> None:
     with pytest.raises(DataError, match=said):
         estimator().fit(texts, labels)
+
+
+def test_all_texts_are_learnt_from_unless_scores_are_asked_for(tmp_path: Path) -> None:
+    classes = [*LABELS.astype(str), "rare"]
+    for seed in range(3):
+        found = estimator(seed=seed, steps=2).fit([*TEXTS, "a rare text"], classes)
+        assert found.predict_proba(["rare"]).min() > 0
+    scored = estimator(steps=2, out=tmp_path / "model", settings=TINY | {"train.best": "accuracy"}).fit(TEXTS, LABELS)
+    assert scored.predict(TEXTS[:1]).shape == (1,)
+    assert "accuracy" in (tmp_path / "model" / "README.md").read_text("utf-8")
 
 
 def test_a_setting_that_there_is_not_is_told() -> None:

@@ -9,7 +9,7 @@ from .lines import Line, read_groups
 from .output import to_json
 from .parser import Options, Parser, UsageError, Verb
 from .reading import text_of, warn, whole_text
-from .using import add_model_options, open_model
+from .using import add_model_options, expect_task, open_model
 
 if TYPE_CHECKING:
     from ..tasks.passages import Passage
@@ -29,6 +29,8 @@ def _add_options(parser: Parser) -> None:
 
 def _run(options: Options) -> None:
     if options.context is None:
+        if options.folder is not None:
+            expect_task(options.folder, "answer")  # of another model no text is wanted
         raise UsageError('no --context FILE is given; expected a text: clearhead answer DIR --context FILE "QUESTION"')
     reading = options.questions in ([], [_STDIN])
     if _STDIN in options.questions and not reading:

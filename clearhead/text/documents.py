@@ -21,7 +21,7 @@ from .report import Report
 
 _KEY = "text"  # of an object that is a document
 _MOST = 0.5  # of the lines of a file are unreadable; where more are, it is no text
-_SHOWN = 3  # files that are passed over
+_SHOWN = 20  # files that are passed over
 _PIECE = 1 << 17  # letters that are cut into tokens together
 _LEARNT_AS_IT_STANDS = "{} is a list of JSON, learnt as it stands; for the texts in it: jq -c '.[]' FILE"
 
@@ -117,6 +117,7 @@ class Documents:
         report.form = f"{' and '.join(sorted(forms))}, {counts}"
         if passed_over:
             some = "".join(f"\n    {said}" for said in passed_over[:_SHOWN])
+            some += f"\n    and {len(passed_over) - _SHOWN:,} more" if len(passed_over) > _SHOWN else ""
             of = len(self._files) + len(self._nowhere)
             report.notes.append(f"passed over {len(passed_over):,} of {of:,} files:{some}")
         if not letters:

@@ -96,7 +96,8 @@ def _refuse_what_is_no_text(name: str, block: bytes) -> None:
             raise DataError(f"{name} is {kind}; expected text, plain or packed by gzip or xz; unpack it first")
     if block.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise DataError(f"{name} is UTF-16; expected UTF-8; to convert: iconv -f UTF-16 -t UTF-8")
-    if block.count(0) * 100 > len(block):
+    lines = block.splitlines()
+    if block.count(0) * 100 > len(block) and 2 * sum(b"\0" in line for line in lines) >= len(lines):
         raise DataError(
             f"{name} is no text ({block.count(0):,} of its first {len(block):,} bytes are NUL); expected UTF-8"
         )

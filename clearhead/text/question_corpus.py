@@ -122,7 +122,8 @@ def read_questions(paths: Sequence[str | Path | Input]) -> QuestionCorpus:
         report.files.clear()
     articles = used.articles()
     n_contexts = sum(len(article.paragraphs) for article in articles)
-    report.form = f"{', '.join(dict.fromkeys(forms))}, {n_contexts:,} contexts of {len(articles):,} articles"
+    of = f"{len(articles):,} article{'s' * (len(articles) != 1)}"
+    report.form = f"{', '.join(dict.fromkeys(forms))}, {n_contexts:,} contexts of {of}"
     report.notes += used.notes()
     if not articles:
         raise DataError(f"no usable question in {' and '.join(report.paths)}\n  {report}")
@@ -162,7 +163,8 @@ def _note(train: QuestionCorpus, held_out: QuestionCorpus, share: float, *, by_t
         return f"nothing held out: only {counts[0]} distinct contexts, fewer than {FEWEST}"
     n_articles = len(held_out.articles)
     of = f", all of {n_articles:,} article{'s' * (n_articles != 1)}" if by_title else ""
-    return f"held out {len(held_out):,} questions: {counts[1]:,} of {sum(counts):,} distinct contexts{of}"
+    questions = f"{len(held_out):,} question{'s' * (len(held_out) != 1)}"
+    return f"held out {questions}: {counts[1]:,} of {sum(counts):,} distinct contexts{of}"
 
 
 class _Used:

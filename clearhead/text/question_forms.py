@@ -158,6 +158,8 @@ def _of_object(values: dict[str, Any] | None, why: str, text: str) -> Entry:
     answers = _answers(values.get("answers", values.get("answer")))
     if answers is None:
         return replace(entry, fault="answers of a form that is not known")
+    if not isinstance(values.get("is_impossible"), bool | None):
+        return replace(entry, fault="is_impossible is neither true nor false")
     empty = answers == () and "is_impossible" not in values  # so Hugging Face writes it
     return replace(entry, answers=answers, impossible=empty or values.get("is_impossible") is True)
 

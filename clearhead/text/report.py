@@ -59,7 +59,7 @@ class Report:
 
     def __str__(self) -> str:
         counts = f"{self.used:,} of {self.lines:,} {self.unit} used"
-        of = f" ({len(self.files):,} files)" if self.files else ""
+        of = f" ({len(self.files):,} file{'s' * (len(self.files) != 1)})" if self.files else ""
         rows = [f"{' + '.join(self.paths)}{of}: {self.form}; {counts}"]
         return "\n".join([*rows, *self.skipped_rows(), *(f"  {note}" for note in self.notes)])
 

@@ -44,7 +44,8 @@ def split(
     size = min(asked, _MOST)
     held = digests <= distinct[size - 1]
     of = f"{size:,} of {len(distinct):,} distinct {names[0]}, with all their {names[1]}"
-    note = f"held out {held.sum():,} pairs: {of}"
+    n_pairs = int(held.sum())
+    note = f"held out {n_pairs:,} pair{'s' * (n_pairs != 1)}: {of}"
     if size < asked:
         note += f"; a share of {share:g} would be {asked:,}, and {_MOST:,} are enough"
     return Split(held, note)

@@ -19,7 +19,16 @@ from ..config import Config
 from ..errors import ConfigError, ModelError
 from ..storage import writing
 from .lock import FolderLock
-from .manifest import FORMAT_VERSION, MANIFEST, check_format, digest, parse_json_object, read_verified, replace_files
+from .manifest import (
+    FORMAT_VERSION,
+    MANIFEST,
+    Manifest,
+    check_format,
+    digest,
+    parse_json_object,
+    read_verified,
+    replace_files,
+)
 
 CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenizer.json", "README.md"
 WORDS = "words.txt"  # those seen in training, where tokens are words
@@ -134,11 +143,17 @@ def _expect_folder(folder: Path) -> None:
 
 def _expect_weights(folder: Path) -> None:
     """Say what a folder is that is not yet a model."""
-    if (folder / CONFIG).exists() and not (folder / WEIGHTS).exists():
+    if not (folder / CONFIG).exists() or (folder / WEIGHTS).exists():
+        return
+    if (folder / MANIFEST).exists() and Manifest.read(folder).finished is not None:
         raise ModelError(
-            f"{folder} has no weights yet ({WEIGHTS} is missing): training writes them at its first evaluation; "
-            "go on with it by `clearhead train ... --resume`"
+            f"{folder} has lost its weights: {WEIGHTS} is missing, and training was complete; expected the whole "
+            "folder, as training left it"
         )
+    raise ModelError(
+        f"{folder} has no weights yet ({WEIGHTS} is missing): training writes them at its first evaluation; "
+        "go on with it by `clearhead train ... --resume`"
+    )
 
 
 def weights_to_bytes(tensors: Mapping[str, Tensor]) -> bytes:

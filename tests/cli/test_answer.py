@@ -140,6 +140,8 @@ def test_a_model_of_another_kind_is_refused_with_the_verb_that_fits(
     assert (
         done.code == 1 and f"{model_folder} is a model that learnt to translate; expected one for `answer`" in done.err
     )
+    without = run("answer", model_folder, WHO)
+    assert without.code == 1 and without.err == done.err
     done = run("translate", answer_folder, "a")
     assert done.code == 1
     assert f'What it can do: clearhead answer {answer_folder} --context text.txt "a question"' in done.err

@@ -35,6 +35,12 @@ def test_a_column_whose_few_values_come_again_holds_labels(tmp_path: Path, order
     assert found(lines(tmp_path / "a.tsv", *("\t".join(row[i] for i in order) for row in rows))) == "classify"
 
 
+@pytest.mark.parametrize(("distinct", "verb"), [(10, "classify"), (11, "translate")])
+def test_labels_are_a_quarter_as_many_as_rows_at_most(tmp_path: Path, distinct: int, verb: str) -> None:
+    rows = [f"{SENTENCES[n % len(SENTENCES)]} {n}\tlabel {n % distinct}" for n in range(41)]  # one more: a header
+    assert found(lines(tmp_path / "a.tsv", *rows)) == verb
+
+
 def test_few_rows_tell_nothing_of_labels(tmp_path: Path) -> None:
     assert found(lines(tmp_path / "a.tsv", *(f"{it}\tyes" for it in SENTENCES[:10]))) == "translate"
 

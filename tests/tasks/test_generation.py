@@ -100,6 +100,8 @@ def test_the_order_of_an_epoch_is_a_function_of_seed_and_epoch() -> None:
 def test_epochs_begin_at_every_place_of_a_block() -> None:
     plan = BlockPlan(1000, 10, 4, seed=0)
     assert {int(np.concatenate(plan.epoch(epoch)).min()) for epoch in range(1, 200)} == set(range(10))
+    second = {int(np.concatenate(BlockPlan(1000, 10, 4, seed).epoch(1)).min()) for seed in range(200)}
+    assert second == set(range(10))
 
 
 def test_a_batch_has_as_many_blocks_as_its_tokens_allow_and_one_at_least() -> None:

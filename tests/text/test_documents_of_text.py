@@ -135,6 +135,21 @@ def test_what_is_no_text_is_refused_if_named_and_passed_over_in_a_folder(
     assert said in refusal(other, path)
 
 
+def test_a_nul_in_a_line_of_a_short_file_costs_that_line_alone(tmp_path: Path) -> None:
+    found, said = read(written(tmp_path / "x", b"one\nt\0wo\nthree\nfour\n"))
+    assert found[0][1] == "one\nthree\nfour\n" and "skipped 1: NUL character" in said
+    assert "is no text (1 of its first 9 bytes are NUL)" in refusal(written(tmp_path / "y", b"a\0b Paris"))
+
+
+def test_of_many_files_that_are_passed_over_twenty_are_named(tmp_path: Path) -> None:
+    for number in range(23):
+        written(tmp_path / f"{number:02}.png", bytes(range(256)) * 9)
+    written(tmp_path / "text", "text\n")
+    rows = read(tmp_path)[1].splitlines()
+    assert rows[1] == "  passed over 23 of 24 files:" and rows[-1] == "    and 3 more"
+    assert len(rows) == 2 + 20 + 1 and rows[-2].startswith(f"    {tmp_path}/19.png is no text")
+
+
 def test_links_are_followed_once_and_those_to_nothing_are_told(tmp_path: Path) -> None:
     for name in ("elsewhere", "data/own"):
         (tmp_path / name).mkdir(parents=True)

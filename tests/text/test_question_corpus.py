@@ -227,6 +227,8 @@ def test_ids_that_come_again_are_told(tmp_path: Path) -> None:
         ('{"context": "Ada", "question": ["?"], "answer": "Ada"}', "no string in question"),
         ('{"context": "Ada", "question": "?"}', "no answer"),
         ('{"context": "Ada", "question": "?", "answers": [], "is_impossible": false}', "no answer"),
+        ('{"context": "Ada", "question": "?", "answer": "Ada", "is_impossible": "yes"}',
+             "is_impossible is neither true nor false"),
         ('{"context": "Ada", "question": "?", "answer": 3}', "answers of a form that is not known"),
         ('{"context": "Ada", "question": "?", "answers": {"text": ["Ada"], "answer_start": []}}',
          "answers of a form that is not known"),

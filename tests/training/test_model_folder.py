@@ -180,6 +180,14 @@ def test_a_run_that_has_not_saved_weights_is_said(tmp_path: Path) -> None:
         load_model_folder(tmp_path)
 
 
+def test_a_complete_model_whose_weights_are_gone_is_not_taken_for_a_run_on_its_way(folder: Path) -> None:
+    values = json.loads((folder / "manifest.json").read_bytes())
+    (folder / "manifest.json").write_text(json.dumps(values | {"finished": 9}))
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ModelError, match=r"has lost its weights: model\.safetensors is missing, and training was"):
+        load_model_folder(folder)
+
+
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "manifest.json"])
 def test_a_missing_file_is_named(folder: Path, name: str) -> None:
     (folder / name).unlink()
