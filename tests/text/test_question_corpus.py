@@ -76,7 +76,7 @@ def test_every_form_gives_the_same_questions(tmp_path: Path, form: str, content:
     assert [len(question.answers) for _, question in corpus] == [1, 3, 1, 0]
     assert [question.impossible for _, question in corpus] == [False, False, False, True]
     assert [article.title for article in corpus.articles] == ["Ada"] and len(corpus.articles[0].paragraphs) == 1
-    assert str(corpus.report) == f"{tmp_path}/x: {form}, 1 contexts of 1 articles; 4 of 4 questions used"
+    assert str(corpus.report) == f"{tmp_path}/x: {form}, 1 contexts of 1 article; 4 of 4 questions used"
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def test_pieces_joined_are_what_decoding_gives_but_for_a_last_character_that_is_
     before = data.draw(st.integers(0, len(ids)))
     spelling, first = Spelling(tokenizer, ids[:before]), Spelling(tokenizer).add(ids[:before])
     text = first + "".join(spelling.add([i]) for i in ids[before:])
-    assert tokenizer.decode(ids) in (text, text + "\ufffd")
+    assert tokenizer.decode(ids) in [text + "\ufffd" * rest for rest in range(4)]  # for it, or for each byte
     assert text == first + Spelling(tokenizer, ids[:before]).add(ids[before:])
 
 
