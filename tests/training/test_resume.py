@@ -343,6 +343,7 @@ def machine(patch: pytest.MonkeyPatch, *, cores: int, precision: str) -> None:
     patch.setattr(recipe, "_precision", lambda _device: (precision, "the test says so"))
     patch.setattr("os.sched_getaffinity", lambda _process: set(range(cores)), raising=False)
     patch.setattr("os.cpu_count", lambda: cores)
+    patch.delenv("OMP_NUM_THREADS", raising=False)
 
 
 def test_what_the_machine_decided_is_decided_once(toy, outcome, monkeypatch) -> None:
