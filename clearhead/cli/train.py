@@ -76,6 +76,8 @@ def _settled(config: Config, given: set[str]) -> Config:
 
     if config.train.task is None and config.data.train and all(Path(it).exists() for it in config.data.train):
         config = with_task(config, say)
+    elif config.train.task is None:
+        say("note: no task is named, and no file is there to tell; these are for `translate`. For another: --task")
     return kind_of(config).settled(config, given)
 
 

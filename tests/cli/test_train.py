@@ -68,7 +68,7 @@ def test_a_configuration_file_may_name_the_training_file(run: Run, calls: list[d
 
 
 def test_print_config_prints_the_settings_as_toml_and_does_not_train(run: Run, calls: list[dict[str, Any]]) -> None:
-    done = run("train", "a.tsv", "--preset", "nano", "--train.steps=3", "--print-config")
+    done = run("train", "a.tsv", "--task", "translate", "--preset", "nano", "--train.steps=3", "--print-config")
     assert (done.code, done.err, calls) == (0, "", [])
     values = tomllib.loads(done.out)
     assert (values["train"]["steps"], values["train"]["preset"], values["data"]["train"]) == (3, "nano", ["a.tsv"])
@@ -102,10 +102,17 @@ def test_files_of_an_option_that_is_given_twice_add_up(run: Run, calls: list[dic
 
 
 def test_print_config_warns_of_a_shape_that_nobody_chose(run: Run, calls: list[dict[str, Any]]) -> None:
-    done = run("train", "a.tsv", "--print-config")
+    done = run("train", "a.tsv", "--task", "translate", "--print-config")
     assert done.code == 0 and tomllib.loads(done.out)
     assert done.err.startswith("note: without a preset the shape of the model is chosen by the size of the data")
-    assert run("train", "a.tsv", "--print-config", "--model.d_model=64").err == ""
+    assert run("train", "a.tsv", "--task", "translate", "--print-config", "--model.d_model=64").err == ""
+
+
+def test_print_config_says_whose_settings_these_are_where_nothing_tells(run: Run) -> None:
+    for files in ([], ["absent.tsv"]):
+        done = run("train", *files, "--preset", "nano", "--print-config")
+        assert tomllib.loads(done.out)["train"]["task"] == "translate"
+        assert done.err.startswith("note: no task is named, and no file is there to tell; these are for `translate`")
 
 
 def test_training_without_a_file_is_a_wrong_use(run: Run) -> None:
