@@ -28,7 +28,7 @@ SETTINGS: dict[str, Any] = {
     "train.task": "generate",
     "train.budget": "3m",
     "model.d_model": 192,
-    "model.n_heads": 3,
+    "model.n_heads": 6,
     "model.d_ff": 512,
     "model.activation": "swiglu",
     "model.tie": "none",
