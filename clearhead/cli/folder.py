@@ -49,7 +49,7 @@ def render_folder(config: Config, about: dict[str, Any]) -> str:
         ("trained", f"to its last step, {finished:,}" if finished is not None else "not to its end yet"),
         ("data", ", ".join(data["train"]) + (f" ({more})" if more else "")),
         ("tokenizer", f"{config.data.tokenizer}, {'one vocabulary' if config.data.joint else 'two vocabularies'}"),
-        ("training", _training(config)),
+        ("training", _training(config, finished)),
     ]
     if validation:
         greedy = "greedy, " * searches
@@ -78,10 +78,11 @@ def _evaluation(values: dict[str, Any], *, searches: bool) -> str:
     return f"{_scores(values)} ({sentences}{f'; {search}' * searches}{outdated})"
 
 
-def _training(config: Config) -> str:
+def _training(config: Config, finished: int | None) -> str:
     train, tokens = config.train, config.data.batch_tokens
+    planned = " planned" * (finished != train.steps)  # a run within a time ends with another
     parts = [
-        f"{train.steps:,} steps" if train.steps else "",
+        f"{train.steps:,} steps{planned}" if train.steps else "",
         f"batches of {tokens:,} tokens" if tokens else "",
         f"{train.optimizer} to {train.lr:g}" if train.optimizer and train.lr else "",
         f"warm-up {train.warmup:,}, then {train.schedule}" if train.schedule and train.warmup is not None else "",

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import clearhead
+from clearhead.cli.folder import describe_folder, render_folder
 from clearhead.training.manifest import mark_finished
 from clearhead.training.metrics import MetricsLog
 from clearhead.training.model_folder import save_files, weights_to_bytes
@@ -124,6 +125,13 @@ def test_a_model_folder_shows_its_model_data_and_scores(run: Run, folder: Path, 
     assert f"(1 sentence of {tmp_path / 'pairs.tsv'}; beam 4, alpha 0.6)\n" in text
     save_files(folder, {"model.safetensors": weights_to_bytes({"other": torch.zeros(1)})})
     assert "beam 4, alpha 0.6; of earlier weights: evaluate again)\n" in run("info", folder).out
+
+
+def test_steps_that_were_planned_are_called_so_where_others_were_taken(folder: Path) -> None:
+    config, about = describe_folder(folder)
+    planned = config.override({"train.steps": 20})
+    for finished, said in ((20, "20 steps"), (25, "20 steps planned"), (None, "20 steps planned")):
+        assert f"\ntraining    {said}, batches" in render_folder(planned, {**about, "finished": finished})
 
 
 def test_a_folder_of_a_run_that_has_no_weights_yet_shows_its_model(run: Run, folder: Path) -> None:
