@@ -230,7 +230,7 @@ class TrainConfig:
         0.0, "R-Drop (Liang et al. 2021): a text is read twice, with other dropout, and labels are to agree; 0: once"
     )
     clip: float = setting(1.0, "largest norm of the gradient; 0: none")
-    precision: Literal["auto", "fp32", "bf16"] = setting("auto", "auto: bf16 where the processor multiplies in it")
+    precision: Literal["auto", "fp32", "bf16"] = setting("auto", "auto: bf16 where products are faster in it")
     device: str = setting("auto", "auto, cpu, cuda or cuda:1")
     threads: int | None = setting(
         None, "processor threads; left out: OMP_NUM_THREADS, or every core this process may use"

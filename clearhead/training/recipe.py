@@ -1,8 +1,11 @@
 """What a user did not choose, chosen: from the size of the data before the tokenizer is trained, from its tokens after,
-and from the machine. Never from a clock: the same data and processor give the same run.
+and from the machine. No clock decides but where one way takes a fraction of the other's time: the same data and
+processor give the same run.
 """
 
+import math
 import os
+import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -210,6 +213,22 @@ def _precision(device: torch.device) -> tuple[str, str]:
     elif device.type == "cpu":
         features = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")  # not public: they may be gone one day
         fits = any(getattr(torch.cpu, name, bool)() for name in features)
+        if fits and not _gains_by_bf16():
+            return "fp32", "this processor multiplies in bf16, but not faster"
     else:
         fits = False
     return ("bf16", "this processor multiplies in it") if fits else ("fp32", "this processor does not multiply in bf16")
+
+
+def _gains_by_bf16() -> bool:
+    """Whether a product in bfloat16 takes less than four fifths of what it takes in float32: changing to and fro costs
+    the rest. With AMX it is a sixth, with AVX-512 alone a half of the time on one processor and twice on another.
+    """
+    seconds: dict[torch.dtype, float] = {torch.float32: math.inf, torch.bfloat16: math.inf}
+    factors = {dtype: (torch.ones(1024, 512, dtype=dtype), torch.ones(512, 512, dtype=dtype)) for dtype in seconds}
+    for _ in range(8):  # in turns, and the least of each: other programs may take the processor for a while
+        for dtype, (x, weight) in factors.items():
+            begun = time.perf_counter()
+            torch.nn.functional.linear(x, weight)
+            seconds[dtype] = min(seconds[dtype], time.perf_counter() - begun)
+    return seconds[torch.bfloat16] < 0.8 * seconds[torch.float32]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import time
 
 import pytest
 import torch
@@ -357,15 +358,30 @@ def test_where_the_system_does_not_tell_which_cores_all_are_counted(monkeypatch)
 
 
 @pytest.mark.parametrize(
-    ("avx512", "amx", "precision"), [(True, False, "bf16"), (False, True, "bf16"), (False, False, "fp32")]
+    ("avx512", "amx", "bf16_takes", "precision", "why"),
+    [
+        (True, False, 0.5, "bf16", "multiplies in it"),
+        (False, True, 0.5, "bf16", "multiplies in it"),
+        (True, False, 0.9, "fp32", "multiplies in bf16, but not faster"),  # what goes to and fro would cost more
+        (True, True, 2.0, "fp32", "multiplies in bf16, but not faster"),
+        (False, False, 0.5, "fp32", "does not multiply in bf16"),
+    ],
 )
-def test_bf16_is_chosen_where_the_processor_multiplies_in_it(monkeypatch, avx512, amx, precision) -> None:
+def test_bf16_is_chosen_where_the_processor_multiplies_faster_in_it(
+    monkeypatch, avx512, amx, bf16_takes, precision, why
+) -> None:
+    clock = [0.0]
+
+    def linear(x: torch.Tensor, weight: torch.Tensor) -> None:
+        clock[0] += bf16_takes if x.dtype == weight.dtype == torch.bfloat16 else 1.0
+
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: avx512)
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
+    monkeypatch.setattr(torch.nn.functional, "linear", linear)
+    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
     config, choices = choose_machine(Config().override({"train.device": "cpu"}))
     assert config.train.precision == precision
-    does = "multiplies in it" if precision == "bf16" else "does not multiply in bf16"
-    assert str(choices[-1]) == f"train.precision = {precision}: this processor {does}"
+    assert str(choices[-1]) == f"train.precision = {precision}: this processor {why}"
 
 
 def test_what_is_given_of_the_machine_stays() -> None:
