@@ -197,7 +197,9 @@ class TrainConfig:
     budget: str = setting("", "time from start to end, such as 15m or 1h30m: it chooses the preset and the steps")
     init_from: str = setting("", "a trained model whose weights and tokenizer training begins with")
     warm_start: Literal["", "denoise"] = setting(
-        "", "denoise: learn first from the texts alone, a part of which is hidden, and say what that is good for"
+        "",
+        "denoise: learn first from the texts alone, a part of which is hidden, and say what that is good for; "
+        "of a language model from data.texts, too, token by token",
     )
     warm_steps: int | None = setting(
         None, "updates of the weights in that; left out: as many as in what follows, for labels three times as many"

@@ -11,6 +11,7 @@ from ..errors import DataError
 from ..text.documents import Documents
 from ..text.files import tree
 from ..text.report import Report
+from ..text.running import Running, in_chunks
 from .data import SAMPLED_BY, Divided, Form, Source, Texts
 
 _TOGETHER = 4096  # texts that are in memory together
@@ -43,6 +44,21 @@ def texts_in(documents: Documents) -> Iterator[str]:
     for piece in documents:
         found = [piece.text] if piece.escaped else piece.text.split("\n")
         yield from (text for text in found if text.strip())
+
+
+def alone(documents: Documents) -> Iterator[Alone]:
+    """All texts, some at a time."""
+    found = texts_in(documents)
+    while some := list(itertools.islice(found, _TOGETHER)):
+        yield Alone(some)
+
+
+def running(documents: Documents) -> Iterator[Running]:
+    """The documents as they are, as what a language model learns from."""
+    yield from in_chunks(documents, documents.report)
+
+
+Chunks = Callable[[Documents], Iterator[Alone]] | Callable[[Documents], Iterator[Running]]
 
 
 @dataclass(frozen=True)
@@ -83,6 +99,7 @@ class _WithTexts:
 
     corpus: Divided
     source: _Both
+    chunked: Chunks
     count: int
 
     def __len__(self) -> int:
@@ -100,9 +117,7 @@ class _WithTexts:
     def chunks(self) -> Iterator[Any]:
         """The data, then the texts."""
         yield from self.corpus.chunks()
-        found = texts_in(self.source.texts)
-        while some := list(itertools.islice(found, _TOGETHER)):
-            yield Alone(some)
+        yield from self.chunked(self.source.texts)
 
     def texts(self) -> tuple[Texts, Texts]:
         """What the tokenizers learn from: of the data alone, as they are for what comes afterwards."""
@@ -112,8 +127,8 @@ class _WithTexts:
 class FormWithTexts:
     """The form of a task's data, with the texts of some files to learn from besides."""
 
-    def __init__(self, form: Form, paths: Sequence[str]) -> None:
-        self.form, self.paths = form, paths
+    def __init__(self, form: Form, paths: Sequence[str], chunked: Chunks = alone) -> None:
+        self.form, self.paths, self.chunked = form, paths, chunked
         self.read, self.to_notes, self.from_notes = form.read, form.to_notes, form.from_notes
 
     def open(self, paths: Sequence[str], data: DataConfig) -> _Both:
@@ -122,8 +137,8 @@ class FormWithTexts:
 
     def divide(self, source: Any, share: float, seed: int) -> _WithTexts:
         """Read all once."""
-        count = sum(1 for _ in texts_in(source.texts))
-        return _WithTexts(self.form.divide(source.data, share, seed), source, count)
+        count = sum(map(len, self.chunked(source.texts)))
+        return _WithTexts(self.form.divide(source.data, share, seed), source, self.chunked, count)
 
     def extent(self, data: _WithTexts) -> tuple[int, str]:
         """That of the data, by which the shape of the model is chosen."""

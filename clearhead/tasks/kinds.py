@@ -12,7 +12,7 @@ from ..text.question_corpus import Question
 from ..text.roles import LABELLED, SENTENCES, SUMMARIES
 from ..text.tokenizer import Tokenizers
 from .answering import Answering
-from .beside import FormWithTexts, with_alone
+from .beside import FormWithTexts, running, with_alone
 from .classification import Classification
 from .confusion import draw_confusion
 from .data import Divided, Form, PairForm, TextForm
@@ -260,13 +260,17 @@ KINDS: dict[str, Kind] = {
 def denoising_of(kind: Kind, beside: Sequence[str] = ()) -> Kind:
     """What learns from the texts of a task alone, before that is learnt, and from those of the files `beside` it.
 
-    A ConfigError where the task does that.
+    A decoder alone predicts what comes next, there as here, and so a ConfigError without such files: it would do the
+    same twice.
     """
     topology = kind.settings["model.topology"]
     if topology == "decoder-only":
-        raise ConfigError(
-            f"train.warm_start = denoise is not for `{kind.verb}`, which learns from text alone; expected nothing"
-        )
+        if not beside:
+            raise ConfigError(
+                f"train.warm_start = denoise is not for `{kind.verb}`, which learns from text alone; expected nothing, "
+                "or data.texts (--texts): more text to learn from first"
+            )
+        return replace(kind, form=FormWithTexts(kind.form, beside, running))
     head = {"model.head": "token", "model.n_classes": 0} if topology == "encoder-only" else {}
     form: Form = FormWithTexts(kind.form, beside) if beside else kind.form
     return replace(

@@ -96,9 +96,7 @@ class TextCorpus:
 
     def chunks(self) -> Iterator[Running]:
         """The rest, some pieces at a time."""
-        pieces = iter(self)
-        while len(chunk := Running.of(_some(pieces), self.source.report)):
-            yield chunk
+        yield from in_chunks(self, self.source.report)
 
     def texts(self) -> tuple["Texts", tuple[()]]:
         """For a tokenizer to learn from: all pieces, or some that are spread evenly over them."""
@@ -120,6 +118,13 @@ class Texts:
         for i, piece in enumerate(self.corpus):
             if (i + 1) * most // total > i * most // total:
                 yield piece.text
+
+
+def in_chunks(pieces: Iterable[Piece], report: Report) -> Iterator[Running]:
+    """All pieces, some at a time."""
+    left = iter(pieces)
+    while len(chunk := Running.of(_some(left), report)):
+        yield chunk
 
 
 def _some(pieces: Iterator[Piece]) -> Iterator[Piece]:

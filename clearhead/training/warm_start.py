@@ -329,12 +329,17 @@ def _is_complete(path: Path) -> bool:
 def _learnt(pretrained: Path) -> str:
     """What the second run came to, in words."""
     records = read_metrics(pretrained / METRICS)
-    scored = [it for it in records if "valid_hidden_accuracy" in it]
-    said = f"First it learnt for {records[-1]['step']:,} steps from the texts alone, of which a part was hidden"
+    hidden = read_config(pretrained).model.topology != "decoder-only"
+    how = ", of which a part was hidden" if hidden else ""
+    name, found = ("hidden_accuracy", "found {:.1%} of the tokens again")
+    if not hidden:
+        name, found = ("token_accuracy", "predicted {:.1%} of the tokens that were held out")
+    said = f"First it learnt for {records[-1]['step']:,} steps from the texts alone{how}"
+    scored = [it for it in records if f"valid_{name}" in it]
     if not scored:
         return f"{said}."
     best = min(scored, key=lambda it: float(it["valid_loss"]))
-    return f"{said}; in the end it found {best['valid_hidden_accuracy']:.1%} of the tokens again."
+    return f"{said}; in the end it {found.format(best[f'valid_{name}'])}."
 
 
 def _verdict(label: shown.Label, without: Compared, with_it: Compared) -> str:

@@ -1,5 +1,7 @@
 """Learning from text alone: what the examples are, and what the loss counts."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -138,8 +140,11 @@ def test_each_epoch_hides_other_spans_of_the_same_texts() -> None:
 
 
 def test_a_model_of_text_alone_has_nothing_else_to_learn_from_it() -> None:
-    message = "train.warm_start = denoise is not for `generate`, which learns from text alone; expected nothing"
-    with pytest.raises(ConfigError, match=message):
+    message = (
+        "train.warm_start = denoise is not for `generate`, which learns from text alone; expected nothing, or "
+        "data.texts (--texts): more text to learn from first"
+    )
+    with pytest.raises(ConfigError, match=re.escape(message)):
         denoising_of(KINDS["generate"])
 
 

@@ -1,6 +1,7 @@
 """Learning from the texts alone before the task: what is taken over, what is said of it, and going on in the middle."""
 
 import random
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -343,7 +344,10 @@ def test_another_run_in_the_folder_is_known_before_the_first_step(toy) -> None:
             {"data.split": 0.0},
             r"with data\.split = 0 would leave nothing to measure its use on; expected a share above 0",
         ),
-        ({"train.task": "generate"}, "denoise is not for `generate`, which learns from text alone; expected nothing"),
+        (
+            {"train.task": "generate"},
+            "denoise is not for `generate`, which learns from text alone; expected nothing, or data.texts",
+        ),
     ],
 )
 def test_what_makes_no_sense_beside_it_is_refused(toy, changes: dict[str, Any], message: str) -> None:
@@ -441,6 +445,29 @@ def test_texts_that_changed_in_the_middle_of_a_run_are_not_gone_on_with(toy, mon
         train(config, out, resume=True, say=quiet)
     more.write_text("one two three\n")
     train(config, out, resume=True, say=quiet)
+
+
+def test_a_language_model_of_little_text_learns_from_more_of_its_kind_first(toy, said: list[str]) -> None:
+    """Each word of an alphabet is followed by the next; a text that shows but a few of them, and one with all."""
+    words = [f"w{i}" for i in range(40)]
+    starts = random.Random(0).choices(range(40), k=300)
+    lines = [" ".join(words[(start + k) % 40] for k in range(8)) + "\n" for start in starts]
+    mine, more = beside(toy, "".join(lines[:24]), "mine.txt"), beside(toy, "".join(lines[24:]))
+    values = {"data.train": (str(mine),), "train.task": "generate", "data.tokenizer": "word", "data.max_len": 16}
+    steps = {"train.steps": 20, "train.warm_steps": 60, "train.eval_every": 20, "train.save_every": 20}
+    asked = {"data.texts": (str(more),), "train.warm_start": "denoise", "data.split": 0.3, "train.lr": 5e-3}
+    with_it = train(toy.config(values | steps | asked), toy.folder / "out", say=said.append)
+    scores = [read_metrics(path / "metrics.jsonl")[-1]["valid_bits_per_byte"] for path in (with_it, with_it / WITHOUT)]
+    assert scores[0] < scores[1] - 0.3
+    first, second, third = (int(it.split()[1]) for it in said if it.startswith("tokens: "))
+    assert first == third and second > 5 * first
+    [verdict] = [it for it in said if it.startswith("learning from the texts alone")]
+    assert "learning from the texts alone helped: bits a byte" in verdict
+    card = (with_it / "README.md").read_text("utf-8")
+    learnt = (
+        r"First it learnt for 60 steps from the texts alone; in the end it predicted \d+\.\d% of the tokens that were "
+    )
+    assert re.search(learnt + "held out", card)
 
 
 @pytest.mark.parametrize("verb", ["translate", "summarize", "answer"])
