@@ -19,7 +19,7 @@ from .beams import Hypothesis, Request
 from .ends import Ends, Enough, Why
 from .engine import Decoding, WindowEngine
 from .rules import IntArray
-from .session import Session
+from .session import MOST, Session
 
 _SHOWN = 10  # unknown characters or words of a prompt that a message names
 
@@ -86,6 +86,7 @@ class Prompts(Session):
         self.limit = config.max_len or max(config.max_extra, config.min_len)
         if ends.chars is not None and config.max_len is None:
             self.limit = 4 * (ends.chars + 1)  # no character has more bytes, and no token fewer than one
+        self.limit = min(self.limit, MOST)
 
     def _text(self, ids: Sequence[int]) -> str:
         """What tokens add inside a text: of several answers that add the same only the best counts."""

@@ -59,7 +59,8 @@ def steps(decoding: Decoding, start: IntArray, requests: Sequence[Request], rule
     tokens, forced = start[:, None], _forced(requests, rules.end)
     while len(beams.sentences):
         here, length = beams.sentences, beams.tokens.shape[2]
-        candidates = _candidates(decoding, beams, tokens, forced[here, length], shortest[here] > length, rules)
+        only = forced[here, min(length, forced.shape[1] - 1)]
+        candidates = _candidates(decoding, beams, tokens, only, shortest[here] > length, rules)
         step = choose(beams, candidates, rules)
         yield step
         answers.add_ended(step, beams)
@@ -76,12 +77,15 @@ def steps(decoding: Decoding, start: IntArray, requests: Sequence[Request], rule
 
 
 def _forced(requests: Sequence[Request], end: int) -> IntArray:
-    """The only token that may follow so many, -1 where any may. B requests -> (B, T)"""
-    forced = np.full((len(requests), max((request.limit for request in requests), default=0)), -1, np.int64)
-    for row, request in zip(forced, requests):
+    """The only token that may follow so many, -1 where any may; the last column is for all that are more, since a limit
+    may be far larger than memory. B requests -> (B, T)"""
+    ends = [it.longest if it.longest is not None and it.longest < it.limit else -1 for it in requests]
+    most = max((max(len(it.forced), end_at + 1) for it, end_at in zip(requests, ends)), default=0)
+    forced = np.full((len(requests), most + 1), -1, np.int64)
+    for row, request, end_at in zip(forced, requests, ends):
         row[: len(request.forced)] = request.forced
-        if request.longest is not None:
-            row[request.longest : request.longest + 1] = end
+        if end_at >= 0:
+            row[end_at] = end
     return forced
 
 

@@ -19,7 +19,7 @@ from .search import Choose, beam_search, best, steps
 
 SHORTEST = 8  # tokens that a shorter source counts as in a batch: what a row costs does not shrink with its source
 _EVERY = 2**31  # candidates: more than any vocabulary has
-_MOST = 2**31  # tokens: more than any output has
+MOST = 2**31  # tokens: more than any output has
 
 
 class Session:
@@ -181,11 +181,11 @@ class Session:
     def _request(self, source: Sequence[int], prefix: Sequence[int]) -> Request:
         """How long the answer to a source may be; where minimum and maximum contradict each other, the maximum."""
         config, length = self.config, len(source)
-        shortest = max(config.min_len, math.ceil(min(config.min_ratio * length, _MOST)))
-        by_ratio = _MOST if config.max_ratio is None else max(1, math.floor(min(config.max_ratio * length, _MOST)))
-        longest = max(min(config.max_len or _MOST, by_ratio), len(prefix))  # a prefix stands whole
+        shortest = max(config.min_len, math.ceil(min(config.min_ratio * length, MOST)))
+        by_ratio = MOST if config.max_ratio is None else max(1, math.floor(min(config.max_ratio * length, MOST)))
+        longest = max(min(config.max_len or MOST, by_ratio), len(prefix))  # a prefix stands whole
         limit = max(length + config.max_extra, shortest + 1, len(prefix) + 1)  # the end token is no part of the output
-        limit = min(limit, longest + 1, self.max_len or _MOST)
+        limit = min(limit, longest + 1, self.max_len or MOST)
         return Request(limit, min(shortest, limit - 1), tuple(prefix), longest)
 
     def _draws(self, sources: Sequence[Sequence[int]]) -> Draws:
