@@ -13,6 +13,7 @@ from ..answers import Reading
 from ..decode.continuation import Continuation, Stream, Writer
 from ..decode.ends import Ends
 from ..decode.engines.text_engine import TextEngine
+from ..errors import DataError
 from ..inspection.explanation import Explanation
 from ..inspection.promises.subject import Subject
 from ..model.transformer import Decoder
@@ -54,6 +55,8 @@ class LanguageModel(App):
 
     def pieces(self, text: str = "", *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any) -> Stream:
         """What follows a text, in pieces, each as soon as it is known; `continuation` of it is then the record."""
+        if not isinstance(text, str):
+            raise DataError(f"{text!r}, a {type(text).__name__}, was given; expected one text, a str: one a stream")
         one = ONE | decode
         if not self.decode_config(**one).sample and "beam" not in decode:
             one["beam"] = 1  # what is said is never taken back

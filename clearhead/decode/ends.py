@@ -1,6 +1,6 @@
 """Where a text ends that would go on: at a stop string, or after an exact number of characters."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,8 +26,17 @@ class Ends:
         """Refuse what no text can end at."""
         if isinstance(self.stop, str):  # it would be taken for a list of letters
             raise ConfigError(f"stop is one text, {self.stop!r}; expected a list of texts: [{self.stop!r}]")
+        if not isinstance(self.stop, Iterable):
+            raise ConfigError(f"stop = {self.stop!r} cannot be used; expected a list of texts, which may be empty")
+        object.__setattr__(self, "stop", tuple(self.stop))  # it is read again for every token
+        for stop in self.stop:
+            if not isinstance(stop, str):
+                raise ConfigError(f"stop has {stop!r}, a {type(stop).__name__}; expected a list of texts, each a str")
         if "" in self.stop:
             raise ConfigError("stop has an empty text, which stands everywhere; expected at least one character")
+        whole = isinstance(self.chars, int | np.integer) and not isinstance(self.chars, bool)
+        if self.chars is not None and not whole:
+            raise ConfigError(f"chars = {self.chars!r} cannot be used; expected a whole number, at least 1")
         if self.chars is not None and self.chars < 1:
             raise ConfigError(f"chars = {self.chars} cannot be used; expected at least 1")
 

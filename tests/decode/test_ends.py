@@ -84,9 +84,21 @@ def test_half_a_surrogate_pair_stops_nothing() -> None:
     [
         ({"stop": "END"}, r"stop is one text, 'END'; expected a list of texts: \['END'\]"),
         ({"stop": ["a", ""]}, r"stop has an empty text, which stands everywhere; expected at least one character"),
+        ({"stop": None}, r"stop = None cannot be used; expected a list of texts, which may be empty"),
+        ({"stop": ["a", 5]}, r"stop has 5, a int; expected a list of texts, each a str"),
         ({"chars": 0}, r"chars = 0 cannot be used; expected at least 1"),
+        ({"chars": "5"}, r"chars = '5' cannot be used; expected a whole number, at least 1"),
+        ({"chars": 2.5}, r"chars = 2\.5 cannot be used; expected a whole number, at least 1"),
+        ({"chars": True}, r"chars = True cannot be used; expected a whole number, at least 1"),
     ],
 )
 def test_what_no_text_can_end_at_is_refused(values, message) -> None:
     with pytest.raises(ConfigError, match=f"^{message}$"):
         Ends(**values)
+
+
+def test_stop_strings_may_come_from_what_is_read_once() -> None:
+    ends = Ends(stop=(stop for stop in ("the", "man")), chars=np.int64(9))
+    enough = Enough(ends, tokenizer()).after([])
+    assert ends == Ends(stop=("the", "man"), chars=9) and ends.cut("a man, the") == ends.cut("a man") == ("a ", "stop")
+    assert enough(np.array(tokenizer().encode("a man"))) and not enough(np.array(tokenizer().encode("a ma")))
