@@ -9,6 +9,7 @@ from statistics import fmean
 from ..config import DataConfig
 from ..errors import DataError
 from ..text.files import STDIN, Input, is_folder, tree
+from ..text.headers import is_number, named_pair
 from ..text.json_lines import look_for_json, read_object
 from ..text.lines import LOOK, read_lines
 from ..text.roles import FAST_TEXT, LABELLED, SUMMARIES
@@ -19,6 +20,7 @@ Found = tuple[str, str]  # the verb, and why
 _BEGINNING = 1 << 16  # bytes in which the keys of JSON are looked for
 _ENOUGH = 20  # rows that tell whether labels come again
 _LABELS = 0.25  # distinct labels a row, at most
+_NAMED = 2 / 3  # the same, of a column that is called label beside one that is called text
 _LABEL = 40  # letters of a label, at most
 _DOCUMENT, _SHORTER = 300, 4  # letters of a document in the mean, and how many times shorter its summary is
 _MARKS = (b"|", b";")  # which may be separators that are used otherwise than in a table
@@ -103,7 +105,7 @@ def _of_json(keys: Sequence[str], head: Sequence[bytes], data: DataConfig) -> Fo
         return found
     if "text" in keys and not _two_texts(head, data):
         return "generate", 'a text under "text" in each line'
-    return _USUAL
+    return _one_text(keys, list(columns.values())) or _USUAL
 
 
 def _two_texts(head: Sequence[bytes], data: DataConfig) -> bool:
@@ -129,8 +131,10 @@ def _of_lines(name: str, head: Sequence[bytes], data: DataConfig) -> Found:
     names, below = [cell.strip() for cell in rows[0]], [list(column) for column in zip(*rows[1:])]
     if found := _by_name(names, below, data):
         return found
-    if table.header or table.width > 2:
+    if table.header:
         return _USUAL
+    if table.width > 2:
+        return _one_text(names, below) or _USUAL
     if any(_come_again(column) for column in below):
         return "classify", "one of two columns has few values, which come again and again"
     sizes = sorted(fmean(map(len, column)) for column in below)
@@ -153,7 +157,35 @@ def _by_name(names: Sequence[str], columns: Sequence[Sequence[str]], data: DataC
             continue
         if roles is SUMMARIES or _come_again(columns[target], least):
             return verb, f"columns {names[source]} and {names[target]}"
+    source, target = LABELLED.named(names)
+    if source is not None and target is not None and named_pair(names, columns) is None:  # many labels, or few rows
+        distinct = set(columns[target])
+        if distinct and len(distinct) <= _NAMED * len(columns[target]) and max(map(len, distinct)) <= _LABEL:
+            return "classify", f"columns {names[source]} and {names[target]}"
     return None
+
+
+def _one_text(names: Sequence[str], columns: Sequence[Sequence[str]]) -> Found | None:
+    """Of several columns of which one alone holds sentences, and another, as who reads labels takes it, few values.
+
+    One of the two has its name, or the others hold nothing that might be the other side of a pair.
+    """
+    found = None if named_pair(names, columns) else LABELLED.keys(names, columns)
+    texts = [place for place, column in enumerate(columns) if _are_sentences(column) and not _come_again(column, 1)]
+    if found is None or texts != [found[0]] or not _come_again(columns[found[1]]):
+        return None
+    source, target = found
+    named = LABELLED.named(names)
+    if source == named[0] or target == named[1]:
+        return "classify", f"sentences in column {names[source]}, and few values in {names[target]}"
+    others = [column for place, column in enumerate(columns) if place not in found]
+    if all(all(map(is_number, column)) or _come_again(column, 1) for column in others):
+        return "classify", f"one column of sentences, {source + 1}, and few values in {target + 1}"
+    return None
+
+
+def _are_sentences(column: Sequence[str]) -> bool:
+    return 2 * sum(" " in cell.strip() for cell in column) > len(column)
 
 
 def _shorter(texts: Sequence[str], others: Sequence[str]) -> bool:

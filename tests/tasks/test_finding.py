@@ -53,6 +53,53 @@ def test_a_header_that_names_text_and_label_is_enough_where_labels_come_again(tm
     assert found(lines(tmp_path / "a.csv", header, *rows)) == "classify"
 
 
+@pytest.mark.parametrize(("rows", "labels"), [(60, 40), (3, 2)])
+def test_where_text_and_label_are_named_the_labels_may_be_many_or_the_rows_few(
+    tmp_path: Path, rows: int, labels: int
+) -> None:
+    body = [f"{it}\t{n % labels}" for n, it in enumerate(SENTENCES[:rows])]
+    assert found(lines(tmp_path / "a.tsv", "text\tcategory", *body)) == "classify"
+    distinct = [f"{it}\t{n}" for n, it in enumerate(SENTENCES[:rows])]
+    assert found(lines(tmp_path / "b.tsv", "text\tcategory", *distinct)) == "translate"
+    assert (
+        found(lines(tmp_path / "c.tsv", "sentence\ttarget", *body)) == "translate"
+    )  # which may be two sides of a pair
+
+
+ONE_TEXT = [
+    ["PhraseId\tSentenceId\tPhrase\tSentiment", "{n}\t{n}\t{text}\t{kind}"],
+    ["tweet_id\tairline_sentiment\treason\tname\ttext", "{n}\t{kind}\t\tsomebody{n}\t{text}"],
+    ["v1\tv2\t\t", "{kind}\t{text}\t\t"],
+    ["", "{n}\t{text}\t{kind}"],
+    ["", "gj04\t{kind}\t\t{text}"],
+]
+
+
+@pytest.mark.parametrize(("header", "row"), ONE_TEXT)
+def test_one_column_of_sentences_among_several_makes_no_pairs_with_labels(
+    tmp_path: Path, header: str, row: str
+) -> None:
+    rows = [row.format(n=n, text=it, kind=("a", "b/c", "d")[n % 3]) for n, it in enumerate(SENTENCES)]
+    assert found(lines(tmp_path / "a.tsv", *filter(None, [header]), *rows)) == "classify"
+    pairs = [it.replace(SENTENCES[n], f"{SENTENCES[n]}\tEin Fuchs {n}") for n, it in enumerate(rows)]
+    header = header.replace("Phrase\t", "Phrase\tSatz\t").replace("v2", "v2\tv3").replace("text", "text\tSatz")
+    assert found(lines(tmp_path / "b.tsv", *filter(None, [header]), *pairs)) == "translate"
+
+
+def test_words_with_their_kinds_and_what_they_mean_stay_pairs(tmp_path: Path) -> None:
+    rows = [f"fox{n}\t{it}\tnoun{n % 2}" for n, it in enumerate(SENTENCES)]
+    assert found(lines(tmp_path / "a.tsv", *rows)) == "translate"
+
+
+def test_of_json_one_text_and_a_value_that_comes_again_is_a_label_but_among_the_keys_of_a_corpus_it_is_none(
+    tmp_path: Path,
+) -> None:
+    comments = [json.dumps({"comment": it, "toxic": n % 2 == 0}) for n, it in enumerate(SENTENCES)]
+    assert found(lines(tmp_path / "a.jsonl", *comments)) == "classify"
+    pages = [json.dumps({"text": it, "lang": "ab"[n % 2], "url": f"u{n}"}) for n, it in enumerate(SENTENCES)]
+    assert found(lines(tmp_path / "b.jsonl", *pages)) == "generate"
+
+
 def test_a_file_that_is_sorted_by_its_labels_has_labels(tmp_path: Path) -> None:
     rows = [f"{it} {half}\t{half}" for half in ("neg", "pos") for it in SENTENCES * 5]
     assert found(lines(tmp_path / "a.tsv", "text\tlabel", *rows)) == "classify"
