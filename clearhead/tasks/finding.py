@@ -70,7 +70,7 @@ def _aligned(first: str, second: str) -> Found:
             lines = [it.decode("utf-8", "replace").strip() for it in itertools.islice(read_lines(Input(path)), LOOK)]
         except (DataError, OSError):
             return _USUAL
-        if _come_again(lines):
+        if _come_again(lines, 1) and any(lines):
             return "classify", f"the lines of {path} come again and again, as labels do"
     return _USUAL
 
@@ -135,7 +135,8 @@ def _of_lines(name: str, head: Sequence[bytes], data: DataConfig) -> Found:
         return _USUAL
     if table.width > 2:
         return _one_text(names, below) or _USUAL
-    if any(_come_again(column) for column in below):
+    # Of a file that is sorted by its labels the first are all the same.
+    if any(_come_again(column, 1) and any(map(str.strip, column)) for column in below):
         return "classify", "one of two columns has few values, which come again and again"
     sizes = sorted(fmean(map(len, column)) for column in below)
     if sizes[1] >= _DOCUMENT and sizes[1] >= _SHORTER * sizes[0]:

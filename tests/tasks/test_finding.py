@@ -103,6 +103,12 @@ def test_of_json_one_text_and_a_value_that_comes_again_is_a_label_but_among_the_
 def test_a_file_that_is_sorted_by_its_labels_has_labels(tmp_path: Path) -> None:
     rows = [f"{it} {half}\t{half}" for half in ("neg", "pos") for it in SENTENCES * 5]
     assert found(lines(tmp_path / "a.tsv", "text\tlabel", *rows)) == "classify"
+    assert found(lines(tmp_path / "b.tsv", *rows)) == "classify"
+    sides = [lines(tmp_path / str(side), *(row.split("\t")[side] for row in rows)) for side in (0, 1)]
+    assert found(*sides) == "classify"
+    blank = [f"{it}\t" for it in SENTENCES]
+    assert found(lines(tmp_path / "c.tsv", *blank)) == "translate"
+    assert found(sides[0], lines(tmp_path / "blank", *("" for _ in rows))) == "translate"
 
 
 def test_long_texts_beside_short_ones_are_summarised(tmp_path: Path) -> None:
