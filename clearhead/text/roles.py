@@ -5,7 +5,7 @@ and summaries by their length.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -81,10 +81,9 @@ class Roles:
 
     def named(self, names: Sequence[str]) -> tuple[int | None, int | None]:
         """The columns whose names say what they are; the best names are taken."""
-        plain = [re.sub(r"[\W_]+", " ", name).strip().casefold() for name in names]
-        source = next((plain.index(word) for word in self.source_names if word in plain), None)
-        others = (plain.index(word) for word in self.target_names if word in plain)
-        return source, next((place for place in others if place != source), None)
+        plain = [re.sub(r"[\W_]+", "", name).casefold() for name in names]  # of review_text, "Review Text", reviewText
+        source = next(_places(self.source_names, plain), None)
+        return source, next((place for place in _places(self.target_names, plain) if place != source), None)
 
     def _looked(
         self, each: Sequence[Sequence[str]], source: int | None = None, target: int | None = None
@@ -105,6 +104,11 @@ class Roles:
             return None
         source = free.pop(0) if source is None else source
         return source, free[0] if target is None else target
+
+
+def _places(words: Sequence[str], plain: Sequence[str]) -> Iterator[int]:
+    """Where words stand among names that were run together, word after word."""
+    return (plain.index(name) for word in words if (name := word.replace(" ", "")) in plain)
 
 
 def _both(named: tuple[int | None, int | None]) -> Columns | None:

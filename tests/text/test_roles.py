@@ -102,6 +102,7 @@ def test_a_file_that_is_sorted_by_its_labels_is_read(read_as) -> None:
         (("Class Index", "Title", "Description"), 3, 1),
         (("label-coarse", "fine_label", "text"), 3, 1),
         (("id", "Review Text", "sentiment"), 2, 3),
+        (("summary", "reviewText", "classLabel"), 2, 3),
         (("what", "text", "category"), 2, 3),
     ],
 )
