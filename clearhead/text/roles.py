@@ -127,11 +127,12 @@ def _known(each: Sequence[Sequence[str]], text: int | None, labels: frozenset[st
 def _labels(each: Sequence[Sequence[str]], sizes: Sequence[float], text: int | None) -> int | None:
     """The column of labels: the one with the fewest, if they come again; of two short columns the shorter one.
 
-    One and the same value on all rows is taken only where nothing else comes again: a file may be sorted by its labels,
-    and a column may say nothing.
+    One and the same value on all rows, and one that is blank on most, is taken only where nothing else comes again: a
+    file may be sorted by its labels, and a column may say nothing, or remark upon a few rows.
     """
     free = [place for place in range(len(each)) if place != text]
     counts = [len(set(column)) for column in each]
+    blank = [sum(not cell.strip() for cell in column) for column in each]
 
     def comes_again(place: int) -> bool:
         n_rows = len(each[place])
@@ -139,7 +140,7 @@ def _labels(each: Sequence[Sequence[str]], sizes: Sequence[float], text: int | N
         return 0 < counts[place] <= most and max(map(len, each[place])) <= _LONG
 
     if again := [place for place in free if comes_again(place)]:
-        return min(again, key=lambda it: (counts[it] == 1, counts[it], sizes[it]))
+        return min(again, key=lambda it: (counts[it] == 1, 2 * blank[it] > len(each[it]), counts[it], sizes[it]))
     if len(each) == 2 and len(each[0]) < _FEW and (text is not None or sizes[0] != sizes[1]):
         return min(free, key=lambda it: sizes[it])
     return None

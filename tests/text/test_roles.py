@@ -89,6 +89,14 @@ def test_labels_may_be_longer_than_their_texts(read_as) -> None:
     assert both(read_as(LABELLED, tsv(words))) == words
 
 
+def test_a_column_that_is_blank_on_most_rows_holds_the_labels_only_where_no_other_does(read_as) -> None:
+    labels = [str(n % 2) for n in range(40)]
+    rows = [("gj04", label, "*" * (n % 4 == 0), TEXTS[n]) for n, label in enumerate(labels)]
+    assert both(read_as(LABELLED, tsv(rows))) == list(zip(TEXTS, labels))
+    pairs = read_as(LABELLED, tsv((text, mark) for _, _, mark, text in rows))
+    assert pairs.targets == ["*"] * 10 and pairs.report.skipped == {"empty label": 30}
+
+
 def test_a_file_that_is_sorted_by_its_labels_is_read(read_as) -> None:
     rows = [("neg", f"text {n}") for n in range(300)] + [("pos", f"other {n}") for n in range(300)]
     assert both(read_as(LABELLED, tsv(rows))) == [row[::-1] for row in rows]
