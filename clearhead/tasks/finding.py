@@ -122,7 +122,7 @@ def _of_lines(name: str, head: Sequence[bytes], data: DataConfig) -> Found:
         spoken = [line for line in head if line.strip()]
         if any(sum(mark in line for line in spoken) >= _MOST * len(spoken) for mark in _MARKS):
             return _USUAL  # whose reader says how to name the separator
-        return "generate", "running text, without columns"
+        return "generate", f"running text, without columns{_first_words(spoken)}"
     rows = [cells for _, _, cells, _ in whole_rows(head, table.separator) if cells and len(cells) == table.width]
     if len(rows) < 2:
         return _USUAL
@@ -142,6 +142,14 @@ def _of_lines(name: str, head: Sequence[bytes], data: DataConfig) -> Found:
     if sizes[1] >= _DOCUMENT and sizes[1] >= _SHORTER * sizes[0]:
         return "summarize", "texts beside much shorter ones"
     return _USUAL
+
+
+def _first_words(lines: Sequence[bytes]) -> str:
+    """How to name the labels where they may be the first words of the lines; of a text these are more, or indented."""
+    words = [line.split(b" ", 1)[0].decode("utf-8", "replace") for line in lines if b" " in line.strip()]
+    if len(words) < len(lines) or not all(words) or not _come_again(words):
+        return ""
+    return ' (if the first word of each line is a label: --task classify --separator " ")'
 
 
 def _by_name(names: Sequence[str], columns: Sequence[Sequence[str]], data: DataConfig) -> Found | None:

@@ -200,7 +200,7 @@ def _no_columns(name: str, head: Sequence[bytes], rest: Iterable[bytes], data: D
     between = f" and {_said(mark)} between them" if mark else ""
     hint = _hint(head, roles) if not mark else ""
     if strange := sum(decode(line) is None for line in head):
-        hint = f"\n  {strange:,} of these lines are not UTF-8; to convert: iconv -f LATIN1 -t UTF-8"
+        hint += f"\n  {strange:,} of these lines are not UTF-8; to convert: iconv -f LATIN1 -t UTF-8"
     return DataError(
         f"{name} has no line with two columns{between} (looked at {looked})\n"
         f"  line {number}: {shown(undecodable(line))}\n"

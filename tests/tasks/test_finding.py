@@ -153,6 +153,17 @@ def test_squad_is_answered(tmp_path: Path) -> None:
         assert found(str(path)) == "answer"
 
 
+def test_lines_that_begin_with_few_words_go_on_but_how_to_name_labels_is_said(tmp_path: Path) -> None:
+    labelled = lines(tmp_path / "a.txt", *(f"{('NUM:date', 'HUM:ind')[n % 2]} {TEXT}" for n in range(60)))
+    said = ' (if the first word of each line is a label: --task classify --separator " ")'
+    assert find_task([labelled], DataConfig()) == ("generate", f"running text, without columns{said}")
+    assert found(labelled, separator=" ") == "classify"
+    plain = lines(tmp_path / "b.txt", *(f"{n} {TEXT}" for n in range(60)))
+    code = lines(tmp_path / "c.txt", *("def f():", "    return 1") * 30)
+    for path in (plain, code):
+        assert find_task([path], DataConfig()) == ("generate", "running text, without columns")
+
+
 def test_text_without_columns_goes_on(tmp_path: Path) -> None:
     assert found(lines(tmp_path / "a.txt", *SENTENCES)) == "generate"
     (tmp_path / "deep" / "er").mkdir(parents=True)

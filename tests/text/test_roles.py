@@ -212,6 +212,9 @@ def test_what_is_missing_is_said_in_the_words_of_the_task(read_as, refused_as) -
 def test_a_label_that_is_the_first_word_is_parted_by_a_space_if_asked(read_as, refused_as) -> None:
     lines = "".join(f'{label} What is "{n}", or two  spaces?\n' for n, label in enumerate(["NUM:date", "HUM:ind"] * 9))
     assert refused_as(LABELLED, lines).endswith('\n  if the label is the first word: --separator " "')
+    assert '\n  if the label is the first word: --separator " "\n  1 of these lines are not UTF-8' in refused_as(
+        LABELLED, lines.encode() + b"NUM:date caf\xe9 in 1900\n"
+    )
     pairs = read_as(LABELLED, lines, separator=" ")
     assert both(pairs)[:2] == [
         ('What is "0", or two  spaces?', "NUM:date"), ('What is "1", or two  spaces?', "HUM:ind"),
