@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from ..config import DataConfig
 from ..errors import DataError
@@ -21,6 +21,18 @@ from .tables import Pair
 
 _USUAL = 0.5  # of the first objects have a key that counts
 _BEGUN = re.compile(rb"""\{\s*["']""")  # an object with a key, be it of another language
+
+
+class Written(float):
+    """A number that knows how it was written: 1.10 is another label than 1.1."""
+
+    text: str
+
+    def __new__(cls, text: str) -> Self:
+        """Of a number in JSON with a fraction or an exponent."""
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
 
 
 @dataclass(frozen=True)
@@ -156,9 +168,11 @@ def _paths(values: dict[str, Any], roles: Roles, above: tuple[str, ...] = ()) ->
 
 
 def _text(value: Any, roles: Roles) -> str | None:
-    """A string; of a label also what a number or a boolean is in JSON; None for anything else."""
+    """A string; of a label also a number or a boolean as it is written in JSON; None for anything else."""
     if isinstance(value, str):
         return value
+    if roles.labels and isinstance(value, Written):
+        return value.text
     return json.dumps(value) if roles.labels and isinstance(value, bool | int | float) else None
 
 
@@ -180,7 +194,7 @@ def read_object(line: bytes) -> tuple[dict[str, Any] | None, str]:
     if not text.strip():
         return None, "blank line"
     try:
-        values = json.loads(text)
+        values = json.loads(text, parse_float=Written)
     except (ValueError, RecursionError):  # ValueError: also a number of too many digits
         return None, "not JSON"
     return (values, "") if isinstance(values, dict) else (None, "no JSON object")

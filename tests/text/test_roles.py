@@ -234,6 +234,12 @@ def test_a_label_may_be_a_number_or_a_boolean_and_is_written_as_json_writes_it(r
     assert pairs.report.skipped == {"no label in label": 2, "no string in text": 1, "no key label": 1}
 
 
+def test_a_number_stays_as_it_is_written(read_as) -> None:
+    written = ["1.10", "1.1", "1.0", "1", "1e3", "-0.50", "0.1000000000000000055"]
+    rows = (f'{{"text": "a text {n}", "label": {label}}}\n' for n, label in enumerate(written))
+    assert read_as(LABELLED, "".join(rows)).targets == written
+
+
 def test_keys_are_found_by_name_or_by_looking(read_as, refused_as) -> None:
     rows = [{"n": n, "stern": label, "body": text} for n, (text, label) in enumerate(LABELLED_PAIRS)]
     assert both(read_as(LABELLED, json_lines(rows))) == LABELLED_PAIRS
