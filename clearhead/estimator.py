@@ -102,6 +102,10 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         chosen = {"preset": self.preset, "steps": self.steps, "epochs": self.epochs, "budget": self.budget}
         values: dict[str, Any] = {f"train.{name}": value for name, value in chosen.items() if value is not None}
         values |= {"train.seed": self.seed, "train.task": "classify", "data.train": (str(data),)}
+        if not isinstance(self.settings, Mapping | None):
+            raise ConfigError(
+                f"settings = {self.settings!r}; expected settings by their dotted names, {{'model.dropout': 0.3}}"
+            )
         if not _SCORED & set(self.settings or ()):
             values["data.split"] = 0.0  # nothing asks for scores, and whoever fits holds out texts of their own
         for name in self.settings or {}:

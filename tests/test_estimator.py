@@ -203,3 +203,8 @@ def test_without_scikit_learn_the_package_is_whole_and_this_file_says_what_it_ne
         "clearhead.estimator needs scikit-learn, which is not installed; expected it: "
         "pip install 'clearhead[sklearn]'\n"
     )
+
+
+def test_settings_that_have_no_names_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"settings = \['model.dropout'\]; expected settings by their dotted names"):
+        TextClassifier(settings=["model.dropout"]).fit(TEXTS, LABELS)  # type: ignore[arg-type]
