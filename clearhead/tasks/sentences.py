@@ -9,7 +9,9 @@ from functools import cache
 _END = re.compile(r"[.!?…]+[\"'”’»)\]]*\s+|[。！？]+[」』”’）]*\s*")
 _ABBREVIATED = re.compile(r"(?:\b[^\W\d_]|\b(?:Mr|Mrs|Ms|Dr|Prof|St|vs))\.\s+\Z")  # J. Smith, U.S. Army, Dr. No
 _ALONE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"  # kana and Han
-_WORD = re.compile(rf"[{_ALONE}]|[^\s{_ALONE}]+")
+# Of what is kept, marks alone are no \w: a word begins with a letter or a digit. Some marks are in kana's own range.
+_WORD = re.compile(rf"(?=\w)(?:[{_ALONE}][^\w\s]*|[^\s{_ALONE}]+)")
+_SIGNS = "\ufe0e\ufe0f"  # whether a character is drawn as a letter or as a picture
 
 
 def sentences(text: str) -> list[str]:
@@ -33,8 +35,9 @@ def sentences(text: str) -> list[str]:
 def word_places(text: str) -> Iterator[tuple[int, int]]:
     """Where each word begins and ends: a run of letters, digits and the marks that letters bear.
 
-    A character of kana and Han is a word by itself. Thai, Lao, Khmer and Burmese, which are written without spaces,
-    too, are left as they are: a phrase counts as a word.
+    What makes a picture of a character, the red of a heart or the key around a digit, is none of them. A character of
+    kana and Han is a word by itself. Thai, Lao, Khmer and Burmese, which are written without spaces, too, are left as
+    they are: a phrase counts as a word.
     """
     return (match.span() for match in _WORD.finditer("".join(map(_kept, text))))
 
@@ -46,4 +49,5 @@ def words(text: str) -> list[str]:
 
 @cache
 def _kept(character: str) -> str:
-    return character if unicodedata.category(character)[0] in "LMN" else " "
+    category = unicodedata.category(character)
+    return character if category[0] in "LMN" and category != "Me" and character not in _SIGNS else " "

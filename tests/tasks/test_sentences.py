@@ -49,3 +49,9 @@ def test_words_of_many_scripts() -> None:
     assert words("हिन्दी में") == ["हिन्दी", "में"], "vowel signs belong to their letters"
     assert words("東京タワーへ2回") == ["東", "京", "タ", "ワ", "ー", "へ", "2", "回"]
     assert words("cafe\u0301") == words("CAFÉ") == ["café"]
+    assert words("か\u3099き\u3099") == words("がぎ") == ["が", "ぎ"], "so does the mark of a voiced sound"
+
+
+def test_pictures_are_no_words_and_change_none() -> None:
+    assert words("I \u2764\ufe0f it \U0001f44d\U0001f3fd, 1\ufe0f\u20e3st") == ["i", "it", "1", "st"]
+    assert words("\u2764\ufe0f \ufe0f \u0301 \u20e3") == []

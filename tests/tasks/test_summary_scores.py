@@ -101,7 +101,10 @@ def scorer():
     return rouge_scorer.RougeScorer(["rouge1", "rouge2", "rougeL"])
 
 
-@given(st.text("aAbB1_-'. \n’“"), st.text("aAbB1_-'. \n’“"))
+others = st.text("aAbB1_-'. \n’“\u2764\ufe0f\u20e3\U0001f44d\u200d")
+
+
+@given(others, others)
 @settings(deadline=None)
 def test_texts_without_other_letters_than_ascii_score_as_by_the_package_rouge_score(scorer, summary, reference) -> None:
     said, wanted, theirs = words(summary), words(reference), scorer.score(reference, summary)
