@@ -233,7 +233,7 @@ class _Used:
         if self._repeated:
             notes.append(f"{self._repeated:,} answers stand several times in their context: the first place is taken")
         if again := sum(count - 1 for count in self._ids.values()):
-            notes.append(f"{again:,} questions have an id that another one has: answers by id will be mixed up")
+            notes.append(f"{again:,} questions have an id that another one has: they may be there twice")
         return notes
 
 

@@ -126,10 +126,10 @@ def _of_squad(root: _Node) -> Iterator[Entry]:
         for paragraph in article.each("paragraphs"):
             context = paragraph.get("context", str, "")
             for node in paragraph.each("qas"):
-                text = node.get("question", str, "")
+                text, given = node.get("question", str, ""), node.value.get("id")
                 answers = [] if node.get("answers", list, None) is None else [*node.each("answers")]
                 yield Entry(
-                    title, context, str(node.value.get("id", "")), text,
+                    title, context, _id(given), text,
                     tuple((it.get("text", str, ""), it.get("answer_start", int, None)) for it in answers),
                     node.get("is_impossible", bool, False),
                     text=text,
@@ -149,10 +149,7 @@ def _of_object(values: dict[str, Any] | None, why: str, text: str) -> Entry:
         if not isinstance(values.get(key), str):
             return Entry(fault=f"no string in {key}" if key in values else f"no {key}", text=text)
     title, given = values.get("title"), values.get("id")
-    entry = Entry(
-        title if isinstance(title, str) else "", values["context"], str(given) if given is not None else "",
-        values["question"], text=text,
-    )  # fmt: skip
+    entry = Entry(title if isinstance(title, str) else "", values["context"], _id(given), values["question"], text=text)
     if "answers" not in values and "answer" not in values:
         return replace(entry, fault="no answer")
     answers = _answers(values.get("answers", values.get("answer")))
@@ -162,6 +159,11 @@ def _of_object(values: dict[str, Any] | None, why: str, text: str) -> Entry:
         return replace(entry, fault="is_impossible is neither true nor false")
     empty = answers == () and "is_impossible" not in values  # so Hugging Face writes it
     return replace(entry, answers=answers, impossible=empty or values.get("is_impossible") is True)
+
+
+def _id(given: Any) -> str:
+    """As a text; null is none, as where there is no such key."""
+    return "" if given is None else str(given)
 
 
 def _answers(value: Any) -> tuple[tuple[str, int | None], ...] | None:

@@ -211,8 +211,15 @@ def test_an_answer_that_is_wrong_beside_a_right_one_is_left_out(tmp_path: Path) 
 
 def test_ids_that_come_again_are_told(tmp_path: Path) -> None:
     assert read(tmp_path, squad(BORN, WHO, BORN)).report.notes == [
-        "1 questions have an id that another one has: answers by id will be mixed up"
+        "1 questions have an id that another one has: they may be there twice"
     ]
+
+
+def test_an_id_of_null_is_none(tmp_path: Path) -> None:
+    without = [{key: value for key, value in it.items() if key != "id"} for it in (BORN, OLD)]
+    for content in (squad(*(it | {"id": None} for it in without)), squad(*without)):
+        corpus = read(tmp_path, content)
+        assert [it[0] for it in places(corpus)] == ["1", "2"] and not corpus.report.notes
 
 
 @pytest.mark.parametrize(
