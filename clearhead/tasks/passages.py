@@ -16,9 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..text.places import PlacedTokens
-from .windows import Span
-
-ANSWER_TOKENS = 30  # the most that an answer has
+from .windows import ANSWER_TOKENS, Span
 
 
 @dataclass(frozen=True)

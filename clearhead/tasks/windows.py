@@ -18,6 +18,12 @@ from ..text.tokenizer import BOS, EOS, UNK, Tokenizer
 _NAMED = 3  # of the words that the vocabulary lacks
 _LACKS = "questions with words or characters that the vocabulary lacks; these are learnt as <unk>"
 
+ANSWER_TOKENS = 30  # the most that an answer has
+_NOT_GIVEN = (
+    f"questions with answers of more than {ANSWER_TOKENS} tokens, the most that an answer has; "
+    "these are learnt, and only a part of such a one can be given"
+)
+
 Span = tuple[int, int]  # the first and the last of some tokens
 NO_ANSWER = (0, 0)  # the positions that stand for it: those of <s>
 
@@ -108,6 +114,11 @@ class Asked:
         answers = self.question.answers
         return self.text.tokens_of(answers[0].start, answers[0].end) if answers else None
 
+    @property
+    def too_long_to_give(self) -> bool:
+        """Whether that is longer than any answer that is given."""
+        return self.answer is not None and self.answer[1] - self.answer[0] >= ANSWER_TOKENS
+
 
 def read_paragraph(cutter: WindowCutter, paragraph: Paragraph) -> list[Asked]:
     """All questions about a text, whose tokens are found once."""
@@ -142,6 +153,8 @@ class QuestionEncoder:
                 if asked.cut:
                     cut.append(Skipped(question.number, self._too_long, question.text))
                 unknown += self._lacking(asked)
+                if windows and asked.too_long_to_give:
+                    unknown.append(Skipped(question.number, _NOT_GIVEN, question.answers[0].text))
         return Encoded(Ragged(tokens), Ragged(places), [*range(len(tokens))], skipped, unknown, cut)
 
     def each(self, chunks: Iterable[QuestionCorpus], count: int, processes: int) -> Iterator[Encoded]:

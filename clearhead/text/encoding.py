@@ -23,7 +23,7 @@ _UNKNOWN = "pairs with words or characters that the vocabulary lacks; these are 
 class Encoded:
     """Tokens of both sides: sources end with EOS, targets begin with BOS and end with EOS; the places of their pairs,
     and the pairs left out. Of those that stay, `unknown` have words that the vocabulary lacks, named by the first ones,
-    and `cut` have a source of which only the beginning is read.
+    or something else that training cannot teach, and `cut` have a source of which only the beginning is read.
     """
 
     sources: Ragged

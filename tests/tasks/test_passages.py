@@ -7,7 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clearhead.tasks.passages import ANSWER_TOKENS, NOTHING, Passage, best_spans, ranked
+from clearhead.tasks.passages import NOTHING, Passage, best_spans, ranked
+from clearhead.tasks.windows import ANSWER_TOKENS
 from clearhead.text.places import PlacedTokens
 
 TEXT = PlacedTokens("in New  York now", [4, 5, 6, 7], [0, 3, 8, 13], [2, 6, 12, 16])

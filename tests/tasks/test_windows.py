@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clearhead.config import DataConfig
-from clearhead.tasks.windows import NO_ANSWER, QuestionEncoder, Window, WindowCutter, read_paragraph
+from clearhead.tasks.windows import ANSWER_TOKENS, NO_ANSWER, QuestionEncoder, Window, WindowCutter, read_paragraph
 from clearhead.text.question_corpus import Answer, Article, Paragraph, Question, QuestionCorpus
 from clearhead.text.report import Report
 from clearhead.text.tokenizer import BOS, EOS, Tokenizer
@@ -146,6 +146,16 @@ def test_words_of_a_question_that_the_vocabulary_lacks_are_named() -> None:
     found = QuestionEncoder(cutter(), "data.max_len")(corpus(("where is Zed ?", "Rome")))
     [noticed] = found.unknown
     assert noticed.text == "Zed" and noticed.reason.endswith("these are learnt as <unk>")
+
+
+def test_an_answer_that_is_longer_than_any_that_is_given_is_learnt_and_told() -> None:
+    context = " ".join(["it sat on a mat"] * 8)  # 40 tokens
+    fits, longer = (" ".join(context.split()[:n]) for n in (ANSWER_TOKENS, ANSWER_TOKENS + 1))
+    found = QuestionEncoder(cutter(64), "data.max_len")(corpus(("where ?", fits), ("is it ?", longer), context=context))
+    [noticed] = found.unknown
+    assert (noticed.line, noticed.text) == (8, longer) and not found.skipped
+    assert noticed.reason.startswith("questions with answers of more than 30 tokens, the most that an answer has; ")
+    assert found.targets[1][1] - found.targets[1][0] == ANSWER_TOKENS, "learnt as a whole"
 
 
 @pytest.mark.parametrize("processes", [1, 4])
