@@ -68,6 +68,8 @@ class Answerer(App):
         """The full records, in the order of the questions. A blank question has a blank answer; a blank text is a
         DataError."""
         questions = as_texts(questions, "question")
+        if not isinstance(context, str):
+            raise DataError(f"the text is a {type(context).__name__}; expected one str, in which answers may stand")
         if not context.strip():
             raise DataError("the text is blank; expected one in which answers may stand")
         search = self.decode_config(**decode)

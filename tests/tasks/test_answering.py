@@ -11,7 +11,7 @@ import torch
 
 from clearhead.app import Answerer, load
 from clearhead.config import Config, DecodeConfig
-from clearhead.errors import ConfigError
+from clearhead.errors import ConfigError, DataError
 from clearhead.model.transformer import EncoderModel, build
 from clearhead.tasks.answer_scores import answer_scores, closest_sentence, closest_window, first_sentence
 from clearhead.tasks.answering import Answering, Windows, place_loss
@@ -270,3 +270,10 @@ def test_an_answer_far_behind_the_first_window_is_found_at_its_place(answer_fold
     assert [it.text for it in found] == ["Rome", "June"]
     for it in found:
         assert it.start is not None and it.end is not None and context[it.start : it.end] == it.text and it.score > 0
+
+
+@pytest.mark.parametrize("context", [None, ["It was in Rome."]])
+def test_a_text_that_is_none_is_refused(answer_folder: Path, context: object) -> None:
+    message = f"the text is a {type(context).__name__}; expected one str, in which answers may stand"
+    with pytest.raises(DataError, match=f"^{message}$"):
+        load(answer_folder)("Where was it?", context)  # type: ignore[call-overload]
