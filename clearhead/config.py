@@ -108,10 +108,12 @@ class ModelConfig:
         copies = self.topology == "encoder-decoder" and self.src_vocab_size == self.tgt_vocab_size
         joint = "false unless model.topology = 'encoder-decoder' with one vocabulary for both sides"
         _require(copies or not self.copy, "model.copy", self.copy, joint)
-        for name, without in (("head", "none"), ("n_token_types", 0)):
+        of_tasks = (("head", "none", "'classify' or 'answer'"), ("n_token_types", 0, "'answer'"))
+        for name, without, tasks in of_tasks:  # a task that nobody names is found only later
             value = getattr(self, name)
             fits = self.topology == "encoder-only" or value == without
-            _require(fits, f"model.{name}", value, f"{without!r} unless model.topology = 'encoder-only'")
+            alone = f"{without!r} unless model.topology = 'encoder-only', which train.task = {tasks} brings"
+            _require(fits, f"model.{name}", value, alone)
         of_classes = self.head == "class" or not self.n_classes
         _require(of_classes, "model.n_classes", self.n_classes, "0 unless model.head = 'class'")
 

@@ -131,12 +131,14 @@ def test_a_text_of_the_command_line_is_read_as_its_settings_type(name: str, text
         (
             "model.n_token_types",
             2,
-            "model.n_token_types = 2 cannot be used; expected 0 unless model.topology = 'encoder-only'",
+            "model.n_token_types = 2 cannot be used; expected 0 unless model.topology = 'encoder-only', "
+            "which train.task = 'answer' brings",
         ),
         (
             "model.head",
             "span",
-            "model.head = span cannot be used; expected 'none' unless model.topology = 'encoder-only'",
+            "model.head = span cannot be used; expected 'none' unless model.topology = 'encoder-only', "
+            "which train.task = 'classify' or 'answer' brings",
         ),
         ("model.norm_eps", 0.0, "model.norm_eps = 0.0 cannot be used; expected above 0"),
         ("data.split", 1.0, "data.split = 1.0 cannot be used; expected at least 0 and below 1"),
