@@ -129,24 +129,21 @@ def labels_of(corpus: Any, config: Config) -> dict[str, Any]:
     """
     assert isinstance(corpus, LabelledCorpus)
     labels, source = corpus.labels(), corpus.source
-    files = " and ".join(source.report.paths)
+    has = f"{' and '.join(source.report.paths)} {'have' if source.is_aligned else 'has'}"
+    form = f"  read as {source.report.form}" + (f"\n  {_OTHERS}" if not source.is_aligned else "")
     if config.train.init_from and config.data.labels:
         if lacking := sorted({*labels} - {*config.data.labels}):
             raise DataError(
-                f"{files} has {_named(lacking)}, which {config.train.init_from} did not learn; expected some of its "
+                f"{has} {_named(lacking)}, which {config.train.init_from} did not learn; expected some of its "
                 f"{_named(config.data.labels)}; or train a new model, without train.init_from"
             )
         return {}
     if not 2 <= len(labels) <= _MOST:
-        raise DataError(
-            f"{files} has {_named(labels)} to train on; expected 2 to {_MOST:,} labels\n"
-            f"  read as {source.report.form}\n"
-            f"  {_OTHERS}"
-        )
+        raise DataError(f"{has} {_named(labels)} to train on; expected 2 to {_MOST:,} labels\n{form}")
     if len(corpus) >= _ENOUGH and len(labels) > _OWN * len(corpus):
         raise DataError(
-            f"{files} has {_named(labels)} for {len(corpus):,} texts to train on, almost one for each; expected labels "
-            f"that come again and again: numbers are not predicted\n  read as {source.report.form}\n  {_OTHERS}"
+            f"{has} {_named(labels)} for {len(corpus):,} texts to train on, almost one for each; expected labels "
+            f"that come again and again: numbers are not predicted\n{form}"
         )
     return {"data.labels": labels, "model.n_classes": len(labels)}
 

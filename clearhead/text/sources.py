@@ -105,6 +105,11 @@ class PairSource:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def is_aligned(self) -> bool:
+        """Whether it is two line-aligned files, or folders of such, which have no columns."""
+        return len(self._sides) == 2
+
     def close(self) -> None:
         """Let go of what was copied and kept."""
         self._pairs = None
@@ -126,7 +131,7 @@ class PairSource:
         report = Report(self.report.paths)
         kept: list[Pair] | None = []
         letters = last = 0
-        for pair in self._tables(report) if len(self._sides) == 1 else self._aligned(report):
+        for pair in self._aligned(report) if self.is_aligned else self._tables(report):
             report.used += pair[0] != last
             last = pair[0]
             if kept is not None:

@@ -105,8 +105,9 @@ def prepare(
         read = _read(kind, source, config, say)
         size, spoken = kind.form.extent(read.corpus)
         config, model = recipe.choose_model(config, size, given, spoken)
+        config = config.override(kind.found(read.corpus, config))  # refused before a tokenizer learns from all of it
         tokenizers = start.tokenizers if start is not None else _learn(read.corpus, config, say)
-        config, vocabularies = _with_vocabularies(config.override(kind.found(read.corpus, config)), tokenizers)
+        config, vocabularies = _with_vocabularies(config, tokenizers)
         task = kind.make(tokenizers, config)
         shelf = Shelf.of(digest, task, folder.tokens, say)
         if store := shelf.find():

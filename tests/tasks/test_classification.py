@@ -267,6 +267,14 @@ def test_labels_of_which_hardly_one_comes_again_are_none(tmp_path) -> None:
         "  read as CSV (comma), two columns (text in 1, label in 2), header (text, label)\n"
         "  if another column holds the labels: --target-column NAME, and for the texts --source-column NAME"
     )
+    for name in ("texts", "labels"):
+        (tmp_path / name).write_text("".join(f"{name} {n}\n" for n in range(40)))
+    aligned = PairSource([tmp_path / "texts", tmp_path / "labels"], roles=LABELLED)
+    with pytest.raises(DataError) as error:
+        labels_of(LabelledCorpus.of(aligned, 0.0, 0), Config())
+    first, *_, last = str(error.value).split("\n")
+    assert first.startswith(f"{tmp_path / 'texts'} and {tmp_path / 'labels'} have 40 labels (")
+    assert last == "  read as two line-aligned files (text in 1, label in 2)"
     few = corpus(tmp_path, [(f"text {n}", f"label {n}") for n in range(19)])
     assert labels_of(few, Config())["model.n_classes"] == 19
 
