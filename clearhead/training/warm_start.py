@@ -20,7 +20,7 @@ from typing import Any
 
 from .. import messages
 from ..config import DROPOUT, Config, chosen
-from ..errors import ConfigError
+from ..errors import ConfigError, TrainingError
 from ..model.transformer import build
 from ..storage import remove_folder, write_file, writing
 from ..tasks import shown
@@ -91,6 +91,11 @@ def train(
         raise ConfigError(
             f"train.soup = {config.train.soup} is of the runs that follow a warm start; expected "
             "train.warm_start = denoise beside it"
+        )
+    if not (is_warm or resume or replace) and (out / _ASKED).exists():
+        raise TrainingError(
+            f"{out} is occupied: it holds a warm start on its way; go on with --resume, or give another folder with "
+            "--out"
         )
     if not is_warm or not config.data.train:
         return run.train(config, out, given=given, say=say, began=began, **named)

@@ -334,6 +334,16 @@ def test_another_run_in_the_folder_is_known_before_the_first_step(toy) -> None:
     assert not (out / WITHOUT).exists()
 
 
+def test_a_warm_start_on_its_way_is_not_trained_over(toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = toy.folder / "out"
+    with cut_off_in(out / PRETRAINED, monkeypatch):
+        train(settings(toy), out, say=quiet)
+    before = sorted(path.name for path in out.iterdir())
+    with pytest.raises(TrainingError, match="out is occupied: it holds a warm start on its way; go on with --resume"):
+        train(settings(toy, ALONE | {"train.warm_steps": None}), out, say=quiet)
+    assert sorted(path.name for path in out.iterdir()) == before
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
