@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from ..config import Config, DecodeConfig
-from ..errors import ConfigError
 from ..model.transformer import evaluation
 from ..text.batches import Batches, IntArray, Ragged
 from ..text.encoding import Encoded
@@ -167,11 +166,6 @@ class HiddenSpans(_Denoising):
     """An encoder that reads texts with hidden spans, and a decoder that writes them whole."""
 
     def __init__(self, tokenizers: Tokenizers, config: Config, *, texts: TextsOf) -> None:
-        if not tokenizers.joint:
-            raise ConfigError(
-                "train.warm_start = denoise reads and writes the same texts, and with data.joint = False each side "
-                "has a vocabulary of its own; expected data.joint = true"
-            )
         super().__init__(tokenizers, config, texts=texts)
         self._pairs = Translation(tokenizers, config)  # of a text with hidden spans and the text
 

@@ -25,7 +25,7 @@ from ..model.transformer import build
 from ..storage import remove_folder, write_file, writing
 from ..tasks import shown
 from ..tasks.beside import open_texts
-from ..tasks.kinds import denoising_of, kind_of
+from ..tasks.kinds import Kind, denoising_of, kind_of
 from ..tasks.significance import Compared
 from ..tasks.task import Judged
 from ..text.files import STDIN
@@ -169,7 +169,7 @@ class _WarmStart:
         usual = _SOUP_OF_LABELS if self.kind.labels and not config.train.budget else 1
         self.soup = config.train.soup or usual
         self.also = [out / f"{ALSO}{turn}" for turn in range(2, self.soup + 1)]
-        _expect_use(config)
+        _expect_use(config, self.denoising)
 
     def train(self, began: float, *, resume: bool, replace: bool, **observers: Any) -> Path:
         """One after the other; on resume those that are complete are passed over."""
@@ -298,7 +298,7 @@ class _WarmStart:
                     remove_folder(path)
 
 
-def _expect_use(config: Config) -> None:
+def _expect_use(config: Config, denoising: Kind) -> None:
     """Raise a ConfigError where a warm start has no sense beside other settings."""
     data, train = config.data, config.train
     if train.init_from:
@@ -310,6 +310,11 @@ def _expect_use(config: Config) -> None:
         raise ConfigError(
             f"train.warm_steps = {train.warm_steps} beside train.budget = {train.budget}; expected one of them: "
             "a budget chooses the steps"
+        )
+    if denoising.settings["model.topology"] == "encoder-decoder" and not data.joint:
+        raise ConfigError(
+            "train.warm_start = denoise reads and writes the same texts, and with data.joint = false each side has a "
+            "vocabulary of its own; expected data.joint = true"
         )
     if STDIN in (*data.train, *data.valid, *data.test, *data.texts):
         raise ConfigError(

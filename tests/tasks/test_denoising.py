@@ -146,9 +146,3 @@ def test_a_model_of_text_alone_has_nothing_else_to_learn_from_it() -> None:
     )
     with pytest.raises(ConfigError, match=re.escape(message)):
         denoising_of(KINDS["generate"])
-
-
-def test_two_vocabularies_are_refused() -> None:
-    message = "reads and writes the same texts, and with data.joint = False each side has a vocabulary of its own"
-    with pytest.raises(ConfigError, match=message):
-        hidden_spans({"data.joint": False, "model.tie": "target"})

@@ -355,6 +355,10 @@ def test_a_warm_start_on_its_way_is_not_trained_over(toy, monkeypatch: pytest.Mo
             r"with data\.split = 0 would leave nothing to measure its use on; expected a share above 0",
         ),
         (
+            {"train.task": "summarize", "data.joint": False, "model.tie": "target"},
+            r"reads and writes the same texts, and with data\.joint = false each side has a vocabulary of its own",
+        ),
+        (
             {"train.task": "generate"},
             "denoise is not for `generate`, which learns from text alone; expected nothing, or data.texts",
         ),
