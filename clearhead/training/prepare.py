@@ -199,7 +199,8 @@ def refuse_contradictions(out: Path, stored: Config, asked: Config, given: Colle
     for name in sorted({*given, *added}):
         before, now = stored.value(name), asked.value(name)
         if before != now and now not in (None, "auto"):
-            before, now = (" ".join(it) or "none" if isinstance(it, tuple) else it for it in (before, now))
+            before, now = (" ".join(it) if isinstance(it, tuple) else it for it in (before, now))
+            before, now = ("none" if it in ("", None) else it for it in (before, now))
             raise ConfigError(
                 f"{name} = {now} contradicts {before}, with which {out} was begun; "
                 "leave the setting out to resume, or begin anew with another --out"
