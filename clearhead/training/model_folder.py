@@ -133,9 +133,9 @@ def _reading(folder: Path) -> Iterator[None]:
 def _expect_folder(folder: Path) -> None:
     """Say what it is that is no model folder."""
     if not folder.is_dir():
-        what = "is a file" if folder.exists() else "does not exist"
+        what, made = ("is a file", "DIR") if folder.exists() else ("does not exist", folder)
         raise ModelError(
-            f"{folder} {what}; expected a model folder, as `clearhead train pairs.tsv --out {folder}` makes it"
+            f"{folder} {what}; expected a model folder, as `clearhead train pairs.tsv --out {made}` makes it"
         )
     if not (folder / CONFIG).exists() and not (folder / MANIFEST).exists():
         raise ModelError(f"{folder} is no model folder: it has neither {CONFIG} nor {MANIFEST}")

@@ -155,7 +155,7 @@ def test_an_absent_folder_is_said_with_the_command_that_makes_one(tmp_path: Path
 
 def test_a_file_is_no_model_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ModelError, match="file is a file; expected a model folder"):
+    with pytest.raises(ModelError, match=r"file is a file; expected a model folder, as `.* --out DIR` makes it"):
         load_model_folder(tmp_path / "file")
 
 
