@@ -86,11 +86,12 @@ def plan(
     closing = scoring.closing(evaluation, shape.seconds)
     steps = int((seconds - _EVALUATIONS * evaluation - closing) / shape.seconds)
     if steps < _FEWEST:
+        smaller = "" if shape.name == _SHAPES[0] else ", or a smaller --preset"
         raise ConfigError(
             f"train.budget = {config.train.budget} leaves time for {max(steps, 0)} steps of {shape.seconds:.2f} "
-            f"seconds in the {left():.0f} of this run, beside {closing:.0f} to score "
+            f"seconds in the {max(left(), 0):.0f} of this run, beside {closing:.0f} to score "
             f"{scoring.valid + scoring.test:,} {task.units.sources} in the end; expected at least "
-            f"{_FEWEST}: give more time, or a smaller --preset"
+            f"{_FEWEST}: give more time{smaller}"
         )
     epochs = steps * shape.tokens / examples.tokens
     (warmup, why_warmup), (lr, why_lr) = short_warmup(steps), fast_rate(config, examples.tokens)

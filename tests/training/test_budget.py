@@ -237,6 +237,15 @@ def test_steps_beside_a_budget_and_a_time_that_is_too_short_are_refused(monkeypa
         planned(25.0, monkeypatch)
 
 
+def test_of_a_time_that_is_over_nothing_is_left_and_what_is_smaller_is_named_where_there_is_something(
+    monkeypatch,
+) -> None:
+    with pytest.raises(ConfigError, match=r"0 steps of 0\.20 seconds in the 0 of this run, .*: give more time$"):
+        planned(2.0, monkeypatch)
+    with pytest.raises(ConfigError, match=r"in the 0 of this run, .*: give more time, or a smaller --preset$"):
+        planned(2.0, monkeypatch, {"train.preset": "small"})
+
+
 # --- the stretched schedule
 
 
