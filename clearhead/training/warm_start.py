@@ -41,6 +41,7 @@ from .prepare import PLACES, Prepared, refuse_contradictions
 from .recipe import with_preset
 from .run import Part
 from .selection import Observer
+from .signals import StopSignals
 from .starting_point import StartingPoint
 
 WITHOUT, PRETRAINED, ALSO = ".without", ".pretrained", ".run-"
@@ -187,7 +188,8 @@ class _WarmStart:
             run.train(self.config, self.out, given=self.given, resume=True, say=self.say)
         else:
             try:
-                self._train(began, resume, replace, observers)
+                with StopSignals():  # each run has its own; this one hears what comes between two of them
+                    self._train(began, resume, replace, observers)
             finally:
                 with suppress(OSError):  # it holds something, as it should
                     if not self.without.exists():

@@ -2,6 +2,7 @@
 
 import random
 import re
+import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from clearhead.training.checkpoint import read_checkpoint
 from clearhead.training.metrics import read_metrics
 from clearhead.training.model_folder import load_model_folder, read_config
 from clearhead.training.run import train as train_alone
+from clearhead.training.signals import StoppedError
 from clearhead.training.warm_start import ALSO, PRETRAINED, WITHOUT, _Clock, train
 
 LABELS = {"good": "one two", "bad": "five six"}
@@ -496,3 +498,19 @@ def test_texts_beside_the_data_are_for_every_task_with_a_warm_start(toy, said: l
     alone = toy.config(asked | few | {"train.warm_start": "denoise"})
     train(alone, toy.folder / "alone", say=said.append)
     assert [int(it.split()[1]) for it in said if it.startswith("tokens: ")][3:] == [first, second - 2, third]
+
+
+def test_a_signal_between_two_runs_says_how_to_go_on(toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, remove = toy.folder / "out", warm_start.remove_folder
+
+    def stopped(path: Path) -> None:
+        remove(path)
+        signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(warm_start, "remove_folder", stopped)
+        with pytest.raises(StoppedError, match=r"stopped by Ctrl-C: .*; go on with the same command and --resume"):
+            train(settings(toy), out, say=quiet)
+    whole = train(settings(toy), toy.folder / "whole", say=quiet)
+    weights = load_model_folder(train(settings(toy), out, resume=True, say=quiet)).weights
+    assert all((weights[name] == it).all() for name, it in load_model_folder(whole).weights.items())
