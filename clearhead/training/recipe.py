@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 import torch
@@ -45,7 +46,7 @@ def choose_machine(config: Config) -> tuple[Config, list[Choice]]:
         choices.append(Choice("train.threads", threads, why))
     precision: str = train.precision
     if precision == "auto":
-        precision, why = _precision(torch.device(device))
+        precision, why = _precision(torch.device(device), threads)
         choices.append(Choice("train.precision", precision, why))
     values = {"train.device": device, "train.threads": threads, "train.precision": precision}
     return config.override(values), choices
@@ -207,28 +208,32 @@ def choose_device(asked: str) -> str:
     return str(device)
 
 
-def _precision(device: torch.device) -> tuple[str, str]:
+def _precision(device: torch.device, threads: int) -> tuple[str, str]:
     if device.type == "cuda":
         fits = torch.cuda.is_bf16_supported(including_emulation=False)
     elif device.type == "cpu":
         features = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")  # not public: they may be gone one day
         fits = any(getattr(torch.cpu, name, bool)() for name in features)
-        if fits and not _gains_by_bf16():
+        if fits and not _gains_by_bf16(threads):
             return "fp32", "this processor multiplies in bf16, but not faster"
     else:
         fits = False
     return ("bf16", "this processor multiplies in it") if fits else ("fp32", "this processor does not multiply in bf16")
 
 
-def _gains_by_bf16() -> bool:
+@cache  # of all runs of a warm start: another answer for one of them would be another model
+def _gains_by_bf16(threads: int) -> bool:
     """Whether a product in bfloat16 takes less than four fifths of what it takes in float32: changing to and fro costs
     the rest. With AMX it is a sixth, with AVX-512 alone a half of the time on one processor and twice on another.
     """
     seconds: dict[torch.dtype, float] = {torch.float32: math.inf, torch.bfloat16: math.inf}
     factors = {dtype: (torch.ones(1024, 512, dtype=dtype), torch.ones(512, 512, dtype=dtype)) for dtype in seconds}
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)  # of many, each has too little to do to show what it gains
     for _ in range(8):  # in turns, and the least of each: other programs may take the processor for a while
         for dtype, (x, weight) in factors.items():
             begun = time.perf_counter()
             torch.nn.functional.linear(x, weight)
             seconds[dtype] = min(seconds[dtype], time.perf_counter() - begun)
+    torch.set_num_threads(before)
     return seconds[torch.bfloat16] < 0.8 * seconds[torch.float32]

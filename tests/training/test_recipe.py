@@ -3,12 +3,14 @@
 import dataclasses
 import os
 import time
+from collections.abc import Iterator
 
 import pytest
 import torch
 
 from clearhead.config import PRESETS, SHAPE, Config, TrainConfig, preset
 from clearhead.errors import ConfigError
+from clearhead.training import recipe
 from clearhead.training.recipe import (
     Choice,
     choose_batch,
@@ -357,6 +359,14 @@ def test_where_the_system_does_not_tell_which_cores_all_are_counted(monkeypatch)
         assert choose_machine(Config())[0].train.threads == threads
 
 
+@pytest.fixture
+def untried() -> Iterator[None]:
+    """As in a process that has not tried how fast products are, and leaves no answer to the next one."""
+    recipe._gains_by_bf16.cache_clear()
+    yield
+    recipe._gains_by_bf16.cache_clear()
+
+
 @pytest.mark.parametrize(
     ("avx512", "amx", "bf16_takes", "precision", "why"),
     [
@@ -368,7 +378,7 @@ def test_where_the_system_does_not_tell_which_cores_all_are_counted(monkeypatch)
     ],
 )
 def test_bf16_is_chosen_where_the_processor_multiplies_faster_in_it(
-    monkeypatch, avx512, amx, bf16_takes, precision, why
+    monkeypatch, untried, avx512, amx, bf16_takes, precision, why
 ) -> None:
     clock = [0.0]
 
@@ -382,6 +392,17 @@ def test_bf16_is_chosen_where_the_processor_multiplies_faster_in_it(
     config, choices = choose_machine(Config().override({"train.device": "cpu"}))
     assert config.train.precision == precision
     assert str(choices[-1]) == f"train.precision = {precision}: this processor {why}"
+
+
+def test_bf16_is_tried_once_and_with_the_threads_of_training(monkeypatch, untried) -> None:
+    tried: list[int] = []
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True)
+    monkeypatch.setattr(torch.nn.functional, "linear", lambda *_: tried.append(torch.get_num_threads()))
+    before = torch.get_num_threads()
+    asked = Config().override({"train.device": "cpu", "train.threads": before + 1})
+    first, count = choose_machine(asked), len(tried)
+    assert {*tried} == {before + 1} and torch.get_num_threads() == before
+    assert choose_machine(asked) == first and len(tried) == count
 
 
 def test_what_is_given_of_the_machine_stays() -> None:
