@@ -93,10 +93,12 @@ def _of_json(keys: Sequence[str], head: Sequence[bytes], data: DataConfig) -> Fo
     if {"question", "context"} <= set(keys):
         return "answer", "questions with contexts"
     columns: dict[str, list[str]] = {key: [] for key in keys}
+    nested = False
     for line in head:
         values = read_object(line)[0] or {}
         for key in keys:
-            if isinstance(value := values.get(key), list):
+            nested |= isinstance(value := values.get(key), dict)
+            if isinstance(value, list):
                 value = " ".join(map(str, value))
             if isinstance(value, str | int | float):
                 columns[key].append(str(value))
@@ -105,6 +107,8 @@ def _of_json(keys: Sequence[str], head: Sequence[bytes], data: DataConfig) -> Fo
         return found
     if "text" in keys and not _two_texts(head, data):
         return "generate", 'a text under "text" in each line'
+    if nested and _two_texts(head, data):  # both sides may be in there
+        return _USUAL
     return _one_text(keys, list(columns.values())) or _USUAL
 
 
@@ -169,7 +173,7 @@ def _by_name(names: Sequence[str], columns: Sequence[Sequence[str]], data: DataC
     source, target = LABELLED.named(names)
     if source is not None and target is not None and named_pair(names, columns) is None:  # many labels, or few rows
         distinct = set(columns[target])
-        if distinct and len(distinct) <= _NAMED * len(columns[target]) and max(map(len, distinct)) <= _LABEL:
+        if 2 <= len(distinct) <= _NAMED * len(columns[target]) and max(map(len, distinct)) <= _LABEL:
             return "classify", f"columns {names[source]} and {names[target]}"
     return None
 
@@ -177,7 +181,8 @@ def _by_name(names: Sequence[str], columns: Sequence[Sequence[str]], data: DataC
 def _one_text(names: Sequence[str], columns: Sequence[Sequence[str]]) -> Found | None:
     """Of several columns of which one alone holds sentences, and another, as who reads labels takes it, few values.
 
-    One of the two has its name, or the others hold nothing that might be the other side of a pair.
+    The sentences have their name, or the others hold nothing that might be the other side of a pair; where the labels
+    have theirs, what is much shorter might not.
     """
     found = None if named_pair(names, columns) else LABELLED.keys(names, columns)
     texts = [place for place, column in enumerate(columns) if _are_sentences(column) and not _come_again(column, 1)]
@@ -185,10 +190,13 @@ def _one_text(names: Sequence[str], columns: Sequence[Sequence[str]]) -> Found |
         return None
     source, target = found
     named = LABELLED.named(names)
-    if source == named[0] or target == named[1]:
-        return "classify", f"sentences in column {names[source]}, and few values in {names[target]}"
     others = [column for place, column in enumerate(columns) if place not in found]
-    if all(all(map(is_number, column)) or _come_again(column, 1) for column in others):
+    sides = [column for column in others if not (all(map(is_number, column)) or _come_again(column, 1))]
+    size = fmean(map(len, columns[source]))
+    alike = any(_SHORTER * fmean(map(len, column)) > size for column in sides)
+    if source == named[0] or (target == named[1] and not alike):
+        return "classify", f"sentences in column {names[source]}, and few values in {names[target]}"
+    if not sides:
         return "classify", f"one column of sentences, {source + 1}, and few values in {target + 1}"
     return None
 

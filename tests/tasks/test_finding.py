@@ -91,13 +91,31 @@ def test_words_with_their_kinds_and_what_they_mean_stay_pairs(tmp_path: Path) ->
     assert found(lines(tmp_path / "a.tsv", *rows)) == "translate"
 
 
+def test_terms_with_their_fields_and_what_they_are_in_a_language_of_long_words_stay_pairs(tmp_path: Path) -> None:
+    def headed(*columns: str) -> str:
+        rows = ["\t".join([f"fire engine {n}", *(it.format(n=n) for it in columns), "ab"[n % 2]]) for n in range(60)]
+        return found(lines(tmp_path / "a.tsv", "\t".join(["term", *"xyz"[: len(columns)], "category"]), *rows))
+
+    assert headed("Feuerauto{n}") == "translate"
+    assert headed() == headed("{n}") == headed("s{n}") == "classify"  # which is no such term
+
+
 def test_of_json_one_text_and_a_value_that_comes_again_is_a_label_but_among_the_keys_of_a_corpus_it_is_none(
     tmp_path: Path,
 ) -> None:
     comments = [json.dumps({"comment": it, "toxic": n % 2 == 0}) for n, it in enumerate(SENTENCES)]
     assert found(lines(tmp_path / "a.jsonl", *comments)) == "classify"
+    about = [f'{it[:-1]}, "about": {{"site": "a", "day": "{n}"}}}}' for n, it in enumerate(comments)]
+    assert found(lines(tmp_path / "about.jsonl", *about)) == "classify"
     pages = [json.dumps({"text": it, "lang": "ab"[n % 2], "url": f"u{n}"}) for n, it in enumerate(SENTENCES)]
     assert found(lines(tmp_path / "b.jsonl", *pages)) == "generate"
+    talks = [
+        json.dumps({"translation": {"en": it, "de": f"Ein Fuchs {n}"}, "talk": f"of {n}", "speaker": "ab"[n % 2]})
+        for n, it in enumerate(SENTENCES)
+    ]
+    assert found(lines(tmp_path / "c.jsonl", *talks)) == "translate"
+    books = [json.dumps({"text": it, "score": 1}) for it in SENTENCES[:3]]
+    assert found(lines(tmp_path / "d.jsonl", *books)) == "generate"
 
 
 def test_a_file_that_is_sorted_by_its_labels_has_labels(tmp_path: Path) -> None:
