@@ -56,10 +56,11 @@ def steps(decoding: Decoding, start: IntArray, requests: Sequence[Request], rule
     beams, answers = Beams.of(len(start)), _Answers(len(start), rules)
     limits = np.array([request.limit for request in requests], np.int64)
     shortest = np.array([request.shortest for request in requests], np.int64)
-    tokens, forced = start[:, None], _forced(requests, rules.end)
+    longest = np.array([-1 if request.longest is None else request.longest for request in requests], np.int64)
+    tokens, forced = start[:, None], _forced(requests)
     while len(beams.sentences):
         here, length = beams.sentences, beams.tokens.shape[2]
-        only = forced[here, min(length, forced.shape[1] - 1)]
+        only = np.where(longest[here] == length, rules.end, forced[here, min(length, forced.shape[1] - 1)])
         candidates = _candidates(decoding, beams, tokens, only, shortest[here] > length, rules)
         step = choose(beams, candidates, rules)
         yield step
@@ -76,16 +77,12 @@ def steps(decoding: Decoding, start: IntArray, requests: Sequence[Request], rule
     return answers.best_first()
 
 
-def _forced(requests: Sequence[Request], end: int) -> IntArray:
-    """The only token that may follow so many, -1 where any may; the last column is for all that are more, since a limit
-    may be far larger than memory. B requests -> (B, T)"""
-    ends = [it.longest if it.longest is not None and it.longest < it.limit else -1 for it in requests]
-    most = max((max(len(it.forced), end_at + 1) for it, end_at in zip(requests, ends)), default=0)
-    forced = np.full((len(requests), most + 1), -1, np.int64)
-    for row, request, end_at in zip(forced, requests, ends):
+def _forced(requests: Sequence[Request]) -> IntArray:
+    """The only token that may follow so many, -1 where any may, as in the last column, which is for all that are more.
+    B requests -> (B, T)"""
+    forced = np.full((len(requests), 1 + max((len(it.forced) for it in requests), default=0)), -1, np.int64)
+    for row, request in zip(forced, requests):
         row[: len(request.forced)] = request.forced
-        if end_at >= 0:
-            row[end_at] = end
     return forced
 
 

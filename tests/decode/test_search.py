@@ -391,6 +391,11 @@ def test_sentences_with_and_without_a_forced_beginning_or_end_share_a_batch() ->
         assert search(Toy(), [seed], [request.limit], rules, **asked)[0] == answers
 
 
+def test_an_end_that_is_forced_behind_more_tokens_than_memory_holds_changes_nothing() -> None:
+    rules = Rules(end=END, never=(0, 1), beam=3)
+    assert search(Toy(), [5], [2**40 + 1], rules, longest=2**40) == search(Toy(), [5], [50], rules)
+
+
 @given(seeds, st.integers(1, 4), st.integers(1, 3))
 @settings(max_examples=40, deadline=None)
 def test_no_n_gram_comes_twice(seed, beam, n) -> None:
