@@ -1,6 +1,5 @@
 """What the verbs that use a trained model have in common."""
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -82,7 +81,7 @@ def expect_task(folder: str, *verbs: str) -> None:
         wanted = " or ".join(f"`{verb}`" for verb in verbs)
         raise ModelError(
             f"{folder} is a model that learnt to {kind.verb}; expected one for {wanted}. "
-            f"What it can do: {kind.example(shlex.quote(folder))}"
+            f"What it can do: {kind.example(folder)}"
         )
 
 

@@ -1,5 +1,6 @@
 """The tasks by the names of their verbs: what each reads, learns, and is told by."""
 
+import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -52,8 +53,8 @@ class Kind:
     idle: tuple[str, ...] = ()  # settings that would change nothing, and are meant for other tasks
 
     def example(self, folder: str) -> str:
-        """A command that uses such a model."""
-        return f"clearhead {self.verb} {folder} {self.usage}"
+        """A command that uses such a model, to be pasted."""
+        return f"clearhead {self.verb} {shlex.quote(folder)} {self.usage}"
 
     def settled(self, config: Config, given: Collection[str]) -> Config:
         """The configuration for this task; a ConfigError where a setting that was given is not for it."""

@@ -4,6 +4,7 @@ config.json  model.safetensors  tokenizer.json  README.md  manifest.json
 """
 
 import json
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -133,7 +134,7 @@ def _reading(folder: Path) -> Iterator[None]:
 def _expect_folder(folder: Path) -> None:
     """Say what it is that is no model folder."""
     if not folder.is_dir():
-        what, made = ("is a file", "DIR") if folder.exists() else ("does not exist", folder)
+        what, made = ("is a file", "DIR") if folder.exists() else ("does not exist", shlex.quote(str(folder)))
         raise ModelError(
             f"{folder} {what}; expected a model folder, as `clearhead train pairs.tsv --out {made}` makes it"
         )

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import shlex
 import time
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
@@ -124,7 +123,7 @@ def train(
         _go(trainer, prepared, folder, stop)
         _finish(folder, prepared, trainer, part, say)
     if part.last:
-        say(f"use it: {prepared.kind.example(shlex.quote(str(out)))}")
+        say(f"use it: {prepared.kind.example(str(out))}")
     return out
 
 

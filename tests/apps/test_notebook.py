@@ -30,6 +30,12 @@ def test_a_model_shows_its_sizes_and_parts_whose_parameters_add_up(model_folder:
     assert repr(app) == f"Translator({str(model_folder)!r}, {total:,} parameters)"
 
 
+def test_its_command_can_be_pasted(model_folder: Path, tmp_path: Path) -> None:
+    app = load(model_folder, device="cpu")
+    app.path = tmp_path / "my model"
+    assert f"clearhead translate '{app.path}' " in html.unescape(app._repr_html_())
+
+
 def test_it_has_no_colours_of_its_own_and_closes_what_it_opens(model_folder: Path) -> None:
     page = load(model_folder, device="cpu")._repr_html_()
     assert not re.search("color|background", page)

@@ -151,6 +151,8 @@ def test_the_settings_alone_are_read_of_what_is_a_model_folder(tmp_path: Path, f
 def test_an_absent_folder_is_said_with_the_command_that_makes_one(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"nowhere does not exist; expected a model folder, as `clearhead train"):
         load_model_folder(tmp_path / "nowhere")
+    with pytest.raises(ModelError, match=r"my model does not exist; .* --out '.*my model'` makes it$"):
+        load_model_folder(tmp_path / "my model")
 
 
 def test_a_file_is_no_model_folder(tmp_path: Path) -> None:
