@@ -28,9 +28,10 @@ class Alone:
         return len(self.texts)
 
 
-def open_texts(paths: Sequence[str], data: DataConfig) -> Documents:
-    """The files, to be read; a DataError where one is a table, of whose lines only a part is text."""
-    for file in (file for path in paths for file in tree(path)):
+def open_texts(paths: Sequence[str], data: DataConfig, *, whole: bool = False) -> Documents:
+    """The files, to be read; a DataError where one is a table, of whose lines only a part is text, unless each is read
+    as a `whole`, as a language model reads them."""
+    for file in (file for path in paths if not whole for file in tree(path)):
         if _TABLES & {kind.casefold() for kind in Path(file.name).suffixes[-2:]}:  # a packed one is called texts.tsv.gz
             raise DataError(
                 f"data.texts: {file.name} is a table by its name; expected text, each line for itself, or JSON lines "
@@ -133,7 +134,7 @@ class FormWithTexts:
 
     def open(self, paths: Sequence[str], data: DataConfig) -> _Both:
         """All files."""
-        return _Both(self.form.open(paths, data), open_texts(self.paths, data))
+        return _Both(self.form.open(paths, data), open_texts(self.paths, data, whole=self.chunked is running))
 
     def divide(self, source: Any, share: float, seed: int) -> _WithTexts:
         """Read all once."""

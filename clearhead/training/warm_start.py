@@ -3,7 +3,7 @@
 Three runs of the same trainer, on the same split with the same tokenizer, shape and seed:
 
 OUT/.without      the task from random weights, to know what the rest is good for
-OUT/.pretrained   to find hidden parts of the texts again
+OUT/.pretrained   to find hidden parts of the texts again, or to predict each token, as a language model does
 OUT               the task from the weights of that
 
 With a budget they take a quarter, a half and a quarter of the time. The third can be done several times, in OUT/.run-2
@@ -329,7 +329,8 @@ def _expect_use(config: Config, denoising: Kind) -> None:
             "share above 0, or files of --valid"
         )
     if data.texts:
-        with open_texts(data.texts, data) as documents:  # what cannot be read is better known before the first run
+        whole = denoising.settings["model.topology"] == "decoder-only"
+        with open_texts(data.texts, data, whole=whole) as documents:  # better known before the first run
             for _ in documents:
                 pass
 

@@ -468,7 +468,8 @@ def test_a_language_model_of_little_text_learns_from_more_of_its_kind_first(toy,
     words = [f"w{i}" for i in range(40)]
     starts = random.Random(0).choices(range(40), k=300)
     lines = [" ".join(words[(start + k) % 40] for k in range(8)) + "\n" for start in starts]
-    mine, more = beside(toy, "".join(lines[:24]), "mine.txt"), beside(toy, "".join(lines[24:]))
+    mine = beside(toy, "".join(lines[:24]), "mine.txt")
+    more = beside(toy, "".join(lines[24:]), "more.csv")  # a table is text to it
     values = {"data.train": (str(mine),), "train.task": "generate", "data.tokenizer": "word", "data.max_len": 16}
     steps = {"train.steps": 20, "train.warm_steps": 60, "train.eval_every": 20, "train.save_every": 20}
     asked = {"data.texts": (str(more),), "train.warm_start": "denoise", "data.split": 0.3, "train.lr": 5e-3}
