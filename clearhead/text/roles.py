@@ -60,10 +60,11 @@ class Roles:
         """
         if not self.source_names:
             return _sentences(self, names, each)
-        named = self.named(names)
-        found = _both(named) or self._looked(each)
-        if found is None and any(place is not None for place in named):
-            found = self._looked(each, *named)
+        named, unknown = self.named(names), (None, None)
+        is_row = any(name.strip() and name in column for name, column in zip(names, each))  # no header comes again
+        found = _both(named)
+        for places in (unknown, named) if is_row else (named, unknown):
+            found = found or self._looked(each, *places)
         if found is None:
             return None
         return found, named[0] == found[0] or named[1] == found[1], self.where(found)

@@ -126,6 +126,14 @@ def test_one_name_is_a_header_where_the_other_column_is_found_by_looking(read_as
     assert both(read_as(LABELLED, tsv([header, *LABELLED_PAIRS]))) == LABELLED_PAIRS
 
 
+def test_one_name_outweighs_what_another_column_looks_like(read_as) -> None:
+    header = ("id", "posting", "lang", "label")
+    rows = [(str(n), text, "ab"[n % 2], "xyz"[n % 3]) for n, text in enumerate(TEXTS)]
+    assert both(read_as(LABELLED, tsv([header, *rows]))) == [(text, label) for _, text, _, label in rows]
+    named = [(*row[:2], ("label", "other")[n % 2], row[3]) for n, row in enumerate(rows)]  # which is no header
+    assert both(read_as(LABELLED, tsv(named))) == [(text, kind) for _, text, kind, _ in named]
+
+
 def test_a_label_that_is_the_name_of_a_column_is_a_label(read_as) -> None:
     rows = [(text, ("question", "answer")[n % 2]) for n, text in enumerate(TEXTS)]
     assert both(read_as(LABELLED, tsv(rows))) == rows
