@@ -340,7 +340,7 @@ def test_a_file_of_all_settings_begins_and_resumes_a_run_as_its_options_do(
 
 
 def machine(patch: pytest.MonkeyPatch, *, cores: int, precision: str) -> None:
-    patch.setattr(recipe, "_precision", lambda _device: (precision, "the test says so"))
+    patch.setattr(recipe, "_precision", lambda _device, _threads: (precision, "the test says so"))
     patch.setattr("os.sched_getaffinity", lambda _process: set(range(cores)), raising=False)
     patch.setattr("os.cpu_count", lambda: cores)
     patch.delenv("OMP_NUM_THREADS", raising=False)
