@@ -134,7 +134,11 @@ class FormWithTexts:
 
     def open(self, paths: Sequence[str], data: DataConfig) -> _Both:
         """All files."""
-        return _Both(self.form.open(paths, data), open_texts(self.paths, data, whole=self.chunked is running))
+        return _Both(self.form.open(paths, data), self.open_texts(data))
+
+    def open_texts(self, data: DataConfig) -> Documents:
+        """Those of the texts alone."""
+        return open_texts(self.paths, data, whole=self.chunked is running)
 
     def divide(self, source: Any, share: float, seed: int) -> _WithTexts:
         """Read all once."""

@@ -24,7 +24,7 @@ from ..errors import ConfigError, TrainingError
 from ..model.transformer import build
 from ..storage import remove_folder, write_file, writing
 from ..tasks import shown
-from ..tasks.beside import open_texts
+from ..tasks.beside import FormWithTexts
 from ..tasks.kinds import Kind, denoising_of, kind_of
 from ..tasks.significance import Compared
 from ..tasks.task import Judged
@@ -328,9 +328,8 @@ def _expect_use(config: Config, denoising: Kind) -> None:
             "train.warm_start = denoise with data.split = 0 would leave nothing to measure its use on; expected a "
             "share above 0, or files of --valid"
         )
-    if data.texts:
-        whole = denoising.settings["model.topology"] == "decoder-only"
-        with open_texts(data.texts, data, whole=whole) as documents:  # better known before the first run
+    if isinstance(denoising.form, FormWithTexts):
+        with denoising.form.open_texts(data) as documents:  # what cannot be read is better known before the first run
             for _ in documents:
                 pass
 
