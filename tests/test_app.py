@@ -337,6 +337,37 @@ def test_an_evaluation_hears_settings_of_the_search(app: Translator, tmp_path: P
     assert evaluation.answers == app(TEXTS, beam=1, max_extra=1) != app(TEXTS)
 
 
+def test_data_are_named_by_their_file_or_given_as_they_were_read(app: Translator, tmp_path: Path) -> None:
+    read, file = pairs(tmp_path, "She sings.\tElle chante.", "I am\tJe suis"), tmp_path / "pairs.tsv"
+    first = app.evaluate(read)
+    for named in (str(file), file, [file], (str(file),)):
+        found = app.evaluate(named)
+        assert (found.scores, found.data) == (first.scores, [str(file)])
+    asked = {"parts": "feed-forwards", "keep": False, "beam": 1}
+    assert app.ablate(file, **asked).rows == app.ablate(read, **asked).rows
+    assert [it.name for it in app.verify(file).checks] == [it.name for it in app.verify(read).checks]
+
+
+@pytest.mark.parametrize("given", [None, 5, [], ["a", 5], {"a": "b"}])
+def test_what_is_no_data_is_refused(app: Translator, given: object) -> None:
+    said = f"{given!r}, a {type(given).__name__}, is no data to `translate`; expected the path of a file"
+    for use in (app.evaluate, app.ablate):
+        with pytest.raises(DataError, match=re.escape(said)):
+            use(given)
+
+
+def test_a_file_that_is_not_there_is_named(app: Translator) -> None:
+    with pytest.raises(DataError, match=r"^nowhere\.tsv does not exist"):
+        app.evaluate("nowhere.tsv")
+
+
+@pytest.mark.parametrize("given", [5, None, ["I am"], b"I am"])
+def test_one_text_is_explained_at_a_time(app: Translator, given: object) -> None:
+    message = rf"^{re.escape(repr(given))}, a {type(given).__name__}, was given; expected one text, a str$"
+    with pytest.raises(DataError, match=message):
+        app.explain(given)
+
+
 def test_where_there_is_room_for_one_answer_one_is_searched_for_whatever_the_model_stores(
     app: Translator, tmp_path: Path
 ) -> None:

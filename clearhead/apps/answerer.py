@@ -25,7 +25,7 @@ from ..model.transformer import EncoderModel, evaluation
 from ..tasks.answering import Answering, HeldOutQuestions
 from ..tasks.passages import NOTHING, Passage
 from ..text.question_corpus import Paragraph, Question
-from .app import ONE, App, as_texts
+from .app import ONE, App, as_text, as_texts
 from .subjects import of_windows
 
 _USED = ("beam", "n_best", "batch_tokens")  # settings of the search that change an answer, or how fast it comes
@@ -80,7 +80,7 @@ class Answerer(App):
     def explain(self, question: str, context: str, **decode: Any) -> Explanation:
         """Answer one question, and record what happens when the model reads it with the text, or of a long text with
         that part in which it finds the answer. A blank question, or text, is a DataError."""
-        if not question.strip():
+        if not as_text(question, "question").strip():
             raise DataError("the question is blank; expected one to be explained")
         with as_written(self.model):  # as it is recorded
             [result] = self.results([question], context, **(ONE | decode))

@@ -50,6 +50,14 @@ def as_texts(texts: Any, what: str = "text") -> list[str]:
     return [str(text) for text in found]  # those of numpy, too
 
 
+def as_text(text: Any, what: str = "text") -> str:
+    """One text as it is; a DataError where it is something else."""
+    if not isinstance(text, str):
+        given = " ".join(repr(text).split())[:_WIDTH]
+        raise DataError(f"{given}, a {type(text).__name__}, was given; expected one {what}, a str")
+    return text
+
+
 class App(ABC):
     """A model with its tokenizer and settings, ready for raw text."""
 
@@ -75,7 +83,9 @@ class App(ABC):
         """Answer: what is given and what comes back is the task's affair; settings of `decode` may follow."""
 
     def evaluate(self, data: Any, **decode: Any) -> Evaluation:
-        """Answer all data, as the task's reader gives them (`read_pairs`), and score the answers."""
+        """Answer all data, and score the answers: those of a file, or of several (`app.evaluate("test.tsv")`), read as
+        those of training were, or what `read_pairs` gave."""
+        data = self._data(data)
         held_out, search = self.task.hold_out(data), self.decode_config(**(ONE | decode))
         judged = self.task.evaluate(self.model, held_out, search)
         files = [str(path) for path in data.report.paths]
@@ -88,8 +98,8 @@ class App(ABC):
         what the folder keeps, or random tokens."""
 
     def verify(self, data: Any = None, *, seed: int = 0) -> Verification:
-        """Prove on this model and this machine that the promises of the code hold."""
-        return verify(self.subject(data, seed=seed))
+        """Prove on this model and this machine that the promises of the code hold, on data as for `evaluate`."""
+        return verify(self.subject(None if data is None else self._data(data), seed=seed))
 
     def save_evaluation(self, evaluation: Evaluation) -> Path:
         """Write `evaluation.json` into the model folder; a TrainingError where that cannot be."""
@@ -117,7 +127,8 @@ class App(ABC):
         watch: Watch = lambda *_: None,
         **decode: Any,
     ) -> Ablation:
-        """Score the data with the model, and without each of its parts alone: which of them matter, and how much.
+        """Score data, as for `evaluate`, with the model, and without each of its parts alone: which of them matter, and
+        how much.
 
         `parts` are heads, attentions, feed-forwards, or all. Of the data at most `limit` texts are taken, at random but
         always the same; None: all. `score` is one that models are compared by; without it, the most telling one. With
@@ -125,7 +136,20 @@ class App(ABC):
         told of every measurement before it begins: the part, how many are done, and how many there will be.
         """
         asked = Asked(parts, limit, score, keep)
-        return ablate(self, data, asked, self.decode_config(**(ONE | decode)), watch)
+        return ablate(self, self._data(data), asked, self.decode_config(**(ONE | decode)), watch)
+
+    def _data(self, data: Any) -> Any:
+        """Of files all that they hold; what a reader of the task gave is that already."""
+        paths = [data] if isinstance(data, str | Path) else data
+        if isinstance(paths, list | tuple) and paths and all(isinstance(it, str | Path) for it in paths):
+            return self.kind.form.read([str(it) for it in paths], self.config.data)
+        if not hasattr(data, "report"):
+            given = " ".join(repr(data).split())[:_WIDTH]
+            raise DataError(
+                f"{given}, a {type(data).__name__}, is no data to `{self.kind.verb}`; expected the path of a file, or "
+                "several in a list"
+            )
+        return data
 
     def decode_config(self, **changes: Any) -> DecodeConfig:
         """The model's settings of the search, with some replaced.

@@ -20,7 +20,7 @@ from ..model.transformer import EncoderModel
 from ..tasks.classification import Classification
 from ..tasks.explaining import explain_label
 from ..text.batches import Ragged
-from .app import App, as_texts
+from .app import App, as_text, as_texts
 from .subjects import of_labels
 
 _IN_USE = ("n_best", "batch_tokens")  # of the settings of a search: how much is read together; one answer is all
@@ -58,7 +58,7 @@ class Classifier(App):
 
     def explain(self, text: str, **decode: Any) -> Explanation:
         """Label one text, and record what happens when the model reads it; of a long one the beginning is read."""
-        return explain_label(self.task, self.model, text, self.decode_config(**decode))
+        return explain_label(self.task, self.model, as_text(text), self.decode_config(**decode))
 
     def reading(self, text: str) -> Reading:
         """What of a text the model cannot read as it should; the records say the same."""

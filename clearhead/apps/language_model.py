@@ -13,14 +13,13 @@ from ..answers import Reading
 from ..decode.continuation import Continuation, Stream, Writer
 from ..decode.ends import Ends
 from ..decode.engines.text_engine import TextEngine
-from ..errors import DataError
 from ..inspection.explanation import Explanation
 from ..inspection.promises.subject import Subject
 from ..model.transformer import Decoder
 from ..tasks.explaining import explain_continuation
 from ..tasks.generation import Generation
 from ..text.tokenizer import PAD
-from .app import ONE, App, as_texts
+from .app import ONE, App, as_text, as_texts
 from .subjects import of_text
 
 
@@ -55,13 +54,11 @@ class LanguageModel(App):
 
     def pieces(self, text: str = "", *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any) -> Stream:
         """What follows a text, in pieces, each as soon as it is known; `continuation` of it is then the record."""
-        if not isinstance(text, str):
-            raise DataError(f"{text!r}, a {type(text).__name__}, was given; expected one text, a str: one a stream")
         one = ONE | decode
         if not self.decode_config(**one).sample and "beam" not in decode:
             one["beam"] = 1  # what is said is never taken back
         writer = self.writer(chars=chars, stop=stop, **one)
-        return writer.stream(self._prompt(writer, text))
+        return writer.stream(self._prompt(writer, as_text(text)))
 
     def writer(self, *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any) -> Writer:
         """The model ready to go on with texts."""
@@ -74,7 +71,7 @@ class LanguageModel(App):
         when the model reads it with what follows. A text that leaves no room in the model's block is a DataError."""
         if "max_len" not in decode and "max_extra" in decode:
             decode["max_len"] = decode["max_extra"]
-        return explain_continuation(self.task, self.model, text, self.decode_config(**(ONE | decode)))
+        return explain_continuation(self.task, self.model, as_text(text), self.decode_config(**(ONE | decode)))
 
     def reading(self, text: str) -> Reading:
         """What of a text the model cannot read as it should."""

@@ -22,7 +22,7 @@ from ..tasks.sequences import Sequences
 from ..tasks.shown import what_was_cut
 from ..text.sources import Pairs, Report
 from ..text.tokenizer import EOS
-from .app import ONE, App, as_texts
+from .app import ONE, App, as_text, as_texts
 from .subjects import of_sequences
 
 
@@ -107,7 +107,7 @@ class Translator(App):
 
         A blank text, and one that is longer than the model can read, is a DataError: nothing of it is shown in part.
         """
-        return explain_sequence(self.task, self.model, text, self.decode_config(**(ONE | decode)))
+        return explain_sequence(self.task, self.model, as_text(text), self.decode_config(**(ONE | decode)))
 
     def subject(self, data: Any = None, *, seed: int = 0) -> Subject:
         return of_sequences(self, data, seed)

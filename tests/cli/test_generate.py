@@ -375,7 +375,7 @@ def test_a_list_gives_a_list_and_one_text_where_a_list_is_expected_is_refused(fo
         app.continuations("by day")
     with pytest.raises(ConfigError, match=r"stop is one text, 'fox'; expected a list of texts: \['fox'\]"):
         app("by", stop="fox")
-    with pytest.raises(DataError, match=r"^\['by'\], a list, was given; expected one text, a str: one a stream$"):
+    with pytest.raises(DataError, match=r"^\['by'\], a list, was given; expected one text, a str$"):
         app.pieces(["by"])
 
 
