@@ -206,6 +206,9 @@ class TrainConfig:
     warm_steps: int | None = setting(
         None, "updates of the weights in that; left out: as many as in what follows, for labels three times as many"
     )
+    hidden_span: float | None = setting(
+        None, "how many tokens are hidden together in that, in the mean, 1: each for itself; left out: 3, of labels 1"
+    )
     soup: int | None = setting(
         None,
         "what follows a warm start is learnt so often, with other dropout and in another order, and the mean of the "
@@ -288,6 +291,8 @@ class TrainConfig:
         falls = not self.lr_end or self.schedule not in ("paper", "constant")
         _require(falls, "train.lr_end", self.lr_end, f"0 with train.schedule = {self.schedule}, or cosine or linear")
         _require(self.eps > 0, "train.eps", self.eps, "above 0")
+        long_enough = self.hidden_span is None or self.hidden_span >= 1
+        _require(long_enough, "train.hidden_span", self.hidden_span, "at least 1")
         for name in ("beta1", "beta2", "label_smoothing", "ema"):
             _require(0 <= getattr(self, name) < 1, f"train.{name}", getattr(self, name), "at least 0 and below 1")
         one_mean = not (self.ema and self.average)

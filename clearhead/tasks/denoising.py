@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..config import Config, DecodeConfig
+from ..config import Config, DecodeConfig, chosen
 from ..model.transformer import evaluation
 from ..text.batches import Batches, IntArray, Ragged
 from ..text.encoding import Encoded
@@ -157,7 +157,8 @@ class HiddenTokens(_Denoising):
         """The logits of what is to be found, and what it is. (N, V), (N,)"""
         tokens = torch.from_numpy(examples.sources.padded(rows, PAD))
         counts = torch.from_numpy(np.asarray(examples.targets.tokens[rows], np.int64))
-        shown, found = hide_tokens(tokens, counts, self.tokenizers.source.vocab_size, generator)
+        size, span = self.tokenizers.source.vocab_size, chosen(self.config.train.hidden_span)
+        shown, found = hide_tokens(tokens, counts, size, span, generator)
         device = self.config.train.device
         return model(shown.to(device), at=found.to(device)), tokens[found].to(device)
 
@@ -177,7 +178,7 @@ class HiddenSpans(_Denoising):
     @property
     def encoder(self) -> Pieces:
         """What makes pieces of texts, the spans that are hidden being always the same."""
-        return Pieces(self.tokenizers.source, self.longest[0], self._texts, _with_spans_hidden)
+        return Pieces(self.tokenizers.source, self.longest[0], self._texts, self._sides)
 
     def examples(self, sides: tuple[Ragged, Ragged]) -> Examples:
         """The examples, which may stay on the disk."""
@@ -189,7 +190,7 @@ class HiddenSpans(_Denoising):
         texts = Ragged.of(tokens[(tokens != BOS) & (tokens != EOS)], examples.targets.lengths - 2)
 
         def hide(epoch: int) -> Examples:
-            return Examples(_ended(hide_spans(texts, np.random.default_rng([seed, epoch]))), examples.targets)
+            return Examples(self._hidden(texts, [seed, epoch]), examples.targets)
 
         return hide
 
@@ -205,13 +206,11 @@ class HiddenSpans(_Denoising):
         """Every token of the texts, given those before it."""
         return self._judged(held_out, self._pairs.count(model, held_out.examples))
 
+    def _sides(self, texts: Ragged) -> tuple[Ragged, Ragged]:
+        """Of each text what is read, and the whole, as examples have them."""
+        return self._hidden(texts, [_SEED]), Ragged([[BOS, *texts[i], EOS] for i in range(len(texts))])
 
-def _with_spans_hidden(texts: Ragged) -> tuple[Ragged, Ragged]:
-    """Of each text what is read, and the whole, as examples have them."""
-    whole = Ragged([[BOS, *texts[i], EOS] for i in range(len(texts))])
-    return _ended(hide_spans(texts, np.random.default_rng(_SEED))), whole
-
-
-def _ended(texts: Ragged) -> Ragged:
-    """With EOS behind each."""
-    return Ragged.of(np.insert(texts.tokens, texts.starts[1:], EOS), texts.lengths + 1)
+    def _hidden(self, texts: Ragged, seed: list[int]) -> Ragged:
+        """Texts with spans hidden, and EOS behind each."""
+        shown = hide_spans(texts, chosen(self.config.train.hidden_span), np.random.default_rng(seed))
+        return Ragged.of(np.insert(shown.tokens, shown.starts[1:], EOS), shown.lengths + 1)

@@ -25,6 +25,8 @@ from .summarization import Summarization
 from .task import Task
 from .translation import Translation
 
+_TOGETHER, _TOGETHER_OF_LABELS = 3.0, 1.0  # tokens that are hidden in a row, in the mean
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -86,7 +88,8 @@ class Kind:
                 raise ConfigError(
                     f"{name} = {config.value(name)} would change nothing for `{self.verb}`; expected no {name}"
                 )
-        usual = {name: value for name, value in self.usual.items() if name not in given}
+        is_open = {name for name in self.usual if name not in given or config.value(name) is None}
+        usual = {name: value for name, value in self.usual.items() if name in is_open}
         config = config.override({"train.task": self.verb, **usual, **self.settings})
         if config.train.best == NEWEST and config.train.patience:
             raise ConfigError(
@@ -174,6 +177,7 @@ KINDS: dict[str, Kind] = {
             follows=_one_block,
             idle=(
                 *("data.target_column", "data.separator", "data.reverse", "model.pooling", "model.n_token_types"),
+                "train.hidden_span",  # what comes next is no part of the text
                 *("decode.max_ratio", "decode.min_ratio"),  # of a source
             ),
         ),
@@ -274,11 +278,13 @@ def denoising_of(kind: Kind, beside: Sequence[str] = ()) -> Kind:
         return replace(kind, form=FormWithTexts(kind.form, beside, running))
     head = {"model.head": "token", "model.n_classes": 0} if topology == "encoder-only" else {}
     form: Form = FormWithTexts(kind.form, beside) if beside else kind.form
+    together = {"train.hidden_span": _TOGETHER_OF_LABELS if kind.labels else _TOGETHER}
     return replace(
         kind,
         form=form,
         make=partial(HiddenTokens if head else HiddenSpans, texts=with_alone(kind.texts)),
         settings={**kind.settings, **head},
+        usual={**kind.usual, **together},
         scores=("loss", "hidden_accuracy"),
         data="pieces of text",
         found=lambda *_: {},

@@ -35,7 +35,8 @@ def tokenizers(data: DataConfig) -> Tokenizers:
 
 def hidden_tokens(changes: dict[str, object] | None = None) -> HiddenTokens:
     config = settings(
-        {"model.topology": "encoder-only", "model.head": "token", "train.task": "classify"} | (changes or {})
+        {"model.topology": "encoder-only", "model.head": "token", "train.task": "classify", "train.hidden_span": 1}
+        | (changes or {})
     )
     task = denoising_of(KINDS["classify"]).make(tokenizers(config.data), config)
     assert isinstance(task, HiddenTokens)
@@ -43,7 +44,7 @@ def hidden_tokens(changes: dict[str, object] | None = None) -> HiddenTokens:
 
 
 def hidden_spans(changes: dict[str, object] | None = None) -> HiddenSpans:
-    config = settings({"train.task": "translate"} | (changes or {}))
+    config = settings({"train.task": "translate", "train.hidden_span": 3} | (changes or {}))
     task = denoising_of(KINDS["translate"]).make(tokenizers(config.data), config)
     assert isinstance(task, HiddenSpans)
     return task

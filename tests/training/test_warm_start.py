@@ -25,7 +25,7 @@ from clearhead.training.warm_start import ALSO, PRETRAINED, WITHOUT, _Clock, tra
 
 LABELS = {"good": "one two", "bad": "five six"}
 PARTS = [WITHOUT, PRETRAINED, f"{ALSO}2", ""]
-ALONE = {"train.warm_start": "", "train.soup": None}
+ALONE = {"train.warm_start": "", "train.soup": None, "train.warm_steps": None}
 
 
 def quiet(_message: str) -> None: ...
@@ -294,11 +294,23 @@ def test_labels_are_learnt_several_times(toy, verb: str, budget: str, runs: int)
     assert warm_start._WarmStart(toy.config(asked | {"train.soup": 2}), set(), toy.folder, quiet).soup == 2
 
 
-def test_without_a_warm_start_there_is_nothing_to_learn_several_times(toy) -> None:
-    message = r"train\.soup = 2 is of the runs that follow a warm start; expected train\.warm_start = denoise beside it"
-    with pytest.raises(ConfigError, match=message):
-        train(settings(toy, {"train.warm_start": ""}), toy.folder / "out", say=quiet)
-    assert not (toy.folder / "out").exists()
+def test_without_a_warm_start_its_own_settings_are_refused(toy) -> None:
+    for name, value in (("train.soup", 2), ("train.warm_steps", 6), ("train.hidden_span", 2.0)):
+        others = dict.fromkeys(["train.soup", "train.warm_steps", "train.hidden_span"]) | {name: value}
+        message = rf"{name} = {value} is of a warm start; expected train\.warm_start = denoise beside it"
+        with pytest.raises(ConfigError, match=message):
+            train(settings(toy, {"train.warm_start": "", **others}), toy.folder / "out", say=quiet)
+        assert not (toy.folder / "out").exists()
+
+
+@pytest.mark.parametrize(("asked", "span"), [(None, 1.0), (2.5, 2.5)])
+def test_so_many_tokens_are_hidden_together_as_the_task_needs_or_as_is_asked(
+    toy, asked: float | None, span: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warm_start._WarmStart, "_tidy", lambda _: None)
+    out = train(settings(toy, {"train.hidden_span": asked}), toy.folder / "out", say=quiet)
+    found = [read_config(path).train.hidden_span for path in (out / WITHOUT, out / PRETRAINED, out)]
+    assert found == [None, span, asked]
 
 
 def test_what_a_replaced_run_left_on_its_way_is_not_taken_for_that_of_the_new_one(
