@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..config import Config, DecodeConfig, chosen
+from ..config import Config, DecodeConfig
 from ..model.transformer import evaluation
 from ..text.batches import Batches, IntArray, Ragged
 from ..text.encoding import Encoded
@@ -89,9 +89,11 @@ class _Denoising:
     """What both ways to hide have in common."""
 
     units = Units("pieces of text", "tokens", "text")
+    before: ClassVar[float]  # train.hidden_span of runs that were begun before there was that setting
 
     def __init__(self, tokenizers: Tokenizers, config: Config, *, texts: TextsOf) -> None:
         self.tokenizers, self.config, self._texts = tokenizers, config, texts
+        self._span = self.before if config.train.hidden_span is None else config.train.hidden_span
 
     def numbers(self, scores: DenoisingScores) -> dict[str, float]:
         """What the log keeps and the best weights are chosen by."""
@@ -111,6 +113,8 @@ class _Denoising:
 
 class HiddenTokens(_Denoising):
     """An encoder and on it a prediction of tokens: 15% of them are to be found, most of which are hidden."""
+
+    before = 1.0
 
     @property
     def longest(self) -> tuple[int, str]:
@@ -157,14 +161,15 @@ class HiddenTokens(_Denoising):
         """The logits of what is to be found, and what it is. (N, V), (N,)"""
         tokens = torch.from_numpy(examples.sources.padded(rows, PAD))
         counts = torch.from_numpy(np.asarray(examples.targets.tokens[rows], np.int64))
-        size, span = self.tokenizers.source.vocab_size, chosen(self.config.train.hidden_span)
-        shown, found = hide_tokens(tokens, counts, size, span, generator)
+        shown, found = hide_tokens(tokens, counts, self.tokenizers.source.vocab_size, self._span, generator)
         device = self.config.train.device
         return model(shown.to(device), at=found.to(device)), tokens[found].to(device)
 
 
 class HiddenSpans(_Denoising):
     """An encoder that reads texts with hidden spans, and a decoder that writes them whole."""
+
+    before = 3.0
 
     def __init__(self, tokenizers: Tokenizers, config: Config, *, texts: TextsOf) -> None:
         super().__init__(tokenizers, config, texts=texts)
@@ -212,5 +217,5 @@ class HiddenSpans(_Denoising):
 
     def _hidden(self, texts: Ragged, seed: list[int]) -> Ragged:
         """Texts with spans hidden, and EOS behind each."""
-        shown = hide_spans(texts, chosen(self.config.train.hidden_span), np.random.default_rng(seed))
+        shown = hide_spans(texts, self._span, np.random.default_rng(seed))
         return Ragged.of(np.insert(shown.tokens, shown.starts[1:], EOS), shown.lengths + 1)

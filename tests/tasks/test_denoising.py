@@ -140,6 +140,23 @@ def test_each_epoch_hides_other_spans_of_the_same_texts() -> None:
     assert all(first.sources[i][-1] == EOS for i in range(len(first)))
 
 
+@pytest.mark.parametrize(("make", "span"), [(hidden_tokens, 1), (hidden_spans, 3)])
+def test_what_was_begun_before_spans_were_a_setting_hides_as_it_did(make, span: int) -> None:
+    losses = []
+    for asked in (None, span, 4 - span):
+        task = make({"train.hidden_span": asked})
+        model, found = a_model(task).eval(), task.encoder(pairs())
+        torch.manual_seed(0)
+        losses.append(task.loss(model, task.examples((found.sources, found.targets)), np.arange(3), smoothing=0).item())
+    assert losses[0] == losses[1] != losses[2]
+
+
+@pytest.mark.parametrize(("verb", "span"), [("answer", 3), ("classify", 1), ("translate", 3), ("summarize", 3)])
+def test_tokens_are_hidden_together_but_for_labels(verb: str, span: int) -> None:
+    config = denoising_of(KINDS[verb]).settled(settings({"train.task": verb}), set())
+    assert config.train.hidden_span == span
+
+
 def test_a_model_of_text_alone_has_nothing_else_to_learn_from_it() -> None:
     message = (
         "train.warm_start = denoise is not for `generate`, which learns from text alone; expected nothing, or "

@@ -1,5 +1,6 @@
 """Learning from the texts alone before the task: what is taken over, what is said of it, and going on in the middle."""
 
+import json
 import random
 import re
 import signal
@@ -18,7 +19,7 @@ from clearhead.errors import ConfigError, DataError, TrainingError
 from clearhead.training import warm_start
 from clearhead.training.checkpoint import read_checkpoint
 from clearhead.training.metrics import read_metrics
-from clearhead.training.model_folder import load_model_folder, read_config
+from clearhead.training.model_folder import load_model_folder, read_config, save_files
 from clearhead.training.run import train as train_alone
 from clearhead.training.signals import StoppedError
 from clearhead.training.warm_start import ALSO, PRETRAINED, WITHOUT, _Clock, train
@@ -178,6 +179,19 @@ def test_a_run_that_was_cut_off_goes_on_with_the_part_that_it_was_in(
     train(settings(toy), out, resume=True, say=said.append)
     assert f"resuming {out / part} at step 4 of {6 if part == PRETRAINED else 12}" in said
     assert outcome(out) == whole
+
+
+def test_a_run_goes_on_that_was_begun_before_spans_were_a_setting(
+    toy, outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = outcome(train(settings(toy), toy.folder / "whole", say=quiet))
+    out = toy.folder / "cut"
+    with cut_off_in(out / PRETRAINED, monkeypatch):
+        train(settings(toy), out, say=quiet)
+    config = json.loads((out / PRETRAINED / "config.json").read_text("utf-8"))
+    del config["train"]["hidden_span"]
+    save_files(out / PRETRAINED, {"config.json": json.dumps(config).encode()})
+    assert outcome(train(settings(toy), out, resume=True, say=quiet)) == whole
 
 
 @pytest.mark.parametrize("part", PARTS)
