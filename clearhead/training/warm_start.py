@@ -174,6 +174,7 @@ class _WarmStart:
 
     def train(self, began: float, *, resume: bool, replace: bool, **observers: Any) -> Path:
         """One after the other; on resume those that are complete are passed over."""
+        self.kind.settled(self.config, self.given - run.following(self.config))  # what the last run would refuse
         with RunFolder.create(self.out, resume=resume, replace=replace, say=lambda _: None) as folder:
             if replace:
                 self._forget(self.without, *self._way())

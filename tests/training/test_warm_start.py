@@ -398,6 +398,14 @@ def test_what_makes_no_sense_beside_it_is_refused(toy, changes: dict[str, Any], 
     assert not (toy.folder / "out").exists()
 
 
+def test_spans_for_a_model_that_hides_nothing_are_refused_before_the_first_run(toy) -> None:
+    spans = {"train.task": "generate", "data.texts": (str(beside(toy, "one two")),), "train.hidden_span": 2.0}
+    message = r"train\.hidden_span = 2\.0 would change nothing for `generate`; expected no train\.hidden_span"
+    with pytest.raises(ConfigError, match=message):
+        train(settings(toy, {**spans, "train.soup": None}), toy.folder / "out", say=quiet)
+    assert not (toy.folder / "out").exists()
+
+
 def test_the_time_of_a_budget_is_shared_and_what_is_left_over_goes_to_those_behind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
