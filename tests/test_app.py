@@ -356,6 +356,30 @@ def test_what_is_no_data_is_refused(app: Translator, given: object) -> None:
             use(given)
 
 
+class Table:
+    """As pandas has them: a column is an attribute, too."""
+
+    report = ("a", "b")
+
+    def __repr__(self) -> str:
+        return "  report\n0      a"
+
+
+def test_what_was_read_for_another_task_is_refused_and_so_is_a_table_with_any_columns(
+    app: Translator, answer_folder: Path, tmp_path: Path
+) -> None:
+    for data, model in ((Table(), app), (pairs(tmp_path, "I am\tJe suis"), load(answer_folder))):
+        said = rf", a {type(data).__name__}, is no data to `{model.kind.verb}`; expected the path of a file, or several"
+        for use in (model.evaluate, model.verify, model.ablate):
+            with pytest.raises(DataError, match=said):
+                use(data)
+
+
+def test_what_is_no_text_has_no_translation_in_pieces(app: Translator) -> None:
+    with pytest.raises(DataError, match=r"^\['I am'\], a list, was given; expected one text, a str$"):
+        next(app.pieces(["I am"]))
+
+
 def test_a_file_that_is_not_there_is_named(app: Translator) -> None:
     with pytest.raises(DataError, match=r"^nowhere\.tsv does not exist"):
         app.evaluate("nowhere.tsv")

@@ -143,7 +143,7 @@ class App(ABC):
         paths = [data] if isinstance(data, str | Path) else data
         if isinstance(paths, list | tuple) and paths and all(isinstance(it, str | Path) for it in paths):
             return self.kind.form.read([str(it) for it in paths], self.config.data)
-        if not hasattr(data, "report"):
+        if not isinstance(data, self.kind.form.holds):
             given = " ".join(repr(data).split())[:_WIDTH]
             raise DataError(
                 f"{given}, a {type(data).__name__}, is no data to `{self.kind.verb}`; expected the path of a file, or "

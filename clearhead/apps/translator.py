@@ -89,7 +89,7 @@ class Translator(App):
         if not search.sample and "beam" not in decode:
             search = self.decode_config(**one, beam=1)
         session = self.task.session(self.model, search)
-        [source], _ = self.task.sources([text])
+        [source], _ = self.task.sources([as_text(text)])
         ids: list[int] = []
         said = ""
         for token in session.tokens(source, self.task.prefix(prefix)) if text.strip() else ():

@@ -129,7 +129,7 @@ class FormWithTexts:
     """The form of a task's data, with the texts of some files to learn from besides."""
 
     def __init__(self, form: Form, paths: Sequence[str], chunked: Chunks = alone) -> None:
-        self.form, self.paths, self.chunked = form, paths, chunked
+        self.form, self.paths, self.chunked, self.holds = form, paths, chunked, form.holds
         self.read, self.to_notes, self.from_notes = form.read, form.to_notes, form.from_notes
 
     def open(self, paths: Sequence[str], data: DataConfig) -> _Both:

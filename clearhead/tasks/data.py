@@ -66,6 +66,10 @@ class Divided(Protocol):
 class Form(Protocol):
     """The data of a task: what is read from files, held out and chosen from."""
 
+    @property
+    def holds(self) -> type:
+        """What `read` gives."""
+
     def open(self, paths: Sequence[str], data: DataConfig) -> Source:
         """Files to be read as `data` says."""
 
@@ -95,6 +99,8 @@ def as_pairs(letters: int) -> tuple[int, str]:
 
 class PairForm:
     """Pairs of texts, from a table, JSON lines, two aligned files; the `roles` say what the two are."""
+
+    holds: type = Pairs
 
     def __init__(self, roles: Roles) -> None:
         self.roles = roles
@@ -142,6 +148,8 @@ class PairForm:
 
 class TextForm:
     """Running text: a file, a folder of files, JSON lines with a text each."""
+
+    holds: type = Running
 
     def open(self, paths: Sequence[str], data: DataConfig) -> Documents:
         """Documents, one after the other."""

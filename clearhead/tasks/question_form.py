@@ -96,6 +96,8 @@ class Questions:
 class QuestionForm:
     """SQuAD's JSON, JSON lines, QAMR's tables."""
 
+    holds: type = QuestionCorpus
+
     def open(self, paths: Sequence[str], data: DataConfig) -> QuestionSource:
         """Files, or folders of such."""
         return QuestionSource(paths)
