@@ -343,6 +343,7 @@ def test_data_are_named_by_their_file_or_given_as_they_were_read(app: Translator
     for named in (str(file), file, [file], (str(file),)):
         found = app.evaluate(named)
         assert (found.scores, found.data) == (first.scores, [str(file)])
+    assert app.score(file)[0] == app.score(read)[0]
     asked = {"parts": "feed-forwards", "keep": False, "beam": 1}
     assert app.ablate(file, **asked).rows == app.ablate(read, **asked).rows
     assert [it.name for it in app.verify(file).checks] == [it.name for it in app.verify(read).checks]
@@ -351,7 +352,7 @@ def test_data_are_named_by_their_file_or_given_as_they_were_read(app: Translator
 @pytest.mark.parametrize("given", [None, 5, [], ["a", 5], {"a": "b"}])
 def test_what_is_no_data_is_refused(app: Translator, given: object) -> None:
     said = f"{given!r}, a {type(given).__name__}, is no data to `translate`; expected the path of a file"
-    for use in (app.evaluate, app.ablate):
+    for use in (app.evaluate, app.ablate, app.score):
         with pytest.raises(DataError, match=re.escape(said)):
             use(given)
 

@@ -20,7 +20,7 @@ from ..tasks.examples import Examples
 from ..tasks.explaining import explain_sequence
 from ..tasks.sequences import Sequences
 from ..tasks.shown import what_was_cut
-from ..text.sources import Pairs, Report
+from ..text.sources import Report
 from ..text.tokenizer import EOS
 from .app import ONE, App, as_text, as_texts
 from .subjects import of_sequences
@@ -112,13 +112,15 @@ class Translator(App):
     def subject(self, data: Any = None, *, seed: int = 0) -> Subject:
         return of_sequences(self, data, seed)
 
-    def score(self, pairs: Pairs, *, alpha: float | None = None) -> tuple[list[Scored], Report]:
-        """How likely the model finds each target as a translation of its source, in the order of the pairs.
+    def score(self, pairs: Any, *, alpha: float | None = None) -> tuple[list[Scored], Report]:
+        """How likely the model finds each target as a translation of its source, in the order of the pairs, which are
+        those of a file, or what `read_pairs` gave.
 
         Without `alpha` the length penalty is the model's own. Pairs with more tokens than the model can read are left
         out, as `model.max_len` says; the report is that of `pairs` with them among what was skipped.
         """
         search = self.decode_config() if alpha is None else self.decode_config(alpha=alpha)
+        pairs = self._data(pairs)
         found = self.task.reader(pairs)
         examples, report = Examples(found.sources, found.targets), deepcopy(pairs.report)
         for it in found.skipped:

@@ -105,7 +105,7 @@ def inputs(path: "str | Path | Input") -> list[Input]:
     """
     if isinstance(path, Input):
         return [path]
-    folder = Path(path)
+    folder = _expect_path(path)
     if str(path) == STDIN or not is_folder(folder):
         return [Input(path)]
     try:
@@ -129,12 +129,20 @@ def tree(path: "str | Path | Input") -> list[Input]:
     """
     if isinstance(path, Input):
         return [path]
-    if str(path) == STDIN or not is_folder(Path(path)):
+    if str(path) == STDIN or not is_folder(_expect_path(path)):
         return [Input(path)]
     files = [file for file in _below(Path(path)) if file.is_file()]  # a pipe would be waited for
     if not files:
         raise DataError(f"{path} is a folder without files; expected files of text in it")
     return [Input(file) for file in files]
+
+
+def _expect_path(path: str | Path) -> Path:
+    """It as such; a DataError where it is none. An empty one, as shells make of a name that is not set, would be the
+    folder that one is in."""
+    if not str(path) or "\0" in str(path):
+        raise DataError(f"{str(path)!r} names no file; expected the path of one, or of a folder")
+    return Path(path)
 
 
 def dangling(path: "str | Path | Input") -> list[Path]:

@@ -4,6 +4,7 @@ import gzip
 import io
 import lzma
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from clearhead.config import DataConfig
 from clearhead.errors import DataError
-from clearhead.text.files import Input, inputs
+from clearhead.text.files import Input, inputs, tree
 from clearhead.text.sources import PairSource, read_pairs
 
 from .conftest import written
@@ -100,6 +101,15 @@ def test_a_folder_that_holds_something_else_is_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path).startswith(f"{tmp_path}/2 has no line with two columns")
     (tmp_path / "0").mkdir()
     assert refusal(tmp_path) == f"{tmp_path} holds the folder 0; expected nothing but files of pairs in it"
+
+
+@pytest.mark.parametrize("path", ["", "pairs\0.tsv"])
+def test_what_names_no_file_is_refused(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pairs.tsv").write_text("one\tun\n")
+    monkeypatch.chdir(tmp_path)  # as the folder that one is in it would be read
+    for read in (inputs, tree):
+        with pytest.raises(DataError, match=re.escape(f"{path!r} names no file; expected the path of one, or of a")):
+            read(path)
 
 
 def test_a_table_that_was_cut_into_files_has_its_header_in_the_first(tmp_path: Path) -> None:
