@@ -373,6 +373,7 @@ def test_all_choices_are_written_down_before_the_first_step(toy, monkeypatch) ->
         ("model", "activation_dropout"),
         ("train", "epochs"),
         ("train", "warm_steps"),
+        ("train", "hidden_span"),
         ("train", "soup"),
         ("data", "batch_sentences"),
     }
