@@ -14,7 +14,7 @@ from ..text.batches import IntArray, Ragged
 from ..text.tokenizer import SPECIALS, UNK
 
 TOKENS_TO_FIND = 0.15  # share of the tokens that are to be found
-_AS_HIDDEN, _AS_ANOTHER = 0.8, 0.1  # of these: replaced by <unk>, or by any token; the rest stays as it is
+_AS_HIDDEN, _AS_ANOTHER = 0.8, 0.1  # of these: replaced by <unk>, or by other tokens; the rest stays as it is
 _SPANS = 0.3  # share of the tokens that is hidden where a decoder writes the whole text again
 
 
