@@ -25,10 +25,10 @@ from sklearn.pipeline import make_pipeline
 import clearhead
 from clearhead.app import Classifier
 from clearhead.tasks.significance import compare_means
+from clearhead.training.warm_start import OF_WARM_START
 
 Texts = list[tuple[str, str]]  # each with its label
 FOLDS = 5
-OF_WARM_START = ("train.soup", "train.warm_steps", "train.hidden_span", "data.texts")  # settings that others refuse
 
 
 def lines(path: Path, encoding: str = "utf-8") -> list[str]:
@@ -110,7 +110,7 @@ def main() -> None:
     parser.add_argument("--folds", type=int, default=FOLDS, help="how many of them, to be sooner done")
     options = parser.parse_args()
     settings = dict(it.split("=", 1) for it in options.set)
-    alone = {name: value for name, value in settings.items() if name not in OF_WARM_START}
+    alone = {name: value for name, value in settings.items() if name not in (*OF_WARM_START, "data.texts")}
     contenders = {"scratch": alone} | ({"warm": settings | {"train.warm_start": "denoise"}} if options.warm else {})
     print(f"{'set':10}{'':10}{'accuracy':>10}{'difference':>12}{'p':>8}{'seconds':>10}   texts", flush=True)
     for name in options.sets:

@@ -39,8 +39,7 @@ def as_texts(texts: Any, what: str = "text") -> list[str]:
         raise DataError(f"one {what} was given, {shown(texts)}; expected a list of {what}s")
     in_order = isinstance(texts, Iterable) and not isinstance(texts, Mapping | Set)
     if not in_order or len(getattr(texts, "shape", (0,))) != 1:  # of a table one would get the names of its columns
-        given = " ".join(repr(texts).split())[:_WIDTH]
-        raise DataError(f"{given}, a {type(texts).__name__}, was given; expected a {what}, or a list of {what}s")
+        raise DataError(f"{_said(texts)}, was given; expected a {what}, or a list of {what}s")
     found = list(texts)
     for place, text in enumerate(found):
         if not isinstance(text, str):
@@ -53,9 +52,13 @@ def as_texts(texts: Any, what: str = "text") -> list[str]:
 def as_text(text: Any, what: str = "text") -> str:
     """One text as it is; a DataError where it is something else."""
     if not isinstance(text, str):
-        given = " ".join(repr(text).split())[:_WIDTH]
-        raise DataError(f"{given}, a {type(text).__name__}, was given; expected one {what}, a str")
+        raise DataError(f"{_said(text)}, was given; expected one {what}, a str")
     return text
+
+
+def _said(value: Any) -> str:
+    """What is no text, in a message: itself, cut, and its type."""
+    return f"{' '.join(repr(value).split())[:_WIDTH]}, a {type(value).__name__}"
 
 
 class App(ABC):
@@ -144,10 +147,8 @@ class App(ABC):
         if isinstance(paths, list | tuple) and paths and all(isinstance(it, str | Path) for it in paths):
             return self.kind.form.read([str(it) for it in paths], self.config.data)
         if not isinstance(data, self.kind.form.holds):
-            given = " ".join(repr(data).split())[:_WIDTH]
             raise DataError(
-                f"{given}, a {type(data).__name__}, is no data to `{self.kind.verb}`; expected the path of a file, or "
-                "several in a list"
+                f"{_said(data)}, is no data to `{self.kind.verb}`; expected the path of a file, or several in a list"
             )
         return data
 

@@ -88,8 +88,7 @@ class Kind:
                 raise ConfigError(
                     f"{name} = {config.value(name)} would change nothing for `{self.verb}`; expected no {name}"
                 )
-        is_open = {name for name in self.usual if name not in given or config.value(name) is None}
-        usual = {name: value for name, value in self.usual.items() if name in is_open}
+        usual = {name: it for name, it in self.usual.items() if name not in given or config.value(name) is None}
         config = config.override({"train.task": self.verb, **usual, **self.settings})
         if config.train.best == NEWEST and config.train.patience:
             raise ConfigError(

@@ -192,7 +192,7 @@ def is_folder(path: Path) -> bool:
     """Whether it is one; what cannot be looked at is none."""
     try:
         return path.is_dir()
-    except OSError:  # reading it will say what is wrong
+    except (OSError, ValueError):  # reading it will say what is wrong
         return False
 
 

@@ -45,7 +45,7 @@ from .signals import StopSignals
 from .starting_point import StartingPoint
 
 WITHOUT, PRETRAINED, ALSO = ".without", ".pretrained", ".run-"
-_ITS_OWN = ("train.warm_steps", "train.hidden_span", "train.soup")  # settings that mean nothing without it
+OF_WARM_START = ("train.warm_steps", "train.hidden_span", "train.soup")  # settings that mean nothing without it
 _REPLACED = ".replaced"  # which model is to go when the third run begins: the digest of its manifest
 _ASKED = ".asked.json"  # what the runs were begun with, of which nobody need tell anything again when they go on
 _SHARES = (1, 2)  # of a budget, and one for each run that follows
@@ -89,7 +89,7 @@ def train(
             f"data.texts = {' '.join(config.data.texts)} is learnt from by a warm start alone; expected "
             "train.warm_start = denoise beside it"
         )
-    for name in (it for it in _ITS_OWN if not is_warm and config.value(it) is not None):
+    for name in (it for it in OF_WARM_START if not is_warm and config.value(it) is not None):
         raise ConfigError(
             f"{name} = {config.value(name)} is of a warm start; expected train.warm_start = denoise beside it"
         )
@@ -217,7 +217,7 @@ class _WarmStart:
 
         self.say(f"1 of {count}: {self.kind.verb}, from random weights, to {self.without}{self._forecast()}")
         unseen = {"train.watch": "", "data.test": ()}  # on the way to the last run
-        alone = {"train.warm_start": "", "data.texts": (), **dict.fromkeys(_ITS_OWN)}
+        alone = {"train.warm_start": "", "data.texts": (), **dict.fromkeys(OF_WARM_START)}
         part = Part(end=clock.end(0), last=False)
         go(self.without, self.config.override(unseen | alone), self.given - alone.keys(), part)
         self.say(f"2 of {count}: denoise, from the texts alone, to {self.pretrained}")

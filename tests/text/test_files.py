@@ -12,6 +12,7 @@ import pytest
 
 from clearhead.config import DataConfig
 from clearhead.errors import DataError
+from clearhead.text.documents import Documents
 from clearhead.text.files import Input, inputs, tree
 from clearhead.text.sources import PairSource, read_pairs
 
@@ -107,7 +108,7 @@ def test_a_folder_that_holds_something_else_is_refused(tmp_path: Path) -> None:
 def test_what_names_no_file_is_refused(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pairs.tsv").write_text("one\tun\n")
     monkeypatch.chdir(tmp_path)  # as the folder that one is in it would be read
-    for read in (inputs, tree):
+    for read in (inputs, tree, lambda path: Documents([path])):
         with pytest.raises(DataError, match=re.escape(f"{path!r} names no file; expected the path of one, or of a")):
             read(path)
 
