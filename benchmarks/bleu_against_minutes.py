@@ -10,7 +10,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from clearhead.training.metrics import METRICS, read_metrics
+from clearhead.folder.checkpoint import METRICS
+from clearhead.training.report.metrics import read_metrics
 
 
 def main() -> None:

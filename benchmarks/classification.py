@@ -23,9 +23,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import clearhead
-from clearhead.app import Classifier
-from clearhead.tasks.significance import compare_means
-from clearhead.training.warm_start import OF_WARM_START
+from clearhead.api import Classifier
+from clearhead.scoring.significance import compare_means
+from clearhead.training.warm_start.warm_start import OF_WARM_START
 
 Texts = list[tuple[str, str]]  # each with its label
 FOLDS = 5

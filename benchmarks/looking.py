@@ -16,7 +16,7 @@ import torch
 
 import clearhead
 from clearhead.config import PRESETS, Config
-from clearhead.inspection.recorder import record
+from clearhead.inspection.record.recorder import record
 from clearhead.model.transformer import build
 
 TOKENS, VOCABULARY = 30, 37_000

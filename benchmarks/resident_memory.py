@@ -12,7 +12,8 @@ import sys
 import time
 from pathlib import Path
 
-from clearhead.training.metrics import METRICS, read_metrics
+from clearhead.folder.checkpoint import METRICS
+from clearhead.training.report.metrics import read_metrics
 
 _EVERY = 2.0  # seconds
 

@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import clearhead
-from clearhead.tasks.data import TextForm
+from clearhead.data.forms import TextForm
 
 BLOCK, BATCH, WIDTH, HEADS, LAYERS, STEPS = 64, 12, 128, 4, 4, 2000  # the recipe: config/train_shakespeare_char.py
 

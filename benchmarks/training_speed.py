@@ -15,10 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.config import Config, preset
+from clearhead.data.batches import Batches
 from clearhead.model.masks import padding_mask
 from clearhead.model.transformer import build
 from clearhead.tasks.loss import smoothed_cross_entropy
-from clearhead.text.batches import Batches, Ragged
+from clearhead.tokenization.ragged import Ragged
 from clearhead.training.memory import keep_freed_memory
 from clearhead.training.update import Update
 

@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _MODULES = {
-    "App": "app",
+    "App": "api",
     "ClearheadError": "errors",
     "Config": "config",
     "ConfigError": "errors",
     "DataConfig": "config",
     "DataError": "errors",
     "DecodeConfig": "config",
-    "Evaluation": "evaluation",
+    "Evaluation": "apps.evaluation",
     "ModelConfig": "config",
     "ModelError": "errors",
-    "Result": "answers",
+    "Result": "apps.answers",
     "TrainConfig": "config",
     "TrainingError": "errors",
     "build": "model.transformer",
-    "load": "app",
+    "load": "api",
     "preset": "config",
-    "read_pairs": "text.sources",
-    "train": "training.warm_start",
+    "read_pairs": "readers.pairs",
+    "train": "training.warm_start.warm_start",
 }
 
 __all__ = [
@@ -56,14 +56,14 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from .answers import Result
-    from .app import App, load
+    from .api import App, load
+    from .apps.answers import Result
+    from .apps.evaluation import Evaluation
     from .config import Config, DataConfig, DecodeConfig, ModelConfig, TrainConfig, preset
     from .errors import ClearheadError, ConfigError, DataError, ModelError, TrainingError
-    from .evaluation import Evaluation
     from .model.transformer import build
-    from .text.sources import read_pairs
-    from .training.warm_start import train
+    from .readers.pairs import read_pairs
+    from .training.warm_start.warm_start import train
 
 
 def __getattr__(name: str) -> Any:

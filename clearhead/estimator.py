@@ -15,11 +15,10 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from . import messages
-from .app import load, train
+from .api import load, train
 from .apps.app import as_texts
 from .apps.classifier import Classifier
-from .config import Config
+from .config import Config, messages
 from .errors import ConfigError, DataError
 
 try:

@@ -5,7 +5,7 @@ python examples/cat_on_the_mat.py
 
 import torch
 
-from clearhead.inspection.equation import render_matrix
+from clearhead.inspection.views.equation import render_matrix
 from clearhead.model.attention import MultiHeadAttention
 
 WORDS = ["The", "cat", "sat", "on", "the", "mat"]

@@ -13,9 +13,9 @@ from torch import Tensor
 from clearhead.config import ModelConfig, TrainConfig
 from clearhead.demo.phrasebook import phrases
 from clearhead.errors import DataError
-from clearhead.figures import loss_curve
 from clearhead.model.masks import padding_mask
 from clearhead.model.transformer import EncoderDecoder, build
+from clearhead.pictures.figures import loss_curve
 from clearhead.tasks.loss import smoothed_cross_entropy
 from clearhead.training.memory import keep_freed_memory
 from clearhead.training.optimizer import make_optimizer

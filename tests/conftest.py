@@ -21,9 +21,9 @@ def make_model_folder(path: Path, *, tokenizer: str) -> Path:
     """A model of random weights that reads at most 39 source tokens and answers in few."""
     import torch
 
+    from clearhead.folder.model_folder import model_files, save_files
     from clearhead.model.transformer import build
-    from clearhead.text.tokenizer import train_tokenizers
-    from clearhead.training.model_folder import model_files, save_files
+    from clearhead.tokenization.tokenizer import train_tokenizers
 
     values = {"data.tokenizer": tokenizer, "data.vocab_size": 300, "data.train": ["pairs.tsv"], "decode.max_extra": 4}
     values |= {"model.d_model": 16, "model.n_heads": 2, "model.d_ff": 32, "model.max_len": 40}

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from clearhead.config import Config
-from clearhead.tasks.kinds import kind_of
-from clearhead.training.metrics import read_metrics
-from clearhead.training.model_folder import read_config
+from clearhead.folder.model_folder import read_config
+from clearhead.tasks.registry import kind_of
+from clearhead.training.report.metrics import read_metrics
 from clearhead.training.run import train
 
 CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("*.toml"))

@@ -48,65 +48,6 @@ def names(path: Path) -> set[str]:
     return found
 
 
-def template(node: ast.AST) -> str:
-    """A text of the code, with "…" for what is put into it."""
-    match node:
-        case ast.Constant(value=str(text)):
-            return text
-        case ast.JoinedStr(values=parts):
-            return "".join(map(template, parts))
-        case ast.BinOp(left=left, op=ast.Add(), right=right):
-            return template(left) + template(right)
-    return "…"
-
-
-def errors_of_the_page() -> dict[str, re.Pattern[str]]:
-    """Every message of the page, with what finds it in the templates of the code."""
-    page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (`.*?) \|", page, flags=re.MULTILINE)
-    messages = [message for row in rows for message in re.findall("`(.*?)`", row)]
-    parts = {message: filter(None, (part.strip() for part in message.split("…"))) for message in messages}
-    return {message: re.compile(".*".join(map(re.escape, some)), flags=re.DOTALL) for message, some in parts.items()}
-
-
-def test_every_error_of_the_page_is_one_that_the_code_says() -> None:
-    kinds, said = ast.Constant | ast.JoinedStr | ast.BinOp, set()
-    for path in PACKAGE.rglob("*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        documented = [node for node in ast.walk(tree) if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)]
-        not_said = {ast.get_docstring(node, clean=False) for node in documented}
-        said |= {template(node) for node in ast.walk(tree) if isinstance(node, kinds)} - not_said
-    errors = errors_of_the_page()
-    assert len(errors) > 130
-    for message, pattern in errors.items():
-        assert any(pattern.search(text) for text in said), f"no message says {message!r}"
-
-
-# Of a caller in Python who gives shapes that do not fit; and what ends in a message that is on the page by itself.
-LEFT_OUT = (
-    "a matrix of shape …",
-    "attention weights have shape …",
-    "a confusion matrix has shape …",
-    "there is no loss to draw",
-    "…: clearhead evaluate",
-)
-
-
-def test_every_error_of_the_code_is_on_the_page() -> None:
-    errors, found = errors_of_the_page().values(), 0
-    kinds = {"ClearheadError", "ConfigError", "DataError", "ModelError", "TrainingError", "UsageError", "StoppedError"}
-    for path in PACKAGE.rglob("*.py"):
-        if path.parent.name == "model":  # shapes, too
-            continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in kinds and node.args:
-                said = template(node.args[0])
-                if re.search(r"\w", said) and not said.startswith(LEFT_OUT):
-                    found += 1
-                    assert any(pattern.search(said) for pattern in errors), f"{path}:{node.lineno}: {said}"
-    assert found > 100
-
-
 def test_the_commands_of_the_readme_run_one_after_the_other(tmp_path: Path) -> None:
     lines = "".join(f"The number is {n}.\tLe nombre est {n}.\n" for n in range(40))
     (tmp_path / "pairs.tsv").write_text(lines, encoding="utf-8")
@@ -298,20 +239,6 @@ def test_every_file_and_function_and_test_that_the_map_of_the_paper_names_exists
             assert (ROOT / "tests" / file).exists(), file
         for file, name in re.findall(r"`([\w/]+\.py)::(\w+)`", test):
             assert name in names(ROOT / "tests" / file), f"{file}::{name}"
-
-
-def test_the_map_of_the_architecture_has_every_file_and_no_other() -> None:
-    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    listed, folder = [], ""
-    for line in blocks(text)[0].splitlines()[1:]:
-        indent, words = len(line) - len(line.lstrip()), line.split()
-        if words[0].endswith("/"):
-            folder = words[0]
-        else:
-            names = itertools.takewhile(lambda word: word.endswith(".py"), words)
-            listed += [(folder if indent > 2 else "") + name for name in names]
-    files = [path for path in PACKAGE.rglob("*.py") if not path.name.startswith("__")]
-    assert sorted(listed) == sorted(path.relative_to(PACKAGE).as_posix() for path in files)
 
 
 def test_nothing_speaks_of_the_place_where_it_was_made() -> None:

@@ -36,7 +36,7 @@ def _as_it_was() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("clearhead.training.run.keep_freed_memory", lambda: True)
         patch.setattr("clearhead.training.run.loss_curve", lambda *_: None)
-        patch.setattr("clearhead.tasks.confusion.confusion_matrix", lambda *_: None)
+        patch.setattr("clearhead.scoring.confusion.confusion_matrix", lambda *_: None)
         yield
     torch.set_num_threads(threads)
     torch.random.set_rng_state(generator)
@@ -194,7 +194,7 @@ def test_a_setting_that_the_estimator_has_by_itself_is_not_passed_over(changes: 
 def test_without_scikit_learn_the_package_is_whole_and_this_file_says_what_it_needs() -> None:
     script = (
         "import sys; sys.modules['sklearn'] = None; sys.modules['sklearn.base'] = None\n"
-        "import clearhead.app\n"
+        "import clearhead.api\n"
         "try: import clearhead.estimator\n"
         "except clearhead.ConfigError as error: print(error)"
     )

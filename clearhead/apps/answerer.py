@@ -13,18 +13,18 @@ from typing import Any, ClassVar, overload
 import numpy as np
 import torch
 
-from ..answers import Reading
 from ..config import DecodeConfig
 from ..errors import ConfigError, DataError
-from ..inspection.as_written import as_written
-from ..inspection.explanation import Explanation
-from ..inspection.flow import dimension_flow
 from ..inspection.promises.subject import Subject
-from ..inspection.recorder import record
+from ..inspection.record.as_written import as_written
+from ..inspection.record.recorder import record
+from ..inspection.views.explanation import Explanation
+from ..inspection.views.flow import dimension_flow
 from ..model.transformer import EncoderModel, evaluation
-from ..tasks.answering import Answering, HeldOutQuestions
-from ..tasks.passages import NOTHING, Passage
-from ..text.question_corpus import Paragraph, Question
+from ..readers.questions import Paragraph, Question
+from ..tasks.answer.passages import NOTHING, Passage
+from ..tasks.answer.task import Answering, HeldOutQuestions
+from .answers import Reading
 from .app import ONE, App, as_text, as_texts
 from .subjects import of_windows
 

@@ -10,22 +10,22 @@ from typing import Any
 from torch import nn
 
 from ..config import Config, DecodeConfig
+from ..config.values import finite
 from ..errors import ConfigError, DataError, TrainingError
-from ..evaluation import Evaluation
-from ..inspection.ablation import without
-from ..inspection.ablation_report import Ablation
-from ..inspection.ablation_study import Watch
-from ..inspection.parts import count_parameters
+from ..folder.model_folder import save_files
+from ..inspection.ablation.ablation_report import Ablation
+from ..inspection.ablation.study import Watch
 from ..inspection.promises.check import Verification
 from ..inspection.promises.subject import Subject
-from ..inspection.promises.verify import verify
-from ..tasks.kinds import kind_of
-from ..tasks.task import Task
-from ..text.lines import shown
-from ..text.tokenizer import Tokenizers
-from ..training.model_folder import save_files
-from ..values import finite
+from ..inspection.promises.verification import verify
+from ..inspection.record.parts import count_parameters
+from ..inspection.record.switches import without
+from ..readers.lines import shown
+from ..tasks.base import Task
+from ..tasks.registry import kind_of
+from ..tokenization.tokenizer import Tokenizers
 from .ablating import Asked, ablate
+from .evaluation import Evaluation
 from .notebook import page
 
 _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")  # what only matters where tokens are drawn

@@ -11,15 +11,15 @@ from typing import Any, overload
 
 import numpy as np
 
-from ..answers import Labelled, Reading
 from ..config import DecodeConfig
 from ..errors import ConfigError
-from ..inspection.explanation import Explanation
 from ..inspection.promises.subject import Subject
+from ..inspection.views.explanation import Explanation
 from ..model.transformer import EncoderModel
-from ..tasks.classification import Classification
+from ..tasks.classify.task import Classification
 from ..tasks.explaining import explain_label
-from ..text.batches import Ragged
+from ..tokenization.ragged import Ragged
+from .answers import Labelled, Reading
 from .app import App, as_text, as_texts
 from .subjects import of_labels
 

@@ -9,16 +9,16 @@ app.explain("To be, ")                           # with every step of attention
 from collections.abc import Sequence
 from typing import Any, overload
 
-from ..answers import Reading
 from ..decode.continuation import Continuation, Stream, Writer
 from ..decode.ends import Ends
 from ..decode.engines.text_engine import TextEngine
-from ..inspection.explanation import Explanation
 from ..inspection.promises.subject import Subject
+from ..inspection.views.explanation import Explanation
 from ..model.transformer import Decoder
 from ..tasks.explaining import explain_continuation
-from ..tasks.generation import Generation
-from ..text.tokenizer import PAD
+from ..tasks.generate.task import Generation
+from ..tokenization.tokenizer import PAD
+from .answers import Reading
 from .app import ONE, App, as_text, as_texts
 from .subjects import of_text
 

@@ -5,8 +5,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..inspection.parts import count_parameters, parts
-from ..tasks import shown
+from ..inspection.record.parts import count_parameters, parts
+from ..scoring import score_labels
 
 if TYPE_CHECKING:
     from .app import App
@@ -23,7 +23,7 @@ def page(app: "App") -> str:
     sizes = f"{' and '.join(layers)}, width {model.d_model}, {model.n_heads} heads, inner width {model.d_ff}"
     lines = [f"<b>{_text(type(app).__name__)}</b> of <code>{_text(app.path)}</code>", _text(sizes)]
     if scores := _evaluation(app):
-        lines.append(_text(f"{shown.spoken(scores)} ({shown.count_of(scores)})"))
+        lines.append(_text(f"{score_labels.spoken(scores)} ({score_labels.count_of(scores)})"))
     lines.append(f"on the command line: <code>{_text(app.kind.example(str(app.path)))}</code>")
     rows = [_row("part", "parameters", "th"), *_rows(app.model), _row("total", f"{total:,}", "th")]
     return f"<p>{'<br>'.join(lines)}</p><table>{''.join(rows)}</table>"
@@ -49,7 +49,7 @@ def _evaluation(app: "App") -> dict[str, Any]:
     """The scores that the folder keeps of these very weights; nothing where there are none that can be read."""
     try:
         values = json.loads((Path(app.path) / "evaluation.json").read_text(encoding="utf-8"))
-        shown.count_of(values)
+        score_labels.count_of(values)
     except (OSError, ValueError, TypeError, StopIteration):
         return {}
     return values if values.get("weights") == app.weights_digest else {}

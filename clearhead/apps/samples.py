@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..tasks.data import PairForm
-from ..tasks.kinds import Kind
-from ..text.batches import Ragged
-from ..text.report import Report
-from ..text.sources import Pairs
-from ..text.tokenizer import EOS, PAD, UNK
+from ..data.forms import PairForm
+from ..readers.pairs import Pairs
+from ..readers.skipped import Report
+from ..tasks.registry import Kind
+from ..tokenization.ragged import Ragged
+from ..tokenization.tokenizer import EOS, PAD, UNK
 
 TEXTS = 6
 LONGEST = 24  # tokens

@@ -15,19 +15,19 @@ from ..decode.beams import Hypothesis
 from ..decode.continuation import Writer
 from ..decode.engines.text_engine import TextEngine
 from ..decode.engines.torch_engine import TorchEngine
+from ..folder.model_folder import load_model_folder, load_weights, model_files, save_files
 from ..inspection.promises.subject import Inputs, Search, Subject
 from ..model.transformer import EncoderDecoder, build
-from ..tasks.answering import Answering, Windows
-from ..tasks.blocks import Blocks
-from ..tasks.classification import Classification
+from ..tasks.answer.task import Answering, Windows
+from ..tasks.base import Task
+from ..tasks.classify.labels import LabelledTexts
+from ..tasks.classify.task import Classification
 from ..tasks.examples import Examples
-from ..tasks.generation import Generation
-from ..tasks.labels import LabelledTexts
+from ..tasks.generate.task import Generation
+from ..tasks.generate.text_blocks import Blocks
 from ..tasks.sequences import Sequences
-from ..tasks.task import Task
-from ..text.batches import Ragged
-from ..text.tokenizer import BOS, EOS, PAD, Tokenizers
-from ..training.model_folder import load_model_folder, load_weights, model_files, save_files
+from ..tokenization.ragged import Ragged
+from ..tokenization.tokenizer import BOS, EOS, PAD, Tokenizers
 from .app import App
 from .samples import drawn, in_words, known, longest, some, tensor
 

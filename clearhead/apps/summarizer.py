@@ -5,7 +5,7 @@ app(document)              # a summary for a document, a list for a list
 app.results([document])    # with score and tokens, and how much of the document was read
 """
 
-from ..tasks.summarization import Summarization
+from ..tasks.summarize.task import Summarization
 from .translator import Translator
 
 

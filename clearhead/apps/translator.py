@@ -10,18 +10,18 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import Any, overload
 
-from ..answers import Answer, Reading, Result, Scored
 from ..decode.beams import Hypothesis
 from ..decode.rules import Rules
-from ..inspection.explanation import Explanation
 from ..inspection.promises.subject import Subject
+from ..inspection.views.explanation import Explanation
 from ..model.transformer import EncoderDecoder
+from ..readers.pairs import Report
+from ..scoring.score_labels import what_was_cut
 from ..tasks.examples import Examples
 from ..tasks.explaining import explain_sequence
 from ..tasks.sequences import Sequences
-from ..tasks.shown import what_was_cut
-from ..text.sources import Report
-from ..text.tokenizer import EOS
+from ..tokenization.tokenizer import EOS
+from .answers import Answer, Reading, Result, Scored
 from .app import ONE, App, as_text, as_texts
 from .subjects import of_sequences
 

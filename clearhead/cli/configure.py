@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from ..config import Config
-from ..values import read_toml
+from ..config.values import read_toml
 from .parser import Options, given_settings
 
 Layer = dict[str, Any]  # settings by section, as TOML holds them

@@ -14,9 +14,10 @@ from pathlib import Path
 from types import FrameType
 
 from .. import __version__
+from ..config.messages import say, say_within_a_handler
 from ..errors import ClearheadError, ConfigError, did_you_mean
-from ..messages import say, say_within_a_handler
-from . import (
+from .parser import UsageError, parse
+from .verbs import (
     ablate,
     answer,
     classify,
@@ -32,7 +33,6 @@ from . import (
     translate,
     verify,
 )
-from .parser import UsageError, parse
 
 _MODULES = (
     demo, train, evaluate, translate, generate, classify, answer, summarize, score, explain, ablate, verify, info, env,

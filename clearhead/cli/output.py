@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from ..values import finite
+from ..config.values import finite
 
 
 def to_json(value: Any) -> str:

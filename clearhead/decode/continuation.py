@@ -13,8 +13,8 @@ import numpy as np
 
 from ..config import DecodeConfig
 from ..errors import DataError
-from ..text.spelling import Spelling
-from ..text.tokenizer import BOS, EOS, Tokenizer
+from ..tokenization.detokenize import Spelling
+from ..tokenization.tokenizer import BOS, EOS, Tokenizer
 from .beams import Hypothesis, Request
 from .ends import Ends, Enough, Why
 from .engine import Decoding, WindowEngine

@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 
 from ..errors import ConfigError
-from ..text.spelling import Spelling
-from ..text.tokenizer import Tokenizer
+from ..tokenization.detokenize import Spelling
+from ..tokenization.tokenizer import Tokenizer
 from .rules import IntArray
 
 Why = Literal["end", "stop", "chars", "tokens", "nothing"]

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..config import DecodeConfig
 from ..errors import ConfigError, DataError
-from ..text.tokenizer import BOS, EOS, PAD, UNK
+from ..tokenization.tokenizer import BOS, EOS, PAD, UNK
 from .beams import Hypothesis, Request, Step
 from .engine import Decoding, Engine
 from .rules import IntArray, Rules

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
 
-from . import (
+from .vocabulary import (
     patterns_actions,
     patterns_animals,
     patterns_moves,

@@ -6,8 +6,9 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from ..text.batches import Batches, IntArray, Ragged
-from ..text.report import Skipped
+from ..data.batches import Batches
+from ..readers.skipped import Skipped
+from ..tokenization.ragged import IntArray, Ragged
 
 
 @dataclass(frozen=True)

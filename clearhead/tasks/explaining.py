@@ -12,22 +12,22 @@ from ..decode.continuation import Writer
 from ..decode.ends import Ends
 from ..decode.engines.text_engine import TextEngine
 from ..errors import ConfigError, DataError
-from ..inspection.alignment import words_of
-from ..inspection.as_written import as_written
-from ..inspection.contrast import Contrast, Words, label_contrast
-from ..inspection.explanation import Explanation
-from ..inspection.flow import dimension_flow
-from ..inspection.recorder import record
-from ..inspection.search_tree import SearchTree
+from ..inspection.record.as_written import as_written
+from ..inspection.record.recorder import record
+from ..inspection.views.alignment import words_of
+from ..inspection.views.contrast import Contrast, Words, label_contrast
+from ..inspection.views.explanation import Explanation
+from ..inspection.views.flow import dimension_flow
+from ..inspection.views.search_tree import SearchTree
 from ..model.heads import Classifier
 from ..model.transformer import Decoder, EncoderDecoder, EncoderModel, evaluation
-from ..text.batches import Ragged
-from ..text.spelling import Spelling
-from ..text.tokenizer import BOS, EOS, PAD, UNK
-from .classification import Classification
-from .generation import Generation
+from ..tokenization.detokenize import Spelling
+from ..tokenization.ragged import Ragged
+from ..tokenization.tokenizer import BOS, EOS, PAD, UNK
+from .base import Task
+from .classify.task import Classification
+from .generate.task import Generation
 from .sequences import Sequences
-from .task import Task
 
 _GOES_ON = 20  # tokens that a text goes on by, where nobody says
 

@@ -10,23 +10,23 @@ import torch
 from torch import Tensor, nn
 
 from ..config import Config, DecodeConfig, chosen
+from ..data.encoding import PairEncoder
 from ..decode.engines.torch_engine import TorchEngine
 from ..decode.session import Session
 from ..errors import DataError
 from ..model.masks import padding_mask
 from ..model.transformer import EncoderDecoder, evaluation
-from ..text.batches import IntArray, Ragged
-from ..text.dropout import SubwordDropout
-from ..text.encoding import PairEncoder
-from ..text.lines import one_line, shown
-from ..text.report import Skipped
-from ..text.sources import Pairs, references
-from ..text.tokenizer import PAD, Tokenizers
+from ..readers.lines import one_line, shown
+from ..readers.pairs import Pairs, references
+from ..readers.skipped import Skipped
+from ..scoring.significance import Comparison
+from ..scoring.translation_scores import TokenCounts
+from ..tokenization.ragged import IntArray, Ragged
+from ..tokenization.subword_dropout import SubwordDropout
+from ..tokenization.tokenizer import PAD, Tokenizers
+from .base import Judged, Units
 from .examples import Examples, HeldOut
 from .loss import smoothed_cross_entropy
-from .scores import TokenCounts
-from .significance import Comparison
-from .task import Judged, Units
 
 _SCORED = 1024  # tokens
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..values import read_duration
+from ..config.values import read_duration
 
 AIM = 0.96  # of the time asked: it may take all of it, and should take nine tenths
 _SEARCH = 3  # what the search that `translate` uses takes for a sentence, in those of evaluations, which are greedy

@@ -10,22 +10,22 @@ from typing import Any
 import torch
 
 from ..config import Config, chosen
+from ..data.forms import Divided, Source
+from ..data.store import Store, token_digest
 from ..errors import ConfigError, DataError
-from ..tasks import shown
-from ..tasks.data import Divided, Source
-from ..tasks.kinds import Kind, kind_of
-from ..tasks.labels import UNSEEN
-from ..tasks.task import Learnable, Scorable, Task
-from ..text.files import STDIN
-from ..text.report import Report, Skipped
-from ..text.store import Store, token_digest
-from ..text.tokenizer import SPECIALS, Tokenizer, Tokenizers, train_tokenizers
-from . import budget, recipe
-from .card import model_card
-from .checkpoint import RunFolder
-from .examples import Say, Shelf
-from .model_folder import TOKENIZER, WORDS, model_files, read_config, read_tokenizer
+from ..folder.checkpoint import RunFolder
+from ..folder.model_folder import TOKENIZER, WORDS, model_files, read_config, read_tokenizer
+from ..readers.files import STDIN
+from ..readers.skipped import Report, Skipped
+from ..scoring import score_labels
+from ..tasks.base import Learnable, Scorable, Task
+from ..tasks.classify.labels import UNSEEN
+from ..tasks.registry import Kind, kind_of
+from ..tokenization.tokenizer import SPECIALS, Tokenizer, Tokenizers, train_tokenizers
+from .choices import budget, recipe
+from .example_store import Say, Shelf
 from .pace import Scoring
+from .report.card import model_card
 from .starting_point import KEPT, StartingPoint
 
 PLACES = ("data.train", "data.valid", "data.test", "data.texts", "data.store")  # where files lie
@@ -286,7 +286,7 @@ def _say_too_long(task: Task, held_out: Scorable, consequence: str, say: Say) ->
     if held_out.too_long:
         say("\n".join(report.skipped_rows()))
     if held_out.cut:
-        say(shown.what_was_cut(held_out.cut, task.units.sources))
+        say(score_labels.what_was_cut(held_out.cut, task.units.sources))
 
 
 def _too_long(skipped: Sequence[Skipped]) -> str:

@@ -12,34 +12,34 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from .. import messages
-from ..config import PRESETS, SHAPE, Config, chosen, settings
+from ..config import PRESETS, SHAPE, Config, chosen, messages, settings
+from ..config.values import read_duration
+from ..data.batches import Batches, Plan
 from ..errors import ConfigError
-from ..figures import loss_curve
+from ..folder.checkpoint import METRICS, Checkpoint, RunFolder
+from ..folder.model_folder import CARD, CONFIG, load_model_folder, load_weights, model_files, read_config
 from ..model.assembly import check_parts
 from ..model.transformer import build
-from ..tasks import shown
+from ..pictures.figures import loss_curve
+from ..scoring import score_labels
+from ..tasks.base import CutsAnew, Judged
+from ..tasks.detect import find_task
 from ..tasks.examples import Examples, FreshBatches
-from ..tasks.finding import find_task
-from ..tasks.kinds import Kind, kind_of
-from ..tasks.task import CutsAnew, Judged
-from ..text.batches import Batches, IntArray, Plan
-from ..values import read_duration
-from .card import model_card, with_scores, with_section, with_steps
-from .checkpoint import Checkpoint, RunFolder
-from .examples import Say
-from .film import Watch
-from .forecast import forecast
+from ..tasks.registry import Kind, kind_of
+from ..tokenization.ragged import IntArray
+from .choices.forecast import forecast
+from .example_store import Say
 from .memory import keep_freed_memory
-from .metrics import METRICS, MetricsLog, Progress, read_metrics
-from .model_folder import CARD, CONFIG, load_model_folder, load_weights, model_files, read_config
 from .pace import Pace
 from .prepare import Prepared, prepare, prepare_again, refuse_contradictions
+from .report.card import model_card, with_scores, with_section, with_steps
+from .report.metrics import MetricsLog, Progress, read_metrics
+from .report.tensorboard import TensorBoard, summary_writer
 from .selection import Observer
 from .signals import StopSignals
 from .starting_point import StartingPoint
-from .tensorboard import TensorBoard, summary_writer
 from .trainer import Trainer
+from .watch import Watch
 
 _GREEDY = {"decode.beam": 1, "decode.n_best": 1, "decode.diverse": False, "decode.sample": False}
 
@@ -235,8 +235,8 @@ def _finish(folder: RunFolder, prepared: Prepared, trainer: Trainer, part: Part,
             continue
         judged[name] = task.evaluate(model, held_out, search)
         found[name] = values = judged[name].scores.to_dict()
-        say(f"{name}: {shown.spoken(values)}  ({shown.count_of(values)}, {trainer.state.best_weights})")
-        for line in shown.beside(values):
+        say(f"{name}: {score_labels.spoken(values)}  ({score_labels.count_of(values)}, {trainer.state.best_weights})")
+        for line in score_labels.beside(values):
             say(f"  {line}")
     written = folder.path / CARD
     card = (
@@ -253,7 +253,7 @@ def _finish(folder: RunFolder, prepared: Prepared, trainer: Trainer, part: Part,
             read_metrics(folder.path / METRICS),
             " and label smoothing" * bool(config.train.label_smoothing),
         )
-        curve = shown.curve(metrics, config.train.best)
+        curve = score_labels.curve(metrics, config.train.best)
         loss_curve(metrics, folder.path / "loss.png", curve, f"training (with dropout{smoothed})")
         for it in [*judged.values()][-1:]:  # of the test, where there is one
             prepared.kind.draw(it.scores, folder.path)

@@ -9,10 +9,10 @@ from typing import Any
 from torch import Tensor, nn
 
 from ..config import NEWEST, TrainConfig, chosen
+from ..folder.checkpoint import RunFolder
+from ..folder.model_folder import load_model_folder, load_weights
 from .averaging import mean_weights
-from .checkpoint import RunFolder
-from .metrics import MetricsLog, Progress
-from .model_folder import load_model_folder, load_weights
+from .report.metrics import MetricsLog, Progress
 from .state import State
 
 Observer = Callable[[dict[str, Any]], object]

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, NoReturn, Self
 
+from ..config.messages import say_within_a_handler
 from ..errors import TrainingError
-from ..messages import say_within_a_handler
 
 _GO_ON = "go on with the same command and --resume"
 

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from ..config import DROPOUT, Config, ModelConfig
 from ..errors import ConfigError
-from ..tasks.kinds import kind_of
-from ..text.tokenizer import Tokenizers
-from .model_folder import TOKENIZER, load_model_folder, load_weights
+from ..folder.model_folder import TOKENIZER, load_model_folder, load_weights
+from ..tasks.registry import kind_of
+from ..tokenization.tokenizer import Tokenizers
 
 # What cannot be otherwise, since the weights were learnt so: every setting of the shape but dropout, and of the text.
 # Another task has its own of some.

@@ -14,14 +14,15 @@ from typing import Any
 from torch import nn
 
 from ..config import TrainConfig, chosen
+from ..data.batches import Plan
 from ..errors import TrainingError
-from ..text.batches import IntArray, Plan
+from ..folder.checkpoint import Checkpoint, RunFolder
+from ..folder.model_folder import load_weights
+from ..tokenization.ragged import IntArray
 from .averaging import MovingAverage
-from .checkpoint import Checkpoint, RunFolder
-from .metrics import MetricsLog, Progress
-from .model_folder import load_weights
 from .optimizer import load_optimizer, optimizer_tensors
 from .pace import Pace
+from .report.metrics import MetricsLog, Progress
 from .schedule import Schedule
 from .selection import Observer, Selection
 from .signals import StopSignals

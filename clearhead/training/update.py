@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ..config import TrainConfig
 from ..errors import TrainingError
-from ..text.batches import IntArray
+from ..tokenization.ragged import IntArray
 from .non_finite import bad_weights, shown, where_backward, where_forward
 from .optimizer import make_optimizer
 

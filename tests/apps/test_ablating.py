@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 import torch
 
-from clearhead.app import load
+from clearhead.api import load
 from clearhead.apps.app import App
 from clearhead.config import Config
 from clearhead.errors import ConfigError
-from clearhead.inspection.ablation import switches
+from clearhead.folder.model_folder import model_files, save_files
+from clearhead.inspection.record.switches import switches
 from clearhead.model.transformer import build
-from clearhead.tasks.kinds import KINDS
-from clearhead.text.tokenizer import train_tokenizers
-from clearhead.training.model_folder import model_files, save_files
+from clearhead.tasks.registry import KINDS
+from clearhead.tokenization.tokenizer import train_tokenizers
 
 from ..conftest import ENGLISH, FRENCH, make_questions
 
@@ -209,7 +209,7 @@ def test_what_is_recorded_without_a_part_says_so(translator: App) -> None:
 
 def test_a_search_without_a_part_is_that_of_the_pass_without_it(translator: App) -> None:
     """The likeliest tokens, found by reading all of the answer again for each."""
-    from clearhead.text.tokenizer import BOS, EOS
+    from clearhead.tokenization.tokenizer import BOS, EOS
 
     app, text = translator, "We are here."
     app.model.double()

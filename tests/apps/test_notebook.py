@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from clearhead.app import load
+from clearhead.api import load
 from clearhead.config import ModelConfig
-from clearhead.inspection.parts import count_parameters
-from clearhead.tasks import shown
-from clearhead.text.sources import read_pairs
+from clearhead.inspection.record.parts import count_parameters
+from clearhead.readers.pairs import read_pairs
+from clearhead.scoring import score_labels
 
 
 def numbers(page: str, cell: str = "td") -> list[int]:
@@ -51,7 +51,7 @@ def test_scores_are_shown_while_they_are_those_of_the_weights(model_folder: Path
     assert "sentences" not in app._repr_html_()
     evaluation = app.evaluate(read_pairs([tmp_path / "pairs.tsv"]))
     app.save_evaluation(evaluation)
-    assert f"{shown.spoken(evaluation.to_dict())} (2 sentences)" in html.unescape(app._repr_html_())
+    assert f"{score_labels.spoken(evaluation.to_dict())} (2 sentences)" in html.unescape(app._repr_html_())
     app.weights_digest = "others"
     assert "sentences" not in app._repr_html_()
 

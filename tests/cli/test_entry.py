@@ -25,7 +25,7 @@ def fail_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     def fail(*_arguments: Any, **_named: Any) -> None:
         raise error
 
-    monkeypatch.setattr("clearhead.app.train", fail)
+    monkeypatch.setattr("clearhead.api.train", fail)
 
 
 def test_help_names_every_verb_on_stdout(run: Run) -> None:
@@ -53,7 +53,7 @@ def test_the_help_of_a_verb_has_examples_that_it_understands(run: Run, verb: str
 def test_the_help_of_train_names_every_setting(run: Run) -> None:
     text = run("train", "--help").out
     follow = {"model.src_vocab_size", "model.tgt_vocab_size", "model.n_classes", "data.labels", "data.unanswerable"}
-    assert {name for name in clearhead.config.settings() if f"--{name} " not in text} == follow
+    assert {name for name in clearhead.config.settings.settings() if f"--{name} " not in text} == follow
 
 
 def test_version(run: Run) -> None:
@@ -148,7 +148,7 @@ def test_ctrl_c_ends_with_130(run: Run, monkeypatch: pytest.MonkeyPatch) -> None
 def test_called_from_python_it_leaves_the_signals_alone(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     handlers: list[object] = []
     monkeypatch.setattr(
-        "clearhead.app.train", lambda *_, **__: handlers.append(list(map(signal.getsignal, (signal.SIGINT, 15))))
+        "clearhead.api.train", lambda *_, **__: handlers.append(list(map(signal.getsignal, (signal.SIGINT, 15))))
     )
     assert run("train", "a.tsv", "--out", "x").code == 0
     assert handlers == [list(map(signal.getsignal, (signal.SIGINT, 15)))]
@@ -187,7 +187,7 @@ def test_memory_that_ran_out_is_said_with_what_to_do(
 def test_what_torch_says_when_a_processor_has_no_memory_is_understood(
     run: Run, monkeypatch: pytest.MonkeyPatch, model_folder: Path
 ) -> None:
-    monkeypatch.setattr("clearhead.app.Translator.results", lambda *_, **__: torch.empty(2**60))
+    monkeypatch.setattr("clearhead.api.Translator.results", lambda *_, **__: torch.empty(2**60))
     done = run("translate", model_folder, "x")
     assert done.code == 1
     assert "there is not enough memory; it takes less with a lower --batch-tokens" in done.err

@@ -18,7 +18,7 @@ from clearhead.decode.ends import Ends
 from clearhead.decode.engines.text_engine import TextEngine
 from clearhead.errors import ConfigError, DataError
 from clearhead.model.transformer import Decoder, build
-from clearhead.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
+from clearhead.tokenization.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 
 TEXT = "The man sleeps.\n\n\tThe  man is here; so the man sleeps. 😀 é\n"
 GREEDY = DecodeConfig(beam=1, max_len=60)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from clearhead.config import DataConfig
 from clearhead.decode.ends import Ends, Enough
 from clearhead.errors import ConfigError
-from clearhead.text.spelling import Spelling
-from clearhead.text.tokenizer import Tokenizer
+from clearhead.tokenization.detokenize import Spelling
+from clearhead.tokenization.tokenizer import Tokenizer
 
 LETTERS = st.text("ab\né", max_size=12)
 ENDS = st.builds(

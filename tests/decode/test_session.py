@@ -11,7 +11,7 @@ from clearhead.config import DecodeConfig
 from clearhead.decode.engine import Engine
 from clearhead.decode.session import SHORTEST, Session
 from clearhead.errors import ConfigError, DataError
-from clearhead.text.tokenizer import BOS, EOS, PAD, UNK
+from clearhead.tokenization.tokenizer import BOS, EOS, PAD, UNK
 
 WORDS = st.integers(4, 20)
 SOURCES = st.lists(st.lists(WORDS, max_size=9), max_size=12)

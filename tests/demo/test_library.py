@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from clearhead.config import DataConfig
+from clearhead.data.forms import TextForm
 from clearhead.demo import library
 from clearhead.demo.library import Source
 from clearhead.errors import DataError
-from clearhead.tasks.data import TextForm
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from torch import Tensor
 from clearhead.config import ModelConfig
 from clearhead.decode.engines.torch_engine import TorchEngine
 from clearhead.errors import ModelError
-from clearhead.inspection.recorder import record
+from clearhead.inspection.record.recorder import record
 from clearhead.model.attention import Attend
 from clearhead.model.masks import padding_mask
 from clearhead.model.pointer import Pointer

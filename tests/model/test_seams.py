@@ -18,7 +18,7 @@ from clearhead.decode.engines.torch_engine import TorchEngine
 from clearhead.decode.rules import Rules
 from clearhead.decode.search import beam_search
 from clearhead.errors import ConfigError
-from clearhead.inspection.flow import dimension_flow
+from clearhead.inspection.views.flow import dimension_flow
 from clearhead.model.attention import ATTENTIONS, Attend
 from clearhead.model.masks import padding_mask
 from clearhead.model.norms import NORMS

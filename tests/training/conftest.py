@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from clearhead.config import Config
-from clearhead.training.metrics import read_metrics
+from clearhead.training.report.metrics import read_metrics
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import torch
 
-from clearhead.app import load
+from clearhead.api import load
 from clearhead.errors import ConfigError, ModelError
-from clearhead.training.metrics import Progress, read_metrics
-from clearhead.training.model_folder import load_model_folder
+from clearhead.folder.model_folder import load_model_folder
+from clearhead.training.report.metrics import Progress, read_metrics
 from clearhead.training.run import train
 from clearhead.training.signals import StoppedError
 

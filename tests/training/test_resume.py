@@ -16,16 +16,16 @@ import pytest
 import torch
 
 from clearhead.config import Config, preset
+from clearhead.config.values import read_toml
 from clearhead.errors import ConfigError, ModelError, TrainingError
-from clearhead.tasks.translation import Translation
-from clearhead.training import recipe
-from clearhead.training.checkpoint import RunFolder, read_checkpoint
-from clearhead.training.metrics import Progress
-from clearhead.training.model_folder import read_config
+from clearhead.folder.checkpoint import RunFolder, read_checkpoint
+from clearhead.folder.model_folder import read_config
+from clearhead.tasks.translate.task import Translation
+from clearhead.training.choices import recipe
+from clearhead.training.report.metrics import Progress
 from clearhead.training.run import train
 from clearhead.training.signals import StoppedError
 from clearhead.training.trainer import Trainer
-from clearhead.values import read_toml
 
 STEPS = 12  # of the toy run
 CALLS = 82  # about so many calls with which a toy run renames, syncs or removes

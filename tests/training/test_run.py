@@ -13,19 +13,18 @@ from typing import Any
 import pytest
 import torch
 
-from clearhead import messages
-from clearhead.app import load
-from clearhead.cli.folder import describe_folder
-from clearhead.config import Config, preset
+from clearhead.api import load
+from clearhead.cli.describe import describe_folder
+from clearhead.config import Config, messages, preset
+from clearhead.data.split import split
 from clearhead.errors import ConfigError, DataError, TrainingError
-from clearhead.tasks.translation import Translation
-from clearhead.text.sources import read_pairs
-from clearhead.text.split import split
-from clearhead.training.checkpoint import RunFolder, read_checkpoint
-from clearhead.training.manifest import Manifest
-from clearhead.training.metrics import read_metrics
-from clearhead.training.model_folder import load_model_folder
+from clearhead.folder.checkpoint import RunFolder, read_checkpoint
+from clearhead.folder.manifest import Manifest
+from clearhead.folder.model_folder import load_model_folder
+from clearhead.readers.pairs import read_pairs
+from clearhead.tasks.translate.task import Translation
 from clearhead.training.prepare import Prepared, prepare
+from clearhead.training.report.metrics import read_metrics
 from clearhead.training.run import train
 
 
@@ -209,7 +208,7 @@ def test_without_stderr_training_says_nothing_and_ends_well(toy, capsys, monkeyp
 
 
 def test_the_loss_is_drawn_and_where_it_cannot_be_that_is_said(toy, said, monkeypatch) -> None:
-    from clearhead.figures import loss_curve
+    from clearhead.pictures.figures import loss_curve
 
     monkeypatch.setattr("clearhead.training.run.loss_curve", loss_curve)
     assert (run(toy, name="drawn") / "loss.png").read_bytes().startswith(b"\x89PNG")

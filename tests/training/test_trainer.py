@@ -13,12 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.config import TrainConfig
+from clearhead.data.batches import Batches
 from clearhead.errors import TrainingError
-from clearhead.text.batches import Batches
-from clearhead.training.checkpoint import RunFolder, read_checkpoint
-from clearhead.training.metrics import MetricsLog, Progress, read_metrics
-from clearhead.training.model_folder import model_files, weights_from_bytes
+from clearhead.folder.checkpoint import RunFolder, read_checkpoint
+from clearhead.folder.model_folder import model_files, weights_from_bytes
 from clearhead.training.optimizer import optimizer_tensors
+from clearhead.training.report.metrics import MetricsLog, Progress, read_metrics
 from clearhead.training.schedule import Schedule
 from clearhead.training.signals import StopSignals
 from clearhead.training.trainer import Trainer

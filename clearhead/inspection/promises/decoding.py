@@ -12,9 +12,9 @@ from ...decode.engine import Engine
 from ...errors import ModelError
 from ...model.masks import padding_mask
 from ...model.transformer import Decoder, EncoderDecoder
-from ...text.tokenizer import BOS, EOS, PAD
+from ...tokenization.tokenizer import BOS, EOS, PAD
+from .batching import ragged
 from .check import Bound, Check, Difference, Promise, judge, skip
-from .company import ragged
 from .rounding import furthest
 from .subject import Case, numbered, outputs
 

@@ -12,7 +12,7 @@ from ...decode.engine import Engine
 from ...model.heads import TokenPredictor
 from ...model.masks import padding_mask
 from ...model.transformer import Decoder, EncoderDecoder, EncoderModel
-from ...text.tokenizer import PAD
+from ...tokenization.tokenizer import PAD
 from .check import Bound
 from .rounding import Run, bound_of, nudged_models
 

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from ...model.positions import Positions
-from ..parts import named_parts, stacks
+from ..record.parts import named_parts, stacks
+from .attention_seam import Call, Seam, heard, seams
 from .check import Difference, in_words
 from .rounding import DRAWS, FACTOR, apart, bound_of, largest, nudged
-from .seams import Call, Seam, heard, seams
 from .subject import Case
 
 CAUSALITY, PADDING, CACHE, PERMUTATION = "causality", "padding", "the cache", "permutation"

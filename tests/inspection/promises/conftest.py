@@ -14,14 +14,14 @@ from clearhead.decode.engines.text_engine import TextEngine
 from clearhead.decode.engines.torch_engine import TorchEngine
 from clearhead.decode.rules import Rules
 from clearhead.decode.search import beam_search
+from clearhead.folder.model_folder import load_weights, weights_from_bytes, weights_to_bytes
 from clearhead.inspection.promises.check import Check, Verification
 from clearhead.inspection.promises.subject import Inputs, Search, Subject, outputs
 from clearhead.model.positions import Positions
 from clearhead.model.transformer import Decoder, EncoderDecoder, EncoderModel, build
-from clearhead.tasks.answering import place_loss
+from clearhead.tasks.answer.task import place_loss
 from clearhead.tasks.loss import class_cross_entropy, smoothed_cross_entropy
-from clearhead.text.tokenizer import BOS, EOS, PAD, UNK
-from clearhead.training.model_folder import load_weights, weights_from_bytes, weights_to_bytes
+from clearhead.tokenization.tokenizer import BOS, EOS, PAD, UNK
 
 V, MAX_LEN, ALPHA = 17, 20, 0.6
 SIZES = {"d_model": 16, "n_heads": 4, "d_ff": 24, "n_encoder_layers": 1, "n_decoder_layers": 1}

@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from clearhead.decode.engines.torch_engine import TorchDecoding, TorchEngine
 from clearhead.decode.rules import Rules
-from clearhead.inspection.promises import keeping
-from clearhead.inspection.promises.verify import verify
+from clearhead.inspection.promises import recording
+from clearhead.inspection.promises.verification import verify
 from clearhead.model import attention, transformer
 from clearhead.model.cache import LayerCache
 from clearhead.model.transformer import EncoderDecoder
-from clearhead.text.tokenizer import PAD
+from clearhead.tokenization.tokenizer import PAD
 
 from .conftest import failed, model, reload, subject
 
@@ -91,9 +91,9 @@ def test_recording_that_changes_an_output_or_leaves_a_hook(monkeypatch: pytest.M
     class Leaving(Changing):
         def __exit__(self, *_: object) -> None: ...
 
-    monkeypatch.setattr(keeping, "record", Changing)
+    monkeypatch.setattr(recording, "record", Changing)
     assert list(failed(verify(subject(net)))) == ["recorded = unrecorded"]
-    monkeypatch.setattr(keeping, "record", Leaving)
+    monkeypatch.setattr(recording, "record", Leaving)
     [check] = failed(verify(subject(net))).values()
     assert check.name == "recorded = unrecorded" and "hooks stayed behind: decoder.projection" in check.detail
 

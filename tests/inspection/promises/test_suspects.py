@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from clearhead.inspection.promises.subject import Case
 from clearhead.inspection.promises.suspects import suspects
-from clearhead.inspection.promises.verify import verify
+from clearhead.inspection.promises.verification import verify
 from clearhead.model.attention import Attend, scaled_dot_product_attention
 from clearhead.model.positions import Positions
 

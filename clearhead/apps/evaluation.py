@@ -1,0 +1,109 @@
+"""The scores of a model on a file, how they came about, and the lines that tell most about it."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+from ..config import DecodeConfig
+from ..readers.lines import one_line
+from ..readers.lines import shown as text_shown
+from ..scoring import score_labels
+from ..tasks.base import Judged
+
+_WIDTH = 400  # letters of a block of text in a report
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Answers and their scores, and how they came about: on which files, by which search."""
+
+    judged: Judged
+    data: list[str]
+    decode: DecodeConfig
+    weights: str | None  # the digest of those that were scored
+    too_long: int  # examples that perplexity and token accuracy leave out
+    cut: int  # sources that are longer than the model can read, and were answered by their beginning
+    answer: str = "translation"  # what an answer is called
+
+    @property
+    def scores(self) -> Any:
+        """All of them, as the record of the task."""
+        return self.judged.scores
+
+    @property
+    def sources(self) -> Sequence[str]:
+        """What was answered."""
+        return self.judged.sources
+
+    @property
+    def answers(self) -> Sequence[str]:
+        """The answers, in the order of the sources."""
+        return self.judged.answers
+
+    @property
+    def references(self) -> Sequence[Sequence[str]]:
+        """What would have been right, of each source."""
+        return self.judged.references
+
+    def lines(self, most: int = 10) -> dict[str, list[dict[str, Any]]]:
+        """The `best`, `worst` and most `typical` answers, at most so many of each, by their own score."""
+        name, scored = self._singly
+        better = 1 if score_labels.LABELS[name].lower else -1
+        order = sorted(range(len(scored)), key=lambda i: better * scored[i])
+        middle = scored[order[len(order) // 2]]
+        picked = {
+            "best": order[:most],
+            "worst": order[::-1][:most],
+            "typical": sorted(order, key=lambda i: abs(scored[i] - middle))[:most],
+        }
+        return {kind: [{**self._line(i), name: scored[i]} for i in places] for kind, places in picked.items()}
+
+    @cached_property
+    def _singly(self) -> tuple[str, list[float]]:
+        """What the best and worst are told apart by: its name and values."""
+        name, values = next(iter(self.judged.singly().items()))
+        return name, values.tolist()
+
+    def report(self) -> str:
+        """A page of text: all scores, and the best, the worst and the most typical lines."""
+        values = self.scores.to_dict()
+        rows = [f"{score_labels.count_of(values)} of {' + '.join(self.data)}"]
+        rows += [f"{name} {number}  {note}" for name, number, note in score_labels.rows(values, self.too_long)]
+        rows += [
+            *score_labels.beside(values),
+            *([score_labels.what_was_cut(self.cut, score_labels.count(values)[0])] if self.cut else []),
+        ]
+        rows += ["", self.judged.details] if self.judged.details else []
+        name, _ = self._singly
+        label = score_labels.LABELS[name]
+        for kind, lines in self.lines().items():
+            rows += ["", f"The most {kind}" if kind == "typical" else f"The {kind}"]
+            for line in lines:
+                source = one_line(line["source"]) if self.answers else text_shown(line["source"], _WIDTH)
+                rows += ["", f"{label.name} {label.number(line[name]):>6}  {source}"]
+                rows += [f"       model  {one_line(line[self.answer])}".rstrip()] if self.answer in line else []
+                rows += [f"   reference  {one_line(it)}" for it in line.get("references", ())]
+        return "\n".join(rows) + "\n"
+
+    def _line(self, place: int) -> dict[str, Any]:
+        if not self.answers:
+            return {"source": self.sources[place]}
+        return {
+            "source": self.sources[place],
+            self.answer: self.answers[place],
+            "references": list(self.references[place]),
+        }
+
+    def to_dict(self, examples: int = 10) -> dict[str, Any]:
+        """The scores, what makes them reproducible, and some lines."""
+        return {
+            "format_version": 1,
+            **self.scores.to_dict(),
+            "data": self.data,
+            "decode": {**asdict(self.decode), "suppress": list(self.decode.suppress)},
+            "weights": self.weights,
+            "too_long": self.too_long,
+            "cut": self.cut,
+            "examples": [self._line(place) for place in range(min(examples, len(self.answers)))],
+        }

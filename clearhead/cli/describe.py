@@ -1,0 +1,117 @@
+"""What a model folder says of itself: its settings, its data and its scores, without reading the weights."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..config import NEWEST, Config
+
+_EVALUATION = "evaluation.json"
+_NAMED = 8  # labels
+
+
+def describe_folder(folder: Path) -> tuple[Config, dict[str, Any]]:
+    """The configuration, and {"folder", "finished", "data", "validation", "evaluation"}; None where there is none yet.
+
+    Raises ModelError where it is no model folder, or damaged.
+    """
+    from ..folder.manifest import Manifest, parse_json_object, read_verified
+    from ..folder.model_folder import CONFIG, WEIGHTS, load_model_folder, read_config
+
+    if not (folder / CONFIG).exists():
+        load_model_folder(folder)  # says what is wrong with the folder
+    config = read_config(folder)
+    evaluation = None
+    if (folder / _EVALUATION).exists():
+        evaluation = parse_json_object(folder / _EVALUATION, read_verified(folder, [_EVALUATION])[_EVALUATION])
+        evaluation["outdated"] = evaluation.get("weights") != Manifest.read(folder).files.get(WEIGHTS)
+    return config, {
+        "folder": str(folder),
+        "finished": Manifest.read(folder).finished,
+        "data": {"train": list(config.data.train), "name": config.data.name, "licence": config.data.licence},
+        "validation": _best_validation(folder, config),
+        "evaluation": evaluation,
+    }
+
+
+def render_folder(config: Config, about: dict[str, Any]) -> str:
+    """A few lines for people."""
+    from ..tasks.registry import kind_of
+
+    data, finished, validation = about["data"], about["finished"], about["validation"]
+    searches = kind_of(config).searches
+    more = ", ".join(text for text in (data["name"], data["licence"]) if text)
+    rows = [
+        ("task", config.train.task or "translate"),
+        *([("labels", _labels(config.data.labels))] if config.data.labels else []),
+        ("folder", about["folder"]),
+        ("trained", f"to its last step, {finished:,}" if finished is not None else "not to its end yet"),
+        ("data", ", ".join(data["train"]) + (f" ({more})" if more else "")),
+        ("tokenizer", f"{config.data.tokenizer}, {'one vocabulary' if config.data.joint else 'two vocabularies'}"),
+        ("training", _training(config, finished)),
+    ]
+    if validation:
+        greedy = "greedy, " * searches
+        mean = f"mean of {validation['averaged']} weights, " if "averaged" in validation else ""
+        rows.append(("validation", f"{_scores(validation)} ({greedy}{mean}step {validation['step']:,})"))
+    if about["evaluation"]:
+        rows.append(("evaluation", _evaluation(about["evaluation"], searches=searches)))
+    return "\n".join(f"{name:<12}{text}" for name, text in rows)
+
+
+def _labels(labels: Sequence[str]) -> str:
+    """How many there are, and the first of them."""
+    from ..readers.lines import shown
+
+    return f"{len(labels):,}: {', '.join(map(shown, labels[:_NAMED]))}{', …' * (len(labels) > _NAMED)}"
+
+
+def _evaluation(values: dict[str, Any], *, searches: bool) -> str:
+    search, decode = f"beam {values['decode']['beam']}, alpha {values['decode']['alpha']:g}", values["decode"]
+    if decode.get("sample"):
+        search = f"sampled at temperature {decode['temperature']:g}, seed {decode['seed']}"
+    outdated = "; of earlier weights: evaluate again" if values["outdated"] else ""
+
+    from ..scoring import score_labels
+
+    sentences = f"{score_labels.count_of(values)} of {', '.join(values['data'])}"
+    return f"{_scores(values)} ({sentences}{f'; {search}' * searches}{outdated})"
+
+
+def _training(config: Config, finished: int | None) -> str:
+    train, tokens = config.train, config.data.batch_tokens
+    planned = " planned" * (finished != train.steps)  # a run within a time ends with another
+    parts = [
+        f"{train.steps:,} steps{planned}" if train.steps else "",
+        f"batches of {tokens:,} tokens" if tokens else "",
+        f"{train.optimizer} to {train.lr:g}" if train.optimizer and train.lr else "",
+        f"warm-up {train.warmup:,}, then {train.schedule}" if train.schedule and train.warmup is not None else "",
+        f"{train.precision}, seed {train.seed}",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def _best_validation(folder: Path, config: Config) -> dict[str, Any] | None:
+    """The scores while training of the weights that were kept."""
+    from ..folder.checkpoint import METRICS
+    from ..training.report.metrics import read_metrics
+
+    if not (folder / METRICS).exists():
+        return None
+    score = config.train.best
+    name = "valid_loss" if score == NEWEST else f"valid_{score}"
+    records = [record for record in read_metrics(folder / METRICS) if name in record]
+
+    def rank(record: dict[str, Any]) -> tuple[float, int]:
+        value = 0.0 if score == NEWEST else -record[name] if score == "loss" else record[name]
+        return -math.inf if math.isnan(value) else value, record["step"]  # of equal ones the newest was kept
+
+    best = max(reversed(records), key=rank, default=None)  # a mean comes behind its last step
+    return best and {key.removeprefix("valid_"): value for key, value in best.items()}
+
+
+def _scores(values: dict[str, Any]) -> str:
+    from ..scoring import score_labels
+
+    return score_labels.spoken(values)

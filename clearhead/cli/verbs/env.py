@@ -1,0 +1,85 @@
+"""`clearhead env`: the versions and the machine, for a report of an error."""
+
+import os
+import platform
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from ... import __version__
+from ..output import to_json
+from ..parser import Options, Parser, Verb
+
+_LIBRARIES = (
+    "torch", "numpy", "tokenizers", "safetensors", "sacrebleu", "rich", "tomli-w", "loky", "matplotlib", "tensorboard",
+)  # fmt: skip
+
+
+def _add_options(parser: Parser) -> None:
+    parser.add_argument("--json", action="store_true", help="print it as JSON")
+
+
+def _run(options: Options) -> None:
+    values: dict[str, Any] = {"clearhead": __version__, "python": sys.version.split()[0]}
+    values["platform"] = platform.platform()
+    values |= {name: _version(name) for name in _LIBRARIES}
+    values |= {"processor": _processor(), "cores": os.cpu_count(), "memory": _memory(), **_choices()}
+    print(to_json(values) if options.json else "\n".join(f"{name:<12} {value}" for name, value in values.items()))
+
+
+def _version(library: str) -> str:
+    try:
+        return metadata.version(library)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _choices() -> dict[str, Any]:
+    """What training would choose here, or why that cannot be known: a broken installation is what is reported most."""
+    try:
+        return _chosen()
+    except Exception as error:  # torch and its libraries fail in many ways while they are imported
+        return {"device": f"cannot be chosen: {type(error).__name__}: {' '.join(str(error).split())}"}
+
+
+def _chosen() -> dict[str, Any]:
+    import torch
+
+    from ...config import Config
+    from ...training.choices.recipe import choose_machine
+
+    chosen = choose_machine(Config())[0].train
+    cards = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    return {
+        "graphics": ", ".join(cards) or "none",
+        "device": chosen.device,
+        "threads": chosen.threads,
+        "precision": chosen.precision,
+    }
+
+
+def _processor() -> str:
+    """Its name, as the system tells it."""
+    described = Path("/proc/cpuinfo")
+    if described.exists():
+        for line in described.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def _memory() -> str:
+    if "SC_PHYS_PAGES" not in getattr(os, "sysconf_names", ()):
+        return "unknown"
+    return f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 1e9:.1f} GB"
+
+
+VERB = Verb(
+    name="env",
+    summary="print the versions and the machine, for a report of an error",
+    usage="[--json]",
+    examples=("clearhead env",),
+    add_options=_add_options,
+    run=_run,
+)

@@ -1,0 +1,186 @@
+"""`clearhead evaluate`: the scores of a model, or of several beside each other, on data that they have not seen."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...config.messages import say
+from ...errors import TrainingError
+from ...folder.atomic import write_file, writing
+from ..data_options import FILES, add_reading_options, read_as_trained
+from ..model_options import NO_FOLDER, add_search_options, check_options, open_models
+from ..output import to_json
+from ..parser import Options, Parser, UsageError, Verb, new_file
+
+if TYPE_CHECKING:
+    from ...api import App, Evaluation
+    from ...scoring.score_labels import Label
+    from ...scoring.significance import Compared, Comparison
+    from ...tasks.base import Task
+
+_EXAMPLES = 5  # lines shown to people
+_WIDTH = 400  # letters of a source or reference shown to people
+_BESIDE = 2  # scores, in the comparison of several models
+_AGAIN = "give the command again"
+
+
+def _add_options(parser: Parser) -> None:
+    parser.add_argument(
+        "folders", nargs="*", metavar="DIR", help="a model folder, or several to compare with the first"
+    )
+    parser.add_argument("--data", nargs="+", action="extend", metavar="FILE", help=f"{FILES}; needed")
+    parser.add_argument(
+        "--references",
+        nargs="+",
+        action="extend",
+        metavar="FILE",
+        default=[],
+        help="further references, one sentence a line, aligned with the sources; --data may then hold sources alone",
+    )
+    parser.add_argument(
+        "--report",
+        type=new_file,
+        metavar="FILE",
+        help="write a page with the best, worst and typical lines; JSON, if it is called FILE.json",
+    )
+    parser.add_argument("--json", action="store_true", help="print the scores as JSON")
+    add_reading_options(parser)
+    add_search_options(parser)
+
+
+def _run(options: Options) -> None:
+    if not options.data:
+        raise UsageError(f"no --data FILE is given; expected {FILES}")
+    if not options.folders:
+        raise UsageError(f"{NO_FOLDER}: clearhead evaluate DIR --data FILE")
+    if options.report and len(options.folders) > 1:
+        raise UsageError("--report is about one model; expected one folder")
+    here, decode = check_options(options.folders, options, one_answer=True)
+    pairs = read_as_trained(options.folders, options.data, options, options.references)
+    say(str(pairs.report))
+    apps = open_models(options.folders, here, decode)
+    evaluations = [app.evaluate(pairs, **decode) for app in apps]
+
+    from ...scoring import score_labels
+
+    for folder, app, evaluation in zip(options.folders, apps, evaluations):
+        if evaluation.cut:
+            say(f"{folder}: {score_labels.what_was_cut(evaluation.cut, app.task.units.sources)}")
+    if len(apps) == 1:
+        values = evaluations[0].to_dict()
+        print(to_json(values) if options.json else _text(values, evaluations[0]))
+    else:
+        _compare(apps[0].task, options.folders, evaluations, as_json=options.json)
+    for app, evaluation in zip(apps, evaluations):
+        _save(app, evaluation)
+    if options.report:
+        sys.stdout.flush()  # the page may go there, too
+        with writing(options.report.parent, again=_AGAIN):
+            options.report.parent.mkdir(parents=True, exist_ok=True)
+            write_file(options.report, _page(options.report, evaluations[0]).encode())
+        say(f"written to {options.report}")
+
+
+def _page(path: Path, evaluation: "Evaluation") -> str:
+    """What --report writes: JSON, where the file is called so, or a page of text."""
+    if path.suffix == ".json":
+        return to_json({**evaluation.to_dict(), "lines": evaluation.lines()}) + "\n"
+    return evaluation.report()
+
+
+def _compare(task: "Task", folders: list[str], evaluations: list["Evaluation"], *, as_json: bool) -> None:
+    """Print the scores of several models, and which differences are more than chance."""
+    from ...scoring import score_labels
+
+    systems = [(folder, evaluation.judged) for folder, evaluation in zip(folders, evaluations)]
+    comparison = task.compare(systems)
+    if as_json:
+        models = [{"model": folder, **it.to_dict()} for folder, it in zip(folders, evaluations)]
+        print(to_json({"format_version": 1, "models": models, "significance": comparison.to_dict()}))
+    else:
+        print("\n".join([_table(comparison), *score_labels.beside(evaluations[0].scores.to_dict())]))
+
+
+def _table(comparison: "Comparison") -> str:
+    """A row for each model. Of more scores than stand beside each other in a terminal each has a table of its own."""
+    from ...scoring.score_labels import LABELS
+
+    names = list(comparison.by_score)
+    tables = [names] if len(names) <= _BESIDE else [[name] for name in names]
+    rows = [row for table in tables for row in _rows([(LABELS[it], comparison.by_score[it]) for it in table])]
+    notes = ["p: paired bootstrap against the first model, one-sided; small if the difference is more than chance."]
+    notes += [f"{LABELS[name].name} {signature}" for name, signature in comparison.signatures.items()]
+    return "\n".join([*rows, *notes])
+
+
+def _rows(scores: "list[tuple[Label, list[Compared]]]") -> list[str]:
+    """A heading, and a row for each model."""
+    systems = list(zip(*(compared for _, compared in scores)))
+    width = max(12, *(len(row[0].system) for row in systems))
+    rows = [f"{'':<{width}}  " + "  ".join(f"{label.name:>6} {'95%':>15} {'p':>6}" for label, _ in scores)]
+    for row in systems:
+        cells = "  ".join(_columns(it, label) for it, (label, _) in zip(row, scores))
+        rows.append(f"{row[0].system:<{width}}  {cells}".rstrip())
+    return rows
+
+
+def _columns(it: "Compared", label: "Label") -> str:
+    p = "" if it.p_value is None else f"{it.p_value:.4f}"
+    within = f"{label.number(it.mean)} ± {label.number(it.interval)}"
+    return f"{label.number(it.score):>{max(6, len(label.name))}} {within:>15} {p:>6}"
+
+
+def _save(app: "App", evaluation: "Evaluation") -> None:
+    """Keep the scores in the folder. A folder that cannot be written to is no failure: what was asked for is printed,
+    and models are often served from folders that are read-only on purpose.
+    """
+    try:
+        path = app.save_evaluation(evaluation)
+    except TrainingError as error:
+        say(f"the scores are not kept in the model folder: {error}")
+    else:
+        say(f"written to {path}")
+
+
+def _text(values: dict[str, Any], evaluation: "Evaluation") -> str:
+    from ...scoring import score_labels
+
+    what, count = score_labels.count(values)
+    rows = [(what, f"{count:,}", ""), *score_labels.rows(values, values["too_long"])]
+    width = max(15, *(len(name) for name, _, _ in rows))
+    lines = [f"{name:<{width}} {number:>8}  {note}".rstrip() for name, number, note in rows]
+    answer, details = evaluation.answer, evaluation.judged.details
+    lines += score_labels.beside(values)
+    lines += ["", details] if details else []
+    for example in values["examples"][:_EXAMPLES]:
+        lines += [
+            "",
+            f"source          {_clipped(example['source'])}",
+            f"{answer:<15} {_clipped(example[answer])}".rstrip(),
+        ]
+        lines += [f"reference       {_clipped(reference)}" for reference in dict.fromkeys(example["references"])]
+    return "\n".join(lines)
+
+
+def _clipped(text: str) -> str:
+    """As much of a text as a few lines of a terminal hold."""
+    from ...readers.lines import one_line
+
+    line = one_line(text)
+    return line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…"
+
+
+VERB = Verb(
+    name="evaluate",
+    summary="score models on data that they have not seen, and write evaluation.json into their folders",
+    usage="DIR [DIR ...] --data FILE [FILE] [--references FILE ...] [options]",
+    examples=(
+        "clearhead evaluate models/en-fr --data test.tsv",
+        "clearhead evaluate models/old models/new --data test.tsv",
+        "clearhead evaluate models/topics --data labelled.csv --report report.txt",
+        "clearhead evaluate models/en-fr --data test.en test.fr --json --beam 1",
+        "clearhead evaluate models/en-fr --data test.en --references test.1.fr test.2.fr",
+    ),
+    add_options=_add_options,
+    run=_run,
+)

@@ -1,0 +1,119 @@
+"""`clearhead info`: the parts of a model, their parameters, and the shapes that flow through it; trained or not."""
+
+from pathlib import Path
+from typing import Any
+
+from ...config import Config, ModelConfig, settings
+from ...config.messages import say
+from ..configure import configure
+from ..describe import describe_folder, render_folder
+from ..output import to_json
+from ..parser import Options, Parser, UsageError, Verb, add_settings, given_settings
+
+_SOURCE, _TARGET = "model.src_vocab_size", "model.tgt_vocab_size"
+_SHORT = {"train.preset": ["--preset"], _SOURCE: ["--src-vocab"], _TARGET: ["--tgt-vocab"]}
+_SIDE = "tokens of the {} language; with it nothing is tied, unless --model.tie=target, as in training"
+_HELPS = {
+    "train.preset": "the shape to start from, by name; left out: that of base",
+    _SOURCE: _SIDE.format("source"),
+    _TARGET: _SIDE.format("target"),
+}
+_PAPERS_VOCABULARY = 37_000  # section 5.1: shared, English and German
+
+
+def _add_options(parser: Parser) -> None:
+    parser.add_argument("folder", nargs="?", metavar="DIR", help="a model folder; without one, settings describe it")
+    parser.add_argument("--vocab", metavar="N", help="tokens of one vocabulary for both languages")
+    parser.add_argument("--config", metavar="FILE", help="settings from a TOML file, below those of the command line")
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    shape = [name for name in settings() if name.startswith("model.")]
+    add_settings(parser, ["train.preset", *shape], _SHORT, helps=_HELPS)
+
+
+def _run(options: Options) -> None:
+    if options.folder is None:
+        config, folder = _described(options), None
+    elif given_settings(options) or options.vocab or options.config:
+        raise UsageError(f"{options.folder} has settings of its own; leave the folder out, or the settings")
+    else:
+        config, folder = describe_folder(Path(options.folder))
+    print(_as_json(config, folder) if options.json else _as_text(config, folder))
+
+
+def _described(options: Options) -> Config:
+    """The configuration of a model that need not exist, with the sizes of its vocabularies."""
+    given = vars(options)
+    if not given_settings(options) and not options.config:
+        raise UsageError("neither a model folder nor settings are given; expected a folder, or --preset base")
+    if (_SOURCE in given) != (_TARGET in given) or (options.vocab and _SOURCE in given):
+        raise UsageError("expected --vocab N for one vocabulary, or both of --src-vocab N and --tgt-vocab N")
+    if _SOURCE in given:
+        return configure(options, below={"model.tie": "none"})[0]
+    if options.vocab:
+        given |= {_SOURCE: options.vocab, _TARGET: options.vocab}
+        return configure(options)[0]
+    config = configure(options)[0]
+    if config.model.src_vocab_size or config.model.tgt_vocab_size:
+        return config
+    say(f"one vocabulary of {_PAPERS_VOCABULARY:,} tokens, as in the paper; say otherwise with --vocab N")
+    return config.override({_SOURCE: _PAPERS_VOCABULARY, _TARGET: _PAPERS_VOCABULARY})
+
+
+def _as_text(config: Config, folder: dict[str, Any] | None) -> str:
+    from ...inspection.record.parts import render_parts
+    from ...inspection.views.flow import dimension_flow, render_flow
+
+    empty = _empty_model(config.model)
+    sections = [_headline(config.model), *([render_folder(config, folder)] if folder else [])]
+    sections += [f"parameters\n{render_parts(empty)}", f"dimensions\n{render_flow(dimension_flow(empty))}"]
+    return "\n\n".join(sections)
+
+
+def _as_json(config: Config, folder: dict[str, Any] | None) -> str:
+    from ...inspection.record.parts import count_parameters, parts
+    from ...inspection.views.flow import dimension_flow
+
+    empty = _empty_model(config.model)
+    parameters = {**count_parameters(empty), "parts": [part.to_dict() for part in parts(empty)]}
+    flow = [step.to_dict() for step in dimension_flow(empty)]
+    values = {**(folder or {}), "parameters": parameters, "flow": flow, "settings": config.to_dict()}
+    return to_json(values)
+
+
+def _empty_model(config: ModelConfig) -> Any:
+    """The model without numbers: on torch's meta device it has shapes alone, and is made at once whatever its size."""
+    import torch
+
+    from ...model.transformer import build
+
+    with torch.device("meta"):
+        return build(config)
+
+
+def _headline(model: ModelConfig) -> str:
+    sizes = {"encoder-only": [model.src_vocab_size], "decoder-only": [model.tgt_vocab_size]}.get(
+        model.topology, sorted({model.src_vocab_size, model.tgt_vocab_size})
+    )
+    layers = {"encoder-only": f"{model.n_encoder_layers}", "decoder-only": f"{model.n_decoder_layers}"}.get(
+        model.topology, f"{model.n_encoder_layers} + {model.n_decoder_layers}"
+    )
+    return (
+        f"{model.topology}: {layers} layers, d_model {model.d_model}, {model.n_heads} heads, d_ff {model.d_ff:,}, "
+        f"{model.attention} attention, {model.positions} positions, {'pre' if model.pre_norm else 'post'}-norm, "
+        f"{model.activation}; "
+        f"vocabulary {' and '.join(f'{size:,}' for size in sizes)}, tied: {model.tie}"
+    )
+
+
+VERB = Verb(
+    name="info",
+    summary="show the parts of a model, their parameters and the shapes that flow through it",
+    usage="[DIR] [--preset NAME] [options]",
+    examples=(
+        "clearhead info models/en-fr",
+        "clearhead info --preset base --src-vocab 10000 --tgt-vocab 10000",
+        "clearhead info --preset big --vocab 37000 --json",
+    ),
+    add_options=_add_options,
+    run=_run,
+)

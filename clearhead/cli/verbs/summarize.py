@@ -1,0 +1,34 @@
+"""`clearhead summarize`: documents from files, the command line, or line by line from standard input; one line each."""
+
+from ..parser import Options, Parser, Verb
+from ..text_answers import add_text_options, answer_texts
+
+
+def _add_options(parser: Parser) -> None:
+    add_text_options(parser, "summarize", "summary")
+    parser.add_argument(
+        "--file",
+        nargs="+",
+        action="extend",
+        metavar="FILE",
+        default=[],
+        help="files that are a document each; -: all of standard input",
+    )
+
+
+def _run(options: Options) -> None:
+    answer_texts(options, "summarize", "a document", options.file)
+
+
+VERB = Verb(
+    name="summarize",
+    summary="summarize documents: texts, files, or standard input line by line",
+    usage="DIR [TEXT ...] [--file FILE ...] [options]",
+    examples=(
+        "clearhead summarize models/minutes --file meeting.txt",
+        "clearhead summarize models/minutes --file notes/*.txt --json",
+        "cat documents.txt | clearhead summarize models/minutes --max-len 30",
+    ),
+    add_options=_add_options,
+    run=_run,
+)

@@ -1,0 +1,172 @@
+"""Running text: what is trained on, in as many readings as it takes, and what is held out of it."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Self
+
+from ..readers.documents import Documents, Piece
+from ..readers.skipped import Report
+
+_CHUNK, _LETTERS = 16_384, 1 << 21  # pieces that are in memory as tokens together, and about their letters
+_LEARN = 1 << 27  # letters that a tokenizer learns from: more of them change a vocabulary no more
+
+
+@dataclass(frozen=True)
+class Running:
+    """Pieces of documents, in memory; which are the first and the last of theirs."""
+
+    pieces: list[str]
+    first: list[bool]
+    last: list[bool]
+    lines: list[int]  # where each piece begins, counted over all files
+    report: Report
+
+    def __len__(self) -> int:
+        return len(self.pieces)
+
+    @classmethod
+    def of(cls, pieces: Iterable[Piece], report: Report) -> Self:
+        """The same, by what is known of all pieces."""
+        found = cls([], [], [], [], report)
+        for piece in pieces:
+            found.pieces.append(piece.text)
+            found.first.append(piece.first)
+            found.last.append(piece.last)
+            found.lines.append(piece.line)
+        return found
+
+    def beginning(self, letters: int) -> "Running":
+        """The first pieces, so many letters of them."""
+        kept, left = Running([], [], [], [], self.report), letters
+        for piece, first, last, line in zip(self.pieces, self.first, self.last, self.lines):
+            if left <= 0:
+                break
+            kept.pieces.append(piece[:left])
+            kept.first.append(first)
+            kept.last.append(last and len(piece) <= left)
+            kept.lines.append(line)
+            left -= len(piece)
+        return kept
+
+
+@dataclass(frozen=True)
+class TextCorpus:
+    """Documents without their end, which is held out: neighbours in a text are alike, so that nothing is drawn by
+    chance."""
+
+    source: Documents
+    letters: int  # to train on, from the first one on
+    count: int  # pieces of these
+    held: Running
+    note: str  # what was held out, in words
+
+    @classmethod
+    def of(cls, source: Documents, share: float) -> Self:
+        """Hold out the last `share` of all code points, from the next line on.
+
+        Where no line begins in the last part, it begins with the last line before; a text of one line is cut in its
+        middle.
+        """
+        total = count = 0
+        for piece in source:
+            total, count = total + len(piece.text), count + 1
+        if not share or total < 2:
+            why = "no share is asked for" if not share else f"the text has {total} character{'s' * (total != 1)}"
+            return cls(source, total, count, Running.of((), source.report), f"nothing held out: {why}")
+        place = _line_begin(source, min(max(1, total - round(share * total)), total - 1))
+        held, where, count = _behind(source, place)
+        note = f"held out the last {total - place:,} of {total:,} characters, from {where} on"
+        return cls(source, place, count, Running.of(held, source.report), note)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[Piece]:
+        left = self.letters
+        for piece in self.source:
+            if left <= 0:
+                return
+            yield piece if len(piece.text) <= left else piece.before(left)
+            left -= len(piece.text)
+
+    def held_out(self) -> Running:
+        """The last part."""
+        return self.held
+
+    def chunks(self) -> Iterator[Running]:
+        """The rest, some pieces at a time."""
+        yield from in_chunks(self, self.source.report)
+
+    def texts(self) -> tuple["Texts", tuple[()]]:
+        """For a tokenizer to learn from: all pieces, or some that are spread evenly over them."""
+        return Texts(self, min(self.count, max(self.count * _LEARN // max(self.letters, 1), 1))), ()
+
+
+@dataclass(frozen=True)
+class Texts:
+    """So many pieces of a corpus, read anew by every loop over it."""
+
+    corpus: TextCorpus
+    most: int
+
+    def __len__(self) -> int:
+        return self.most
+
+    def __iter__(self) -> Iterator[str]:
+        total, most = len(self.corpus), self.most
+        for i, piece in enumerate(self.corpus):
+            if (i + 1) * most // total > i * most // total:
+                yield piece.text
+
+
+def in_chunks(pieces: Iterable[Piece], report: Report) -> Iterator[Running]:
+    """All pieces, some at a time."""
+    left = iter(pieces)
+    while len(chunk := Running.of(_some(left), report)):
+        yield chunk
+
+
+def _some(pieces: Iterator[Piece]) -> Iterator[Piece]:
+    """The next pieces, as many as may be in memory together."""
+    letters = 0
+    for piece in islice(pieces, _CHUNK):
+        yield piece
+        letters += len(piece.text)
+        if letters >= _LETTERS:
+            return
+
+
+def _line_begin(pieces: Iterable[Piece], place: int) -> int:
+    """The place in the whole text where a line begins, at a place or soon after it, and before it where none does."""
+    begin = line = 0  # of the piece, and of the last line before the place in the same document
+    for piece in pieces:
+        if piece.first:
+            if begin >= place:
+                return begin
+            line = begin
+        end = begin + len(piece.text)
+        if end >= place:
+            found = piece.text.find("\n", max(place - 1 - begin, 0)) + 1
+            if 0 < found < len(piece.text) or (found and not piece.last):
+                return begin + found
+        line = begin + (piece.text.rfind("\n", 0, max(place - begin, 0)) + 1 or line - begin)
+        begin = end
+    return line or place
+
+
+def _behind(pieces: Iterable[Piece], place: int) -> tuple[list[Piece], str, int]:
+    """The pieces from a place of the whole text on, where that is in words, and how many are those before it."""
+    held, where, count, begin, line = list[Piece](), "", 0, 0, 1
+    for piece in pieces:
+        line = 1 if piece.first else line
+        cut = max(place - begin, 0)
+        count += cut > 0
+        if cut < len(piece.text):
+            held.append(piece.behind(cut) if cut else piece)
+            line += piece.text.count("\n", 0, cut)
+            where = where or (piece.name if held[0].first else f"{piece.name} line {line:,}")
+        else:
+            line += piece.text.count("\n")
+        begin += len(piece.text)
+    return held, where, count

@@ -1,0 +1,174 @@
+"""Tokens on disk, mapped into memory: examples that are many more than memory holds are read as if they lay there.
+
+header.json  source.tokens  source.lengths  target.tokens  target.lengths
+
+The files hold plain numbers, little end first, one sequence behind the other: tokens of two bytes where the vocabulary
+allows, else four; lengths of four. A store is made aside and then gets its name; what is read is checked against its
+digest. Nothing waits for the disk (no fsync): after a power cut a store is noticed to be damaged, and is made again.
+"""
+
+import hashlib
+import json
+import secrets
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Self
+
+import numpy as np
+
+from ..errors import DataError
+from ..tokenization.ragged import Ragged
+
+FORMAT_VERSION = 1
+_HEADER, _SIDES = "header.json", ("source", "target")
+_LENGTH = np.dtype("<i4")
+_BLOCK = 1 << 20  # tokens read together for their digest
+_ABANDONED = 86_400  # seconds after which what is half written belongs to nobody
+
+
+@dataclass(frozen=True)
+class Store:
+    """Two sides of examples, mapped; the digest of their tokens, and the notes that were put beside them."""
+
+    sides: tuple[Ragged, Ragged]
+    digest: str
+    notes: dict[str, Any]
+
+    @classmethod
+    def open(cls, path: Path, key: Mapping[str, Any]) -> Self | None:
+        """The store of a folder; None where there is none that was made under this key. Damage is a DataError."""
+        try:
+            header = json.loads((path / _HEADER).read_bytes())
+            if header["format_version"] != FORMAT_VERSION or header["key"] != _plain(key):
+                return None
+            seal = header.pop("seal")
+            if seal != _seal(header) or header["digest"] != token_digest(_mapped(path, header)):
+                raise DataError(
+                    f"the tokens in {path} are damaged: their digest is another than when they were written"
+                )
+            return cls(_mapped(path, header), header["digest"], header["notes"])
+        except FileNotFoundError:
+            if not path.exists():
+                return None
+            raise DataError(f"the tokens in {path} are damaged: a file is missing") from None
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise DataError(f"the tokens in {path} are damaged: {error}") from error
+
+
+@dataclass
+class StoreWriter:
+    """Takes examples chunk by chunk; `notes` are anything that JSON holds."""
+
+    files: Sequence[tuple[IO[bytes], IO[bytes]]]  # tokens and lengths of each side
+    dtype: np.dtype[Any]
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, *sides: Ragged) -> None:
+        """Sources and targets, as many of one as of the other."""
+        for (tokens, lengths), side in zip(self.files, sides, strict=True):
+            tokens.write(side.tokens.astype(self.dtype, copy=False).tobytes())
+            lengths.write(side.lengths.astype(_LENGTH).tobytes())
+
+
+@contextmanager
+def new_store(path: Path, key: Mapping[str, Any], *, vocab_size: int) -> Iterator[StoreWriter]:
+    """A store to be filled, which gets its name, and takes another's place, when all of it is written.
+
+    One that another process has made meanwhile under the same key holds the same, and keeps its place. Nothing is left
+    where that fails. An OSError passes through.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _remove_abandoned(path)
+    aside = _private(path)
+    dtype = np.dtype("<u2" if vocab_size <= 1 << 16 else "<i4")
+    try:
+        aside.mkdir()
+        with ExitStack() as opened:
+            pairs = [tuple(opened.enter_context(path.open("wb")) for path in _paths(aside, side)) for side in _SIDES]
+            writer = StoreWriter([(tokens, lengths) for tokens, lengths in pairs], dtype)
+            yield writer
+        header = {"format_version": FORMAT_VERSION, "key": _plain(key), "dtype": dtype.str, "notes": writer.notes}
+        header["sizes"] = [[file.stat().st_size for file in _paths(aside, side)] for side in _SIDES]
+        header["digest"] = token_digest(_mapped(aside, header))
+        header = _plain(header)
+        (aside / _HEADER).write_text(json.dumps({**header, "seal": _seal(header)}), encoding="utf-8")
+        _take_place(aside, path, key)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def token_digest(sides: Sequence[Ragged]) -> str:
+    """SHA-256 of the sequences, whatever type of number holds them."""
+    whole = hashlib.sha256()
+    for side in sides:
+        whole.update(side.starts.tobytes())
+        for start in range(0, len(side.tokens), _BLOCK):
+            whole.update(side.tokens[start : start + _BLOCK].astype(np.int32).tobytes())
+    return whole.hexdigest()
+
+
+def _mapped(path: Path, header: Mapping[str, Any]) -> tuple[Ragged, Ragged]:
+    """The two sides as they lie on the disk; a ValueError where a file has another size than it should."""
+    source, target = (
+        _side(_paths(path, side), sizes, np.dtype(header["dtype"])) for side, sizes in zip(_SIDES, header["sizes"])
+    )
+    return source, target
+
+
+def _side(paths: tuple[Path, Path], sizes: Sequence[int], dtype: np.dtype[Any]) -> Ragged:
+    for path, size in zip(paths, sizes):
+        if path.stat().st_size != size:
+            raise ValueError(f"{path.name} has {path.stat().st_size:,} bytes; expected {size:,}")
+    tokens = np.asarray(np.memmap(paths[0], dtype, mode="r")) if sizes[0] else np.empty(0, dtype)
+    return Ragged.of(tokens, np.fromfile(paths[1], _LENGTH).astype(np.int64))
+
+
+def _paths(folder: Path, side: str) -> tuple[Path, Path]:
+    return folder / f"{side}.tokens", folder / f"{side}.lengths"
+
+
+def _seal(header: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(header, sort_keys=True).encode()).hexdigest()
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The same as JSON gives it back."""
+    found: dict[str, Any] = json.loads(json.dumps(values))
+    return found
+
+
+def _private(path: Path) -> Path:
+    """A name that no other process has: not even on another machine, where numbers of processes begin anew."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
+
+
+def _take_place(aside: Path, path: Path, key: Mapping[str, Any]) -> None:
+    """Give a store its name, unless there is a complete one under the key: others may be about to open it."""
+    if _is_complete(path, key):
+        return
+    retired = _private(path)
+    with suppress(FileNotFoundError):
+        path.replace(retired)
+    try:
+        aside.replace(path)
+    except OSError:
+        if not _is_complete(path, key):
+            raise  # otherwise another process made the same in this moment
+    shutil.rmtree(retired, ignore_errors=True)
+
+
+def _is_complete(path: Path, key: Mapping[str, Any]) -> bool:
+    with suppress(DataError):
+        return Store.open(path, key) is not None
+    return False
+
+
+def _remove_abandoned(path: Path) -> None:
+    for other in path.parent.glob(f".{path.name}.*.partial"):
+        with suppress(OSError):
+            if time.time() - other.stat().st_mtime > _ABANDONED:
+                shutil.rmtree(other)

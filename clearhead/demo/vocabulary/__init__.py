@@ -1,0 +1,1 @@
+"""Words, agreement and sentence patterns of the phrasebook."""

@@ -1,0 +1,1 @@
+"""What is on disk: atomic files, model folder, manifest, lock, checkpoints."""

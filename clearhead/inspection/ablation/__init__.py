@@ -1,0 +1,1 @@
+"""Measure what each part of a model is worth by switching it off."""

@@ -1,0 +1,1 @@
+"""Watch how one text is read while a model trains."""

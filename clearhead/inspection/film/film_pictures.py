@@ -1,0 +1,170 @@
+"""The frames of a run as a sheet of small pictures, or as a moving one: the heads beside the loss and the score."""
+
+import math
+import tempfile
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...folder.atomic import write_file, writing
+from ...pictures.canvas import FAINT, INK, STRONG, WARM, drawing, readable, tick_pieces
+from .frame import Frame
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_AGAIN = "give the command again"
+_ACROSS = 8  # frames of a sheet at most, evenly chosen
+_SIDE = 1.5  # inches of a small picture
+_SECONDS = 0.6  # that a frame of a moving picture is seen
+_LAST = 2.4  # and the last one, before it begins again
+
+
+def draw_sheet(frames: Sequence[Frame], place: str, path: Path, labels: Mapping[str, str]) -> None:
+    """Above the loss and the score, below a column a frame, eight of them at most, and a row a head."""
+    chosen = sorted({round(i) for i in np.linspace(0, len(frames) - 1, min(_ACROSS, len(frames)))})
+    shown = [frames[i] for i in chosen]
+    n_heads = len(shown[-1].weights[place])
+    with drawing(path, again=_AGAIN) as figure:
+        figure.set_size_inches(max(_SIDE * len(shown), 4) + 1.6, _SIDE * (n_heads + 1) + 1.8)
+        grid = figure.add_gridspec(n_heads + 1, len(shown), height_ratios=[0.8] + [1.0] * n_heads)
+        draw_curves(figure.add_subplot(grid[0, :]), frames, [it.step for it in shown], labels)
+        for column, frame in enumerate(shown):
+            for head in range(n_heads):
+                panel, last = figure.add_subplot(grid[head + 1, column]), column == len(shown) - 1
+                _show(panel, frame, place, head, shown[-1])
+                keys, queries = _names(frame, shown[-1], place)
+                tick_pieces(panel, _cell(shown[-1], place), () if head else keys, queries if last else (), right=True)
+                if not column:
+                    panel.set_ylabel(f"head {head}", color=INK)
+                if head == n_heads - 1:
+                    panel.set_xlabel(_below(frame, labels), fontsize=7, parse_math=False)
+        title = f'{place} of "{readable(frames[0].text, 40)}": rows look at columns'
+        figure.suptitle(title, fontweight="bold", parse_math=False)
+
+
+def write_gif(frames: Sequence[Frame], place: str, path: Path, labels: Mapping[str, str]) -> None:
+    """All frames one after the other, as Pillow writes them, which matplotlib needs in any case."""
+    with tempfile.TemporaryDirectory() as folder:
+        shots = [Path(folder) / f"{number}.png" for number in range(len(frames))]
+        for number, shot in enumerate(shots):
+            _draw_still(frames, number, place, shot, labels)
+        from PIL import Image  # matplotlib has brought it
+
+        palette = Image.new("P", (1, 1))
+        palette.putpalette(_colors())
+        images = [Image.open(it).convert("RGB").quantize(palette=palette, dither=Image.Dither.NONE) for it in shots]
+        times = [1000 * _SECONDS] * (len(images) - 1) + [1000 * _LAST]
+        whole = Path(folder) / "film.gif"
+        images[0].save(whole, save_all=True, append_images=images[1:], duration=times, loop=0)
+        with writing(path.parent, again=_AGAIN):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_file(path, whole.read_bytes())
+
+
+def _colors() -> list[int]:
+    """All that a moving picture may have, 256 colours: the blues of weights, and each ink on its way to white."""
+    from matplotlib import colormaps
+    from matplotlib.colors import to_rgb
+
+    found = colormaps["Blues"](np.linspace(0, 1, 128))[:, :3].tolist()
+    for ink in (INK, FAINT, STRONG, WARM):
+        found += [[1 - share * (1 - part) for part in to_rgb(ink)] for share in np.linspace(0, 1, 32)]
+    return [round(255 * part) for color in found for part in color]
+
+
+def _draw_still(frames: Sequence[Frame], number: int, place: str, path: Path, labels: Mapping[str, str]) -> None:
+    """One frame of a moving picture; all are of the same size, and nothing in them moves but what changed."""
+    frame, last = frames[number], frames[-1]
+    n_heads = len(frame.weights[place])
+    across = min(n_heads, 4)
+    down = math.ceil(n_heads / across)
+    with drawing(path, again=_AGAIN, tight=False) as figure:
+        width, height = 2.0 * max(across, 2) + 1.9, 2.1 * down + 2.9
+        figure.set_size_inches(width, height)
+        figure.set_layout_engine("none")  # it would make room for longer tokens, in another way for each frame
+        edges = {"left": 1.2 / width, "right": 1 - 0.6 / width, "top": 1 - 1.4 / height, "bottom": 0.3 / height}
+        grid = figure.add_gridspec(
+            down + 1, across, height_ratios=[1.0] * down + [0.6], **edges, hspace=0.3, wspace=0.1
+        )
+        for head in range(n_heads):
+            row, column = divmod(head, across)
+            panel = figure.add_subplot(grid[row, column])
+            _show(panel, frame, place, head, last)
+            keys, queries = _names(frame, last, place)
+            tick_pieces(panel, _cell(last, place), () if row else keys, () if column else queries)
+            panel.set_xlabel(f"head {head}", color=INK)
+        draw_curves(figure.add_subplot(grid[down, :]), frames, [frame.step], labels)
+        text, said = (readable(it, 44) for it in (frame.text, frame.answer))
+        title = f'{place} of "{text}"\nstep {frame.step:,}: {said}'
+        figure.suptitle(title, x=0.02, ha="left", fontsize=11, fontweight="bold", parse_math=False)
+
+
+def _show(panel: "Axes", frame: Frame, place: str, head: int, last: Frame) -> None:
+    """The weights of a head, on as many rows and columns as the last frame has."""
+    rows, columns = (len(it) for it in last.axes[place])
+    panel.imshow(frame.weights[place][head], cmap="Blues", vmin=0, vmax=1, interpolation="nearest", aspect="auto")
+    panel.grid(visible=False)
+    panel.set_xlim(-0.5, columns - 0.5)
+    panel.set_ylim(rows - 0.5, -0.5)
+
+
+def _names(frame: Frame, last: Frame, place: str) -> tuple[Sequence[str], Sequence[str]]:
+    """The keys and queries of a frame, as far as the last one has a place for them."""
+    queries, keys = (names[: len(room)] for names, room in zip(frame.axes[place], last.axes[place]))
+    return [readable(it, 12) for it in keys], [readable(it, 12) for it in queries]
+
+
+def _cell(last: Frame, place: str) -> float:
+    """The inches of a cell."""
+    return _SIDE / max(len(it) for it in last.axes[place])
+
+
+def _below(frame: Frame, labels: Mapping[str, str]) -> str:
+    """What is said below the pictures of a frame: when it was, its loss and score, and the answer."""
+    numbers = [f"{label_of(name, labels)} {frame.scores[name]:.3g}" for name in _shown_scores([frame])]
+    answer = textwrap.wrap(readable(frame.answer, 66), 22, max_lines=3, placeholder=" …")
+    return "\n".join([f"step {frame.step:,}", *(numbers or ["nothing learnt"]), "", *answer])
+
+
+def label_of(name: str, labels: Mapping[str, str]) -> str:
+    """What people call a score."""
+    return labels.get(name, name.replace("_", " "))
+
+
+def _shown_scores(frames: Sequence[Frame]) -> list[str]:
+    """The loss and the first of the scores, as far as there are any."""
+    names = list(dict.fromkeys(name for it in frames for name in it.scores))
+    return [name for name in names if name == "loss"] + [name for name in names if name != "loss"][:1]
+
+
+def draw_curves(panel: "Axes", frames: Sequence[Frame], marked: Sequence[int], labels: Mapping[str, str]) -> None:
+    """The loss, and beside it the score, by step; lines where the marked frames stand."""
+    panel.set_xlim(frames[0].step - 0.5, frames[-1].step + 0.5)
+    panel.locator_params(axis="x", integer=True, nbins=8)
+    panel.xaxis.set_major_formatter("{x:,.0f}")
+    for step in marked:
+        panel.axvline(step, color=FAINT, linewidth=0.8)
+    names = _shown_scores(frames)
+    if len(names) > 1 and _are_one_curve(frames, *names):  # bits a byte are the loss in another unit
+        names = names[1:]
+    for number, (name, color, line) in enumerate(zip(names, (STRONG, WARM), ("-", "--"))):
+        axes = panel.twinx() if number else panel
+        axes.grid(visible=False)
+        axes.spines[:].set_visible(False)
+        steps, values = zip(*((it.step, it.scores[name]) for it in frames if name in it.scores))
+        axes.plot(steps, values, color=color, linestyle=line, marker="o", markersize=3, clip_on=False)
+        axes.set_ylabel(label_of(name, labels), color=color)
+        axes.tick_params(axis="y", labelsize=7, labelcolor=color)
+        axes.set_ylim(0, 1.15 * max(values) or 1)
+    panel.tick_params(axis="x", labelsize=7)
+
+
+def _are_one_curve(frames: Sequence[Frame], first: str, second: str) -> bool:
+    """Whether one score is a multiple of the other in all frames, of which there are several."""
+    pairs = [(it.scores[first], it.scores[second]) for it in frames if first in it.scores and second in it.scores]
+    ratios = [b / a for a, b in pairs if a]
+    return 1 < len(ratios) == len(pairs) and np.allclose(ratios, ratios[0], rtol=1e-3)

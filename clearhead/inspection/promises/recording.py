@@ -1,0 +1,81 @@
+"""Looking at a model, and writing it down, leave it as it is."""
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from torch import Tensor, nn
+
+from ..record.as_written import as_written, compiled_parts, without_wrapping
+from ..record.recorder import record
+from .check import EXACT, Bound, Check, Difference, Promise, judge, skip
+from .rounding import furthest
+from .subject import Case, numbered, outputs
+
+RECORDED = Promise("recorded = unrecorded", "recording changes no bit of what a model says, and leaves nothing behind")
+SAVED = Promise("saved = loaded", "weights that are written and loaded again are the same, and so is what they say")
+
+
+def recorded(case: Case) -> Check:
+    """The outputs before, while and after the attentions are recorded, and the hooks that there are.
+
+    Compiled parts are recorded as they are written, which is as good but for rounding.
+    """
+    model, names, compiled = case.model, numbered(len(case.inputs)), compiled_parts(case.model)
+
+    def bound() -> Bound:
+        if not compiled:
+            return EXACT
+        found = case.bound(lambda model: outputs(model, case.inputs))
+        return replace(found, reason=f"{found.reason}; compiled: {', '.join(it.name for it in compiled)}")
+
+    def measure() -> Difference:
+        hooks, before = _hooks(model), outputs(model, case.inputs)
+        with record(model):
+            during = outputs(model, case.inputs)
+        if behind := {name for name, these in _hooks(model).items() if these != hooks.get(name)}:
+            return Difference(float("inf"), f"hooks stayed behind: {', '.join(sorted(behind))}")
+        after = outputs(model, case.inputs)
+        found = [furthest(some, before, names) for some in (during, after)]
+        return max(found, key=lambda it: it.value)
+
+    return judge(RECORDED, case.precision, bound, measure)
+
+
+def saved(case: Case) -> Check:
+    """Every weight of the model, and its outputs, against those of what is loaded from a temporary folder."""
+    reload = case.subject.reload
+    if reload is None:
+        return skip(SAVED, "there is no folder that the model could be written to")
+
+    def measure() -> Difference:
+        with tempfile.TemporaryDirectory(prefix="clearhead-verify-") as folder:
+            loaded = reload(case.model, Path(folder) / "model").to(case.device).eval()
+        own, found = _tensors(case.model), _tensors(loaded)
+        if missing := own.keys() ^ found.keys():
+            return Difference(float("inf"), f"not on both sides: {', '.join(sorted(missing))}")
+        if other := [name for name in own if own[name].dtype != found[name].dtype]:
+            return Difference(float("inf"), f"of another precision: {', '.join(other)}")
+        weights = furthest([found[name] for name in own], list(own.values()), list(own))
+        with as_written(case.model):
+            own_outputs = outputs(case.model, case.inputs)
+        said = furthest(outputs(loaded, case.inputs), own_outputs, numbered(len(case.inputs)))
+        return weights if weights.value > 0 else said
+
+    return judge(SAVED, case.precision, lambda: EXACT, measure)
+
+
+def _tensors(model: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers, those that are made anew with a model and not written among them."""
+    every = (*model.named_parameters(), *model.named_buffers())
+    return {without_wrapping(name): it.detach() for name, it in every}
+
+
+def _hooks(model: nn.Module) -> dict[str, list[int]]:
+    """Whatever is called before or behind each module, or instead of it."""
+    kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    found = {}
+    for name, module in model.named_modules():
+        hooks = [hook for kind in kinds for hook in getattr(module, kind).values()]
+        found[name or "the model"] = [*map(id, hooks), id(vars(module).get("forward")), id(type(module).forward)]
+    return found

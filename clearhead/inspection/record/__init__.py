@@ -1,0 +1,1 @@
+"""Record a forward pass without changing it."""

@@ -1,0 +1,125 @@
+"""The parts of a model with their parameters."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from torch import nn
+
+from ...model.transformer import Decoder, Encoder, EncoderDecoder, EncoderModel
+from .as_written import WRAPPED, without_wrapping
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a model: its own `parameters`, or those of its `parts`. `times`: so many that are alike follow."""
+
+    name: str
+    parameters: int = 0
+    parts: tuple["Part", ...] = ()
+    times: int = 1
+    note: str = ""
+
+    @property
+    def total(self) -> int:
+        """All parameters of all that are alike."""
+        return self.times * (self.parameters + sum(part.total for part in self.parts))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        parts = [part.to_dict() for part in self.parts]
+        return {**asdict(self), "parts": parts, "total": self.total}
+
+
+def stacks(model: nn.Module) -> dict[str, Encoder | Decoder]:
+    """The stacks of Figure 1 that a model has, by name."""
+    if isinstance(model, EncoderDecoder):
+        return {"encoder": model.encoder, "decoder": model.decoder}
+    model = model.encoder if isinstance(model, EncoderModel) else model
+    assert isinstance(model, Encoder | Decoder)
+    return {"encoder" if isinstance(model, Encoder) else "decoder": model}
+
+
+def named_parts(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """All parts with their places: decoder.blocks.0.cross_attention.attend is decoder.0.cross."""
+    model = getattr(model, WRAPPED, model)
+    if not isinstance(model, EncoderDecoder | EncoderModel | Encoder | Decoder):
+        yield from ((_place(path) or "model", part) for path, part in model.named_modules())
+        return
+    for stack, module in stacks(model).items():
+        for path, part in module.named_modules(remove_duplicate=False):
+            path = without_wrapping(path)
+            named = "embedded" if path == "dropout" else _place(path)
+            yield ".".join(filter(None, (stack, named))), part
+    if isinstance(model, EncoderModel):
+        yield from ((".".join(filter(None, ("head", path))), part) for path, part in model.head.named_modules())
+
+
+def _place(path: str) -> str:
+    """blocks.0.attention.attend -> 0.self; the attention of a block to itself is `self`."""
+    names = {"attention": "self", "cross_attention": "cross"}
+    return ".".join(names.get(it, it) for it in path.removesuffix(".attend").split(".") if it != "blocks")
+
+
+def parts(model: nn.Module) -> list[Part]:
+    """The stacks, their blocks (once: they are alike) and sub-layers, and a head. A matrix that two parts share is
+    counted once."""
+    counted: dict[int, str] = {}
+    found = [Part(name, parts=tuple(_stack(name, stack, counted))) for name, stack in stacks(model).items()]
+    return [*found, _leaf("head", model.head, counted)] if isinstance(model, EncoderModel) else found
+
+
+def count_parameters(model: nn.Module) -> dict[str, int]:
+    """{"total", "trainable"}"""
+    sizes = [(parameter.numel(), parameter.requires_grad) for parameter in model.parameters()]
+    return {"total": sum(size for size, _ in sizes), "trainable": sum(size for size, trained in sizes if trained)}
+
+
+def render_parts(model: nn.Module) -> str:
+    """A table for people, with what is trainable below."""
+    rows = [row for part in parts(model) for row in _rows(part, 0)]
+    rows += [(name, f"{number:,}", "") for name, number in count_parameters(model).items()]
+    return "\n".join(f"{name:<34}{number:>14}  {note}".rstrip() for name, number, note in rows)
+
+
+def _stack(name: str, stack: Encoder | Decoder, counted: dict[int, str]) -> Iterator[Part]:
+    yield _leaf("embedding", stack.embedding, counted, f"{name}'s embedding")
+    if isinstance(stack, Encoder) and stack.types is not None:
+        yield _leaf("token types", stack.types, counted)
+    if list(stack.positions.parameters()):
+        yield _leaf("positions", stack.positions, counted)
+    if len(stack.blocks):
+        sublayers = tuple(_block(stack.blocks[0], counted))
+        yield Part("block", parts=sublayers, times=len(stack.blocks))
+    if list(stack.norm.parameters()):
+        yield _leaf("final norm", stack.norm, counted)
+    if isinstance(stack, Decoder):
+        yield _leaf("projection", stack.projection, counted)
+        if stack.pointer is not None:
+            yield _leaf("pointer", stack.pointer, counted)
+
+
+def _block(block: nn.Module, counted: dict[int, str]) -> Iterator[Part]:
+    names = {"attention": "self-attention", "cross_attention": "cross-attention", "feed_forward": "feed-forward"}
+    norms = nn.ModuleList()
+    for name, module in block.named_children():
+        if name in names:
+            yield _leaf(names[name], module, counted)
+        else:
+            norms.append(module)
+    yield _leaf("norms", norms, counted)
+
+
+def _leaf(name: str, module: nn.Module, counted: dict[int, str], owner: str = "") -> Part:
+    own = {id(parameter): parameter.numel() for parameter in module.parameters()}
+    shared = [counted[key] for key in own if key in counted]
+    number = sum(size for key, size in own.items() if key not in counted)
+    counted |= {key: owner or name for key in own if key not in counted}
+    return Part(name, number, note=f"its matrix is the {shared[0]}" if shared else "")
+
+
+def _rows(part: Part, depth: int) -> Iterator[tuple[str, str, str]]:
+    times = f"{part.times} x {part.total // part.times:,}" if part.times > 1 else ""
+    yield "  " * depth + part.name, f"{part.total:,}", part.note or times
+    for inner in part.parts:
+        yield from _rows(inner, depth + 1)

@@ -1,0 +1,1 @@
+"""Views of a trace: text for the terminal, plain values, pictures."""

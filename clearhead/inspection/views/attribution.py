@@ -1,0 +1,195 @@
+"""Which head made a model say this word and not that: direct logit attribution (Elhage et al. 2021, "A Mathematical
+Framework for Transformer Circuits").
+
+The state that the projection reads is a sum: the embedding, the positions, and what each head and feed-forward added. A
+norm on the way divides by a scale; with that frozen at the recorded value it is linear, and the sum stays one: each of
+its terms can be followed to the logits, which they add up to. What biases add belongs to nobody, and is listed.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ...errors import ModelError
+from ...model.attention import CrossAttention, SelfAttention
+from ...model.blocks import DecoderBlock, EncoderBlock
+from ...model.norms import LayerNorm, RMSNorm
+from ...model.residual import AddNorm
+from ...model.transformer import Decoder, Encoder
+from ..record.trace import Trace
+from .text_columns import noted, preformatted, wrapped
+
+_INPUT = ("embedding", "types", "positions")
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """How much a part added to a logit, or to the difference of two."""
+
+    part: str  # "decoder.0.cross.head.3"; the biases of a part end in ".bias"
+    value: float
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """Why one thing was said and not another: the `contributions` add up to `difference`, up to rounding.
+
+    `other` is None where a logit alone was asked for, and not how far it lies above another. The `note` is of parts
+    that were compiled.
+    """
+
+    said: str
+    other: str | None
+    difference: float  # of the model's own logits
+    contributions: tuple[Contribution, ...]
+    note: str = ""
+
+    @property
+    def error(self) -> float:
+        """How far the sum of the contributions lies from the model's own difference."""
+        return abs(sum(it.value for it in self.contributions) - self.difference)
+
+    def by_layer(self) -> dict[str, float]:
+        """The sums over the layers, and over what stands before the first ("input") and behind the last ("end")."""
+        sums: dict[str, float] = {}
+        for it in self.contributions:
+            number = it.part.split(".")[1]
+            before = "input" if number in _INPUT else "end"
+            name = f"layer {number}" if number.isdigit() else before
+            sums[name] = sums.get(name, 0.0) + it.value
+        return sums
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        parts = [asdict(it) for it in self.contributions]
+        difference = {"difference": self.difference, "error": self.error, "by_layer": self.by_layer()}
+        return {"said": self.said, "other": self.other, **difference, "contributions": parts, "note": self.note}
+
+    def _repr_html_(self) -> str:
+        """For notebooks, what `render` gives."""
+        return preformatted(self.render())
+
+    def render(self) -> str:
+        """For people, in 80 columns: the parts in their order, each with a bar that points to what it spoke for."""
+        versus = f' and not "{self.other}"' if self.other is not None else ""
+        lines = [f'why "{self.said}"{versus}: the logits differ by {self.difference:+.4f}']
+        if self.other is None:
+            lines = [f'why "{self.said}": its logit is {self.difference:+.4f}']
+        longest = max((abs(it.value) for it in self.contributions), default=1.0) or 1.0
+        for it in self.contributions:
+            size = round(16 * abs(it.value) / longest)
+            bar = f"{'<' * size:>16}|" if it.value < 0 else f"{'':16}|{'>' * size}"
+            lines.append(f"  {it.part:<32}{it.value:>+9.4f}  {bar}".rstrip())
+        lines.append(f"  {'sum':<32}{self.difference + 0.0:>+9.4f}  within {self.error:.1e}")
+        lines += ["", *wrapped("by layer: ", [f"{name} {value:+.4f} " for name, value in self.by_layer().items()])]
+        lines += wrapped("", self._extremes().split())
+        return noted("\n".join(lines), self.note)
+
+    def _extremes(self) -> str:
+        """In words, which part spoke for it most, and which against it."""
+        most, least = (pick(self.contributions, key=lambda it: it.value) for pick in (max, min))
+        helped = f"The most for it: {most.part}" if most.value > 0 else "No part spoke for it"
+        return f"{helped}; " + (f"the most against: {least.part}." if least.value < 0 else "none spoke against it.")
+
+
+def attribute(
+    stack: Encoder | Decoder, trace: Trace, reading: Tensor, direction: Tensor, *, row: int = 0
+) -> list[Contribution]:
+    """What each part of a recorded pass adds to <mean of the stack's output by `reading`, `direction`>.
+
+    reading (T,), direction (D,): the reading is one place, or the share of each in a mean; the direction a row of the
+    projection, or the difference of two.
+
+    A norm of one's own is a ModelError: nobody knows what is linear in it.
+    """
+    name = "encoder" if isinstance(stack, Encoder) else "decoder"
+    terms = list(_embedded(name, stack, trace, row))
+    for number, block in enumerate(stack.blocks):
+        assert isinstance(block, EncoderBlock | DecoderBlock)
+        for kind, part, add_norm, place in _sub_layers(block):
+            of, around = f"{name}.{number}.{kind}", f"{name}.{number}.{place}"
+            added = _added(of, part, trace, row)
+            terms += _switched_off(added) if _is_off(add_norm, trace, around) else added
+            if not add_norm.pre_norm:
+                terms = _normalised(terms, add_norm.norm, trace, f"{around}.norm", row)
+    if not isinstance(stack.norm, nn.Identity):
+        terms = _normalised(terms, stack.norm, trace, f"{name}.norm", row)
+    reading, direction = _double(reading), _double(direction)
+    return [Contribution(part, float(reading @ (values @ direction))) for part, values in terms]
+
+
+Term = tuple[str, Tensor]  # a part, and what it gave to each place, (T, D) in float64
+
+
+def _embedded(name: str, stack: Encoder | Decoder, trace: Trace, row: int) -> Iterator[Term]:
+    tokens, whole = (_double(trace[f"{name}.{it}"].output[row]) for it in ("embedding", "embedded"))
+    yield f"{name}.embedding", tokens
+    if isinstance(stack, Encoder) and stack.types is not None:
+        types = _double(trace[f"{name}.types"].output[row])
+        yield f"{name}.types", types
+        tokens = tokens + types
+    if not torch.equal(tokens, whole):
+        yield f"{name}.positions", whole - tokens
+
+
+def _sub_layers(block: EncoderBlock | DecoderBlock) -> Iterator[tuple[str, nn.Module, AddNorm, str]]:
+    """The sub-layers in their order: (name, part, what stands around it, the name of that)."""
+    yield "self", block.attention, block.add_norm_1, "add_norm_1"
+    if isinstance(block, EncoderBlock):
+        yield "feed_forward", block.feed_forward, block.add_norm_2, "add_norm_2"
+        return
+    if block.cross_attention is not None and block.add_norm_2 is not None:
+        yield "cross", block.cross_attention, block.add_norm_2, "add_norm_2"
+    yield "feed_forward", block.feed_forward, block.add_norm_3, "add_norm_3"
+
+
+def _added(of: str, part: nn.Module, trace: Trace, row: int) -> Iterator[Term]:
+    """What a sub-layer added: each head of an attention for itself, since the last product adds them up."""
+    if of.endswith("feed_forward"):
+        yield of, _double(trace[of].output[row])
+        return
+    assert isinstance(part, SelfAttention | CrossAttention)
+    heads, out = _double(trace.calls[of][-1].output[row]), part.out  # (H, T, K)
+    matrix = _double(out.weight).unflatten(1, (heads.size(0), -1))  # (D, H, K)
+    for head in range(heads.size(0)):
+        yield f"{of}.head.{head}", heads[head] @ matrix[:, head].T
+    if out.bias is not None:
+        yield f"{of}.bias", _double(out.bias).expand(heads.size(1), -1)
+
+
+def _is_off(add_norm: AddNorm, trace: Trace, around: str) -> bool:
+    """Whether the residual connection was given nothing by its sub-layer, as by one that is switched off as a whole."""
+    before, norm = trace[around].inputs[0], trace.parts.get(f"{around}.norm")
+    if add_norm.pre_norm:
+        return torch.equal(before, trace[around].output)
+    return norm is not None and torch.equal(before, norm[-1].inputs[0])
+
+
+def _switched_off(terms: Iterator[Term]) -> Iterator[Term]:
+    """The same parts, which gave nothing."""
+    return ((part, torch.zeros_like(values)) for part, values in terms)
+
+
+def _normalised(terms: list[Term], norm: nn.Module, trace: Trace, name: str, row: int) -> list[Term]:
+    """The terms behind a norm whose scale is that of the recorded pass."""
+    if not isinstance(norm, LayerNorm | RMSNorm):
+        raise ModelError(
+            f"{name} is a {type(norm).__name__}, whose parts cannot be told apart; expected a LayerNorm or an RMSNorm"
+        )
+    x = _double(trace[name].inputs[0][row])
+    centred = x - x.mean(-1, keepdim=True) if isinstance(norm, LayerNorm) else x
+    scale = (centred.square().mean(-1, keepdim=True) + norm.eps).rsqrt()
+    gain = 1.0 if norm.weight is None else _double(norm.weight)
+    found = []
+    for part, values in terms:
+        centred = values - values.mean(-1, keepdim=True) if isinstance(norm, LayerNorm) else values
+        found.append((part, centred * scale * gain))
+    bias = getattr(norm, "bias", None)
+    return found if bias is None else [*found, (f"{name}.bias", _double(bias).expand_as(x))]
+
+
+def _double(x: Tensor) -> Tensor:
+    return x.detach().double().cpu()

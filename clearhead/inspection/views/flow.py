@@ -1,0 +1,188 @@
+"""The dimension flow: the shape of everything that passes through a model, step by step.
+
+The model itself is run and watched by hooks, so the shapes are those of the code and not of a description of it. On
+torch's "meta" device that costs no memory and no arithmetic:
+
+    with torch.device("meta"):
+        model = build(config)
+    print(render_flow(dimension_flow(model)))
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from ...model.attention import Attend, CrossAttention, SelfAttention
+from ...model.blocks import DecoderBlock, EncoderBlock
+from ...model.heads import Classifier, SpanFinder, TokenPredictor
+from ...model.positions import Positions
+from ...model.transformer import Decoder, Encoder, EncoderDecoder, EncoderModel, evaluation
+from ..record.as_written import as_written
+from ..record.parts import stacks
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What has which shape, where: ("encoder", "block 0", "self-attention"), "weights", (B, H, T, S)."""
+
+    where: tuple[str, ...]
+    what: str
+    shape: Shape
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+
+def dimension_flow(model: nn.Module, source: Shape = (2, 10), target: Shape = (2, 12)) -> list[Step]:
+    """Run the model on tokens of these shapes, (B, S) and (B, T), and write down what passes through it, in order.
+
+    Of blocks that are alike the first is shown. The model is left as it was.
+    """
+    watch = _Watch()
+    for name, stack in stacks(model).items():
+        _watch_stack(watch, (name,), stack)
+    if isinstance(model, EncoderModel):
+        watch.enter(model.head, "head", "memory")
+        watch.output(model.head, ("head",), _HEADS[type(model.head)])
+    device = next(model.parameters()).device
+    tokens = [torch.zeros(shape, dtype=torch.long, device=device) for shape in (source, target)]
+    try:
+        with as_written(model), evaluation(model), torch.no_grad():
+            _run(model, *tokens)
+    finally:
+        watch.close()
+    return watch.steps
+
+
+def render_flow(steps: Sequence[Step]) -> str:
+    """A table for people, indented by where a step is."""
+    lines: list[str] = []
+    before: tuple[str, ...] = ()
+    for step in steps:
+        shared = next((i for i, pair in enumerate(zip(step.where, before)) if pair[0] != pair[1]), None)
+        known = min(len(step.where), len(before)) if shared is None else shared
+        lines += ["  " * depth + step.where[depth] for depth in range(known, len(step.where))]
+        lines.append(f"{'  ' * len(step.where) + step.what:<50}{step.shape}")
+        before = step.where
+    return "\n".join(lines)
+
+
+class _Watch:
+    """Hooks that write down shapes, of the stack that is running: an embedding may be part of both."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.handles: list[RemovableHandle] = []
+        self.running = ""
+
+    def enter(self, stack: nn.Module, name: str, what: str = "tokens") -> None:
+        """Take what follows a stack's input as its own."""
+
+        def hook(_stack: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+            self.running = name
+            self.note((name,), what, inputs[0].shape)
+
+        self.handles.append(stack.register_forward_pre_hook(hook))
+
+    def note(self, where: tuple[str, ...], what: str, shape: Sequence[int]) -> None:
+        if where[0] == self.running:
+            self.steps.append(Step(where, what, tuple(shape)))
+
+    def output(self, module: nn.Module, where: tuple[str, ...], what: str) -> None:
+        """Write down the shape of what a module gives."""
+
+        def hook(_module: nn.Module, _inputs: Any, output: Tensor) -> None:
+            self.note(where, what, output.shape)
+
+        self.handles.append(module.register_forward_hook(hook))
+
+    def input(self, module: nn.Module, where: tuple[str, ...], what: str) -> None:
+        """Write down the shape of what a module gets."""
+
+        def hook(_module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+            self.note(where, what, inputs[0].shape)
+
+        self.handles.append(module.register_forward_pre_hook(hook))
+
+    def close(self) -> None:
+        for handle in self.handles:
+            handle.remove()
+
+
+_HEADS: dict[type[nn.Module], str] = {
+    Classifier: "a score a class",
+    SpanFinder: "scores as start and as end",
+    TokenPredictor: "logits of each hidden token",
+}
+
+
+def _run(model: nn.Module, source: Tensor, target: Tensor) -> None:
+    if isinstance(model, EncoderDecoder):
+        model(source, target)
+    elif isinstance(model, EncoderModel) and isinstance(model.head, TokenPredictor):
+        model(source, at=torch.arange(source.numel(), device=source.device))  # what is True cannot be counted on "meta"
+    else:
+        model(target if isinstance(model, Decoder) else source)
+
+
+def _watch_stack(watch: _Watch, where: tuple[str, ...], stack: Encoder | Decoder) -> None:
+    d_model = stack.embedding.weight.size(1)
+    watch.enter(stack, where[0])
+    watch.output(stack.embedding, where, f"embedding times sqrt({d_model})")
+    if type(stack.positions).embed is not Positions.embed:  # it opens that door
+        watch.input(stack.dropout, where, f"plus {type(stack.positions).__name__.lower()} positions")
+    if isinstance(stack, Encoder) and stack.types is not None:
+        watch.output(stack.types, where, "plus token types")
+    for block in list(stack.blocks)[:1]:
+        _watch_block(watch, (*where, "block 0"), cast(EncoderBlock | DecoderBlock, block))
+    n_blocks = len(stack.blocks)
+    watch.output(stack.blocks[-1], where, f"after {n_blocks} such block{'s' if n_blocks > 1 else ''}")
+    if not isinstance(stack.norm, nn.Identity):
+        watch.output(stack.norm, where, "final norm")
+    if isinstance(stack, Decoder) and stack.pointer is not None:
+        watch.output(stack.projection, where, "projection: logits")
+        watch.output(stack, where, "with what the pointer copies: log p")
+    else:
+        watch.output(stack, where, "projection: logits" if isinstance(stack, Decoder) else "memory")
+
+
+def _watch_block(watch: _Watch, where: tuple[str, ...], block: EncoderBlock | DecoderBlock) -> None:
+    _watch_attention(watch, (*where, "self-attention"), block.attention)
+    watch.output(block.add_norm_1, where, "add and norm")
+    if isinstance(block, DecoderBlock) and block.cross_attention is not None and block.add_norm_2 is not None:
+        _watch_attention(watch, (*where, "cross-attention"), block.cross_attention)
+        watch.output(block.add_norm_2, where, "add and norm")
+    feed_forward = (*where, "feed-forward")
+    watch.input(cast(nn.Module, block.feed_forward.outer), feed_forward, "inner")
+    watch.output(block.feed_forward, feed_forward, "output")
+    last = block.add_norm_3 if isinstance(block, DecoderBlock) else block.add_norm_2
+    watch.output(last, where, "add and norm")
+
+
+def _watch_attention(watch: _Watch, where: tuple[str, ...], attention: SelfAttention | CrossAttention) -> None:
+    def heads(
+        attend: nn.Module, tensors: tuple[Tensor, Tensor, Tensor], named: Mapping[str, Tensor | None], output: Tensor
+    ) -> None:
+        q, k, v = tensors
+        watch.note(where, f"queries of {q.size(1)} heads", q.shape)
+        watch.note(where, f"keys of {k.size(1)} heads", k.shape)
+        watch.note(where, f"values of {v.size(1)} heads", v.shape)
+        bias = named.get("bias")
+        if bias is not None:
+            watch.note(where, "bias of the positions on the scores", bias.shape)
+        named_weights, named_output = f"weights: softmax(q k^T / sqrt({q.size(3)}))", "weights times values"
+        if type(attend) is not Attend:  # whose equation that is, and nobody else's
+            named_weights, named_output = (f"{what} of {type(attend).__name__}" for what in ("weights", "output"))
+        if hasattr(type(attend), "weights"):
+            watch.note(where, named_weights, (*q.shape[:3], k.size(2)))
+        watch.note(where, named_output, output.shape)
+
+    watch.handles.append(attention.attend.register_forward_hook(heads, with_kwargs=True))
+    watch.output(attention, where, "heads joined and projected")

@@ -1,0 +1,112 @@
+"""All heads of an attention at a glance: each as a small picture of blocks, with its entropy and what it looks at."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import torch
+from rich.cells import cell_len
+from torch import Tensor
+
+from ..record.labelled import Labelled
+from .text_columns import WIDTH, cut, left, wrapped
+
+_LABEL, _NAMED = 10, 11  # columns of a token beside its row, and in words
+_TITLE = 7  # columns of "head 10"
+_SHADES = " ·░▒▓█"  # from 0 to 1
+# Of the 256 colours of a terminal, for the same: the ground is theirs, so that darker is more on a dark screen, too.
+_BLUES = (255, 153, 111, 69, 27, 18)
+
+
+@dataclass(frozen=True)
+class Head:
+    """One head: the mean entropy of its rows in bits, 0 where each looks at one key, and its strongest look, of the
+    queries that had a choice."""
+
+    number: int
+    entropy: float
+    query: str
+    key: str
+    weight: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"head": self.number, "entropy": self.entropy, "strongest": [self.query, self.key, self.weight]}
+
+
+def heads_of(weights: Labelled) -> list[Head]:
+    """What can be said of each head, from weights with the axes head, query, key."""
+    found, choice = [], _in_sight(weights) > 1
+    for number in range(weights.shape[0]):
+        one = weights.select(head=number)
+        w = one.values.double()
+        entropy = float(-(w * w.clamp(min=1e-300).log2()).sum(-1).mean())
+        chosen = w.masked_fill(~choice.to(w.device)[:, None], -1.0) if choice.any() else w
+        query, key = divmod(int(chosen.argmax()), w.size(1))
+        names = one.tokens["query"][query], one.tokens["key"][key]
+        found.append(Head(number, max(0.0, entropy), *names, float(w[query, key])))
+    return found
+
+
+def _in_sight(weights: Labelled) -> Tensor:
+    """How many keys each query may look at: all, but where the keys are the queries and none looks ahead those up to
+    itself. (H, T, S) -> (T,)"""
+    _, n_queries, n_keys = weights.shape
+    queries, keys = weights.tokens["query"], weights.tokens["key"]
+    causal = list(queries) == list(keys[:n_queries]) and not weights.values.triu(1).any()
+    return torch.arange(1, n_queries + 1) if causal else torch.full((n_queries,), n_keys)
+
+
+def render_keys(weights: Labelled) -> list[str]:
+    """Lines that name the keys, where these are not the queries, whose names stand beside their rows."""
+    queries, keys = weights.tokens["query"], weights.tokens["key"]
+    if list(queries) == list(keys):
+        return []
+    return list(wrapped("keys, from left to right: ", keys))
+
+
+def render_heads(name: str, weights: Labelled, *, color: bool = False, of: int | None = None) -> str:
+    """The heads beside each other, as many as 80 columns have room for, and below a line of words for each.
+
+    A row of a picture is a query, a column a key; without colour, where nothing is looked at is blank, between bars.
+    `of`: how many queries there are, where not all of them are shown.
+    """
+    n_heads, n_queries, n_keys = weights.shape
+    label = min(_LABEL, max(map(cell_len, weights.tokens["query"]), default=0)) + 1
+    bars, gap = (0, "  ") if color else (2, " ")
+    label = label if label + n_keys + bars <= WIDTH else 0
+    shown = min(n_keys, WIDTH - 2)
+    wide = max(shown + bars, _TITLE)
+    across = max(1, min(n_heads, (WIDTH - label + len(gap)) // (wide + len(gap))))
+    more = "darker" if color else "fuller"
+    lines = [f"{name}: {n_heads} heads, rows are {of or n_queries} queries, columns {n_keys} keys, {more} is more"]
+    if n_queries < (of or n_queries):
+        lines.append(f"(the first {n_queries} of {of} queries)")
+    if shown < n_keys:
+        lines.append(f"(the first {shown} of {n_keys} keys)")
+    begun = [left(token, label - 1) + " " if label else "" for token in weights.tokens["query"]]
+    for first in range(0, n_heads, across):
+        numbers = range(first, min(first + across, n_heads))
+        titles = gap.join(f"{f'head {number}':<{wide}}" for number in numbers)
+        lines += ["", (" " * label + titles).rstrip()]
+        pictures = [_picture(weights.select(head=number), shown, color=color) for number in numbers]
+        lines += [(token + gap.join(row)).rstrip() for token, row in zip(begun, zip(*pictures))]
+    lines.append("")
+    most = float(_in_sight(weights).double().log2().mean())
+    for head in heads_of(weights):
+        look = f'"{cut(head.query, _NAMED)}" at "{cut(head.key, _NAMED)}" ({head.weight:.2f})'
+        lines.append(f"head {head.number}: entropy {head.entropy:.2f} of {most:.2f} bits; most: {look}")
+    return "\n".join(lines)
+
+
+def _picture(one: Labelled, shown: int, *, color: bool) -> list[str]:
+    return [_row(values[:shown], color=color) for values in one.values.tolist()]
+
+
+def _row(values: Sequence[float], *, color: bool) -> str:
+    levels = [min(round(value * (len(_SHADES) - 1) + 0.4 * (value > 0.02)), len(_SHADES) - 1) for value in values]
+    if not color:
+        return f"│{''.join(_SHADES[level] for level in levels)}│".ljust(_TITLE)
+    blocks = (f"\x1b[48;5;{_BLUES[level]}m{' ' * len([*same])}" for level, same in groupby(levels))
+    return f"{''.join(blocks)}\x1b[0m{' ' * (_TITLE - len(values))}"

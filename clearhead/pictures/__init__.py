@@ -1,0 +1,1 @@
+"""Canvas and figures: what every picture is drawn with."""

@@ -1,0 +1,140 @@
+"""What pictures are drawn on: a figure without a screen, its colours and fonts, and tokens beside its cells."""
+
+import io
+import math
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from ..config.messages import say
+from ..errors import ConfigError
+from ..folder.atomic import write_file, writing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK, FAINT, PALE, STRONG, WARM = "#22272e", "#8b949e", "#b9cbe4", "#1f4e8c", "#c2571a"
+_STYLE: dict[str, Any] = {
+    "font.size": 10,
+    "text.color": INK,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e9edf2",
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "legend.frameon": False,
+    "figure.dpi": 150,
+    "svg.hashsalt": "clearhead",  # the same picture is the same file
+}
+# What the usual font lacks (Chinese, Japanese, Korean, Arabic, Hindi, emoji) is looked for in these, where installed.
+_WIDE_FONTS = (
+    "Noto Sans CJK JP", "Noto Sans CJK SC", "PingFang SC", "Hiragino Sans", "Microsoft YaHei", "WenQuanYi Zen Hei",
+    "Noto Sans Arabic", "Noto Sans Devanagari", "Noto Sans Bengali", "Noto Sans Tamil", "Noto Sans Telugu",
+    "Noto Sans Thai", "Noto Sans Ethiopic", "Noto Emoji", "Segoe UI Emoji",
+)  # fmt: skip
+_LONGEST = 16_000  # pixels of a side: what draws them refuses more than 65,536
+_MISSING = re.compile(r"Glyph (\d+) .*missing from")
+
+
+@contextmanager
+def drawing(
+    path: Path | None, *, again: str, layout: Literal["constrained", "compressed"] = "constrained", tight: bool = True
+) -> Iterator["Figure"]:
+    """An empty figure, written to `path` at the end of `with`, as SVG where it ends so and else as PNG, and without one
+    only drawn; ConfigError where matplotlib is not installed.
+
+    `again`: what to do when there is room on a disk that was full. `tight`: cut to what is drawn.
+    """
+    try:
+        import matplotlib.style
+        from matplotlib.figure import Figure
+        from matplotlib.font_manager import fontManager
+    except ImportError as error:
+        raise ConfigError(
+            f"cannot draw {path or 'a figure'}: matplotlib is not installed; expected it: pip install matplotlib"
+        ) from error
+    installed = set(fontManager.get_font_names())
+    fonts = ["DejaVu Sans", *(name for name in _WIDE_FONTS if name in installed)]
+    with matplotlib.style.context(["default", _STYLE | {"font.family": fonts}]):
+        figure = Figure(layout=layout)
+        yield figure
+        if path is None:
+            return
+        with _told_what_is_missing(), io.BytesIO() as drawn:
+            kind = "svg" if path.suffix.lower() == ".svg" else "png"
+            dpi = min(figure.dpi, _LONGEST / max(figure.get_size_inches()))
+            box, about = "tight" if tight else None, {"Date": None} if kind == "svg" else None
+            figure.savefig(drawn, format=kind, dpi=dpi, bbox_inches=box, pad_inches=0.15, metadata=about)
+            data = drawn.getvalue()
+    with writing(path.parent, again=again):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, data)
+
+
+@contextmanager
+def _told_what_is_missing() -> Iterator[None]:
+    """Say which letters no font has, instead of a warning for each time that one is drawn, as an empty box."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        yield
+    missing = {chr(int(found[1])) for it in told if (found := _MISSING.match(str(it.message)))}
+    for it in told:
+        if not _MISSING.match(str(it.message)):
+            warnings.warn_explicit(it.message, it.category, it.filename, it.lineno)
+    if seen := "".join(sorted(it for it in missing if it.isprintable() and not it.isspace())):
+        import matplotlib
+
+        some = seen if len(seen) <= 20 else f"{seen[:20]}…"
+        say(
+            f"no font that pictures use has {some}: they are empty boxes; install one, such as Noto Sans CJK, Noto "
+            f"Sans Arabic or Noto Emoji, and delete {matplotlib.get_cachedir()}, where it keeps which there are"
+        )
+
+
+def separate_cells(panel: "Axes", shape: tuple[int, ...], *, lines: bool) -> None:
+    """No frame, and thin white lines between the cells where there is room for them."""
+    panel.grid(visible=False)
+    panel.spines[:].set_visible(False)
+    panel.tick_params(which="both", length=0)
+    if lines:
+        panel.set_xticks(np.arange(shape[1] + 1) - 0.5, minor=True)
+        panel.set_yticks(np.arange(shape[0] + 1) - 0.5, minor=True)
+        panel.grid(which="minor", color="white", linewidth=0.6)
+
+
+def tick_pieces(
+    panel: "Axes", cell: float, source: Sequence[str], target: Sequence[str], *, right: bool = False
+) -> None:
+    """Source pieces above, target pieces at the left, or the right; every n-th where cells (inches wide) are too small
+    for text."""
+    size = min(10.0, max(5.0, 0.62 * 72 * cell))  # points
+    every = math.ceil(1.15 * size / (72 * cell))
+    panel.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False)
+    if right:
+        panel.tick_params(right=True, labelright=True, left=False, labelleft=False)
+    panel.tick_params(which="both", length=0)
+    above: dict[str, Any] = {"rotation": 60, "ha": "left", "rotation_mode": "anchor"}
+    for pieces, axis, style in ((source, panel.xaxis, above), (target, panel.yaxis, {})):
+        shown = range(0, len(pieces), every)
+        axis.set_ticks(shown, [readable(pieces[n]) for n in shown], fontsize=size, parse_math=False, **style)
+
+
+def readable(text: str, longest: int = 16) -> str:
+    """A text on one line: what cannot be seen is replaced by its escape, what is long is cut."""
+    seen = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return seen if len(seen) <= longest else seen[: longest - 1] + "…"

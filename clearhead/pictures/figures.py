@@ -1,0 +1,174 @@
+"""Pictures: how the loss fell, where attention went, which labels are confused. By matplotlib, without a screen."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import DataError, ModelError
+from .canvas import INK, PALE, STRONG, WARM, drawing, readable, separate_cells, tick_pieces
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A score of the validation data that is drawn below the loss."""
+
+    key: str  # in the records, behind `valid_`
+    name: str
+    digits: str = ".1f"  # of the best value
+    lower: bool = False  # is better
+
+
+BLEU = Curve("bleu", "BLEU")
+
+
+def loss_curve(
+    metrics: Sequence[Mapping[str, Any]], path: Path, score: Curve = BLEU, training: str = "training (with dropout)"
+) -> None:
+    """Draw loss, and below it a score where it was measured, by step; `metrics` are the records of `metrics.jsonl`.
+
+    Drawn are `loss` (`training` says of what), `valid_loss` and the `score`; values that are not finite are left out,
+    and the scores of a mean of checkpoints, which belong to no step. DataError: no record has a loss.
+    """
+    metrics = [record for record in metrics if "averaged" not in record]
+    train, valid, scored = (_series(metrics, name) for name in ("loss", "valid_loss", f"valid_{score.key}"))
+    if not train[0] and not valid[0]:
+        raise DataError("there is no loss to draw: expected records with 'step' and 'loss', as training writes them")
+    with drawing(path, again="go on with --resume") as figure:
+        rows = 2 if scored[0] else 1
+        figure.set_size_inches(7.2, 3.4 + 1.7 * (rows - 1))
+        panels = figure.subplots(rows, 1, sharex=True, squeeze=False, height_ratios=[2, 1][:rows])[:, 0]
+        for series, label, style in (
+            (train, training, {"color": PALE, "linewidth": 1.4}),
+            (valid, "validation", {"color": STRONG, "linewidth": 1.8}),
+        ):
+            if series[0]:
+                panels[0].plot(*series, label=label, **style, **_dots(series))
+        panels[0].set_title("Loss (nats)")
+        panels[0].legend(loc="upper right")
+        if scored[0]:
+            panels[1].plot(*scored, color=WARM, linewidth=1.8, **_dots(scored))
+            panels[1].set_title(f"{score.name[0].upper()}{score.name[1:]} (validation)")
+            if score.lower:  # it falls to a height of its own, with room for the mark above
+                panels[1].margins(y=0.25)
+            else:
+                panels[1].set_ylim(bottom=0, top=1.25 * max(scored[1]) or 1)
+            _mark_best(panels[1], scored, score)
+        panels[-1].set_xlabel("step")
+        panels[-1].set_xlim(left=0)
+        panels[-1].locator_params(axis="x", integer=True)
+        panels[-1].xaxis.set_major_formatter("{x:,.0f}")
+
+
+def attention_heatmap(
+    weights: npt.ArrayLike,
+    source_pieces: Sequence[str],
+    target_pieces: Sequence[str],
+    path: Path | None,
+    title: str = "",
+    *,
+    names: Sequence[str] = (),
+    across: int = 4,
+) -> "Figure":
+    """Draw attention weights (T, S), or those of several heads (H, T, S), so many of them side by side: a row attends,
+    columns are read. The figure is written to `path`, where there is one, and returned.
+
+    `names` are what stands below each head; unless they are given, its number.
+
+    ModelError: the weights do not have a row for each target piece and a column for each source piece.
+    """
+    heads = _heads(weights, len(target_pieces), len(source_pieces))
+    columns = min(len(heads), across)
+    rows = math.ceil(len(heads) / columns)
+    width, height = columns * len(source_pieces), rows * len(target_pieces)  # in cells
+    cell = min(0.34 if len(heads) == 1 else 0.22, 24 / max(width, height))  # in inches
+    darkest = np.fmax.reduce(heads, axis=None, initial=1e-9)
+    with drawing(path, layout="compressed", again="give the command again") as figure:
+        figure.set_size_inches(cell * width + 0.25 * columns + 2.2, cell * height + 0.35 * rows + 1.6)
+        panels = figure.subplots(rows, columns, squeeze=False)
+        for panel in panels.flat[len(heads) :]:
+            panel.set_visible(False)
+        for number, (panel, head) in enumerate(zip(panels.flat, heads)):
+            image = panel.imshow(head, cmap="Blues", vmin=0, vmax=darkest, interpolation="nearest")
+            separate_cells(panel, head.shape, lines=cell > 0.1)
+            above = source_pieces if number < columns else ()
+            tick_pieces(panel, cell, above, target_pieces if number % columns == 0 else ())
+            if len(heads) > 1:
+                panel.set_xlabel(names[number] if names else f"head {number}", fontsize=8 if names else None)
+        bar = figure.colorbar(image, ax=panels, shrink=0.6, aspect=24, pad=0.02)
+        bar.set_label("attention weight")
+        bar.outline.set_visible(False)
+        figure.suptitle(readable(title, 60), fontweight="bold", parse_math=False)
+    return figure
+
+
+def confusion_matrix(counts: npt.ArrayLike, labels: Sequence[str], path: Path) -> None:
+    """Draw how often each label (a row) was taken for which (a column), (C, C): dark by the share of the row's texts.
+
+    ModelError: there is not a row and a column for each label.
+    """
+    array = np.asarray(counts, dtype=np.int64)
+    if array.shape != (len(labels), len(labels)) or not len(labels):
+        raise ModelError(
+            f"a confusion matrix has shape {array.shape}; expected {(len(labels),) * 2}, for {len(labels)} labels"
+        )
+    shares = array / array.sum(1, keepdims=True).clip(min=1)
+    cell = min(0.6, 16 / len(labels))  # in inches
+    with drawing(path, layout="compressed", again="go on with --resume") as figure:
+        figure.set_size_inches(cell * len(labels) + 2.4, cell * len(labels) + 1.8)
+        panel = figure.subplots()
+        panel.imshow(shares, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
+        separate_cells(panel, array.shape, lines=cell > 0.1)
+        tick_pieces(panel, cell, labels, labels)
+        for row, column in zip(*np.nonzero(array)) if cell > 0.4 else ():
+            ink = "white" if shares[row, column] > 0.6 else INK  # on the paler ones it would fade
+            panel.text(column, row, f"{array[row, column]:,}", ha="center", va="center", fontsize=8, color=ink)
+        panel.set_ylabel("right label")
+        panel.set_xlabel("label given")
+
+
+def _heads(weights: npt.ArrayLike, n_target: int, n_source: int) -> npt.NDArray[np.float64]:
+    """The weights as (H, T, S), checked."""
+    array = np.asarray(weights, dtype=np.float64)
+    heads = array[None] if array.ndim == 2 else array
+    if heads.ndim != 3 or 0 in heads.shape or heads.shape[1:] != (n_target, n_source):
+        raise ModelError(
+            f"attention weights have shape {array.shape}; expected (T, S) or (H, T, S) with T = {n_target} "
+            f"target pieces and S = {n_source} source pieces, none of them 0"
+        )
+    return heads
+
+
+def _series(metrics: Sequence[Mapping[str, Any]], name: str) -> tuple[list[float], list[float]]:
+    """The steps and values of what was logged under a name, as far as they are finite."""
+    logged = [record for record in metrics if "step" in record and math.isfinite(record.get(name, math.nan))]
+    return [record["step"] for record in logged], [record[name] for record in logged]
+
+
+def _dots(series: tuple[list[float], list[float]]) -> dict[str, Any]:
+    """Few points are shown as points, for a line between two of them says more than was measured."""
+    return {"marker": "o", "markersize": 4} if len(series[0]) <= 30 else {}
+
+
+def _mark_best(panel: "Axes", series: tuple[list[float], list[float]], score: Curve) -> None:
+    sign = -1 if score.lower else 1
+    # of equal ones the newest, as training chooses
+    best = max(range(len(series[1])), key=lambda n: (sign * series[1][n], n))
+    step, value = series[0][best], series[1][best]
+    panel.annotate(
+        f"{value:{score.digits}}",
+        (step, value),
+        xytext=(0, 6),
+        textcoords="offset points",
+        ha="center",
+        color=WARM,
+        fontweight="bold",
+    )

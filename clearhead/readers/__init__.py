@@ -1,0 +1,1 @@
+"""Files to examples: tables, JSON lines, aligned files, documents, questions."""

@@ -1,0 +1,162 @@
+"""Further references: files of one sentence a line, aligned with the sources of a file of pairs, or of sources alone.
+
+Each becomes one pair more of the source on its line. What is blank or cannot be read is no reference, and counted and
+shown as with pairs; so are sources that have none.
+"""
+
+import itertools
+import re
+from array import array
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+from ..config import DataConfig
+from ..errors import DataError
+from .column_roles import SENTENCES, Roles
+from .files import Input, is_folder
+from .json_lines import look_for_json
+from .lines import LOOK, decode, read_lines, undecodable
+from .pairs import Pairs, read_pairs
+from .skipped import Report
+from .tables import asked_separator, look_for_table
+
+_NEARLY_ALL = 0.9  # of the lines of a table are cut by its separator
+
+
+def read_with_references(
+    paths: Sequence[str | Path],
+    further: Sequence[str | Path],
+    data: DataConfig | None = None,
+    roles: Roles = SENTENCES,
+    *,
+    own_separator: bool = True,
+) -> Pairs:
+    """The pairs of `paths` as `read_pairs` reads them, and line n of each further file as a target of source n.
+
+    A header counts not. A single file without columns holds sources alone, whose only targets are the further ones.
+    The separator of `data` makes columns wherever it stands if it is the file's own; that of a model's training does so
+    where nearly all lines are cut by it.
+
+    A DataError where the files do not have as many lines, and where a row need not be a line, as in CSV.
+    """
+    data = data or DataConfig()
+    if len(paths) == 1 and not is_folder(Path(paths[0])):
+        with closing(Input(paths[0])) as file:  # one for all readings, since a pipe tells what it holds but once
+            of_pairs = not _holds_sources_alone(file, data, roles, own_separator=own_separator)
+            pairs = read_pairs([file], data, roles) if of_pairs else _Lines(file, "sources alone").as_sources()
+    else:
+        pairs, of_pairs = read_pairs(paths, data, roles), True
+    header = _header(pairs.report, paths[0]) if of_pairs else 0
+    if not of_pairs and (data.source_column or data.target_column or data.separator):
+        pairs.report.notes.append("columns and separator that were named are passed over: sources alone have none")
+    files = [_Lines(Input(path)) for path in further]
+    _check_lengths(pairs.report, header, files)
+    return _joined(pairs, header, files, of_pairs=of_pairs)
+
+
+def _check_lengths(report: Report, header: int, files: Sequence["_Lines"]) -> None:
+    if any(len(each.texts) != report.lines for each in files):
+        below = " below its header" if header else ""
+        said = " and ".join(f"{each.name} has {len(each.texts):,}" for each in files)
+        raise DataError(
+            f"{' + '.join(report.paths)} has {report.lines:,} lines{below} and {said}; expected as many in all: "
+            "line n of each is a translation of source n"
+        )
+
+
+def _joined(pairs: Pairs, header: int, files: Sequence["_Lines"], *, of_pairs: bool) -> Pairs:
+    """Each source with its own target, if there is one, and those of the files; one that has none is not used."""
+    report = replace(pairs.report, paths=(*pairs.report.paths, *(each.name for each in files)))
+    report.notes = [*report.notes, *(each.note() for each in files)]
+    triples = []
+    for place, (line, source) in enumerate(zip(pairs.lines, pairs.sources)):
+        targets = [pairs.targets[place]] if of_pairs else []
+        targets += [text for each in files if (text := each.texts[line - 1 - header]) is not None]
+        triples += [(line, source, target) for target in targets]
+        if not targets:
+            report.skip(line, "no reference", source)
+            report.used -= 1
+    if not triples:
+        raise DataError(f"no source of {' + '.join(pairs.report.paths)} has a reference\n  {report}")
+    return Pairs.of(triples, report)
+
+
+class _Lines:
+    """The sentences of a file, by line; None where there is none to be had."""
+
+    def __init__(self, file: Input, form: str = "references") -> None:
+        self.name = file.name
+        self.texts: list[str | None] = []
+        self._report = Report((self.name,), form=form)
+        with closing(file):
+            for number, line in enumerate(read_lines(file), 1):
+                text = decode(line)
+                reason = _unusable(text)
+                if reason:
+                    self._report.skip(number, reason, undecodable(line))
+                self.texts.append(None if reason else text)
+        self._report.lines = len(self.texts)
+        self._report.used = len(self.texts) - self.texts.count(None)
+
+    def note(self) -> str:
+        """What was found in it, indented as a note of the report on the pairs."""
+        return str(self._report).replace("\n", "\n  ")
+
+    def as_sources(self) -> Pairs:
+        """The sentences as pairs without targets."""
+        spoken = [(number, text) for number, text in enumerate(self.texts, 1) if text is not None]
+        return Pairs([text for _, text in spoken], [], array("q", [number for number, _ in spoken]), self._report)
+
+
+def _unusable(text: str | None) -> str | None:
+    """Why a line is no sentence, or None."""
+    if text is None:
+        return "not UTF-8"
+    return "NUL character" if "\0" in text else None if text.strip() else "blank line"
+
+
+def _holds_sources_alone(file: Input, data: DataConfig, roles: Roles, *, own_separator: bool) -> bool:
+    """Whether the first lines have neither columns nor JSON; a tab or two is no column yet.
+
+    `own_separator`: as of `read_with_references`.
+    """
+    head = list(itertools.islice(read_lines(file), LOOK))
+    mark = asked_separator(data)
+    if mark and (own_separator or _cuts(mark, head)):
+        return not any(mark.encode() in line for line in head)
+    try:
+        if look_for_json(file.name, head, DataConfig(), roles):
+            return False
+    except DataError:  # it is JSON, and reading it will say what is wrong
+        return False
+    try:
+        table = look_for_table(file.name, head, (), DataConfig(), roles)
+    except DataError:
+        return True
+    spoken = [line for line in head if line.strip()]
+    return table.separator == "\t" and 2 * sum(b"\t" in line for line in spoken) < len(spoken)
+
+
+def _cuts(mark: str, head: Sequence[bytes]) -> bool:
+    """Whether nearly all lines have the mark, and not as punctuation: with a space behind it and none before."""
+    spoken, it = [line for line in head if line.strip()], re.escape(mark.encode())
+    between = re.compile(rb"(?<=\s)%b|%b(?=\S)" % (it, it))
+    return sum(bool(between.search(line)) for line in spoken) >= _NEARLY_ALL * len(spoken)
+
+
+def _header(report: Report, path: str | Path) -> int:
+    """How many lines stand above the first sentence; a DataError where rows need not be lines."""
+    in_files = report.headers and report.files  # of a folder: a header in each
+    of_file = not report.files and Path(path).is_file()  # what flows is gone
+    if in_files or (report.unit != "lines" and not (of_file and _count(path) == report.headers + report.lines)):
+        raise DataError(
+            f"{' + '.join(report.paths)} is {report.form}, whose rows need not be lines, with which others are "
+            "aligned; expected a TSV, JSON lines, two line-aligned files, or sources alone beside --references"
+        )
+    return report.headers
+
+
+def _count(path: str | Path) -> int:
+    return sum(1 for _ in read_lines(Input(path)))

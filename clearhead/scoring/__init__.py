@@ -1,0 +1,1 @@
+"""Scores, resampling and significance: pure functions."""

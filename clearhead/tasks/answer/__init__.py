@@ -1,0 +1,1 @@
+"""Answer questions with a passage of a text."""

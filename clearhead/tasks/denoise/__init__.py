@@ -1,0 +1,1 @@
+"""Recover masked tokens: the warm start of other tasks."""

@@ -1,0 +1,1 @@
+"""Summarise documents."""

@@ -1,1 +1,0 @@
-"""Text to batches of tokens."""

@@ -1,0 +1,45 @@
+"""Token sequences of different lengths in one flat array."""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int64]
+
+
+class Ragged:
+    """Sequences of different lengths in one flat array: sequence i is `tokens[starts[i] : starts[i + 1]]`."""
+
+    def __init__(self, sequences: Sequence[Sequence[int]]) -> None:
+        lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
+        self._hold(np.fromiter(itertools.chain.from_iterable(sequences), np.int32, int(lengths.sum())), lengths)
+
+    @classmethod
+    def of(cls, tokens: NDArray[np.integer[Any]], lengths: IntArray) -> Self:
+        """Sequences that lie in one array already, which may be a file mapped into memory."""
+        ragged = cls.__new__(cls)
+        ragged._hold(tokens, lengths)
+        return ragged
+
+    def _hold(self, tokens: NDArray[np.integer[Any]], lengths: IntArray) -> None:
+        self.tokens, self.lengths = tokens, lengths
+        self.starts: IntArray = np.concatenate([[0], np.cumsum(lengths)])
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, index: int) -> list[int]:
+        start = self.starts[:-1][index]
+        return self.tokens[start : start + self.lengths[index]].tolist()
+
+    def padded(self, rows: IntArray, pad: int) -> IntArray:
+        """These sequences below each other, with padding on the right. (B,) -> (B, longest)"""
+        lengths = self.lengths[rows]
+        columns = np.arange(int(lengths.max(initial=0)))
+        real = columns < lengths[:, None]
+        padded = np.full(real.shape, pad, np.int64)
+        padded[real] = self.tokens[(self.starts[rows][:, None] + columns)[real]]
+        return padded

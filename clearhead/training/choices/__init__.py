@@ -1,0 +1,1 @@
+"""Settings chosen for the user: recipe, time budget, forecast."""

@@ -1,0 +1,1 @@
+"""Metrics log, model card, TensorBoard."""

@@ -1,0 +1,60 @@
+"""What TensorBoard shows of a run: its loss, learning rate, gradient and speed, and the scores of its evaluations."""
+
+import shutil
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from ...errors import ConfigError
+from ...folder.atomic import writing
+
+FOLDER = "tensorboard"
+
+
+def summary_writer() -> Any:
+    """What writes event files; a ConfigError where the package is missing."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise ConfigError(
+            "train.tensorboard = true needs the package tensorboard, which is not installed; "
+            "expected it (pip install tensorboard) or train.tensorboard = false"
+        ) from error
+    return SummaryWriter
+
+
+class TensorBoard:
+    """Event files in the run's `tensorboard` folder; its two functions are called with what `train` tells observers."""
+
+    def __init__(self, run: Path, *, after: int) -> None:
+        """Go on after step `after` (0: a new run, whose folder is emptied first). ConfigError where it is missing."""
+        writer = summary_writer()
+        with writing(run):
+            if not after:
+                shutil.rmtree(run / FOLDER, ignore_errors=True)
+            self._writer = writer(str(run / FOLDER), purge_step=after + 1)
+        self._seconds: float | None = None
+
+    def on_step(self, record: dict[str, Any]) -> None:
+        """One update."""
+        for name in ("loss", "lr", "grad_norm"):
+            self._add(f"train/{name}", record[name], record["step"])
+        if self._seconds is not None:
+            self._add("train/tokens_per_second", record["tokens"] / (record["seconds"] - self._seconds), record["step"])
+        self._seconds = record["seconds"]
+
+    def on_eval(self, record: dict[str, Any]) -> None:
+        """One evaluation, of the weights of a step or of a mean of several steps' weights."""
+        self._seconds = None  # what it took is no part of the next step
+        kind = "mean" if "averaged" in record else "valid"
+        for name in record.keys() - {"step", "epoch", "seconds", "averaged"}:
+            self._add(f"{kind}/{name}", record[name], record["step"])
+
+    def _add(self, name: str, value: float, step: int) -> None:
+        self._writer.add_scalar(name, value, step)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _type: type[BaseException] | None, _error: object, _trace: TracebackType | None) -> None:
+        self._writer.close()

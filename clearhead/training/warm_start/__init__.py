@@ -1,0 +1,1 @@
+"""Pretrain on the task's own texts before training on the task."""

@@ -1,0 +1,344 @@
+"""Texts with labels, from the file to the label of a new text."""
+
+import json
+import os
+import random
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+import clearhead
+from clearhead.api import Classifier
+from clearhead.cli import main
+from clearhead.training import pace
+from clearhead.training.report.metrics import read_metrics
+
+from ..conftest import Run
+
+GOOD, BAD = ["good", "great", "fine", "warm"], ["bad", "awful", "dull", "sad"]
+FILL = ["the", "film", "was", "and", "a", "story", "with", "people", "in", "it"]
+TINY = ["--model.d_model=32", "--model.n_heads=2", "--model.d_ff=64", "--model.n_encoder_layers=1"]
+TINY += ["--model.dropout=0.1", "--data.tokenizer=word", "--threads=1", "--train.precision=fp32", "--train.lr=0.01"]
+
+
+def write_texts(path: Path, n: int = 240, labels: tuple[str, str] = ("Pos", "neg")) -> Path:
+    """Texts of which one word tells the label."""
+    dice, rows = random.Random(0), []
+    for _ in range(n):
+        label = dice.randrange(2)
+        words = dice.choices(FILL, k=dice.randint(2, 7))
+        words.insert(dice.randrange(len(words)), dice.choice((GOOD, BAD)[label]))
+        rows.append(f"{' '.join(words)}\t{labels[label]}\n")
+    path.write_text("".join(rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with texts.tsv, test.tsv and what was learnt of them, model/. Not to be written to."""
+    folder = tmp_path_factory.mktemp("classify")
+    threads, generator = torch.get_num_threads(), torch.random.get_rng_state()
+    data, test = write_texts(folder / "texts.tsv"), folder / "test.tsv"
+    test.write_text("a dull dull story\tneg\nit was great\tPos\nthe warm people\tPos\nsad\tneg\n", encoding="utf-8")
+    arguments = ["train", data, "--task", "classify", "--out", folder / "model", "--test", test, "--train.steps=60"]
+    assert main([*map(str, arguments), *TINY]) == 0
+    torch.set_num_threads(threads)
+    torch.random.set_rng_state(generator)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for the model above, where they are looked at: they would take longer than training."""
+    monkeypatch.setattr("clearhead.training.run.loss_curve", lambda *_: None)
+    monkeypatch.setattr("clearhead.scoring.confusion.confusion_matrix", lambda *_: None)
+
+
+@pytest.fixture
+def folder(trained: Path, tmp_path: Path) -> Path:
+    """The model folder, to be written to."""
+    return Path(shutil.copytree(trained / "model", tmp_path / "model"))
+
+
+# --- training
+
+
+def test_the_labels_are_learnt(trained: Path) -> None:
+    records = [it for it in read_metrics(trained / "model" / "metrics.jsonl") if "valid_accuracy" in it]
+    assert max(it["valid_accuracy"] for it in records) >= 0.95
+    assert min(it["valid_loss"] for it in records) < 0.1 and all("valid_macro_f1" in it for it in records)
+
+
+def test_the_folder_says_what_it_is_and_how_good(trained: Path) -> None:
+    model = trained / "model"
+    config = json.loads((model / "config.json").read_bytes())
+    assert config["data"]["labels"] == ["Pos", "neg"] and config["model"]["n_classes"] == 2
+    assert (config["train"]["task"], config["model"]["topology"]) == ("classify", "encoder-only")
+    card = (model / "README.md").read_text(encoding="utf-8")
+    assert "# A text classifier" in card and 'clearhead classify THIS_FOLDER "a text"' in card
+    assert "labelled texts from `texts.tsv`" in card and "--train.task=classify" in card and "\n1 layers," in card
+    assert "| on | texts | accuracy | macro F1 | nats a text |" in card and "| test | 4 | 1.0000 | 1.0000 |" in card
+    assert (model / "confusion.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_same_command_again_is_told_by_looking_and_how_to_use_the_model(run: Run, trained: Path, tmp_path) -> None:
+    out = tmp_path / "a model"
+    done = run("train", trained / "texts.tsv", "--out", out, "--train.steps=2", *TINY)
+    assert done.code == 0 and "task: classify" in done.err
+    assert done.err.endswith(f"use it: clearhead classify '{out}' \"a text\"\n")
+    assert "12 texts" in done.err and "for both sides" not in done.err
+
+
+def test_a_run_that_goes_on_needs_no_task_and_ends_as_if_it_had_never_ended(run: Run, trained: Path, tmp_path) -> None:
+    both = ["--train.save_every=3", "--train.eval_every=3", *TINY]
+    data = trained / "texts.tsv"
+    assert run("train", data, "--task", "classify", "--out", tmp_path / "whole", "--train.steps=9", *both).code == 0
+    shutil.copytree(tmp_path / "whole", tmp_path / "half")
+    from clearhead.folder.manifest import Manifest
+
+    manifest = json.loads((tmp_path / "half" / "manifest.json").read_bytes())
+    assert Manifest.read(tmp_path / "half").finished == 9
+    manifest["finished"] = None
+    (tmp_path / "half" / "manifest.json").write_text(json.dumps(manifest))
+    shutil.rmtree(max((tmp_path / "half" / "checkpoints").iterdir()))
+    done = run("train", data, "--out", tmp_path / "half", "--resume", *both[2:])
+    assert done.code == 0 and "resuming" in done.err and "at step 6 of 9" in done.err
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "half")]
+    assert weights[0] == weights[1]
+
+
+def test_labels_that_only_the_validation_has_are_shown_and_count_as_wrong(run: Run, trained: Path, tmp_path) -> None:
+    (tmp_path / "valid.tsv").write_text("a fine story\tPos\na dull story\tneg\nso so\tmixed\n", encoding="utf-8")
+    (tmp_path / "few.tsv").write_text("in\tneg\na\tPos\n", encoding="utf-8")  # by their length texts of two labels
+    done = run("train", trained / "texts.tsv", "--task", "classify", "--out", tmp_path / "model",
+               "--valid", tmp_path / "valid.tsv", "--test", tmp_path / "few.tsv", "--train.steps=3",
+               "--train.best=accuracy", *TINY)  # fmt: skip
+    assert done.code == 0 and "(text in 1, label in 2), no header; 2 of 2 lines used" in done.err
+    said = "skipped 1: texts with a label that no text of the training has; they are validated on without their loss"
+    assert said in done.err and 'line 3: "mixed: so so"' in done.err
+    records = read_metrics(tmp_path / "model" / "metrics.jsonl")
+    assert all(it["valid_accuracy"] <= 2 / 3 + 1e-9 for it in records if "valid_accuracy" in it)
+
+
+def test_where_the_validation_has_no_label_of_the_training_there_is_nothing_to_choose_by(run, trained, tmp_path):
+    (tmp_path / "valid.tsv").write_text("a fine story\tyes\na dull story\tno\n", encoding="utf-8")
+    done = run("train", trained / "texts.tsv", "--task", "classify", "--out", tmp_path / "model",
+               "--valid", tmp_path / "valid.tsv", "--train.steps=3", *TINY)  # fmt: skip
+    said = "all 2 validation texts are with a label that no text of the training has; expected others"
+    assert done.code == 1 and said in done.err
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--train.best=bleu", "train.best = bleu is no score of `classify`; expected loss, accuracy, macro_f1"),
+        ("--train.patience=3", "train.patience = 3 waits for a better score, and by train.best = newest none is asked"),
+        ("--model.topology=decoder-only", "model.topology = decoder-only does not learn to classify"),
+        ("--decode.beam=8", "decode.beam = 8 would change nothing for `classify`; expected no decode.beam"),
+        ("--model.n_token_types=2", "model.n_token_types = 2 would change nothing for `classify`; expected no model."),
+        ("--data.joint=false", "data.joint = False does not learn to classify; expected True"),
+        ("--data.subword_dropout=0.1", "data.subword_dropout = 0.1 is not for `classify`; expected 0"),
+        ("--reverse", "data.reverse = true exchanges the columns; expected false where they are text and label"),
+    ],
+)
+def test_what_is_not_for_labels_is_refused(run: Run, trained: Path, tmp_path: Path, option: str, said: str) -> None:
+    done = run("train", trained / "texts.tsv", "--task", "classify", "--out", tmp_path / "model", option)
+    assert done.code == 2 and said in done.err
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("balance=true", "train.balance = true is not for `translate`, which has no labels; expected false"),
+        ("r_drop=2", "train.r_drop = 2.0 is not for `translate`, which has no labels; expected 0"),
+    ],
+)
+def test_some_settings_are_for_labels_alone(run: Run, trained: Path, tmp_path: Path, setting: str, said: str) -> None:
+    files = (trained / "texts.tsv", "--out", tmp_path / "model", f"--train.{setting}")
+    done = run("train", *files, "--task", "translate")
+    assert done.code == 2 and said in done.err
+    assert run("train", *files, "--task", "classify", "--train.steps=2", *TINY).code == 0
+
+
+def test_training_begins_with_another_model_of_the_same_labels(run: Run, trained: Path, tmp_path: Path) -> None:
+    more = write_texts(tmp_path / "more.tsv", 60)
+    done = run("train", more, "--task", "classify", "--out", tmp_path / "more", "--init-from", trained / "model",
+               "--train.steps=2", "--threads=1")  # fmt: skip
+    assert done.code == 0 and clearhead.load(tmp_path / "more")("a great story") == "Pos"
+    other = write_texts(tmp_path / "other.tsv", 60, ("yes", "no"))
+    done = run("train", other, "--task", "classify", "--out", tmp_path / "other", "--init-from", trained / "model")
+    assert done.code == 1 and 'has 2 labels ("no", "yes"), which' in done.err
+
+
+def test_a_model_that_translates_is_no_beginning(run: Run, trained: Path, model_folder: Path, tmp_path: Path) -> None:
+    done = run(
+        "train", trained / "texts.tsv", "--task", "classify", "--out", tmp_path / "m", "--init-from", model_folder
+    )
+    said = (
+        f"train.init_from = {model_folder} is encoder-decoder, and what learns to classify is encoder-only; expected a"
+    )
+    assert done.code == 2 and said in done.err
+
+
+@pytest.mark.slow
+def test_a_short_budget_is_enough(run: Run, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace, "process_began", time.monotonic)  # the tests before this one are no part of it
+    done = run("train", trained / "texts.tsv", "--task", "classify", "--out", tmp_path / "m", "--budget", "90s",
+               "--threads=1", "--data.tokenizer=word")  # fmt: skip
+    assert done.code == 0 and clearhead.load(tmp_path / "m")(["a great story", "dull people"]) == ["Pos", "neg"]
+
+
+# --- use
+
+
+def test_each_text_has_a_label_on_a_line_of_its_own(run: Run, trained: Path) -> None:
+    done = run("classify", trained / "model", "a great story", "the dull people", "")
+    assert (done.code, done.err) == (0, "text 3 is blank: its label says nothing\n")
+    assert done.out.splitlines()[:2] == ["Pos", "neg"] and done.out.splitlines()[2] in ("Pos", "neg")
+
+
+def test_json_has_the_probabilities_the_likeliest_first(run: Run, trained: Path) -> None:
+    values = json.loads(run("classify", trained / "model", "a great quagga", "--json").out)
+    keys = ["format_version", "text", "label", "probability", "probabilities", "unknown", "cut"]
+    assert list(values) == keys and values["format_version"] == 1
+    assert (values["text"], values["label"], values["unknown"]) == ("a great quagga", "Pos", ["quagga"])
+    assert list(values["probabilities"]) == ["Pos", "neg"] and sum(values["probabilities"].values()) == pytest.approx(1)
+    assert values["probability"] == values["probabilities"]["Pos"] > 0.5
+
+
+def test_standard_input_gives_a_line_for_each_line(run: Run, trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, write = os.pipe()
+    os.write(write, "a great story\n\nthe dull people\r\n\xe9 quagga".encode("latin-1"))
+    os.close(write)
+    with os.fdopen(read) as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        done = run("classify", trained / "model")
+    lines = done.out.splitlines()
+    assert done.code == 0 and len(lines) == 4 and lines[0] == "Pos" and lines[2] == "neg"
+    assert "line 2 is blank: its label says nothing" in done.err
+    assert "line 4 is not UTF-8" in done.err and "line 4 has words that the model does not know" in done.err
+
+
+def test_of_a_long_text_the_beginning_is_read_and_that_is_said(run: Run, trained: Path) -> None:
+    app = clearhead.load(trained / "model")
+    long = " ".join(["the"] * 249 + ["great"] * 6)
+    done = run("classify", trained / "model", long, "--json")
+    assert json.loads(done.out)["cut"] == 5
+    assert "text 1 is too long for the model: its last 5 tokens are left out" in done.err
+    kept, whole = (app.results([text])[0].probabilities for text in (" ".join(long.split()[:250]), long))
+    assert whole == pytest.approx(kept)
+
+
+def test_the_app_gives_what_it_is_asked_for(trained: Path) -> None:
+    app = clearhead.load(trained / "model")
+    assert isinstance(app, Classifier) and app.labels == ("Pos", "neg")
+    assert app("a great story") == "Pos" and app(["a great story", "so dull"]) == ["Pos", "neg"] and app([]) == []
+    with pytest.raises(clearhead.DataError, match=r'one text was given, "a great story"; expected a list of texts'):
+        app.results("a great story")
+    alone, among = app.results(["so dull"])[0], app.results(["so dull", "the film was a great story"])[0]
+    assert alone.probabilities == pytest.approx(among.probabilities)
+    with pytest.raises(clearhead.ConfigError, match=r"decode\.beam = 2 would change nothing: a label is not searched"):
+        app("a great story", beam=2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["{}", "-", "a text"], 2, "- stands for standard input, and is one of several texts here"),
+        ([], 2, "no model folder is given"),
+        (["{}", "a text", "--beam", "2"], 2, "unknown option '--beam' of `clearhead classify`"),
+        (["nowhere", "a text"], 1, "nowhere does not exist; expected a model folder"),
+    ],
+)
+def test_a_wrong_use_is_told(run: Run, trained: Path, arguments: list[str], code: int, said: str) -> None:
+    done = run("classify", *(it.format(trained / "model") for it in arguments))
+    assert done.code == code and said in done.err and not done.out
+
+
+def test_a_closed_standard_input_is_told(run: Run, trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    done = run("classify", trained / "model")
+    assert done.code == 2 and 'standard input is closed; give texts: clearhead classify DIR "a text"' in done.err
+
+
+def test_a_model_for_another_verb_names_its_own(run: Run, trained: Path, model_folder: Path) -> None:
+    done = run("classify", model_folder, "a text")
+    assert done.code == 1
+    assert f"{model_folder} is a model that learnt to translate; expected one for `classify`" in done.err
+    for verb in ("translate", "summarize"):
+        done = run(verb, trained / "model", "a text")
+        assert done.code == 1 and f'What it can do: clearhead classify {trained / "model"} "a text"' in done.err
+
+
+# --- scores
+
+
+def test_evaluate_shows_what_is_confused_and_keeps_it(run: Run, trained: Path, folder: Path) -> None:
+    done = run("evaluate", folder, "--data", trained / "test.tsv")
+    assert done.code == 0 and "accuracy          1.0000  share of texts that get their label" in done.out
+    assert "right label    Pos    neg  precision  recall      F1\nPos              2      0" in done.out
+    values = json.loads(run("evaluate", folder, "--data", trained / "test.tsv", "--json").out)
+    assert values == json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))
+    assert values["texts"] == 4 and values["confusion"] == [[2, 0], [0, 2]] and values["unseen_labels"] == 0
+    assert values["examples"][0] == {"source": "a dull dull story", "label": "neg", "references": ["neg"]}
+    info = run("info", folder).out
+    assert "evaluation  accuracy 1.0000  macro F1 1.0000" in info and "beam" not in info and "greedy" not in info
+
+
+def test_a_label_that_training_did_not_have_is_a_row_of_its_own(run: Run, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "new.tsv").write_text("a dull story\tneg\nit was great\tPos\nso so\tmixed\n", encoding="utf-8")
+    done = run("evaluate", folder, "--data", tmp_path / "new.tsv", "--report", tmp_path / "report.txt")
+    assert done.code == 0 and "accuracy          0.6667" in done.out and "unseen labels          1" in done.out
+    assert "\nmixed " in done.out
+    report = (tmp_path / "report.txt").read_text(encoding="utf-8")
+    assert "right label" in report and "p 0.0000  so so\n" in report
+
+
+def test_labels_of_a_few_short_texts_are_found_since_the_model_knows_them(run: Run, folder: Path, tmp_path) -> None:
+    (tmp_path / "few.tsv").write_text("in\tneg\na\tPos\n", encoding="utf-8")
+    done = run("evaluate", folder, "--data", tmp_path / "few.tsv")
+    assert done.code == 0 and "two columns (text in 1, label in 2), no header; 2 of 2 lines used" in done.err
+    assert "unseen labels          0" in done.out
+
+
+def test_two_models_are_compared_on_the_same_texts(run: Run, trained: Path, folder: Path) -> None:
+    done = run("evaluate", folder, folder, "--data", trained / "test.tsv", "--json")
+    [first, second] = json.loads(done.out)["significance"]["accuracy"]
+    assert (first["score"], first["p_value"], second["p_value"]) == (1.0, None, 1.0)
+    text = run("evaluate", folder, folder, "--data", trained / "test.tsv").out
+    assert text.splitlines()[0].split() == ["accuracy", "95%", "p"]
+
+
+def test_a_search_has_no_place_in_evaluation(run: Run, trained: Path, folder: Path) -> None:
+    done = run("evaluate", folder, "--data", trained / "test.tsv", "--beam", "2")
+    assert done.code == 2 and "decode.beam = 2 would change nothing: a label is not searched for" in done.err
+
+
+def test_a_model_that_translates_is_not_compared_with_one_that_classifies(run, trained, folder, model_folder) -> None:
+    done = run("evaluate", folder, model_folder, "--data", trained / "test.tsv")
+    assert done.code == 2 and "expected models of one task" in done.err
+
+
+def test_a_label_is_explained(run: Run, trained: Path) -> None:
+    text = "it was a great story"
+    app = clearhead.load(trained / "model", device="cpu")
+    out = run("explain", trained / "model", text).out
+    assert f"answer  {app(text)}\n        probability" in out and "  head   " in out
+    out = run("explain", trained / "model", text, "--why", "Pos", "--not", "neg").out
+    assert out.startswith('why "Pos" and not "neg": the logits differ by +')
+    assert run("explain", trained / "model", text, "--why", "Pos", "--not", "neg", "--json").code == 0
+    assert "encoder.0.self: 2 heads" in run("explain", trained / "model", text, "--heads").out
+    for view, message in (
+        (["--decode"], "no search can be shown here; expected a model that writes"),
+        (["--lens"], "a lens shows what a decoder would have said, and this model has none"),
+        (["--why", "pos"], "'pos' is no label of the model; expected one of Pos, neg; did you mean 'Pos'?"),
+    ):
+        done = run("explain", trained / "model", text, *view)
+        assert (done.code, done.out) == (2, "") and message in done.err
+    done = run("explain", trained / "model", " ")
+    assert (done.code, done.err) == (1, "error: the text is blank; expected one to be explained\n")
+    values = json.loads(run("explain", trained / "model", text, "--json").out)
+    assert values["text"] == app(text) and {"search", "lens", "alignment"}.isdisjoint(values)

@@ -1,0 +1,45 @@
+"""`clearhead demo`: which one is made, and where it goes."""
+
+from pathlib import Path
+
+import pytest
+
+from ..conftest import Run
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Path]]:
+    """What was made, and where: nothing is trained."""
+    found: list[tuple[str, Path]] = []
+    monkeypatch.setattr("clearhead.demo.phrasebook_demo.run_demo", lambda out: found.append(("translate", out)))
+    monkeypatch.setattr("clearhead.demo.code_demo.run_code_demo", lambda out: found.append(("generate", out)))
+    return found
+
+
+def test_each_demo_has_a_folder_of_its_own_and_a_translator_is_made_where_none_is_named(
+    run: Run, made: list[tuple[str, Path]]
+) -> None:
+    for arguments in ([], ["translate"], ["generate"], ["generate", "--out", "here"], ["--out", "there"]):
+        assert run("demo", *arguments).code == 0
+    assert made == [
+        ("translate", Path("runs/demo")),
+        ("translate", Path("runs/demo")),
+        ("generate", Path("runs/demo-generate")),
+        ("generate", Path("here")),
+        ("translate", Path("there")),
+    ]
+
+
+def test_the_demos_are_listed_as_they_are_called(run: Run, made: list[tuple[str, Path]]) -> None:
+    done = run("demo", "--list")
+    assert [line.split()[:3] for line in done.out.splitlines()] == [
+        ["clearhead", "demo", "translate"],
+        ["clearhead", "demo", "generate"],
+    ]
+    assert not made
+
+
+def test_an_unknown_demo_is_refused_with_those_that_there_are(run: Run, made: list[tuple[str, Path]]) -> None:
+    done = run("demo", "genrate")
+    assert done.code == 2 and not made
+    assert "unknown demo 'genrate'; there are translate, generate; did you mean 'generate'?" in done.err

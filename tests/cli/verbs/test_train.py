@@ -1,0 +1,143 @@
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clearhead.config import Config
+from clearhead.tasks.registry import KINDS
+
+from ..conftest import Run
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What the function `train` was called with, instead of training."""
+    found: list[dict[str, Any]] = []
+
+    def train(config: Config, out: str, **named: Any) -> None:
+        found.append({"config": config, "out": out, **named})
+
+    monkeypatch.setattr("clearhead.api.train", train)
+    return found
+
+
+def test_the_spelling_of_the_contract_trains(run: Run, calls: list[dict[str, Any]]) -> None:
+    arguments = "pairs.tsv --out DIR --preset nano --train.steps=300 --train.save_every=40 --train.seed=7 --resume"
+    assert run("train", *arguments.split()).code == 0
+    (call,) = calls
+    config = call["config"]
+    assert (config.data.train, call["out"], call["resume"]) == (("pairs.tsv",), "DIR", True)
+    assert (config.train.steps, config.train.save_every, config.train.seed) == (300, 40, 7)
+    assert (config.train.preset, config.model.d_model) == ("nano", 128)
+    assert call["given"] == {"data.train", "train.preset", "train.steps", "train.save_every", "train.seed"}
+
+
+def test_short_spellings_are_settings(run: Run, calls: list[dict[str, Any]]) -> None:
+    arguments = "train a.en a.fr --out D --device cpu --threads 2 --test t.en t.fr --split 0.1"
+    assert run(*arguments.split()).code == 0
+    data, train = calls[0]["config"].data, calls[0]["config"].train
+    assert (data.train, data.test) == (("a.en", "a.fr"), ("t.en", "t.fr"))
+    assert (train.device, train.threads, data.split) == ("cpu", 2, 0.1)
+    assert not calls[0]["resume"]
+    assert run("train", "a.tsv", "--out", "D", "--valid", "v.tsv").code == 0
+    assert calls[1]["config"].data.valid == ("v.tsv",)
+
+
+def test_a_share_to_hold_out_beside_a_file_to_validate_on_is_a_wrong_use(
+    run: Run, calls: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    done = run("train", "a.tsv", "--out", "D", "--valid", "v.tsv", "--split", "0.1")
+    assert (done.code, calls) == (2, [])
+    assert "--split holds out a part of the training data, and --valid names v.tsv for the same purpose" in done.err
+    written = tmp_path / "all.toml"  # names every setting, the share too
+    written.write_text(run("train", "a.tsv", "--print-config").out, encoding="utf-8")
+    assert run("train", "--config", written, "--out", "D", "--valid", "v.tsv").code == 0
+
+
+def test_files_may_stand_between_options(run: Run, calls: list[dict[str, Any]]) -> None:
+    assert run("train", "--out", "D", "a.en", "--preset", "nano", "a.fr").code == 0
+    assert calls[0]["config"].data.train == ("a.en", "a.fr")
+
+
+def test_a_configuration_file_may_name_the_training_file(run: Run, calls: list[dict[str, Any]], tmp_path: Path) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text('[data]\ntrain = ["a.tsv"]\n[train]\nsteps = 5\n')
+    assert run("train", "--config", file, "--out", "D").code == 0
+    assert (calls[0]["config"].data.train, calls[0]["config"].train.steps) == (("a.tsv",), 5)
+
+
+def test_print_config_prints_the_settings_as_toml_and_does_not_train(run: Run, calls: list[dict[str, Any]]) -> None:
+    done = run("train", "a.tsv", "--task", "translate", "--preset", "nano", "--train.steps=3", "--print-config")
+    assert (done.code, done.err, calls) == (0, "", [])
+    values = tomllib.loads(done.out)
+    assert (values["train"]["steps"], values["train"]["preset"], values["data"]["train"]) == (3, "nano", ["a.tsv"])
+    assert "\n# d_model = 128\n" in done.out  # the preset brings it
+
+
+@pytest.mark.parametrize("verb", list(KINDS))
+def test_what_print_config_prints_is_what_a_run_begins_with(
+    run: Run, calls: list[dict[str, Any]], tmp_path: Path, verb: str
+) -> None:
+    asked = ("--task", verb, "--preset", "nano", "--train.seed=3")
+    file = tmp_path / "run.toml"
+    file.write_text(run("train", *asked, "--print-config").out, encoding="utf-8")
+    assert run("train", "--config", file, "--print-config").out == file.read_text(encoding="utf-8")
+    for arguments in (asked, ("--config", file)):
+        assert run("train", "a.tsv", *arguments, "--out", "D").code == 0
+    begun, read = (KINDS[verb].settled(it["config"], it["given"]) for it in calls)
+    assert read == begun
+
+
+def test_print_config_finds_the_task_that_the_data_tell(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "book.txt"
+    path.write_text("once upon a time\n" * 99)
+    done = run("train", path, "--preset", "nano", "--print-config")
+    assert tomllib.loads(done.out)["train"]["task"] == "generate" and done.err.startswith("task: generate, for")
+
+
+def test_files_of_an_option_that_is_given_twice_add_up(run: Run, calls: list[dict[str, Any]]) -> None:
+    assert run("train", "a", "--valid", "b", "c", "--valid", "d", "--out", "D").code == 0
+    assert calls[0]["config"].data.valid == ("b", "c", "d")
+
+
+def test_print_config_warns_of_a_shape_that_nobody_chose(run: Run, calls: list[dict[str, Any]]) -> None:
+    done = run("train", "a.tsv", "--task", "translate", "--print-config")
+    assert done.code == 0 and tomllib.loads(done.out)
+    assert done.err.startswith("note: without a preset the shape of the model is chosen by the size of the data")
+    assert run("train", "a.tsv", "--task", "translate", "--print-config", "--model.d_model=64").err == ""
+
+
+def test_print_config_says_whose_settings_these_are_where_nothing_tells(run: Run) -> None:
+    for files in ([], ["absent.tsv"]):
+        done = run("train", *files, "--preset", "nano", "--print-config")
+        assert tomllib.loads(done.out)["train"]["task"] == "translate"
+        assert done.err.startswith("note: no task is named, and no file is there to tell; these are for `translate`")
+
+
+def test_training_without_a_file_is_a_wrong_use(run: Run) -> None:
+    done = run("train", "--out", "x")
+    assert done.code == 2
+    assert done.err.startswith(
+        "error: no training file is named; expected a table (TSV, CSV), JSON lines, a folder of such, - for standard "
+        "input, or two line-aligned files, before "
+        "options that take files themselves: clearhead train pairs.tsv --out DIR\n"
+    )
+
+
+def test_training_without_a_folder_is_a_wrong_use(run: Run) -> None:
+    done = run("train", "a.tsv")
+    assert done.code == 2
+    assert done.err.startswith("error: no --out DIR is given; expected the folder that the model goes to\n")
+
+
+def test_training_files_named_twice_are_a_wrong_use(run: Run) -> None:
+    done = run("train", "a.tsv", "--out", "x", "--data.train", "b.tsv")
+    assert done.code == 2
+    assert "the training files are named twice; leave --data.train out, or the files before it" in done.err
+
+
+def test_a_file_that_is_absent_is_a_failure(run: Run, tmp_path: Path) -> None:
+    done = run("train", tmp_path / "a.tsv", "--out", tmp_path / "out")
+    assert done.code == 1
+    assert done.err.splitlines()[-1] == f"error: {tmp_path / 'a.tsv'} does not exist; expected a file of text"

@@ -1,0 +1,326 @@
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import clearhead
+from clearhead.folder.model_folder import model_files, save_files
+
+from ..conftest import Done, Run
+
+HOSTILE = [
+    b"I am hungry.",
+    b"",
+    b"   \t ",
+    b"caf\xe9",
+    b"\x00nul \x01\x1b[31m\x7f",
+    b"a\x0bb\x0cc\xc2\x85d\xe2\x80\xa8e\rf",
+    "🙂 \u202e\u200b é e\u0301 \ufeff \U0010ffff".encode(),
+    b"x" * 5000,
+    b"</s> <pad> <unk>",
+    b"last",
+]
+
+
+@pytest.fixture
+def pipe(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """`pipe(data, "translate", folder)` with these bytes as standard input."""
+
+    def call(data: bytes, *arguments: object) -> Done:
+        (tmp_path / "stdin").write_bytes(data)
+        with (tmp_path / "stdin").open() as file, monkeypatch.context() as patch:
+            patch.setattr(sys, "stdin", file)
+            return run(*arguments)
+
+    return call
+
+
+def test_each_text_of_the_command_line_is_answered_on_a_line_as_in_python(run: Run, model_folder: Path) -> None:
+    texts = ["I am hungry.", "She sings.", "two\nlines"]
+    done = run("translate", model_folder, *texts)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.split("\n") == [*clearhead.load(model_folder)(texts), ""]
+
+
+def test_options_of_the_search_are_those_of_python(run: Run, model_folder: Path) -> None:
+    app, text = clearhead.load(model_folder), "They sleep well."
+    short = run("translate", model_folder, text, "--beam", 2, "--alpha=0", "--batch-tokens", 64, "--json")
+    dotted = run("translate", model_folder, text, "--decode.beam=2", "--decode.alpha", "0", "--json")
+    assert short.out == dotted.out
+    assert json.loads(short.out)["score"] == pytest.approx(app.results([text], beam=2, alpha=0)[0].score, rel=1e-5)
+    assert json.loads(short.out)["score"] != pytest.approx(app.results([text])[0].score)
+
+
+def test_every_line_of_standard_input_gets_one_line_whatever_it_holds(pipe: Run, model_folder: Path) -> None:
+    done = pipe(b"\n".join(HOSTILE), "translate", model_folder)
+    assert done.code == 0
+    assert len(done.out.removesuffix("\n").split("\n")) == len(HOSTILE)
+    assert len(done.out.splitlines()) == len(HOSTILE)
+
+
+def test_lines_are_answered_as_texts_are(pipe: Run, run: Run, model_folder: Path) -> None:
+    texts = ["I am hungry.", "She sings.", "We are here."]
+    lines = pipe("".join(f"{text}\r\n" for text in texts).encode(), "translate", model_folder)
+    assert lines == run("translate", model_folder, *texts)
+    assert pipe("\n".join(texts).encode(), "translate", model_folder, "-") == lines
+
+
+def test_blank_lines_give_empty_lines(pipe: Run, model_folder: Path) -> None:
+    done = pipe(b"\n  \nI am hungry.\n\n", "translate", model_folder)
+    first, second, third, fourth, end = done.out.split("\n")
+    assert (first, second, fourth, end) == ("", "", "", "") and third
+
+
+def test_no_input_gives_no_output(pipe: Run, model_folder: Path) -> None:
+    assert pipe(b"", "translate", model_folder) == Done(0, "", "")
+
+
+def test_json_gives_a_record_a_line_with_the_input_as_it_was_understood(pipe: Run, model_folder: Path) -> None:
+    done = pipe(b"\n".join(HOSTILE), "translate", model_folder, "--json")
+    records = [json.loads(line) for line in done.out.splitlines()]
+    plain = pipe(b"\n".join(HOSTILE), "translate", model_folder).out.split("\n")[:-1]
+    assert [record["source"] for record in records] == [line.decode(errors="replace") for line in HOSTILE]
+    assert [record["text"] for record in records] == plain
+    keys = {"format_version", "source", "text", "score", "log_probability", "tokens", "logprobs", "alternatives"}
+    assert set(records[0]) == keys | {"unknown", "long", "cut"}
+    assert records[0]["score"] < 0 and records[1]["score"] == 0
+
+
+def test_what_is_not_utf_8_is_reported_with_its_line(pipe: Run, model_folder: Path) -> None:
+    done = pipe(b"good\ncaf\xe9\n", "translate", model_folder)
+    assert done.err == "line 2 is not UTF-8; what could not be read was taken as U+FFFD\n"
+    assert len(done.out.splitlines()) == 2
+
+
+def test_a_text_of_the_command_line_that_is_not_utf_8_is_treated_the_same(run: Run, model_folder: Path) -> None:
+    done = run("translate", model_folder, b"caf\xe9".decode("utf-8", "surrogateescape"))
+    assert done.err == "text 1 is not UTF-8; what could not be read was taken as U+FFFD\n"
+    assert (done.code, len(done.out.splitlines())) == (0, 1)
+
+
+def test_a_line_that_is_too_long_is_reported_and_answered(pipe: Run, model_folder: Path) -> None:
+    done = pipe(b"short\n" + b"a " * 500 + b"\n", "translate", model_folder, "--json")
+    record = json.loads(done.out.splitlines()[1])
+    assert record["cut"] > 0 and record["text"]
+    assert done.err == (
+        f"line 2 is too long for the model: its last {record['cut']} tokens are left out; shorten or split it\n"
+    )
+
+
+def test_words_that_the_model_does_not_know_are_named_with_what_does_not_print_escaped(
+    pipe: Run, word_model_folder: Path
+) -> None:
+    done = pipe(b"I am hungry.\nI am a zebra\x1b.\n", "translate", word_model_folder)
+    assert (done.code, len(done.out.splitlines())) == (0, 2)
+    assert done.err == 'line 2 has words that the model does not know: "a", "zebra", "\\x1b"\n'
+
+
+def test_a_dash_among_texts_is_a_wrong_use(run: Run, model_folder: Path) -> None:
+    done = run("translate", model_folder, "a", "-")
+    assert done.code == 2
+    assert "- stands for standard input, and is one of several texts here; expected it alone" in done.err
+
+
+def test_a_text_that_begins_with_a_dash_follows_two_dashes(run: Run, model_folder: Path) -> None:
+    assert run("translate", model_folder, "--", "-x").out == clearhead.load(model_folder)("-x") + "\n"
+
+
+def test_translating_without_a_folder_is_a_wrong_use(run: Run) -> None:
+    for verb in (["translate"], ["evaluate", "--data", "x"]):
+        done = run(*verb)
+        assert done.code == 2
+        assert "error: no model folder is given; expected one that `clearhead train` made" in done.err
+
+
+def test_a_wrong_setting_is_refused_before_the_weights_are_read(
+    run: Run, model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clearhead.api.load", None)
+    done = run("translate", model_folder, "x", "--beam", "0")
+    assert (done.code, done.err) == (2, "error: decode.beam = 0 cannot be used; expected at least 1\n")
+    done = run("translate", model_folder, "x", "--alpha", "much")
+    assert done.code == 2 and "the command line: decode.alpha = 'much' is not a finite number" in done.err
+    done = run("translate", tmp_path / "none", "x", "--threads=0")
+    assert (done.code, done.err) == (2, "error: train.threads = 0 cannot be used; expected at least 1\n")
+
+
+@pytest.fixture
+def searching(model_folder: Path, tmp_path: Path) -> Callable[..., Path]:
+    """`searching(beam=5)`: a model folder whose config.json holds these settings of the search."""
+
+    def make(**decode: Any) -> Path:
+        shutil.copytree(model_folder, tmp_path / "model")
+        values = json.loads((tmp_path / "model" / "config.json").read_text())
+        del values["format_version"]
+        save_files(tmp_path / "model", model_files(config=values | {"decode": values["decode"] | decode}))
+        return tmp_path / "model"
+
+    return make
+
+
+def test_the_search_that_a_model_has_stored_allows_what_the_defaults_would_not(
+    run: Run, searching: Callable[..., Path]
+) -> None:
+    done = run("translate", searching(beam=5), "She sings.", "--n-best", "5", "--json")
+    assert done.code == 0 and len(json.loads(done.out)["alternatives"]) == 4
+
+
+def test_a_model_that_draws_takes_more_answers_than_beams_and_its_seed(
+    run: Run, searching: Callable[..., Path]
+) -> None:
+    done = run("translate", searching(sample=True), "She sings.", "--n-best", "8", "--seed", "3", "--json")
+    assert done.code == 0 and len(json.loads(done.out)["alternatives"]) == 7
+
+
+@pytest.mark.parametrize(
+    ("stored", "given", "message"),
+    [
+        ({"beam": 2}, ["--n-best", "3"], "decode.n_best = 3 cannot be used; expected at most decode.beam = 2"),
+        (
+            {"beam": 5, "n_best": 5},
+            ["--beam", "4"],
+            "decode.n_best = 5 cannot be used; expected at most decode.beam = 4",
+        ),
+        (
+            {"min_len": 9},
+            ["--max-len", "8"],
+            "decode.max_len = 8 cannot be used; expected at least 1 and decode.min_len",
+        ),
+        ({"sample": True}, ["--diverse", "--n-best", "2"], "decode.diverse = True cannot be used"),
+        ({"sample": True}, ["--beam", "2"], "decode.beam = 2 would change nothing here"),
+    ],
+)
+def test_what_the_stored_search_contradicts_is_refused_before_any_input_is_read(
+    run: Run, searching: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, stored: dict, given: list, message: str
+) -> None:
+    monkeypatch.setattr("clearhead.cli.text_answers.read_groups", None)
+    done = run("translate", searching(**stored), "--json", *given)
+    assert (done.code, done.out) == (2, "") and message in done.err
+
+
+def test_a_device_that_is_not_there_is_refused(run: Run, model_folder: Path) -> None:
+    done = run("translate", model_folder, "x", "--device", "tpu")
+    assert done.code == 2
+    assert "error: train.device = 'tpu' cannot be used here" in done.err
+
+
+def test_a_closed_standard_input_is_a_wrong_use(run: Run, model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    done = run("translate", model_folder)
+    assert done.code == 2
+    assert 'standard input is closed; give texts: clearhead translate DIR "a sentence"' in done.err
+
+
+def test_a_person_at_a_terminal_is_told_what_to_do(
+    run: Run, model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    master, slave = os.openpty()
+    os.write(master, b"I am hungry.\n\x04")
+    with os.fdopen(slave) as terminal, os.fdopen(master), monkeypatch.context() as patch:
+        patch.setattr(sys, "stdin", terminal)
+        done = run("translate", model_folder)
+    assert (done.code, done.err) == (0, "type a sentence a line; end with Ctrl-D\n")
+    assert done.out == clearhead.load(model_folder)("I am hungry.") + "\n"
+
+
+def test_several_answers_are_json(run: Run, model_folder: Path) -> None:
+    done = run("translate", model_folder, "She sings.", "--n-best", "3", "--json")
+    values = json.loads(done.out)
+    assert values["format_version"] == 1 and len(values["alternatives"]) == 2
+    assert {"text", "score", "tokens", "logprobs"} <= values["alternatives"][0].keys() <= values.keys()
+    done = run("translate", model_folder, "She sings.", "--n-best", "3")
+    assert (done.code, done.out) == (2, "") and "expected --json beside --n-best" in done.err
+
+
+@pytest.mark.parametrize("stored", [{"n_best": 3}, {"n_best": 3, "diverse": True}, {"n_best": 3, "sample": True}])
+def test_a_model_that_stores_several_answers_gives_one_where_there_is_room_for_one(
+    run: Run, searching: Callable[..., Path], stored: dict
+) -> None:
+    folder = searching(**stored)
+    for more in ([], ["--stream"]):
+        done = run("translate", folder, "She sings.", "We are here.", *more)
+        assert (done.code, len(done.out.splitlines()), done.err) == (0, 2, "")
+    assert len(json.loads(run("translate", folder, "She sings.", "--json").out)["alternatives"]) == 2
+
+
+def test_one_hypothesis_is_enough_for_one_answer_whatever_the_model_stores(
+    run: Run, searching: Callable[..., Path], tmp_path: Path
+) -> None:
+    folder, pairs = searching(n_best=3), tmp_path / "pairs.tsv"
+    pairs.write_text("She sings.\tElle chante.\n", encoding="utf-8")
+    calls = [("translate", folder, "I"), ("translate", folder, "I", "--stream"), ("explain", folder, "I")]
+    for call in (*calls, ("evaluate", folder, "--data", pairs)):
+        assert run(*call, "--beam", "1").code == 0
+    assert json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))["decode"]["n_best"] == 1
+
+
+def test_no_output_is_longer_than_asked_for_and_each_comes_to_its_end(run: Run, model_folder: Path) -> None:
+    for options in (["--max-len", "1"], ["--max-ratio", "0.01"], ["--max-len", "1", "--n-best", "3", "--diverse"]):
+        values = json.loads(run("translate", model_folder, "She sings.", "--json", *options).out)
+        for answer in (values, *values["alternatives"]):
+            assert (len(answer["tokens"]), len(answer["logprobs"])) == (1, 2)
+    ratios = ["--min-ratio", "1e308", "--max-ratio", "1e308"]
+    values = json.loads(run("translate", model_folder, "She sings.", "--json", *ratios).out)
+    assert len(values["tokens"]) in (39, 40), "the model's own positions"
+
+
+def test_pieces_are_written_one_line_a_text(run: Run, model_folder: Path) -> None:
+    texts = ["She sings.", "I", " "]
+    streamed = run("translate", model_folder, *texts, "--stream")
+    assert (streamed.code, streamed.out) == (0, run("translate", model_folder, *texts, "--beam", "1").out)
+    done = run("translate", model_folder, "I", "--stream", "--json")
+    assert done.code == 2 and "--stream and --json exclude each other" in done.err
+    done = run("translate", model_folder, "I", "--stream", "--beam", "4")
+    assert done.code == 2 and "expected decode.beam = 1" in done.err
+
+
+def test_what_could_not_be_read_is_said_of_streamed_lines_too(
+    pipe: Run, run: Run, model_folder: Path, word_model_folder: Path
+) -> None:
+    lines = b"I am a zebra.\n\ncaf\xe9\n" + b"I " * 100 + b"\n"
+    for folder in (model_folder, word_model_folder):
+        streamed = pipe(lines, "translate", folder, "--stream")
+        whole = pipe(lines, "translate", folder, "--beam", "1")
+        assert streamed == whole
+        assert "line 3 is not UTF-8" in streamed.err and "line 4 is too long for the model: its last" in streamed.err
+    assert 'line 1 has words that the model does not know: "a", "zebra"' in streamed.err
+    assert run("translate", word_model_folder, "zebra", "--stream").err.startswith("text 1 has words")
+
+
+def test_settings_of_sampling_without_it_and_of_the_beam_beside_it_are_refused(run: Run, model_folder: Path) -> None:
+    for option, value in (("--temperature", 2), ("--top-k", 5), ("--top-p", 0.5), ("--min-p", 0.1), ("--seed", 7)):
+        done = run("translate", model_folder, "I", option, value)
+        assert (done.code, done.out) == (2, "")
+        assert "would change nothing here; expected decode.sample = true beside it, or no decode." in done.err
+        assert run("translate", model_folder, "I", option, value, "--sample").code == 0
+    done = run("translate", model_folder, "I", "--sample", "--beam", "4")
+    assert done.code == 2 and "decode.beam = 4 would change nothing here; expected decode.sample = false" in done.err
+
+
+def test_a_text_that_an_option_swallows_is_missed_before_standard_input_is_read(
+    run: Run, model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clearhead.cli.text_answers.read_groups", None)
+    done = run("translate", model_folder, "--suppress", "e", "I am hungry.")
+    assert (done.code, done.out) == (2, "")
+    assert "'I am hungry.' is no token" in done.err
+    assert "a text that is to be answered stands before --suppress" in done.err
+    done = run("translate", model_folder, "I", "--suppress", "no token")
+    assert done.code == 1 and "stands before" not in done.err
+    done = run("translate", "--suppress", "e", model_folder, "I am hungry.")
+    assert done.code == 2 and "before options that take several words" in done.err
+
+
+def test_a_flag_alone_says_yes_and_the_setting_takes_a_value(run: Run, model_folder: Path) -> None:
+    drawn = run("translate", model_folder, "She sings.", "--sample", "--seed", "7").out
+    assert drawn == run("translate", model_folder, "She sings.", "--decode.sample=true", "--decode.seed=7").out
+    assert drawn != run("translate", model_folder, "She sings.", "--decode.sample=false").out
+
+
+def test_every_translation_begins_with_the_prefix(run: Run, model_folder: Path) -> None:
+    assert run("translate", model_folder, "She sings.", "--prefix", "Elle").out.startswith("Elle")

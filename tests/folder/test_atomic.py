@@ -1,0 +1,132 @@
+"""Files are whole or not there."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from clearhead.errors import TrainingError
+from clearhead.folder.atomic import remove_folder, remove_partials, write_file, write_files, write_folder, writing
+
+
+def test_a_write_that_is_killed_at_any_call_leaves_the_old_content_or_the_new(tmp_path: Path, crash_points) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    seen = set()
+    for _ in crash_points(lambda: write_file(path, b"new")):
+        seen.add(path.read_bytes())
+        path.write_bytes(b"old")
+    assert seen == {b"old", b"new"}
+    assert path.read_bytes() == b"new"
+
+
+def test_a_link_stays_a_link_and_what_it_leads_to_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    target, link, dangling = tmp_path / "far" / "file", tmp_path / "link", tmp_path / "dangling"
+    target.write_bytes(b"old")
+    link.symlink_to(target)
+    dangling.symlink_to(tmp_path / "far" / "new")
+    write_file(link, b"1")
+    write_file(dangling, b"2")
+    assert link.is_symlink() and dangling.is_symlink()
+    assert (target.read_bytes(), (tmp_path / "far" / "new").read_bytes()) == (b"1", b"2")
+
+
+def test_a_link_that_leads_to_itself_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    write_file(tmp_path / "loop", b"data")
+    assert (tmp_path / "loop").read_bytes() == b"data"
+
+
+def test_what_is_no_regular_file_gets_the_data_and_stays_what_it_is(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_file(pipe, b"data")
+    assert os.read(reader, 9) == b"data" and pipe.is_fifo()
+    os.close(reader)
+    (tmp_path / "null").symlink_to(os.devnull)
+    write_file(tmp_path / "null", b"data")
+    assert (tmp_path / "null").is_symlink() and not Path(os.devnull).is_file()
+
+
+def test_what_to_do_is_for_the_caller_to_say(tmp_path: Path, disk_full, read_only) -> None:
+    for error, advice in ((disk_full, "make room and drink tea; what was"), (read_only, "change its rights or leave")):
+        with pytest.raises(TrainingError, match=advice), writing(tmp_path, again="drink tea", instead="leave"):
+            raise error
+
+
+def test_a_folder_that_is_killed_at_any_call_is_whole_or_not_there(tmp_path: Path, crash_points) -> None:
+    target, files = tmp_path / "deep" / "folder", {"a": b"1", "b": b"2"}
+    crashes = 0
+    for _ in crash_points(lambda: write_folder(target, files.items())):
+        crashes += 1
+        if target.exists():
+            assert {path.name: path.read_bytes() for path in target.iterdir()} == files
+            remove_folder(target)
+    assert crashes > 4
+    assert {path.name: path.read_bytes() for path in target.iterdir()} == files
+
+
+def test_a_folder_of_the_same_name_is_replaced(tmp_path: Path) -> None:
+    write_folder(tmp_path / "folder", [("a", b"1")])
+    write_folder(tmp_path / "folder", [("b", b"2")])
+    assert [path.name for path in tmp_path.rglob("*")] == ["folder", "b"]
+
+
+def test_a_folder_whose_removal_is_killed_is_whole_or_gone(tmp_path: Path, crash_points) -> None:
+    target, files = tmp_path / "folder", [("a", b"1"), ("b", b"2")]
+    write_folder(target, files)
+    for _ in crash_points(lambda: remove_folder(target)):
+        if not target.exists():
+            write_folder(target, files)
+        assert len(list(target.iterdir())) == 2
+    assert not target.exists()
+
+
+def test_leftovers_are_removed_and_nothing_else(tmp_path: Path) -> None:
+    write_folder(tmp_path / ".a.partial", [("x", b"")])
+    for name in (".b.partial", "c.partial", ".d", "e"):
+        (tmp_path / name).write_bytes(b"half")
+    remove_partials(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".d", "c.partial", "e"]
+
+
+def test_a_full_disk_is_said_with_the_room_there_is_and_leaves_no_half_file(
+    tmp_path: Path, fail_from, disk_full, monkeypatch
+) -> None:
+    write_file(tmp_path / "file", b"old")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9 << 20, 6 << 20, 3 << 20))
+    message = r"cannot write to .*: No space left on device; 3 MiB are free: make room and give the command again"
+    with pytest.raises(TrainingError, match=message), fail_from(1, disk_full), writing(tmp_path):
+        write_file(tmp_path / "file", b"new")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"file": b"old"}
+
+
+@pytest.mark.parametrize("number", range(1, 5))
+def test_several_files_on_a_full_disk_leave_nothing_half_written(
+    tmp_path: Path, fail_from, disk_full, number: int
+) -> None:
+    (tmp_path / ".of another program.partial").touch()
+    with pytest.raises(OSError, match="No space left"), fail_from(number, disk_full):
+        write_files(tmp_path, {"a": b"1", "b": b"2"}, before_moving=("c", b"3"))
+    assert {path.name for path in tmp_path.iterdir()} <= {".of another program.partial", "c"}
+
+
+def test_a_folder_on_a_full_disk_leaves_nothing_half_written(tmp_path: Path, fail_from, disk_full) -> None:
+    for number in range(1, 5):
+        with pytest.raises(OSError, match="No space left"), fail_from(number, disk_full):
+            write_folder(tmp_path / "folder", [("a", b"1"), ("b", b"2")])
+        assert not list(tmp_path.iterdir())
+
+
+def test_the_room_is_found_although_the_folder_is_not_there_yet(tmp_path: Path, disk_full) -> None:
+    with pytest.raises(TrainingError, match="MiB are free"), writing(tmp_path / "not" / "yet"):
+        raise disk_full
+
+
+def test_a_folder_that_may_not_be_written_is_said(tmp_path: Path, read_only) -> None:
+    message = "Read-only file system; expected a folder that this user may write to"
+    with pytest.raises(TrainingError, match=message), writing(tmp_path):
+        raise read_only

@@ -1,0 +1,96 @@
+"""One writer a folder."""
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from clearhead.errors import TrainingError
+from clearhead.folder import lock
+from clearhead.folder.lock import FolderLock
+
+HOLDER = """
+import sys, pathlib
+from clearhead.training.lock import FolderLock
+held = FolderLock(pathlib.Path(sys.argv[1]), say=print)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def quiet(message: str) -> None:
+    raise AssertionError(message)
+
+
+def test_a_folder_in_use_by_another_process_is_refused_until_that_is_killed(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(
+            TrainingError, match=rf"is in use by another run \(process {holder.pid} on .*\); wait for it"
+        ):
+            FolderLock(tmp_path, say=quiet)
+        holder.kill()
+        holder.wait()
+    FolderLock(tmp_path, say=quiet).release()
+
+
+def test_what_to_do_is_for_the_caller_to_say(tmp_path: Path) -> None:
+    held = FolderLock(tmp_path, say=quiet)
+    with pytest.raises(TrainingError, match=r"\); wait for it, stop it, or give another folder with --out$"):
+        FolderLock(tmp_path, say=quiet)
+    with pytest.raises(TrainingError, match=r"\); drink tea$"):
+        FolderLock(tmp_path, say=quiet, advice="drink tea")
+    held.release()
+
+
+def test_a_second_lock_in_one_process_is_refused_too(tmp_path: Path) -> None:
+    held = FolderLock(tmp_path, say=quiet)
+    with pytest.raises(TrainingError, match=f"process {os.getpid()} "):
+        FolderLock(tmp_path, say=quiet)
+    held.release()
+
+
+def test_a_released_folder_is_as_it_was(tmp_path: Path) -> None:
+    FolderLock(tmp_path, say=quiet).release()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_lock_whose_file_was_removed_by_its_last_holder_is_taken_again(tmp_path: Path, monkeypatch) -> None:
+    real = lock._lock
+    tried = []
+
+    def late(file) -> None:
+        if not tried:
+            (tmp_path / ".lock").unlink()  # the holder lets go between our open and our lock
+        tried.append(file)
+        real(file)
+
+    monkeypatch.setattr(lock, "_lock", late)
+    held = FolderLock(tmp_path, say=quiet)
+    assert len(tried) == 2
+    with pytest.raises(TrainingError, match="in use"):
+        FolderLock(tmp_path, say=quiet)
+    held.release()
+
+
+def test_a_file_system_without_locks_is_said_and_used(tmp_path: Path, monkeypatch) -> None:
+    def unsupported(_) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(lock, "_lock", unsupported)
+    said: list[str] = []
+    FolderLock(tmp_path, say=said.append).release()
+    assert said == [f"{tmp_path} cannot be locked (No locks available): see to it that no other run writes there"]
+
+
+def test_a_holder_that_could_not_write_its_name_is_another_process(tmp_path: Path, monkeypatch) -> None:
+    held = FolderLock(tmp_path, say=quiet)
+    (tmp_path / ".lock").write_bytes(b"")
+    with pytest.raises(TrainingError, match="another process"):
+        FolderLock(tmp_path, say=quiet)
+    held.release()

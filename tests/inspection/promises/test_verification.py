@@ -1,0 +1,105 @@
+import itertools
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+from clearhead.inspection.promises.subject import Inputs
+from clearhead.inspection.promises.verification import verify
+from clearhead.model.dropout import Dropout
+
+from .conftest import SOURCE, TARGET, model, subject
+
+POSITIONS = ("sinusoidal", "learned", "rotary", "relative", "alibi", "none")
+SKIPPED = {
+    "encoder-decoder": ["engine = engine"],
+    "decoder-only": ["engine = engine"],
+    "encoder-only": ["cached = full", "no leak from the future", "engine = engine", "beam's scores = rescoring"],
+}
+EXACT = ("recorded = unrecorded", "saved = loaded")
+
+
+@pytest.mark.parametrize(
+    ("topology", "positions", "pre_norm"), [*itertools.product(SKIPPED, POSITIONS, (False, True))], ids=str
+)
+def test_a_healthy_model_keeps_every_promise(topology: str, positions: str, pre_norm: bool) -> None:
+    found = verify(subject(model(topology=topology, positions=positions, pre_norm=pre_norm)))
+    assert found.passed and found.counts["failed"] == 0, found.render()
+    assert [check.name for check in found.checks if check.status == "skipped"] == SKIPPED[topology]
+    for check in found.checks:
+        if check.status == "passed":
+            assert check.difference <= check.bound and check.reason
+            assert check.bound == 0 if check.name in EXACT else 0 < check.bound < 1e-2
+            assert check.name in EXACT or check.precision != "float64" or check.bound < 1e-4
+        if check.precision == "float64" and not check.name.startswith("gradients"):
+            assert check.bound < 1e-9
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"copy": True},
+        {"copy": True, "positions": "alibi", "n_kv_heads": 2, "n_decoder_layers": 2},
+        {"n_kv_heads": 1, "norm": "rms", "activation": "swiglu", "bias": False, "tie": "none"},
+        {"topology": "decoder-only", "n_kv_heads": 2, "norm": "rms", "activation": "gelu", "positions": "rotary"},
+        {"topology": "encoder-only", "head": "class", "n_classes": 3},
+        {"topology": "encoder-only", "head": "class", "n_classes": 3, "pooling": "first"},
+        {"topology": "encoder-only", "head": "span", "n_token_types": 2, "positions": "relative"},
+    ],
+    ids=str,
+)
+def test_so_do_pointers_heads_and_other_parts(settings: dict) -> None:
+    found = verify(subject(model(**settings)))
+    assert found.passed, found.render()
+
+
+def test_a_model_in_training_is_in_training_afterwards_and_has_no_gradients_and_the_weights_that_it_had() -> None:
+    net = model(dropout=0.5).train()
+    before, state = {name: it.clone() for name, it in net.state_dict().items()}, torch.random.get_rng_state()
+    assert verify(subject(net)).passed
+    assert all(part.training for part in net.modules() if isinstance(part, Dropout))
+    assert all(parameter.grad is None and parameter.requires_grad for parameter in net.parameters())
+    assert all(torch.equal(it, before[name]) for name, it in net.state_dict().items())
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+def test_a_model_in_float64_is_tried_once_and_one_in_bfloat16_in_its_own_precision_too() -> None:
+    precisions = {check.precision for check in verify(subject(model().double())).checks if check.precision}
+    assert precisions == {"float64"}
+    found = verify(subject(model().bfloat16()))
+    assert found.passed and "bfloat16" in {check.precision for check in found.checks}, found.render()
+
+
+def test_what_a_subject_lacks_is_skipped_with_the_reason_and_never_passed() -> None:
+    found = verify(subject(model(), loss=None, reload=None, engines={}, search=None))
+    skipped = {check.name: check.reason for check in found.checks if check.status == "skipped"}
+    assert skipped == {
+        "engine = engine": "no engine is given",
+        "beam's scores = rescoring": "the task searches for nothing",
+        "gradients = finite differences": "the model has no task, and so no loss",
+        "saved = loaded": "there is no folder that the model could be written to",
+    }
+    assert found.passed and found.counts["skipped"] == 4
+    assert all(check.difference is None and check.bound is None for check in found.checks if check.status == "skipped")
+
+
+def test_texts_that_fill_the_model_leave_no_room_for_padding() -> None:
+    net = model(positions="learned", max_len=7)
+    even = Inputs(SOURCE[:1], TARGET[1:2, :6])
+    found = verify(replace(subject(net, search=None, engines={}), inputs=even, max_len=7, loss=None))
+    skipped = {check.name: check.reason for check in found.checks if check.status == "skipped"}
+    assert found.passed
+    for name in ("padded = unpadded", "no leak from padding"):
+        assert skipped[name] == "the texts fill all that the model reads, model.max_len = 7"
+
+
+def test_the_page_is_for_80_columns_and_the_dictionary_for_json() -> None:
+    found = verify(subject(model()))
+    lines = found.render().splitlines()
+    assert max(map(len, lines)) <= 80
+    for check in found.checks:
+        assert any(line.startswith(f"{check.status:<8}{check.name}") for line in lines)
+    assert lines[-1].startswith(f"{found.counts['passed']} passed, 0 failed, 1 skipped; ")
+    again = json.loads(json.dumps(found.to_dict()))
+    assert (again["passed"], again["format_version"]) == (True, 1) and len(again["checks"]) == len(found.checks)

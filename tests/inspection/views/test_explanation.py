@@ -1,0 +1,53 @@
+import pytest
+import torch
+from torch import nn
+
+from clearhead.errors import ConfigError
+from clearhead.inspection.record.calls import WEIGHT_AXES, Attention
+from clearhead.inspection.record.labelled import Labelled
+from clearhead.inspection.record.trace import Trace
+from clearhead.inspection.views.explanation import Explanation
+
+WORDS = ("a", "b", "c", "d", "e")
+
+
+def looking(n_layers: int) -> Explanation:
+    """Two words that look at five: those of layer n at word n, and at nothing else."""
+    calls = {}
+    for layer in range(n_layers):
+        weights = torch.zeros(1, 2, 3, len(WORDS) + 1)
+        weights[..., layer] = 1
+        none = torch.empty(0)
+        known, name = Labelled(weights, WEIGHT_AXES, {}), f"decoder.{layer}.cross"
+        calls[name] = [Attention(name, "Attend", 0, none, none, none, None, None, none, known, 0.0, 0.0)]
+    return Explanation(
+        text="a b c d e",
+        answer="x y",
+        values={},
+        tokens={"encoder": (*WORDS, "</s>"), "decoder": ("<s>", "x", "y")},
+        outputs=("x", "y", "</s>"),
+        source_words=tuple(range(len(WORDS))),
+        target_words=(0, 1),
+        trace=Trace(calls=calls),
+        model=nn.Identity(),
+        pieces=lambda ids: [str(i) for i in ids],
+    )
+
+
+@pytest.mark.parametrize(("n_layers", "expected"), [(1, 0), (2, 1), (3, 1), (4, 2), (5, 3)])
+def test_the_alignment_is_that_of_the_last_layer_but_one_and_of_fewer_than_three_of_the_last(
+    n_layers: int, expected: int
+) -> None:
+    explanation = looking(n_layers)
+    assert explanation.alignment_layer == expected
+    assert explanation.alignment() == [(expected, 0), (expected, 1)]
+
+
+def test_the_alignment_is_that_of_a_layer_that_is_asked_for() -> None:
+    explanation = looking(3)
+    for layer in range(3):
+        assert explanation.alignment(layer) == [(layer, 0), (layer, 1)]
+    with pytest.raises(ConfigError, match=r"layer 1\.5 of decoder\.cross is not there; expected 0 to 2"):
+        explanation.weights("decoder.cross", 1.5)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"layer 3 of decoder\.cross is not there; expected 0 to 2"):
+        explanation.alignment(3)

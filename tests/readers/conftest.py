@@ -1,0 +1,39 @@
+"""Files of pairs, made and read in one line."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from clearhead.config import DataConfig
+from clearhead.errors import DataError
+from clearhead.readers.pairs import Pairs, read_pairs
+
+Read = Callable[..., Pairs]
+
+
+def written(path: Path, content: bytes | str) -> Path:
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    """`read("a,b\\n", separator="comma")`: the pairs of a file with this content."""
+
+    def call(content: bytes | str, **settings: object) -> Pairs:
+        return read_pairs([written(tmp_path / "pairs", content)], DataConfig(**settings))
+
+    return call
+
+
+@pytest.fixture
+def refused(read: Read) -> Callable[..., str]:
+    """The message with which such a file is refused."""
+
+    def call(content: bytes | str, **settings: object) -> str:
+        with pytest.raises(DataError) as caught:
+            read(content, **settings)
+        return str(caught.value)
+
+    return call

@@ -1,0 +1,138 @@
+"""One object a line."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from clearhead.readers.pairs import read_pairs
+
+PAIRS = [("I am hungry.", "J'ai faim."), ('"Yes"\tor\nno', "Oui\u2028non"), ("é🌻", "{}")]
+text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")).filter(str.strip)
+
+
+def both(pairs) -> list[tuple[str, str]]:
+    return list(zip(pairs.sources, pairs.targets))
+
+
+def lines(objects, **form: object) -> str:
+    return "".join(json.dumps(it, **form) + "\n" for it in objects)
+
+
+@given(rows=st.lists(st.tuples(text, text), min_size=1), ascii=st.booleans())
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_strings_objects_hold_they_are_read(rows, ascii: bool, tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text(lines([{"en": en, "fr": fr} for en, fr in rows], ensure_ascii=ascii), encoding="utf-8", newline="")
+    assert both(read_pairs([path])) == rows
+
+
+@pytest.mark.parametrize(
+    ("make", "source", "target"),
+    [
+        (lambda en, fr: {"en": en, "fr": fr}, "en", "fr"),
+        (lambda en, fr: {"question": en, "answer": fr}, "question", "answer"),
+        (lambda en, fr: {"target": fr, "source": en}, "source", "target"),
+        (lambda en, fr: {"translation": {"en": en, "fr": fr}}, "translation.en", "translation.fr"),
+        (lambda en, fr: {"id": "7", "n": 7, "translation": {"en": en, "fr": fr}}, "translation.en", "translation.fr"),
+        (lambda en, fr: {"id": "7", "tags": ["a"], "src": en, "tgt": fr, "by": "me"}, "src", "tgt"),
+        (lambda en, fr: {"id": "x7", "text": fr, "en": en, "sh": fr, "sr": fr}, "en", "sr"),
+    ],
+)
+def test_the_keys_are_found_by_looking(read, make, source: str, target: str) -> None:
+    pairs = read(lines(make(*pair) for pair in PAIRS))
+    assert both(pairs) == PAIRS
+    assert pairs.report.form == f"JSON lines, source in {source}, target in {target}"
+    assert list(pairs.lines) == [1, 2, 3]
+    assert both(read(lines(make(*pair) for pair in PAIRS), reverse=True)) == [pair[::-1] for pair in PAIRS]
+
+
+def test_keys_are_asked_for_by_name_dotted_where_they_are_nested(read) -> None:
+    content = lines({"a": {"b": {"c": en}}, "x.y": fr, "z": "z"} for en, fr in PAIRS)
+    assert both(read(content, source_column="a.b.c", target_column="x.y")) == PAIRS
+    assert both(read(content, source_column="x.y", target_column="1")) == [pair[::-1] for pair in PAIRS]
+
+
+def test_which_keys_are_meant_has_to_be_told_where_nothing_tells(refused, tmp_path: Path) -> None:
+    assert refused(lines([{"a": "1", "b": "2", "c": "3"}])) == (
+        f"{tmp_path}/pairs has JSON objects with 3 keys of strings; expected two, or names that tell, or: "
+        "--source-column KEY --target-column KEY\n"
+        '  line 1: "{"a": "1", "b": "2", "c": "3"}"\n'
+        "  keys: a, b, c"
+    )
+    assert "with 1 key of strings" in refused(lines([{"en": "a"}]))
+    assert "with 0 keys of strings" in refused(lines([{"en": 1, "fr": ["b"]}]))
+    assert "has no key 'sorce'; did you mean 'source'?\n  keys: id, source, target" in refused(
+        lines([{"id": "1", "source": "a", "target": "b"}]), source_column="sorce", target_column="target"
+    )
+
+
+def test_every_unusable_line_is_counted_and_shown_with_number_and_reason(read) -> None:
+    good = '{"en": "a", "fr": "b"}'
+    bad = [
+        '{"en": "a", "fr": "b"',
+        '["a", "b"]',
+        '{"en": "a"}',
+        '{"en": "a", "fr": null}',
+        '{"en": "a", "fr": 3}',
+        '{"en": "", "fr": "b"}',
+        '{"en": "a", "fr": " "}',
+        "",
+        '{"en": "a\\u0000", "fr": "b"}',
+        '{"en": "a\\ud800", "fr": "b"}',
+        '{"en": "a", "fr": ' + "1" * 5000 + "}",
+        "[" * 100_000,
+        "a\tb",
+    ]
+    content = "\n".join([*[good] * 20, *bad]).encode() + b'\n{"en": "\xff"}\n' + good.encode()
+    pairs = read(content)
+    assert len(pairs) == 21 and list(pairs.lines)[-1] == 20 + len(bad) + 2
+    assert pairs.report.skipped == {
+        "not JSON": 4, "no JSON object": 1, "no key fr": 1, "no string in fr": 2, "empty source": 1, "empty target": 1,
+        "blank line": 1, "NUL character": 1, "half of a surrogate pair": 1, "not UTF-8": 1,
+    }  # fmt: skip
+    assert '    line 24: "{"en": "a", "fr": null}"' in str(pairs.report)
+
+
+def test_a_key_whose_parent_is_missing_or_no_object_is_told(read) -> None:
+    rows = [*[{"translation": {"en": "a", "fr": "b"}}] * 2, {"translation": "a"}, {}]
+    assert read(lines(rows)).report.skipped == {"no key translation.en": 2}
+
+
+def test_json_that_is_no_json_lines_is_refused_with_the_way_to_convert_it(refused) -> None:
+    rows = [{"en": "a", "fr": "b"}]
+    for indent in (None, 1):
+        assert "is JSON that is no JSON lines; expected one object a line; to convert: jq -c '.[]' FILE" in refused(
+            json.dumps(rows, indent=indent)
+        )
+    assert refused(json.dumps(rows[0], indent=1)).endswith("to convert: jq -c . FILE")
+
+
+def test_the_line_that_is_shown_has_its_own_number(refused) -> None:
+    assert '\n  line 3: "{"a": "1", ' in refused("\n \n" + lines([{"a": "1", "b": "2", "c": "3"}]))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"en": "Hi.", "fr": "Salut %d."},',
+        "{'en': 'Hi.', 'fr': 'Salut %d.'}",
+        '{ "en": "Hi.", "fr": "Salut %d."',
+        '{"en": "so "called", "fr": "Salut %d."}',
+    ],
+)
+def test_broken_objects_are_no_table(refused, line: str, tmp_path: Path) -> None:
+    assert refused("\n" + "".join(line % i + "\n" for i in range(20))) == (
+        f"{tmp_path}/pairs looks like JSON lines, and none of the first is an object that can be read\n"
+        f'  line 2: "{line % 0}"\n'
+        '  expected {"source": "…", "target": "…"} on each line, with double quotes and without a comma behind it; '
+        "if it is a table: --separator"
+    )
+
+
+def test_a_table_of_texts_that_look_like_json_is_a_table(read) -> None:
+    assert both(read("{a}\tb\n[{\tc\n")) == [("{a}", "b"), ("[{", "c")]
+    assert both(read('{"a": 1}\tone\n{"b": 2}\ttwo\n')) == [('{"a": 1}', "one"), ('{"b": 2}', "two")]
+    assert both(read('{"a": "b"}|c\n', separator="|")) == [('{"a": "b"}', "c")]

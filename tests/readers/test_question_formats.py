@@ -1,0 +1,199 @@
+"""Every form of data that the page on data lists, and what is hostile in each."""
+
+import ast
+import gzip
+import io
+import lzma
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from clearhead.errors import DataError
+from clearhead.readers.pairs import PairSource, read_pairs
+from clearhead.readers.references import read_with_references
+
+from .conftest import written
+
+PAGE = Path(__file__).parents[2] / "docs" / "data.md"
+PAIRS = [("I am here.", "Oui, moi."), ("Hello!", "Salut !"), ("One.", "Un.")]
+
+
+def tsv(rows=PAIRS) -> bytes:
+    return "".join(f"{source}\t{target}\n" for source, target in rows).encode()
+
+
+def csv(rows=PAIRS) -> bytes:
+    return "".join(f'{source},"{target}"\n' for source, target in rows).encode()
+
+
+def json_lines(form: str, rows=PAIRS) -> bytes:
+    return "".join(form % pair + "\n" for pair in rows).encode()
+
+
+def aligned(folder: Path, rows=PAIRS) -> list[Path]:
+    return [written(folder / str(i), "".join(f"{pair[i]}\n" for pair in rows)) for i in (0, 1)]
+
+
+def stdin(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+
+def shards(folder: Path) -> list[Path]:
+    written(folder / "part-2.xz", lzma.compress(tsv(PAIRS[:1])))
+    written(folder / "part-10.gz", gzip.compress(tsv(PAIRS[1:2])))
+    written(folder / "part-11", tsv(PAIRS[2:]))
+    return [folder]
+
+
+def aligned_shards(folder: Path) -> list[Path]:
+    for i in (0, 1):
+        (folder / str(i)).mkdir()
+        for number, pair in enumerate(PAIRS):
+            written(folder / str(i) / f"{number}.txt", f"{pair[i]}\n")
+    return [folder / "0", folder / "1"]
+
+
+FORMS: dict[str, Callable[[Path], list[Path | str]]] = {
+    "TSV": lambda folder: [written(folder / "x", tsv())],
+    "CSV": lambda folder: [written(folder / "x", csv())],
+    "JSON lines": lambda folder: [written(folder / "x", json_lines('{"en": "%s", "fr": "%s"}'))],
+    "nested JSON lines": lambda folder: [
+        written(folder / "x", json_lines('{"id": 1, "translation": {"en": "%s", "fr": "%s"}}'))
+    ],
+    "two line-aligned files": aligned,
+    "a folder of files": shards,
+    "two folders of aligned files": aligned_shards,
+    "standard input": lambda _: ["-"],
+    "gzip and xz": lambda folder: [written(folder / "x", lzma.compress(csv()))],
+}
+
+
+def test_the_page_lists_the_forms_that_are_read_and_no_others() -> None:
+    table = PAGE.read_text(encoding="utf-8").split("## What is read")[1].split("\n\n")[1]
+    assert [row.split("|")[1].strip() for row in table.splitlines()[2:]] == list(FORMS)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_gives_the_same_pairs_in_every_reading(form: str, tmp_path: Path, monkeypatch) -> None:
+    stdin(monkeypatch, tsv())
+    with PairSource(FORMS[form](tmp_path), kept=0) as source:
+        for _ in range(2):
+            assert [(there, back) for _, there, back in source] == PAIRS
+            assert (source.report.used, source.report.lines, source.report.skipped) == (3, 3, {})
+
+
+def said_by(path: Path) -> set[str]:
+    """Every text of the code but for docstrings, which say nothing; "…" stands for what is put into it."""
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    documented = [node for node in nodes if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)]
+    texts = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    for node in nodes:
+        if isinstance(node, ast.JoinedStr):
+            texts.add("".join(it.value if isinstance(it, ast.Constant) else "…" for it in node.values))
+    return texts - {ast.get_docstring(node, clean=False) for node in documented}
+
+
+def test_every_reason_that_the_page_gives_is_one_that_is_given() -> None:
+    table = PAGE.read_text(encoding="utf-8").split("## Lines that cannot be used")[1].split("\n\n")[2]
+    reasons = [reason for row in table.splitlines()[2:] for reason in re.findall(r"`([^`]+)`", row.split("|")[1])]
+    said = set().union(*map(said_by, (PAGE.parents[1] / "clearhead").rglob("*.py")))
+    assert len(reasons) > 12
+    for reason in reasons:
+        assert {reason, re.sub(r"\b(tab|comma|fr|250|2|data\.max_len|source|target|label)\b", "…", reason)} & said, (
+            reason
+        )
+
+
+# --- hostile twins
+
+LONG = ("x" * 100_000, "y " * 50_000)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [tsv, csv, lambda rows: tsv(rows).replace(b"\t", b"|"), lambda rows: json_lines('{"en": "%s", "fr": "%s"}', rows)],
+    ids=["TSV", "CSV", "pipes", "JSON lines"],
+)
+@pytest.mark.parametrize("through_stdin", [False, True], ids=["file", "standard input"])
+def test_lines_of_a_hundred_thousand_letters_are_lines(
+    make, through_stdin: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = make([*PAIRS, LONG])
+    stdin(monkeypatch, content)
+    pairs = read_pairs(["-" if through_stdin else written(tmp_path / "x", content)])
+    assert (pairs.sources[-1], pairs.targets[-1]) == LONG
+
+
+def test_so_are_those_of_aligned_files(tmp_path: Path) -> None:
+    rows = [*PAIRS, LONG]
+    pairs = read_pairs(aligned(tmp_path, rows))
+    assert list(zip(pairs.sources, pairs.targets)) == rows
+
+
+def test_ten_columns_are_two_and_the_rest(tmp_path: Path) -> None:
+    for mark in ("\t", ",", ";"):
+        path = written(
+            tmp_path / "x", "".join(mark.join(f"{row}{column}" for column in "abcdefghij") + "\n" for row in "123")
+        )
+        pairs = read_pairs([path])
+        assert list(zip(pairs.sources, pairs.targets)) == [("1a", "1b"), ("2a", "2b"), ("3a", "3b")]
+        assert pairs.report.notes[0].startswith("what follows column 2 is ignored on 3 ")
+
+
+@pytest.mark.parametrize(
+    "form", [tsv(), csv(), json_lines('{"en": "%s", "fr": "%s"}')], ids=["TSV", "CSV", "JSON lines"]
+)
+def test_what_is_no_text_is_refused_in_every_form(form: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = form.decode()
+    for content, said in (
+        (text.encode("utf-16"), "is UTF-16; expected UTF-8"),
+        (text.encode("utf-16-le"), "is no text"),
+        (bytes(len(form)), "is no text"),
+        (gzip.compress(form * 99)[:-9], "is damaged or cut off: it cannot be unpacked to its end"),
+        (lzma.compress(form * 99)[:-9], "is damaged or cut off: it cannot be unpacked to its end"),
+        (form.replace(b"\n", b"\r"), "end at CR alone"),
+    ):
+        with pytest.raises(DataError, match=said):
+            read_pairs([written(tmp_path / "x", content)])
+        (tmp_path / "shards").mkdir(exist_ok=True)
+        written(tmp_path / "shards" / "1", form)
+        written(tmp_path / "shards" / "2", content)
+        with pytest.raises(DataError, match=said):
+            read_pairs([tmp_path / "shards"])
+        stdin(monkeypatch, content)
+        with pytest.raises(DataError, match=said) as caught:
+            read_pairs(["-"])
+        assert "standard input" in str(caught.value)
+
+
+@pytest.mark.parametrize("side", [0, 1], ids=["source", "target"])
+def test_a_folder_beside_a_file_is_aligned_only_if_it_holds_one_of_as_many_lines(side: int, tmp_path: Path) -> None:
+    def refusal() -> str:
+        with pytest.raises(DataError) as caught:
+            read_pairs(paths)
+        return str(caught.value)
+
+    folder, paths = tmp_path / "folder", aligned(tmp_path)
+    folder.mkdir()
+    file, paths[side] = paths[side], folder
+    assert refusal() == f"{folder} is a folder without files; expected files of pairs in it"
+    written(folder / "a", "x\n")
+    assert f"{folder}/a has 1 lines" in (said := refusal()) and "expected as many in both: line n of one" in said
+    written(folder / "b", "x\n")
+    assert f"{folder} holds 2 files" in (said := refusal()) and "expected as many in both: file n of one" in said
+    (folder / "b").unlink()
+    file.rename(folder / "a")
+    pairs = read_pairs(paths)
+    assert list(zip(pairs.sources, pairs.targets)) == PAIRS
+
+
+@pytest.mark.parametrize("sources_alone", [False, True])
+def test_a_folder_is_no_file_of_references(sources_alone: bool, tmp_path: Path) -> None:
+    source, target = aligned(tmp_path)
+    (tmp_path / "folder").mkdir()
+    written(tmp_path / "folder" / "a", target.read_bytes())
+    with pytest.raises(DataError, match=f"^{tmp_path}/folder is a folder; expected a file of text$"):
+        read_with_references([source] if sources_alone else [source, target], [tmp_path / "folder"])

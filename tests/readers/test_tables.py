@@ -1,0 +1,311 @@
+"""TSV and CSV: separators, columns, headers, quotes."""
+
+import csv
+import io
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from clearhead.config import DataConfig
+from clearhead.errors import ConfigError
+from clearhead.readers.rows import rows
+
+in_place = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+PAIRS = [("I am hungry.", "J'ai faim."), ("Yes, I am.", 'Oui, "moi".'), ("One\ntwo", "Un\ndeux"), ('"', ";|\t")]
+letters = st.text(st.sampled_from('ab ,;"\n|'), max_size=6)
+
+
+def both(pairs) -> list[tuple[str, str]]:
+    return list(zip(pairs.sources, pairs.targets))
+
+
+def as_csv(table, separator: str = ",", **form: object) -> str:
+    text = io.StringIO(newline="")
+    csv.writer(text, delimiter=separator, lineterminator="\n", **form).writerows(table)
+    return text.getvalue()
+
+
+# --- rows
+
+
+@given(
+    table=st.lists(st.lists(letters, min_size=2, max_size=4), min_size=1, max_size=8), quoting=st.sampled_from([0, 1])
+)
+@settings(deadline=None)
+def test_what_a_csv_writer_writes_is_read_back(table, quoting: int) -> None:
+    lines = as_csv(table, quoting=quoting).encode().removesuffix(b"\n").split(b"\n")
+    assert [cells for _, _, cells, _ in rows(lines, ",", quoted=True)] == table
+
+
+@given(st.lists(letters.map(lambda text: text.replace("\n", "")), max_size=12))
+@settings(deadline=None)
+def test_every_line_is_in_exactly_one_row_whatever_its_quotes(texts: list[str]) -> None:
+    found = list(rows([text.encode() for text in texts], ",", quoted=True))
+    assert "\n".join(text for _, text, _, _ in found).split("\n") == (texts or [""])
+    at = 1
+    for number, text, cells, reason in found:
+        assert number == at and (cells is None) == bool(reason)
+        at += text.count("\n") + 1
+
+
+def test_a_quote_that_is_never_closed_costs_its_own_line_and_no_other() -> None:
+    lines = ['"open,a', "b,c", 'd,"e"', '"f ""g""",h', '"last']
+    found = [(number, cells or reason) for number, _, cells, reason in rows(map(str.encode, lines), ",", quoted=True)]
+    assert found == [
+        (1, "unclosed quote"), (2, ["b", "c"]), (3, ["d", "e"]), (4, ['f "g"', "h"]), (5, "unclosed quote"),
+    ]  # fmt: skip
+    slips = [b'"open,a', b"b,c", b"d,e", b'f,"g"', b'h,i"', b"j,k"]  # the second slip does not close the first
+    found = [cells or reason for _, _, cells, reason in rows(slips, ",", quoted=True)]
+    assert found == ["unclosed quote", ["b", "c"], ["d", "e"], ["f", "g"], ["h", 'i"'], ["j", "k"]]
+    for verses in (["one,", "two,", "three,", "four,", "five"], ["a cat, a dog", *["a hat, a log"] * 3, "the end"]):
+        lines = as_csv([["\n".join(verses), "vier"]]).encode().splitlines()
+        assert [cells for _, _, cells, _ in rows(lines, ",", quoted=True)] == [["\n".join(verses), "vier"]]
+    far = [b'"open', *[b"a,b"] * 5000, b'c,"d"']
+    assert [row[0] for row in rows(far, ",", quoted=True) if row[2] is None] == [1]
+
+
+def test_a_line_that_is_no_utf8_ends_no_quote() -> None:
+    found = [(number, cells or reason) for number, _, cells, reason in rows([b'"a', b"\xff", b'b"'], ",", quoted=True)]
+    assert found == [(1, "unclosed quote"), (2, "not UTF-8"), (3, ['b"'])]
+
+
+def test_a_row_has_at_most_a_thousand_lines_and_a_million_letters() -> None:
+    lines = [b'"a', *[b"x"] * 998, b'b",c']
+    assert [row[2] is None for row in rows(lines, ",", quoted=True)] == [False]
+    assert next(rows([b'"a', b"x", *lines[1:]], ",", quoted=True))[3] == "unclosed quote"
+    assert next(rows([b'"' + b"x" * (1 << 20), b'"'], ",", quoted=True))[3] == "unclosed quote"
+
+
+# --- what is found by looking
+
+
+@pytest.mark.parametrize("separator", [",", ";", "|"])
+@pytest.mark.parametrize("header", [[], [("English", "French")]], ids=["no header", "header"])
+def test_a_csv_gives_its_pairs(read, separator: str, header: list) -> None:
+    pairs = read(as_csv(header + PAIRS, separator))
+    assert both(pairs) == PAIRS
+    name = {",": "comma", ";": "semicolon", "|": "pipe"}[separator]
+    assert pairs.report.form == f"CSV ({name}), two columns, {'header (English, French)' if header else 'no header'}"
+    first = len(header) + 1
+    assert list(pairs.lines) == [first, first + 1, first + 2, first + 5]
+    assert str(pairs.report).endswith("; 4 of 4 rows used")
+
+
+def test_line_ends_of_windows_and_a_mark_of_bytes_are_no_part_of_a_csv(read) -> None:
+    pairs = read("\ufeff" + as_csv([("en", "fr"), *PAIRS]).replace("\n", "\r\n"))
+    assert both(pairs) == PAIRS and "header (en, fr)" in pairs.report.form
+
+
+@pytest.mark.parametrize("answer", ["B: yes", "B: no,yes,no"])
+@pytest.mark.parametrize("lines", [2, 30, 90])
+def test_a_text_of_many_lines_in_which_the_look_ends_is_no_sign_against_a_csv(read, lines: int, answer: str) -> None:
+    dialogue = "\n".join(["A: here, and there", *[answer] * (lines - 1)])
+    table = [(f"{dialogue} {number}", f"they talk, {number} times") for number in range(400 // lines + 1)]
+    pairs = read(as_csv([("dialogue", "summary"), *table]))
+    assert pairs.report.form.startswith("CSV (comma), two columns") and len(pairs) >= len(table)
+    assert both(pairs)[-2:] == table[-2:]
+
+
+def test_a_quote_in_a_tsv_is_a_letter(read) -> None:
+    assert both(read('"a\tb"\n"c" d\t"\n')) == [('"a', 'b"'), ('"c" d', '"')]
+
+
+def test_commas_of_sentences_separate_nothing(read, refused) -> None:
+    text = "Go, run.\nYes, sir.\nNo, thanks.\n"
+    assert "has no line with two columns (looked at all 3)" in refused(text)
+    assert both(read(text.replace(", ", ",\t")))[0] == ("Go,", "run.")
+    assert both(read("a, b\tc, d\nx\ne, f\tg, h\n")) == [("a, b", "c, d"), ("e, f", "g, h")]
+
+
+@pytest.mark.parametrize("words", [("It", "Es"), ("He", "El"), ("No", "Ne")])
+def test_two_words_that_are_codes_of_languages_are_a_pair(read, words: tuple[str, str]) -> None:
+    pairs = read("\t".join(words) + "\nto be\tser\n")
+    assert both(pairs)[0] == words and "no header" in pairs.report.form
+    codes = read("\t".join(words).lower() + "\nto be\tser\n") if words != ("No", "Ne") else read("IT\tES\na\tb\n")
+    assert "no header" not in codes.report.form
+
+
+def test_columns_are_found_by_the_header_wherever_they_stand(read) -> None:
+    pairs = read("split,en,fr\ntrain,A dog.,Un chien.\ntest,A cat.,Un chat.\n")
+    assert both(pairs) == [("A dog.", "Un chien."), ("A cat.", "Un chat.")]
+    assert pairs.report.form == "CSV (comma), three columns (sentences in 2 and 3), header (en, fr)"
+    pairs = read("target;source\nUn chien.;A dog.\n")
+    assert both(pairs) == [("A dog.", "Un chien.")]
+    assert pairs.report.form == "CSV (semicolon), two columns (source in 2, target in 1), header (target, source)"
+    pairs = read(",en,fr\n0,A dog.,Un chien.\n1,A cat.,Un chat.\n")  # as pandas writes it
+    assert both(pairs) == [("A dog.", "Un chien."), ("A cat.", "Un chat.")]
+
+
+@pytest.mark.parametrize("scores", [("1.2498", "1.0973"), ("-3", "0.5"), ("1e-3", "12"), ('"1"', '"2"')])
+def test_scores_in_front_are_passed_over(read, scores: tuple[str, str]) -> None:
+    rows = [("Hello.", "Bonjour."), ("Yes.", "Oui.")]
+    pairs = read("".join(f"{score}\t{source}\t{target}\n" for score, (source, target) in zip(scores, rows)))
+    assert both(pairs) == rows
+    assert pairs.report.form == "TSV, three columns (sentences in 2 and 3; numbers before them), no header"
+
+
+def test_what_is_no_finite_number_is_a_word(read) -> None:
+    assert both(read("nan\tbread\tby me\ninfinity\tendless\tby you\n")) == [("nan", "bread"), ("infinity", "endless")]
+
+
+@pytest.mark.parametrize("codes", [["deu eng"], ["srp_Cyrl eng", "hrv eng", "srp_Latn eng"], ["de_DE fr-FR"]])
+@pytest.mark.parametrize("asked", [{}, {"source_column": "3", "target_column": "4"}], ids=["found", "asked for"])
+def test_languages_on_every_line_are_no_header_and_no_sentences(read, codes: list[str], asked: dict[str, str]) -> None:
+    rows = [(f"Ich bin {i}.", f"I am {i}.") for i in range(6)]
+    lines = ["\t".join([*codes[i % len(codes)].split(), *row]) for i, row in enumerate(rows)]
+    pairs = read("\n".join(lines), **asked)
+    assert both(pairs) == rows
+    where = "sentences in 3 and 4" + ("" if asked else "; labels before them")
+    assert pairs.report.form == f"TSV, four columns ({where}), no header"
+
+
+def test_a_word_that_comes_again_and_again_is_a_label_and_a_short_sentence_is_none(read) -> None:
+    rows = [(f"A dog {i}.", f"Un chien {i}.") for i in range(30)]
+    labelled = ["\t".join([("train", "test")[i % 2], *row]) + "\n" for i, row in enumerate(rows)]
+    assert both(read("".join(labelled))) == rows
+    assert both(read("".join(labelled[:9])))[0] == ("train", "A dog 0.")  # so few may all be greetings
+    assert both(read("".join(f"Go.\t{target}\tby me\n" for _, target in rows)))[0] == ("Go.", "Un chien 0.")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{}, {"source_column": "2", "target_column": "3"}, {"source_column": "en", "target_column": "fr"}],
+    ids=["found", "by number", "by name"],
+)
+def test_a_header_without_a_name_for_the_numbers_in_front_is_one(read, asked: dict[str, str]) -> None:
+    pairs = read("en\tfr\n1\tHello.\tBonjour.\n2\tYes.\tOui.\n", **asked)
+    assert both(pairs) == [("Hello.", "Bonjour."), ("Yes.", "Oui.")]
+    assert pairs.report.form.endswith("header (en, fr)")
+
+
+def test_a_header_may_be_shorter_than_its_rows(read) -> None:
+    content = "en\tfr\nHello.\tBonjour.\tme\nYes.\tOui.\tyou\n"
+    assert both(read(content)) == [("Hello.", "Bonjour."), ("Yes.", "Oui.")]
+    assert both(read(content, source_column="1", target_column="3")) == [("Hello.", "me"), ("Yes.", "you")]
+
+
+def test_a_row_with_more_columns_than_usual_is_counted_and_not_cut(read) -> None:
+    pairs = read('a,b\nI am, hungry,J\'ai faim\n"I am, hungry",J\'ai faim\nc,d\ne\n\n"f\n"g"x,h\n' + "i,j\n" * 90)
+    assert both(pairs)[:3] == [("a", "b"), ("I am, hungry", "J'ai faim"), ("c", "d")]
+    assert pairs.report.skipped == {
+        "more than 2 columns: is a comma not quoted?": 1, "no comma": 1, "blank line": 1, "unclosed quote": 1,
+        "text after a closing quote": 1,
+    }  # fmt: skip
+    assert '    line 2: "I am, hungry,J\'ai faim"' in str(pairs.report)
+
+
+@pytest.mark.parametrize("first", ["sep=;", '"sep=;"', "sep=;;", "sep="])
+def test_a_first_line_that_tells_a_spreadsheet_the_separator_is_no_row(read, first: str) -> None:
+    text = f"{first}\nen;fr\nI am hungry.;J'ai faim.\n" + "You are here.;Tu es ici.\n" * 3
+    pairs = read(text)
+    assert both(pairs)[0] == ("I am hungry.", "J'ai faim.") and list(pairs.lines) == [3, 4, 5, 6]
+    assert pairs.report.skipped == {} and "header (en, fr)" in pairs.report.form
+    found = [cells for _, _, cells, _ in rows([b"a;b", first.encode(), b"c;d"], ";", quoted=True)]
+    assert found[0] == ["a", "b"] and len(found) == 3, "only the first line can be one"
+
+
+def test_a_table_of_another_encoding_is_called_so(read, refused, tmp_path) -> None:
+    french = "".join(f"Number {n}, please;Numéro {n}, s'il te plaît\n" for n in range(30)).encode("latin-1")
+    said = refused(b"english;french\n" + french)
+    assert "skipped 30: not UTF-8" in said and said.endswith("to convert: iconv -f LATIN1 -t UTF-8")
+    said = refused(french)
+    assert said.startswith(f"{tmp_path}/pairs has no line with two columns")
+    assert said.endswith("\n  30 of these lines are not UTF-8; to convert: iconv -f LATIN1 -t UTF-8")
+    some = b"".join(b"Yes;Oui\n" + line for line in french.splitlines(True))
+    pairs = read(some)
+    assert both(pairs) == [("Yes", "Oui")] * 30 and pairs.report.skipped == {"not UTF-8": 30}
+
+
+def test_a_field_of_a_hundred_thousand_letters_is_one_field(read) -> None:
+    long = "word " * 30_000
+    assert both(read(as_csv([("a", "b"), (f"{long},{long}", "c")])))[1] == (f"{long},{long}", "c")
+
+
+@given(content=st.text(st.sampled_from('ab,;"\n |')).map(str.encode) | st.binary())
+@example(content=b'"\n')
+@in_place
+def test_of_any_bytes_every_row_of_a_csv_is_used_or_counted_or_the_file_is_refused(
+    read, refused, content: bytes
+) -> None:
+    try:
+        report = read(content, separator="comma").report
+    except Exception:
+        assert "pairs" in refused(content, separator="comma")
+        return
+    assert report.used + sum(report.skipped.values()) + ("no header" not in report.form) == report.lines
+
+
+# --- what is asked for
+
+
+def test_a_separator_that_is_asked_for_is_used(read, refused) -> None:
+    for mark, name in (("\t", "tab"), (",", "comma"), (";", "semicolon"), ("|", "pipe"), ("~", "~"), ("→", "→")):
+        for spelled in {mark, name}:
+            assert both(read(f"a b{mark}c\nd\n", separator=spelled)) == [("a b", "c")]
+    assert both(read("a\tx,b\n", separator="comma")) == [("a\tx", "b")]
+    assert "has no line with two columns and semicolon between them" in refused("a,b\n", separator=";")
+
+
+def test_some_lines_with_a_separator_are_a_hint(refused) -> None:
+    assert refused("a;b\nc\nd\n").endswith('\n  if the separator is ";": --separator ";"')
+    assert "--separator" not in refused("a\nc\nd\n")
+
+
+@pytest.mark.parametrize("separator", ["ab", '"', "\n", "\r", "coma"])
+def test_a_separator_is_one_character_or_a_name(separator: str) -> None:
+    with pytest.raises(ConfigError, match=r"data\.separator = .* cannot be used; expected one character other than"):
+        DataConfig(separator=separator)
+
+
+@pytest.mark.parametrize(
+    ("source", "target"), [("en", "fr"), ("2", "4"), ("en", "4"), ("2", "fr")], ids=lambda value: str(value)
+)
+def test_columns_are_asked_for_by_name_and_by_number(read, source: str, target: str) -> None:
+    content = "id,en,de,fr\n1,A dog.,Ein Hund.,Un chien.\n2,A cat.,Eine Katze.,Un chat.\n"
+    pairs = read(content, source_column=source, target_column=target)
+    assert both(pairs)[-1] == ("A cat.", "Un chat.")
+    assert "(sentences in 2 and 4), header (en, fr)" in pairs.report.form
+    assert len(pairs) == 2
+    back = read(content, source_column=target, target_column=source)
+    assert both(back)[-1] == ("Un chat.", "A cat.")
+    assert "(source in 4, target in 2)" in back.report.form
+
+
+def test_a_name_that_is_asked_for_makes_the_first_line_a_header(read) -> None:
+    content = "frage\tantwort\nWer?\tIch.\n"
+    assert len(read(content)) == 2
+    assert both(read(content, source_column="frage", target_column="antwort")) == [("Wer?", "Ich.")]
+    assert both(read(content, source_column="antwort")) == [("Ich.", "Wer?")]  # of two columns the other is the other
+    assert both(read(content, target_column="1")) == [("antwort", "frage"), ("Ich.", "Wer?")]
+
+
+def test_the_other_direction_is_read_from_the_same_file(read) -> None:
+    for content in ("a\tb\nc\td\n", "a,b\nc,d\n"):
+        pairs = read(content, reverse=True)
+        assert both(pairs) == [("b", "a"), ("d", "c")]
+        assert pairs.report.form.endswith(", reversed")
+    there = read("id,en,fr\n1,a,b\n", source_column="en", target_column="fr", reverse=True)
+    assert both(there) == [("b", "a")]
+    assert read("a\t\n\tb\nc\td\n", reverse=True).report.skipped == {"empty source": 1, "empty target": 1}
+
+
+def test_a_column_that_is_not_there_is_refused_with_those_that_are(refused, tmp_path) -> None:
+    content = "id,english,french\n1,a,b\n"
+    assert refused(content, source_column="engish", target_column="french") == (
+        f"{tmp_path}/pairs has no column 'engish'; did you mean 'english'?\n"
+        "  columns: id, english, french\n"
+        "  expected one of these names, or a number from 1 to 3"
+    )
+    for number in ("0", "4", "-1"):
+        assert f"has no column '{number}'" in refused(content, source_column=number, target_column="2")
+    assert refused(content, source_column="english") == (
+        f"{tmp_path}/pairs: of its 3 columns, 'english' is asked for and no other; expected --target-column too\n"
+        "  columns: id, english, french"
+    )
+    assert "expected --source-column too" in refused(content, target_column="french")
+    assert "source and target are both column 'english'; expected two different" in refused(
+        content, source_column="english", target_column="2"
+    )
+    wide = ",".join(f"c{i}" for i in range(50))
+    assert "c18, c19 and 30 more\n" in refused(f"{wide}\n{wide}\n", source_column="x", target_column="c1")

@@ -1,0 +1,57 @@
+"""An error carries its parts as fields, and its text is put together in one place."""
+
+import pickle
+
+import pytest
+
+from clearhead.errors import ClearheadError, ConfigError, DataError, ModelError, TrainingError, did_you_mean, nearest
+
+
+def full() -> ConfigError:
+    return ConfigError(
+        "train.best='bleu' isn't a score for \"classify\"",
+        expected="loss, accuracy or macro_f1",
+        fix="set train.best to one of them",
+        name="train.best",
+        value="bleu",
+        line=3,
+    )
+
+
+def test_the_text_has_what_is_wrong_what_was_expected_and_what_to_do_each_on_its_line() -> None:
+    assert str(full()).split("\n") == [
+        "train.best='bleu' isn't a score for \"classify\"",
+        "  expected: loss, accuracy or macro_f1",
+        "  set train.best to one of them",
+    ]
+
+
+def test_a_part_that_is_missing_leaves_no_line() -> None:
+    assert str(DataError("a.tsv is empty")) == "a.tsv is empty"
+    assert str(DataError("a.tsv is empty", fix="check how it was made")) == "a.tsv is empty\n  check how it was made"
+
+
+@pytest.mark.parametrize(
+    "copy", [lambda error: pickle.loads(pickle.dumps(error)), lambda error: error.within("a.toml")]
+)
+def test_the_fields_survive_pickling_and_a_place_in_front(copy) -> None:
+    error = copy(full())
+    assert type(error) is ConfigError
+    assert (error.name, error.value, error.line) == ("train.best", "bleu", 3)
+    assert (error.expected, error.fix) == (full().expected, full().fix)
+
+
+def test_a_place_is_put_in_front_of_what_is_wrong() -> None:
+    assert full().within("a.toml").what == f"a.toml: {full().what}"
+    assert str(full().within("a.toml")) == f"a.toml: {full()}"
+
+
+@pytest.mark.parametrize("kind", [ConfigError, DataError, ModelError, TrainingError])
+def test_every_error_is_a_clearhead_error(kind: type[ClearheadError]) -> None:
+    assert issubclass(kind, ClearheadError)
+
+
+def test_the_nearest_known_word_is_suggested() -> None:
+    assert nearest("trian.steps", ["train.steps", "data.train"]) == "train.steps"
+    assert nearest("x", ["train.steps"]) == ""
+    assert did_you_mean("trian.steps", ["train.steps"]) == "; did you mean 'train.steps'?"

@@ -1,0 +1,302 @@
+"""What a time allows, and a run that ends when it should."""
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from clearhead.api import load
+from clearhead.config import SHAPE, Config
+from clearhead.config.values import read_duration
+from clearhead.demo.phrasebook import split
+from clearhead.errors import ConfigError
+from clearhead.folder.model_folder import read_config
+from clearhead.tasks.translate.task import Translation
+from clearhead.training.choices import budget
+from clearhead.training.choices.budget import Measured, plan
+from clearhead.training.pace import Pace, Scoring, process_began
+from clearhead.training.run import train
+from clearhead.training.schedule import Schedule
+from clearhead.training.signals import StoppedError
+from clearhead.training.state import State
+from clearhead.training.trainer import Trainer
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("15m", 900), ("90s", 90), ("2h", 7200), ("1h30m", 5400), ("1h 2m 3s", 3723), ("1.5h", 5400), ("30min", 1800)],
+)
+def test_a_time_is_read_as_people_write_it(text: str, seconds: float) -> None:
+    assert read_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["15", "m", "soon", "-3m", "0m", "3m1h"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="is no time; expected hours, minutes or seconds, such as 15m"):
+        Config().override({"train.budget": text})
+
+
+# --- the pace
+
+
+USUAL = Scoring(500)
+
+
+class Run:
+    """A run whose steps and evaluations take as long as they are told to, and its clock."""
+
+    def __init__(self, asked: float, steps: int, eval_every: int, scoring: Scoring = USUAL) -> None:
+        self.now, self.asked, self.last, self.eval_every, self.step = 0.0, asked, steps, eval_every, 0
+        self.scoring, self.pace = scoring, Pace(f"{asked}s", asked, scoring, lambda: self.now)
+
+    def go(self, step_seconds: Iterator[float], evaluation: float) -> float:
+        """Seconds from start to end, the final evaluation with a slower search included."""
+        while self.step < self.last:
+            self.last = self.pace.last_step(self.step, self.last, self.eval_every)
+            if self.step >= self.last:
+                break
+            seconds = next(step_seconds)
+            self.now, self.step = self.now + seconds, self.step + 1
+            self.pace.stepped(seconds)
+            if self.step % self.eval_every == 0:
+                self.now += evaluation
+                self.pace.evaluated(evaluation)
+        of_sentence = evaluation / max(self.scoring.valid, 1)  # the search takes two and a half times as much
+        searched = 2.5 * of_sentence * (self.scoring.valid + self.scoring.test)
+        return self.now + (1 + self.scoring.mean) * evaluation + searched + 2.0
+
+
+def constant(seconds: float) -> Iterator[float]:
+    while True:
+        yield seconds
+
+
+def slowing() -> Iterator[float]:
+    for i in range(10**6):
+        yield 0.5 * (1 + min(i, 1000) / 1000)
+
+
+def wavering() -> Iterator[float]:
+    for i in range(10**6):
+        yield 0.5 if i // 100 % 2 else 0.9
+
+
+def halting() -> Iterator[float]:
+    """The first step of each epoch waits for the plan of it."""
+    for i in range(10**6):
+        yield 12.0 if i % 400 == 0 else 0.6
+
+
+@pytest.mark.parametrize("steps", [200, 1000, 5000], ids="planned {}".format)
+@pytest.mark.parametrize(
+    "pace", [lambda: constant(0.6), slowing, wavering, halting], ids=["constant", "slowing", "wavering", "halting"]
+)
+@pytest.mark.parametrize("evaluation", [1.0, 9.0])
+def test_a_run_ends_in_the_last_tenth_of_its_time_however_wrong_the_plan(steps, pace, evaluation: float) -> None:
+    run = Run(900, steps, 150)
+    assert 0.9 * 900 <= run.go(pace(), evaluation) <= 900
+
+
+@pytest.mark.parametrize(("valid", "test", "mean"), [(500, 0, True), (500, 2000, False), (500, 5000, True)])
+def test_a_file_to_test_on_and_a_mean_of_checkpoints_have_their_time(valid: int, test: int, mean: bool) -> None:
+    run = Run(900, 1200, 150, Scoring(valid, test, mean))
+    assert 0.88 * 900 <= run.go(constant(0.6), 4.0) <= 900
+
+
+def test_what_is_scored_after_the_last_step_takes_its_time() -> None:
+    assert Scoring(500).closing(5.0, 0.6) == 4 * 5.0
+    assert Scoring(500, 1000, mean=True).closing(5.0, 0.6) == pytest.approx(2 * 5.0 + 3 * (5.0 + 10.0))
+    assert Scoring(10, 500).closing(1.0, 0.6) == pytest.approx(1.0 + 3 * 510 / 100)
+    assert Scoring(0, 500).closing(0.0, 0.2) == pytest.approx(3 * 500 * 0.005)  # as a guess, by the step
+    assert Scoring(0).evaluation(0.6) == Scoring(0).closing(0.0, 0.6) == 0.0
+
+
+def test_one_slow_step_changes_nothing() -> None:
+    pace = Pace("900s", 900, USUAL, lambda: 60.0)
+    for seconds in [12.0, *[0.6] * 5]:
+        pace.stepped(seconds)
+    assert pace.last_step(6, 1220, 200) == 1220
+
+
+def test_a_plan_that_is_right_is_kept() -> None:
+    steps = int((0.96 * 900 - 3 - 4 * 7.2) / (1.0 + 7.2 / 100))
+    run = Run(900, steps, 100)
+    run.go(constant(1.0), 7.2)
+    assert run.last == run.step == steps
+
+
+def test_before_a_step_was_seen_nothing_is_corrected() -> None:
+    assert Pace("900s", 900, USUAL, lambda: 0.0).last_step(0, 10**6, 10) == 10**6
+
+
+def test_a_process_began_before_now_and_not_long_ago() -> None:
+    assert process_began() == pytest.approx(process_began(), abs=0.1)
+    assert 0 <= time.monotonic() - process_began() < 3600
+    code = "import time; from clearhead.training.pace import process_began; print(time.monotonic() - process_began())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 0 <= float(done.stdout) < 10
+
+
+# --- the plan
+
+
+SPEEDS = {
+    "nano": Measured("nano", 500_000, 0.2, 3900),
+    "mini": Measured("mini", 4_000_000, 0.65, 3900),
+    "small": Measured("small", 8_000_000, 1.1, 3900),
+    "base": Measured("base", 44_000_000, 6.0, 3900),
+    "big": Measured("big", 170_000_000, 24.0, 3900),
+}
+
+
+class Tokens:
+    """Examples of which only the number counts."""
+
+    tokens = 1_800_000
+
+
+def planned(
+    seconds: float,
+    monkeypatch: pytest.MonkeyPatch,
+    changes: dict | None = None,
+    scoring: Scoring = USUAL,
+    given: set[str] | None = None,
+) -> tuple[Config, list[str]]:
+    measured: list[str] = []
+
+    def measure(config: Config, name: str, *_: object) -> Measured:
+        measured.append(name)
+        return replace(SPEEDS[name or "mini"], name=name)
+
+    monkeypatch.setattr(budget, "_measure", measure)
+    asked = Config().override({"train.budget": f"{seconds}s", **(changes or {})})
+    given, left = set(changes or {}) if given is None else given, lambda: seconds - 20.0
+    config, _ = budget.begin(asked, given)
+    found, choices = plan(config, given, SimpleNamespace(units=Translation.units), Tokens(), left, scoring)  # type: ignore[arg-type]
+    assert measured
+    return found, [str(choice) for choice in choices]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "name", "dropout"), [(3, "nano", 0.0), (15, "mini", 0.0), (60, "small", 0.1), (1500, "base", 0.2)]
+)
+def test_more_time_makes_a_larger_model(minutes: float, name: str, dropout: float, monkeypatch) -> None:
+    config, said = planned(60 * minutes, monkeypatch)
+    assert (config.train.preset, config.model.dropout) == (name, dropout)
+    assert config.model.pre_norm
+    assert said[0].startswith(f"train.preset = {name}: ") and any(line.startswith("train.steps = ") for line in said)
+
+
+@pytest.mark.parametrize("seconds", [120.0, 900.0, 3600.0])
+def test_the_steps_fill_the_time_that_is_left(seconds: float, monkeypatch) -> None:
+    config, _ = planned(seconds, monkeypatch, scoring=Scoring(min(int(seconds / 2), 500)))
+    steps = config.train.steps * SPEEDS[config.train.preset].seconds
+    assert 0.68 * seconds < steps < 0.95 * seconds
+
+
+def test_what_comes_after_the_last_step_leaves_less_time_for_steps(monkeypatch) -> None:
+    scored = (Scoring(500), Scoring(500, 1000), Scoring(10, 500))
+    usual, tested, few = (planned(900.0, monkeypatch, scoring=each)[0].train.steps for each in scored)
+    of_sentence = 0.025 * SPEEDS["mini"].seconds
+    assert usual - tested == pytest.approx(3 * 1000 * of_sentence / SPEEDS["mini"].seconds, abs=2)
+    assert few > 0.95 * usual
+    with pytest.raises(ConfigError, match="beside 151 to score 10,050 sentences in the end; expected at least 50"):
+        planned(60.0, monkeypatch, scoring=Scoring(50, 10_000))
+
+
+def test_a_trained_model_keeps_its_dropout_and_moves_by_smaller_steps(monkeypatch) -> None:
+    random, _ = planned(3600.0, monkeypatch)
+    asked = {"train.init_from": "models/a", "model.dropout": 0.25, "model.d_model": random.model.d_model}
+    of_model = {"train.init_from", *SHAPE}  # what a model to begin with gives
+    trained, said = planned(3600.0, monkeypatch, asked, given=of_model)
+    assert trained.model.dropout == 0.25 and not any("dropout" in line for line in said)
+    assert trained.train.lr == pytest.approx(random.train.lr / 5, rel=1e-3)
+
+
+def test_what_is_given_is_left_as_it_is(monkeypatch) -> None:
+    given = {"train.preset": "nano", "train.lr": 1e-4, "model.dropout": 0.3, "model.pre_norm": False}
+    config, said = planned(900.0, monkeypatch, given)
+    assert (config.train.preset, config.train.lr, config.model.dropout, config.model.pre_norm) == tuple(given.values())
+    assert not any("lr" in line or "dropout" in line or "preset" in line for line in said)
+
+
+def test_steps_beside_a_budget_and_a_time_that_is_too_short_are_refused(monkeypatch) -> None:
+    with pytest.raises(ConfigError, match=r"train\.steps = 10 beside train\.budget = 900\.0s; expected one of them"):
+        planned(900.0, monkeypatch, {"train.steps": 10})
+    with pytest.raises(
+        ConfigError, match=r"train\.budget = 25\.0s leaves time for 0 steps of 0\.20 seconds in the \d+ of this run, "
+    ):
+        planned(25.0, monkeypatch)
+
+
+def test_of_a_time_that_is_over_nothing_is_left_and_what_is_smaller_is_named_where_there_is_something(
+    monkeypatch,
+) -> None:
+    with pytest.raises(ConfigError, match=r"0 steps of 0\.20 seconds in the 0 of this run, .*: give more time$"):
+        planned(2.0, monkeypatch)
+    with pytest.raises(ConfigError, match=r"in the 0 of this run, .*: give more time, or a smaller --preset$"):
+        planned(2.0, monkeypatch, {"train.preset": "small"})
+
+
+# --- the stretched schedule
+
+
+def test_a_stretched_schedule_goes_on_from_where_it_stood_and_ends_at_zero() -> None:
+    trainer = Trainer.__new__(Trainer)
+    trainer.config = Config().override({"train.steps": 1000}).train
+    trainer.state = State()
+    schedule = Schedule("linear", 1.0, 100, 1000)
+    assert [schedule(trainer._stood(step)) for step in (50, 100, 550)] == [0.5, 1.0, 0.5]
+    trainer.state = State(last_step=500, since=400, stood=400.0)
+    rates = [schedule(trainer._stood(step)) for step in range(400, 501)]
+    assert rates[0] == schedule(400) and rates[-1] == 0.0
+    assert all(a > b for a, b in itertools.pairwise(rates))
+
+
+# --- real runs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("budget", ["45s", "100s"])
+def test_a_run_takes_its_time_from_the_start_of_the_process_to_its_end(tmp_path: Path, budget: str) -> None:
+    train, _ = split()
+    lines = "".join(f"{it.english}\t{it.french}\n" for it in train[::4])
+    (tmp_path / "pairs.tsv").write_text(lines, encoding="utf-8")
+    command = [sys.executable, "-m", "clearhead", "train", "pairs.tsv", "--out", "model", "--budget", budget]
+    begun = time.monotonic()
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    assert 0.9 * read_duration(budget) <= time.monotonic() - begun <= read_duration(budget)
+    assert load(tmp_path / "model").config.train.budget == budget
+
+
+def test_a_run_with_a_budget_says_why_and_resumes_to_the_step_that_it_last_aimed_at(toy, monkeypatch) -> None:
+    monkeypatch.setattr(budget, "_measure", lambda config, name, *_: Measured(name, 500_000, 0.01, 100))
+    monkeypatch.setattr(Pace, "last_step", lambda self, step, last, eval_every: 60 if step >= 10 else last)
+    asked = {name: value for name, value in toy.config().to_dict()["data"].items() if name in ("train", "tokenizer")}
+    config = Config().override({f"data.{name}": value for name, value in asked.items()})
+    config = config.override({"train.budget": "20s", "train.threads": 1, "model.dropout": 0.0})
+    said: list[str] = []
+    steps: list[int] = []
+
+    def stop(record: dict) -> None:
+        steps.append(record["step"])
+        if record["step"] == 40:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(StoppedError):
+        train(config, toy.folder / "run", say=said.append, on_step=stop)
+    assert any(line.startswith("train.preset = nano: ") for line in said)
+    assert sum(line.startswith("train.warmup = ") for line in said) == 1
+    train(config, toy.folder / "run", resume=True, say=said.append, on_step=stop)
+    assert steps[-1] == 60
+    assert any(line.endswith("at step 40 of 60") for line in said)
+    stored = read_config(toy.folder / "run").train
+    assert stored.steps > 100 and stored.preset == "nano"
