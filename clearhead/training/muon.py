@@ -66,6 +66,8 @@ class Muon(torch.optim.Adam):
         lr: float = self.param_groups[0]["lr"]
         by_shape: dict[torch.Size, list[tuple[Tensor, Tensor]]] = {}
         for linear in self.linears:
+            if linear.weight.grad is None:  # frozen
+                continue
             blocks = zip(linear.matrices(linear.weight), linear.matrices(self._direction(linear.weight)))
             for block, direction in blocks:
                 by_shape.setdefault(block.shape, []).append((block, direction))

@@ -35,11 +35,11 @@ from .prepare import Prepared, prepare, prepare_again, refuse_contradictions
 from .report.card import model_card, with_scores, with_section, with_steps
 from .report.metrics import MetricsLog, Progress, read_metrics
 from .report.tensorboard import TensorBoard, summary_writer
+from .report.watch import Watch
 from .selection import Observer
 from .signals import StopSignals
 from .starting_point import StartingPoint
 from .trainer import Trainer
-from .watch import Watch
 
 _GREEDY = {"decode.beam": 1, "decode.n_best": 1, "decode.diverse": False, "decode.sample": False}
 

@@ -184,7 +184,7 @@ class Trainer:
         if not due or state.step in (0, state.evaluated):
             return
         begun = time.monotonic()
-        self.update.expect_finite_weights(state.step)
+        self.update.check_weights(state.step)
         with self.average.applied() if self.average else nullcontext():
             self.selection.evaluate(state, folder, log, progress)
         if self.pace and self.selection.scores:
@@ -193,7 +193,7 @@ class Trainer:
     def _save(self, folder: RunFolder) -> None:
         if self.state.step == self._saved_step:
             return
-        self.update.expect_finite_weights(self.state.step)
+        self.update.check_weights(self.state.step)
         values = {name: value for name, value in asdict(self.state).items() if name != "step"}
         values |= self.constants
         tensors = {"model": self.model.state_dict(), "optimizer": optimizer_tensors(self.update.optimizer, self.model)}

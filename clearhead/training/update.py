@@ -1,9 +1,13 @@
-"""One update of the weights: forward, backward, clip, step. What is not a number ends it before anything is changed."""
+"""One update of the weights: forward, backward, clip, step.
+
+Loss and gradient are checked before the step. If either isn't finite, nothing is updated and the error says where the
+first bad number arose.
+"""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,87 +16,163 @@ from torch import Tensor, nn
 from ..config import TrainConfig
 from ..errors import TrainingError
 from ..tokenization.ragged import IntArray
-from .non_finite import bad_weights, shown, where_backward, where_forward
 from .optimizer import make_optimizer
 
-_ADVICE = "Try a lower --train.lr, a longer --train.warmup, or --train.precision=fp32"
+_FIX = "try a lower --train.lr, a longer --train.warmup, or --train.precision=fp32"
 
-# What an update needs to know of a task: the loss summed over the examples of a batch.
+# All that an update needs to know of a task: the loss summed over the examples of a batch.
 Loss = Callable[[nn.Module, IntArray], Tensor]
 
 
 class Update:
-    """A model, its loss and its optimiser: called with the batches of a step, it takes the step."""
+    """Take one optimizer step per call, from the micro-batches of that step."""
 
-    def __init__(self, model: nn.Module, loss: Loss, config: TrainConfig) -> None:
-        self.model, self.loss, self.config = model, loss, config
+    def __init__(self, model: nn.Module, loss: Loss, config: TrainConfig, *, rank: int = 0) -> None:
+        self.model, self.loss, self.config, self.rank = model, loss, config, rank
         self.optimizer = make_optimizer(model, config)
         self._device = next(model.parameters()).device
 
-    def __call__(self, micro_batches: list[IntArray], n_tokens: int, *, step: int, lr: float) -> tuple[float, float]:
-        """The loss summed over all `n_tokens` of the batches, and the norm of the mean gradient.
+    def __call__(
+        self, micro_batches: Sequence[IntArray], n_tokens: int, *, step: int, lr: float
+    ) -> tuple[float, float]:
+        """Update the weights.
 
-        The gradients of the micro-batches add up to that of one large batch: each is weighed by its tokens.
-        A TrainingError where loss or gradient is not finite; nothing is updated then.
+        Each micro-batch is weighted by its tokens, so the gradients add up to that of one large batch. Values are read
+        back from the device once, after the last backward pass.
+
+        Args:
+            micro_batches: row numbers of the examples of each micro-batch.
+            n_tokens: predicted tokens of the whole step.
+            step: number of the step, counted from 1; it seeds dropout.
+            lr: learning rate of the step.
+
+        Returns:
+            The loss summed over all tokens, and the norm of the mean gradient before clipping.
+
+        Raises:
+            TrainingError: the loss or the gradient isn't finite. Nothing was updated.
         """
         self.model.train()
-        loss_sum = 0.0
+        losses = []
         for place, rows in enumerate(micro_batches):
             total = self._forward(rows, step, place)
-            loss_sum += float(total.detach())
-            if not math.isfinite(loss_sum):
-                where = where_forward(self.model, partial(self._forward, rows, step, place))
-                raise self._non_finite(f"the loss is {loss_sum}", step, where)
+            losses.append(total.detach())
             (total / n_tokens).backward()
-        gradients = [self._gradient(p) for p in self.model.parameters() if p.requires_grad]
+        gradients = [_gradient(p) for p in self.model.parameters() if p.requires_grad]
         total_norm = nn.utils.get_total_norm(gradients)
-        norm = float(total_norm)
+        *values, norm = torch.stack([*(it.to(total_norm.dtype) for it in losses), total_norm]).tolist()
+        loss = sum(values)
+        if not math.isfinite(loss):
+            raise self._not_finite(f"the loss is {loss}", loss, step, self._find_in_forward(micro_batches, step))
         if not math.isfinite(norm):
-            what = f"the loss is {loss_sum / n_tokens:.3f} but its gradient {norm}"
-            raise self._non_finite(what, step, where_backward(self.model))
+            what = f"the loss is {loss / n_tokens:.3f} but the norm of its gradient is {norm}"
+            raise self._not_finite(what, norm, step, _find_in_backward(self.model))
         if self.config.clip:
             nn.utils.clip_grads_with_norm_(self.model.parameters(), self.config.clip, total_norm)
         for group in self.optimizer.param_groups:
             group["lr"] = lr
         self.optimizer.step()
         self.optimizer.zero_grad()
-        return loss_sum, norm
+        return loss, norm
 
-    @staticmethod
-    def _gradient(weight: nn.Parameter) -> Tensor:
-        """That of a weight; zeros of one that nothing used, such as the queries of an attention of one's own."""
-        if weight.grad is None:
-            weight.grad = torch.zeros_like(weight)
-        return weight.grad
-
-    def expect_finite_weights(self, step: int) -> None:
-        """Before weights are scored or saved: an update may have overflowed, however finite its loss was."""
-        if weights := bad_weights(self.model):
+    def check_weights(self, step: int) -> None:
+        """Raise a TrainingError if a weight isn't finite: an update can overflow although its loss was finite."""
+        if names := _bad_weights(self.model):
             raise TrainingError(
-                f"after step {step} the weights {shown(weights)} are not finite. "
-                f"They are not saved, and the last checkpoint is kept. {_ADVICE}"
+                f"after step {step:,}, these weights aren't finite: {_listed(names)}; "
+                "they aren't saved, and the last checkpoint is kept",
+                fix=_FIX,
+                name=names[0],
             )
 
     def _forward(self, rows: IntArray, step: int, micro_batch: int) -> Tensor:
-        seed_step(self.config.seed, step, micro_batch)
+        seed_step(self.config.seed, step, micro_batch, rank=self.rank)
         with autocast(self._device, self.config.precision):
             return self.loss(self.model, rows)
 
-    def _non_finite(self, what: str, step: int, where: str) -> TrainingError:
+    def _find_in_forward(self, micro_batches: Sequence[IntArray], step: int) -> tuple[str, str]:
+        """Repeat the forward passes up to the first bad loss; return the name of the culprit, and a sentence."""
+        if names := _bad_weights(self.model):
+            return names[0], f"these weights aren't finite: {_listed(names)}"
+        for place, rows in enumerate(micro_batches):
+            with torch.no_grad(), _bad_outputs(self.model) as names:
+                total = self._forward(rows, step, place)
+            if names:
+                return names[0], f"the output of {names[0]} is the first that isn't finite"
+            if not total.isfinite():
+                break
+        return "loss", "every output of the model is finite, so it arose in the loss itself"
+
+    def _not_finite(self, what: str, value: float, step: int, culprit: tuple[str, str]) -> TrainingError:
         self.optimizer.zero_grad()
+        name, where = culprit
         return TrainingError(
-            f"{what} at step {step}: {where}. Nothing was updated, and the last checkpoint is kept. {_ADVICE}"
+            f"{what} at step {step:,}: {where}; nothing was updated, and the last checkpoint is kept",
+            fix=_FIX,
+            name=name,
+            value=value,
         )
 
 
-def seed_step(seed: int, step: int, micro_batch: int = 0) -> None:
-    """Make the randomness of a step a function of these numbers alone."""
-    numbers = [seed, step, 0, micro_batch]  # the 0 stays, since without it every run would be another
+def seed_step(seed: int, step: int, micro_batch: int = 0, *, rank: int = 0) -> None:
+    """Seed torch for one forward pass, as a function of these numbers alone."""
+    numbers = [seed, step, rank, micro_batch]
     torch.manual_seed(int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0]))
 
 
 @contextmanager
 def autocast(device: torch.device, precision: str) -> Iterator[None]:
-    """Products in bfloat16 where that is the precision; sums, norms and the loss stay in float32."""
+    """Compute matrix products in bfloat16 if `precision` is "bf16"; sums, norms and the loss stay in float32."""
     with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
         yield
+
+
+def _gradient(weight: nn.Parameter) -> Tensor:
+    """Return the gradient of a weight, zeros if nothing used it, such as the queries of a custom attention."""
+    if weight.grad is None:
+        weight.grad = torch.zeros_like(weight)
+    return weight.grad
+
+
+# --- where a number that is not finite arose ----------------------------------------------------------------------
+
+
+def _bad_weights(model: nn.Module) -> list[str]:
+    named = list(model.named_parameters())
+    if not named:
+        return []
+    finite = torch.stack([p.isfinite().all() for _, p in named]).tolist()  # one read for all of them
+    return [name for (name, _), is_finite in zip(named, finite) if not is_finite]
+
+
+def _find_in_backward(model: nn.Module) -> tuple[str, str]:
+    gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    names = [name for name, gradient in gradients.items() if not gradient.isfinite().all()]
+    if not names:
+        return "gradient norm", "every gradient is finite, but the norm of all of them overflows"
+    return names[0], f"it arose in the backward pass; these gradients aren't finite: {_listed(names)}"
+
+
+@contextmanager
+def _bad_outputs(model: nn.Module) -> Iterator[list[str]]:
+    """Collect the names of the submodules whose output isn't finite, in the order in which they ran."""
+    names: list[str] = []
+
+    def watch(name: str) -> Callable[[nn.Module, Any, Any], None]:
+        def hook(_module: nn.Module, _inputs: Any, output: Any) -> None:
+            if isinstance(output, Tensor) and not output.isfinite().all():
+                names.append(name)
+
+        return hook
+
+    handles = [part.register_forward_hook(watch(name)) for name, part in model.named_modules() if name]
+    try:
+        yield names
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _listed(names: Sequence[str]) -> str:
+    """List the first three names and count the others."""
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -119,3 +119,18 @@ def test_only_the_matrices_of_blocks_are_muons_and_everything_else_moves_as_with
     weights = {kind: dict(net.named_parameters()) for kind, net in nets.items()}
     differ = [name for name in weights["muon"] if not torch.equal(weights["muon"][name], weights["adam"][name])]
     assert differ == ["blocks.0.weight"]
+
+
+@pytest.mark.parametrize("frozen", ["blocks.0", "projection"])
+def test_frozen_matrices_stay_and_the_others_move(frozen: str) -> None:
+    net = nn.Sequential(Net(), Net())
+    net[0].get_submodule(frozen).requires_grad_(False)
+    optimizer = make_optimizer(net, TrainConfig(optimizer="muon", precision="fp32", weight_decay=0.1))
+    before = {name: p.clone() for name, p in net.named_parameters()}
+    for p in net.parameters():
+        p.grad = torch.randn_like(p) if p.requires_grad else None
+    for group in optimizer.param_groups:
+        group["lr"] = 0.01
+    optimizer.step()
+    moved = {name for name, p in net.named_parameters() if not torch.equal(p, before[name])}
+    assert moved == {name for name in before if not name.startswith(f"0.{frozen}")}

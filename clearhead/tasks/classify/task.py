@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ...config import Config, DecodeConfig
+from ...config import DROPOUT, Config, DecodeConfig
 from ...data.batches import Batches
 from ...model.transformer import evaluation
 from ...readers.pairs import Pairs
@@ -86,7 +86,8 @@ class Classification:
         targets, weights = torch.from_numpy(examples.numbers[rows]).to(self.device), None
         if self.config.train.balance:
             weights = torch.from_numpy(examples.weights(len(self.labels))).to(self.device)
-        if not (self.config.train.r_drop and self.config.model.dropout):
+        drops = any(self.config.value(name) for name in DROPOUT)
+        if not (self.config.train.r_drop and drops):
             return class_cross_entropy(model(texts), targets, smoothing=smoothing, weights=weights)
         both = model(texts.repeat(2, 1))
         right = class_cross_entropy(both, targets.repeat(2), smoothing=smoothing, weights=weights)

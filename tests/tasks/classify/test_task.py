@@ -150,6 +150,18 @@ def test_readings_without_dropout_are_one() -> None:
     assert one == other
 
 
+@pytest.mark.parametrize("name", ["model__attention_dropout", "model__activation_dropout"])
+def test_any_dropout_is_enough_for_two_readings(name: str) -> None:
+    own = task(train__r_drop=3.0, model__dropout=0.0, **{name: 0.5})
+    plain = task(model__dropout=0.0, **{name: 0.5})
+    model, found = net(own).train(), examples(own)
+    losses = []
+    for each in (own, own, plain):
+        torch.manual_seed(0)
+        losses.append(each.loss(model, found, np.arange(6), smoothing=0.0).item())
+    assert losses[0] == losses[1] != losses[2]
+
+
 def test_a_label_that_no_text_has_takes_no_part_in_the_balance() -> None:
     found = LabelledTexts(Ragged([[EOS]] * 3), Ragged([[0], [0], [2]]))
     assert found.weights(3).tolist() == pytest.approx([0.5, 1, 1])

@@ -8,12 +8,12 @@ from typing import Any, Self
 
 from torch import nn
 
-from ..config import DecodeConfig
-from ..folder.checkpoint import FILM
-from ..inspection.film.frame import Frame
-from ..tasks.base import Task
-from ..tasks.explaining import explain
-from .report.metrics import MetricsLog
+from ...config import DecodeConfig
+from ...folder.checkpoint import FILM
+from ...inspection.film.frame import Frame
+from ...tasks.base import Task
+from ...tasks.explaining import explain
+from .metrics import MetricsLog
 
 _COUNTS = ("step", "epoch", "averaged", "seconds")  # what is no score of an evaluation
 
