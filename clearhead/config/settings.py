@@ -36,6 +36,9 @@ class ModelConfig:
     )
     src_vocab_size: int = setting(0, "tokens of the source language; 0 until the tokenizer is known")
     tgt_vocab_size: int = setting(0, "tokens of the target language; 0 until the tokenizer is known")
+    front: str = setting(
+        "tokens", "how inputs become the embeddings that an encoder reads: tokens or package.module:Class"
+    )
     d_model: int = setting(512, "width of the residual stream")
     n_heads: int = setting(8, "attention heads; d_model is divided among them")
     n_kv_heads: int | None = setting(None, "heads of keys and values, fewer than n_heads for grouped queries")
@@ -60,6 +63,9 @@ class ModelConfig:
     norm_eps: float = setting(1e-5, "what is added to the variance inside the root")
     pre_norm: bool = setting(False, "normalise before each sub-layer instead of after (the paper: after)")
     activation: Literal["relu", "gelu", "swiglu"] = setting("relu", "of the feed-forward sub-layer (the paper: relu)")
+    feed_forward: str | None = setting(
+        None, "feed-forward sub-layer: relu, gelu, swiglu or package.module:Class (default: model.activation)"
+    )
     bias: bool = setting(True, "biases in the linear layers")
     tie: Literal["all", "target", "none"] = setting(
         "all", "which matrices are one: source, target and projection; target and projection; or none"
@@ -98,13 +104,15 @@ class ModelConfig:
         if self.positions == "rotary":
             width = self.d_model // self.n_heads
             _require(width % 2 == 0, "model.positions", "rotary", f"an even head width (here it is {width})")
-        if self.tie == "all" and self.topology == "encoder-decoder":
+        if self.tie == "all" and self.topology == "encoder-decoder" and self.front == "tokens":
             same = self.src_vocab_size == self.tgt_vocab_size
             sizes = f"{self.src_vocab_size} and {self.tgt_vocab_size}"
             _require(same, "model.tie", "all", f"one vocabulary for both sides (they have {sizes}); or tie = 'target'")
         self._require_what_fits_the_topology()
 
     def _require_what_fits_the_topology(self) -> None:
+        tokens = self.front == "tokens" or not self.copy
+        _require(tokens, "model.copy", self.copy, "false unless model.front = 'tokens'")
         copies = self.topology == "encoder-decoder" and self.src_vocab_size == self.tgt_vocab_size
         joint = "false unless model.topology = 'encoder-decoder' with one vocabulary for both sides"
         _require(copies or not self.copy, "model.copy", self.copy, joint)

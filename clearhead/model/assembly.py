@@ -1,4 +1,4 @@
-"""From a configuration to the parts of a model: the one place where a setting chooses a class."""
+"""From a configuration to the parts of a model. Nowhere else does a setting choose a class."""
 
 from typing import Any, TypeVar
 
@@ -8,8 +8,9 @@ from ..config import ModelConfig
 from ..errors import ConfigError
 from .attention import ATTENTIONS, Attend, CrossAttention, SelfAttention
 from .blocks import DecoderBlock, EncoderBlock
-from .embedding import Embedding
-from .feed_forward import FeedForward, SwiGLU
+from .feed_forward import ACTIVATIONS, FEED_FORWARDS, SwiGLU
+from .fronts.front import Front
+from .fronts.tokens import FRONTS, Embedding
 from .heads import Classifier, SpanFinder, TokenPredictor
 from .norms import NORMS, LayerNorm
 from .positions import POSITIONS, Positions
@@ -18,13 +19,15 @@ from .seams import Seam
 
 A = TypeVar("A", SelfAttention, CrossAttention)
 
+FRONT = Seam[Front]("model.front", FRONTS, Front, Front, ("forward", "mask"))
 ATTENTION = Seam[nn.Module]("model.attention", ATTENTIONS, nn.Module, Attend, ("forward", "weights"))
-ORDER = Seam[Positions]("model.positions", POSITIONS, Positions, Positions, ("embed", "rotation", "bias"))
+POSITION = Seam[Positions]("model.positions", POSITIONS, Positions, Positions, ("embed", "rotation", "bias"))
+FEED_FORWARD = Seam[nn.Module]("model.feed_forward", FEED_FORWARDS, nn.Module, SwiGLU, ("forward",))
 NORM = Seam[nn.Module]("model.norm", NORMS, nn.Module, LayerNorm, ("forward",))
 
 
 def encoder_blocks(config: ModelConfig) -> list[EncoderBlock]:
-    """The N blocks on the left of Figure 1."""
+    """Return the N blocks on the left of Figure 1."""
     return [
         EncoderBlock(_attention(config, SelfAttention), _feed_forward(config), [_add_norm(config) for _ in range(2)])
         for _ in range(config.n_encoder_layers)
@@ -32,7 +35,7 @@ def encoder_blocks(config: ModelConfig) -> list[EncoderBlock]:
 
 
 def decoder_blocks(config: ModelConfig, *, cross: bool) -> list[DecoderBlock]:
-    """The N blocks on the right; without `cross` those of a language model."""
+    """Return the N blocks on the right; without `cross`, those of a language model."""
     return [
         DecoderBlock(
             _attention(config, SelfAttention),
@@ -44,52 +47,78 @@ def decoder_blocks(config: ModelConfig, *, cross: bool) -> list[DecoderBlock]:
     ]
 
 
-def make_embedding(config: ModelConfig, size: str) -> Embedding:
-    """The embedding of a side, whose `size` is that setting; a size that is not known yet is a ConfigError."""
-    vocab_size = getattr(config, size)
-    if vocab_size < 1:
-        raise ConfigError(f"model.{size} = {vocab_size}: expected at least 1; train a tokenizer, or give the size")
-    return Embedding(vocab_size, config.d_model)
+def make_front(config: ModelConfig) -> Front:
+    """Return the front of the encoder."""
+    kind = FRONT.find(config.front, _for_front(config))
+    if issubclass(kind, Embedding):
+        _require_size(config, "src_vocab_size")
+    return FRONT.make(config.front, _for_front(config))
 
 
-def make_head(config: ModelConfig, embedding: Embedding) -> Classifier | SpanFinder | TokenPredictor | None:
-    """What stands on top of an encoder over this embedding; classes that are not known yet are a ConfigError."""
+def make_embedding(config: ModelConfig) -> Embedding:
+    """Return the embedding of the decoder's tokens."""
+    _require_size(config, "tgt_vocab_size")
+    return Embedding(config.tgt_vocab_size, config.d_model)
+
+
+def make_head(config: ModelConfig, front: Front) -> Classifier | SpanFinder | TokenPredictor | None:
+    """Return the head of an encoder-only model, or None if it has none."""
     match config.head:
         case "class":
             if config.n_classes < 2:
                 raise ConfigError(
-                    f"model.n_classes = {config.n_classes}: expected at least 2; give the number of labels"
+                    f"model.n_classes={config.n_classes} is too few for a classifier",
+                    expected="at least 2, the number of labels",
+                    name="model.n_classes",
+                    value=config.n_classes,
                 )
             return Classifier(config.d_model, config.n_classes, config.pooling, config.dropout, bias=config.bias)
         case "span":
             return SpanFinder(config.d_model)
         case "token":
-            tied = None if config.tie == "none" else embedding
+            tied = front if isinstance(front, Embedding) and config.tie != "none" else None
             return TokenPredictor(config.d_model, config.src_vocab_size, tied=tied)
         case "none":
             return None
 
 
 def make_positions(config: ModelConfig, *, two_sided: bool) -> Positions:
-    """The scheme by which a stack knows the order of its tokens; an encoder's looks both ways."""
-    return ORDER.make(config.positions, _for_positions(config, two_sided))
+    """Return the position scheme of a stack. An encoder looks both ways, a decoder only back."""
+    return POSITION.make(config.positions, _for_positions(config, two_sided))
 
 
 def check_parts(config: ModelConfig) -> None:
-    """Raise the ConfigError of an attention, positions or norm that cannot be had, before anything else is done."""
+    """Raise ConfigError if a part that a setting names can't be used, before anything is built."""
+    FRONT.find(config.front, _for_front(config))
     kind = ATTENTION.find(config.attention, _for_attention(config))
+    POSITION.find(config.positions, _for_positions(config, two_sided=True))
+    FEED_FORWARD.find(_feed_forward_name(config), _for_feed_forward(config))
+    NORM.find(config.norm, _for_norm(config))
     if config.copy and not hasattr(kind, "weights"):
         raise ConfigError(
-            f"model.attention = {config.attention!r} has no weights, by which model.copy = true copies; expected "
-            "weights(self, q, k, *, mask=None, bias=None) -> (B, H, T, S) beside its forward, or model.copy = false"
+            f"model.attention={config.attention!r} has no weights, which model.copy=true needs to copy by",
+            expected="weights(self, q, k, *, mask=None, bias=None) -> (B, H, T, S) next to its forward",
+            fix="add the method, or set model.copy=false",
+            name="model.attention",
+            value=config.attention,
         )
-    ORDER.find(config.positions, _for_positions(config, two_sided=True))
-    NORM.find(config.norm, _for_norm(config))
 
 
 def final_norm(config: ModelConfig) -> nn.Module | None:
-    """What a pre-norm stack ends in; a post-norm one has normalised already."""
+    """Return the norm at the end of a pre-norm stack. A post-norm stack needs none."""
     return _norm(config) if config.pre_norm else None
+
+
+def _require_size(config: ModelConfig, size: str) -> None:
+    found = getattr(config, size)
+    if found < 1:
+        raise ConfigError(
+            f"model.{size}={found} isn't a vocabulary size",
+            expected="at least 1",
+            fix=f"train a tokenizer, or set model.{size}",
+            name=f"model.{size}",
+            value=found,
+        )
 
 
 def _attention(config: ModelConfig, kind: type[A]) -> A:
@@ -102,7 +131,27 @@ def _attention(config: ModelConfig, kind: type[A]) -> A:
     )
 
 
+def _feed_forward(config: ModelConfig) -> nn.Module:
+    return FEED_FORWARD.make(_feed_forward_name(config), _for_feed_forward(config))
+
+
+def _feed_forward_name(config: ModelConfig) -> str:
+    return config.feed_forward or config.activation
+
+
+def _norm(config: ModelConfig) -> nn.Module:
+    return NORM.make(config.norm, _for_norm(config))
+
+
+def _add_norm(config: ModelConfig) -> AddNorm:
+    return AddNorm(_norm(config), config.dropout, pre_norm=config.pre_norm)
+
+
 # What the __init__ of a part may ask for, by name.
+
+
+def _for_front(config: ModelConfig) -> dict[str, Any]:
+    return {"d_model": config.d_model, "vocab_size": config.src_vocab_size, "max_len": config.max_len}
 
 
 def _for_attention(config: ModelConfig) -> dict[str, Any]:
@@ -115,21 +164,14 @@ def _for_positions(config: ModelConfig, two_sided: bool) -> dict[str, Any]:
     return {"d_model": config.d_model, **heads, "max_len": config.max_len, "two_sided": two_sided}
 
 
-def _for_norm(config: ModelConfig) -> dict[str, Any]:
-    # the width by both names: those of torch.nn call it normalized_shape
-    return {"d_model": config.d_model, "normalized_shape": config.d_model, "eps": config.norm_eps}
-
-
-def _feed_forward(config: ModelConfig) -> nn.Module:
+def _for_feed_forward(config: ModelConfig) -> dict[str, Any]:
     dropout = config.dropout if config.activation_dropout is None else config.activation_dropout
-    if config.activation == "swiglu":
-        return SwiGLU(config.d_model, config.d_ff, dropout, bias=config.bias)
-    return FeedForward(config.d_model, config.d_ff, dropout, activation=config.activation, bias=config.bias)
+    name = _feed_forward_name(config)
+    activation = name if name in ACTIVATIONS else config.activation
+    sizes = {"d_model": config.d_model, "d_ff": config.d_ff}
+    return {**sizes, "dropout": dropout, "activation": activation, "bias": config.bias}
 
 
-def _norm(config: ModelConfig) -> nn.Module:
-    return NORM.make(config.norm, _for_norm(config))
-
-
-def _add_norm(config: ModelConfig) -> AddNorm:
-    return AddNorm(_norm(config), config.dropout, pre_norm=config.pre_norm)
+def _for_norm(config: ModelConfig) -> dict[str, Any]:
+    # torch.nn's norms call the width normalized_shape
+    return {"d_model": config.d_model, "normalized_shape": config.d_model, "eps": config.norm_eps}

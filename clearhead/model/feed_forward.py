@@ -1,4 +1,7 @@
-"""The position-wise feed-forward network (section 3.3)."""
+"""The position-wise feed-forward network (section 3.3).
+
+To use another one, name its class with `--model.feed_forward=package.module:Class`, or add it to `FEED_FORWARDS`.
+"""
 
 from collections.abc import Callable
 
@@ -13,15 +16,19 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.
 
 
 class FeedForward(nn.Module):
-    """max(0, x W_1 + b_1) W_2 + b_2: Equation 2, or with another activation; dropout on the inner layer."""
+    """max(0, x W_1 + b_1) W_2 + b_2: Equation 2, or the same with another activation. Dropout on the inner layer."""
 
     def __init__(
         self, d_model: int = 512, d_ff: int = 2048, dropout: float = 0.1, *, activation: str = "relu", bias: bool = True
     ) -> None:
         super().__init__()
         if activation not in ACTIVATIONS:
-            known = ", ".join(ACTIVATIONS)
-            raise ModelError(f"activation = {activation!r} is not one of {known}; SwiGLU is a part of its own")
+            raise ModelError(
+                f"activation={activation!r} is unknown",
+                expected=" or ".join(ACTIVATIONS),
+                name="activation",
+                value=activation,
+            )
         self.activation = ACTIVATIONS[activation]
         self.inner = Linear(d_model, d_ff, bias=bias)
         self.outer = Linear(d_ff, d_model, bias=bias)
@@ -32,7 +39,7 @@ class FeedForward(nn.Module):
 
 
 class SwiGLU(nn.Module):
-    """(silu(x W_1) * x W_3) W_2: a gated feed-forward (Shazeer 2020), gate and value from one product."""
+    """(silu(x W_1) * x W_3) W_2: a gated network (Shazeer 2020). One product gives both gate and value."""
 
     def __init__(self, d_model: int = 512, d_ff: int = 2048, dropout: float = 0.1, *, bias: bool = True) -> None:
         super().__init__()
@@ -43,3 +50,7 @@ class SwiGLU(nn.Module):
     def forward(self, x: Tensor) -> Tensor:  # (B, T, D) -> (B, T, D)
         gate, value = self.inner(x).chunk(2, dim=-1)
         return self.outer(self.dropout(F.silu(gate) * value))
+
+
+# The names that model.feed_forward knows, which are those of model.activation.
+FEED_FORWARDS: dict[str, type[nn.Module]] = {"relu": FeedForward, "gelu": FeedForward, "swiglu": SwiGLU}

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from ..errors import ModelError
 from .dropout import Dropout
-from .embedding import Embedding, projection
+from .fronts.tokens import Embedding, projection
 from .linear import Linear
 
 
@@ -22,7 +22,9 @@ class Classifier(nn.Module):
     ) -> None:
         super().__init__()
         if pooling not in ("mean", "first"):
-            raise ModelError(f"pooling = {pooling!r} is not known; expected 'mean' or 'first'")
+            raise ModelError(
+                f"pooling={pooling!r} is unknown", expected="'mean' or 'first'", name="pooling", value=pooling
+            )
         self.pooling, self.dropout, self.linear = pooling, Dropout(dropout), Linear(d_model, n_classes, bias=bias)
 
     def forward(self, x: Tensor, real: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Figure 1: the two stacks, what joins them or stands on top, and `build`: from a configuration to a model."""
+"""Figure 1: the two stacks, the models made of them, and `build`, which makes a model from a configuration."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,26 +15,31 @@ from .assembly import (
     encoder_blocks,
     final_norm,
     make_embedding,
+    make_front,
     make_head,
     make_positions,
 )
 from .blocks import DecoderBlock, EncoderBlock
 from .cache import Cache, LayerCache
 from .dropout import Dropout
-from .embedding import Embedding, TokenTypes, projection
+from .fronts.front import Front
+from .fronts.tokens import Embedding, TokenTypes, projection
 from .heads import Classifier, SpanFinder, TokenPredictor
 from .linear import Linear
-from .masks import causal_mask, padding_mask
+from .masks import causal_mask
 from .pointer import Pointer
 from .positions import Positions
 
 
 class Encoder(nn.Module):
-    """Figure 1, left: embedding, positions, N blocks, and for a pre-norm stack a final norm."""
+    """Figure 1, left: a front, positions, N blocks and, in a pre-norm stack, a final norm.
+
+    The front is called `embedding`, as in the figure, whatever it embeds.
+    """
 
     def __init__(
         self,
-        embedding: Embedding,
+        embedding: Front,
         positions: Positions,
         blocks: list[EncoderBlock],
         *,
@@ -46,17 +51,26 @@ class Encoder(nn.Module):
         self.embedding, self.positions, self.dropout = embedding, positions, Dropout(dropout)
         self.blocks, self.norm, self.types = nn.ModuleList(blocks), norm or nn.Identity(), types
 
-    def forward(self, tokens: Tensor, types: Tensor | None = None, *, mask: Tensor | None = None) -> Tensor:
-        """(B, S), types (B, S), mask (B, 1, 1, S) -> (B, S, D)
+    @property
+    def d_model(self) -> int:
+        """The width of the residual stream."""
+        return cast(EncoderBlock, self.blocks[0]).attention.out.out_features
 
-        The types are 0 where none are given; only an encoder that was built with some takes them.
+    def forward(self, inputs: Tensor, types: Tensor | None = None, *, mask: Tensor | None = None) -> Tensor:
+        """inputs (B, S), types (B, S), mask (B, 1, 1, S) -> (B, S, D)
+
+        Inputs have the shape that the front reads: (B, S) for tokens. Types default to 0 in a model that has types.
         """
-        at = torch.arange(tokens.size(1), device=tokens.device)[None]
-        x = self.embedding(tokens)
+        x = self.embedding(inputs)
+        at = torch.arange(x.size(1), device=x.device)[None]
         if self.types is not None:
-            x = x + self.types(torch.zeros_like(tokens) if types is None else types)
+            x = x + self.types(torch.zeros(x.shape[:2], dtype=torch.long, device=x.device) if types is None else types)
         elif types is not None:
-            raise ModelError("this model has no types of tokens; build it with model.n_token_types, or pass no types")
+            raise ModelError(
+                "this model has no token types, but types were passed",
+                fix="build it with model.n_token_types, or pass no types",
+                name="types",
+            )
         x = self.dropout(self.positions.embed(x, at))
         bias, rotation = self.positions.bias(at, at), self.positions.rotation(at)
         for block in self.blocks:
@@ -65,7 +79,7 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Figure 1, right: embedding, positions, N blocks that see only the past, projection. Alone, a language model."""
+    """Figure 1, right: embedding, positions, N causal blocks, projection. On its own, a language model."""
 
     def __init__(
         self,
@@ -83,6 +97,11 @@ class Decoder(nn.Module):
         self.blocks, self.norm, self.projection = nn.ModuleList(blocks), norm or nn.Identity(), project
         self.pointer = pointer
 
+    @property
+    def d_model(self) -> int:
+        """The width of the residual stream."""
+        return cast(DecoderBlock, self.blocks[0]).attention.out.out_features
+
     def forward(
         self,
         tokens: Tensor,
@@ -97,23 +116,31 @@ class Decoder(nn.Module):
     ) -> Tensor:
         """(B, T), memory (B, S, D), memory_mask (B, 1, 1, S), source (B, S) -> logits (B, T, V)
 
-        With a cache the T tokens follow those that it holds, and `memory` is not read again (see `new_cache`). `mask`
-        bars keys besides the future, such as the padding on the left of ragged prompts, whose `positions` (B, T) then
-        differ a row. A pointer needs the tokens of the `source`; what it gives are log-probabilities, which as logits
-        are as good as any. `newest`: logits are wanted of the last token alone (B, 1, V); of a long prompt and a large
-        vocabulary those of all would take more memory than the rest together.
+        Args:
+            tokens: the tokens to read. With a cache, they follow the tokens in the cache.
+            memory: the encoder's output. Not read if the cache already holds its keys and values (see `new_cache`).
+            mask: keys to mask in addition to the future, such as the left padding of ragged prompts.
+            memory_mask: which positions of the memory may be attended to.
+            positions: the position of each token (B, T), if rows differ; by default, rows count on from the cache.
+            cache: keys and values of earlier tokens, updated in place.
+            source: the source's tokens, which a pointer copies from.
+            newest: return logits of the last token only, (B, 1, V). The logits of a whole prompt can take more memory
+                than everything else.
+
+        Returns:
+            Logits, or log-probabilities from a model with a pointer.
         """
         new = torch.arange(tokens.size(1), device=tokens.device)
         at = new[None] + (cache.length if cache is not None else 0) if positions is None else positions
         ages = cache.ages(len(new)) if cache is not None else new.flip(0)
-        keys_at = at[:, -1:] - ages  # one key a position, up to the last
-        if len(new) > 1:  # a single query is the last one, and sees everything before it
+        keys_at = at[:, -1:] - ages  # keys have consecutive positions, up to the last query's
+        if len(new) > 1:  # a single query is the last one, and may attend to everything before it
             past_only = causal_mask(len(new), len(ages), device=tokens.device)
             mask = past_only if mask is None else mask & past_only
         bias, rotation = self.positions.bias(at, keys_at), self.positions.rotation(at)
         x = self.dropout(self.positions.embed(self.embedding(tokens), at))
         more = {"mask": mask, "memory_mask": memory_mask, "bias": bias, "rotation": rotation}
-        weights: list[Tensor] = []  # of the last block's attention to the memory, where the pointer copies by them
+        weights: list[Tensor] = []  # the last block's cross-attention, for the pointer
         for block, layer in zip(self._blocks(), cache.layers if cache is not None else [None] * len(self.blocks)):
             observe = weights.append if self.pointer is not None and block is self.blocks[-1] else None
             x = block(x, self._memory(block, memory, layer), **more, cache=layer, observe=observe)
@@ -133,10 +160,14 @@ class Decoder(nn.Module):
         *,
         ring: bool = False,
     ) -> Cache:
-        """Room for `capacity` tokens a row, and the keys and values of the memory (B, S, D), projected here once.
+        """Return an empty cache.
 
-        A pointer needs the tokens of the source (B, S), too. A `ring` has room for the newest so many, however many
-        come.
+        Args:
+            rows: the number of hypotheses.
+            capacity: how many tokens each row has room for.
+            memory: the encoder's output (B, S, D). Its keys and values are computed here, once.
+            source: the source's tokens (B, S), for a pointer.
+            ring: overwrite the oldest token when full, so that there's no limit on length.
         """
         layers = []
         for block in self._blocks():
@@ -157,13 +188,21 @@ class Decoder(nn.Module):
         if block.cross_attention is None:
             return None
         if memory is None:
-            raise ModelError("this decoder attends to an encoder's memory; pass memory=..., or a cache made with it")
+            raise ModelError(
+                "this decoder attends to an encoder's memory, which is missing",
+                fix="pass memory=..., or a cache made with it",
+                name="memory",
+            )
         return block.cross_attention.project(memory)
 
     @staticmethod
     def _read(pointer: Pointer, source: Tensor | None) -> tuple[Tensor, Tensor]:
         if source is None:
-            raise ModelError("this decoder copies tokens of its source; pass source=..., or a cache made with it")
+            raise ModelError(
+                "this decoder copies tokens of its source, which is missing",
+                fix="pass source=..., or a cache made with it",
+                name="source",
+            )
         return pointer.read(source)
 
 
@@ -175,39 +214,46 @@ class EncoderDecoder(nn.Module):
         self.encoder, self.decoder = encoder, decoder
 
     def forward(self, source: Tensor, target: Tensor, *, source_mask: Tensor | None = None) -> Tensor:
-        """(B, S), (B, T), source_mask (B, 1, 1, S) -> logits (B, T, V)
+        """source (B, S), target (B, T), source_mask (B, 1, 1, S) -> logits (B, T, V)
 
-        Padding stands on the right of the target, where nothing before it can see it, so the target needs no mask.
+        The target needs no mask if it's padded on the right, where earlier tokens can't see the padding.
         """
         memory = self.encode(source, mask=source_mask)
         return self.decoder(target, memory, memory_mask=source_mask, source=source)
 
     def encode(self, source: Tensor, *, mask: Tensor | None = None) -> Tensor:
-        """(B, S), mask (B, 1, 1, S) -> memory (B, S, D)"""
+        """source (B, S), mask (B, 1, 1, S) -> memory (B, S, D)"""
         return self.encoder(source, mask=mask)
 
 
 class EncoderModel(nn.Module):
-    """An encoder with a head on top (BERT, Devlin et al. 2019): it reads a text and says one thing of it."""
+    """An encoder with a head (BERT, Devlin et al. 2019)."""
 
-    def __init__(self, encoder: Encoder, head: Classifier | SpanFinder | TokenPredictor, *, pad: int = 0) -> None:
+    def __init__(self, encoder: Encoder, head: Classifier | SpanFinder | TokenPredictor) -> None:
         super().__init__()
-        self.encoder, self.head, self.pad = encoder, head, pad
+        self.encoder, self.head = encoder, head
 
-    def forward(self, tokens: Tensor, types: Tensor | None = None, *, at: Tensor | None = None) -> Tensor:
-        """(B, S), types (B, S) -> (B, C) of a Classifier, (B, S, 2) of a SpanFinder, (N, V) of a TokenPredictor
+    def forward(self, inputs: Tensor, types: Tensor | None = None, *, at: Tensor | None = None) -> Tensor:
+        """inputs (B, S), types (B, S) -> (B, C) from a Classifier, (B, S, 2) from a SpanFinder, (N, V) from a
+        TokenPredictor
 
-        Padding is attended by nobody. `at` (B, S) is True for the tokens that the head reads, all real ones where it is
-        left out: those that are pooled, those where an answer may begin or end, those that are predicted.
+        Args:
+            inputs: what the front reads, such as tokens. Padding is masked.
+            types: the type of each position, in a model that has types.
+            at: True for the positions that the head reads (B, S): those to pool, those where an answer may start or
+                end, those to predict. By default, all but padding.
         """
-        x = self.encoder(tokens, types, mask=padding_mask(tokens, self.pad))
-        found: Tensor = self.head(x, tokens != self.pad if at is None else at)
+        mask = self.encoder.embedding.mask(inputs)
+        x = self.encoder(inputs, types, mask=mask)
+        if at is None:
+            at = x.new_ones(x.shape[:2], dtype=torch.bool) if mask is None else mask[:, 0, 0]
+        found: Tensor = self.head(x, at)
         return found
 
 
 @contextmanager
 def evaluation(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode inside; afterwards, whatever happens, every module is in the mode that it was in."""
+    """Switch to evaluation mode, and put every module back into its own mode afterwards."""
     modes = {module: module.training for module in model.modules()}
     model.eval()
     try:
@@ -218,35 +264,36 @@ def evaluation(model: nn.Module) -> Iterator[None]:
 
 
 def build(config: ModelConfig) -> EncoderDecoder | EncoderModel | Encoder | Decoder:
-    """The model that the configuration describes, with initial weights from torch's random generator.
+    """Return a model with initial weights from torch's random generator.
 
-    An encoder-only model gives what its head gives, or hidden states (B, S, D) without one; a decoder-only one is a
-    language model and gives logits (B, T, V).
+    An encoder-only model returns what its head returns, or hidden states (B, S, D) if it has no head. A decoder-only
+    model is a language model and returns logits (B, T, V).
     """
     check_parts(config)
     match config.topology:
         case "encoder-only":
-            embedding = make_embedding(config, "src_vocab_size")
-            encoder = build_encoder(config, embedding)
-            head = make_head(config, embedding)
+            front = make_front(config)
+            encoder = build_encoder(config, front)
+            head = make_head(config, front)
             return encoder if head is None else EncoderModel(encoder, head)
         case "decoder-only":
-            return build_decoder(config, make_embedding(config, "tgt_vocab_size"), cross=False)
+            return build_decoder(config, make_embedding(config), cross=False)
         case "encoder-decoder":
-            source = make_embedding(config, "src_vocab_size")
-            target = source if config.tie == "all" else make_embedding(config, "tgt_vocab_size")
-            return EncoderDecoder(build_encoder(config, source), build_decoder(config, target, cross=True))
+            front = make_front(config)
+            shared = config.tie == "all" and isinstance(front, Embedding)
+            target = cast(Embedding, front) if shared else make_embedding(config)
+            return EncoderDecoder(build_encoder(config, front), build_decoder(config, target, cross=True))
 
 
-def build_encoder(config: ModelConfig, embedding: Embedding) -> Encoder:
-    """The left of Figure 1 over a given embedding."""
+def build_encoder(config: ModelConfig, front: Front) -> Encoder:
+    """Return the left of Figure 1, with this front."""
     blocks, positions = encoder_blocks(config), make_positions(config, two_sided=True)
     types = TokenTypes(config.n_token_types, config.d_model) if config.n_token_types else None
-    return Encoder(embedding, positions, blocks, dropout=config.dropout, norm=final_norm(config), types=types)
+    return Encoder(front, positions, blocks, dropout=config.dropout, norm=final_norm(config), types=types)
 
 
 def build_decoder(config: ModelConfig, embedding: Embedding, *, cross: bool) -> Decoder:
-    """The right of Figure 1 over a given embedding; without `cross`, a language model."""
+    """Return the right of Figure 1, with this embedding; without `cross`, a language model."""
     blocks = decoder_blocks(config, cross=cross)
     project = projection(config.d_model, config.tgt_vocab_size, tied=None if config.tie == "none" else embedding)
     positions = make_positions(config, two_sided=False)

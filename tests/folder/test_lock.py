@@ -14,7 +14,7 @@ from clearhead.folder.lock import FolderLock
 
 HOLDER = """
 import sys, pathlib
-from clearhead.training.lock import FolderLock
+from clearhead.folder.lock import FolderLock
 held = FolderLock(pathlib.Path(sys.argv[1]), say=print)
 print("held", flush=True)
 sys.stdin.read()

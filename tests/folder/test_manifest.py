@@ -49,7 +49,7 @@ def test_files_replaced_by_a_process_that_dies_at_any_call_are_old_or_new_and_ve
 
 WRITER = """
 import sys, pathlib
-from clearhead.training.manifest import replace_files
+from clearhead.folder.manifest import replace_files
 folder = pathlib.Path(sys.argv[1])
 for n in range(10**9):
     replace_files(folder, {name: f"{name} {n} ".encode() * 20_000 for name in ("a", "b")})

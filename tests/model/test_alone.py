@@ -88,7 +88,7 @@ from clearhead.model.assembly import AddNorm, LayerNorm
 add_norm = AddNorm(LayerNorm(512), dropout=0.1, pre_norm=True)
 add_norm(torch.randn(1, 3, 512), torch.nn.Linear(512, 512))
 
-from clearhead.model.embedding import Embedding, projection
+from clearhead.model.fronts.tokens import Embedding, projection
 embedding = Embedding(vocab_size=100, d_model=512)
 projection(512, 100, tied=embedding)(embedding(torch.tensor([[1, 2, 3]])))
 
@@ -96,12 +96,12 @@ from clearhead.model.cache import LayerCache
 cache = LayerCache(torch.zeros(1, 8, 10, 64), torch.zeros(1, 8, 10, 64))
 cache.append(torch.randn(1, 8, 3, 64), torch.randn(1, 8, 3, 64))
 
-from clearhead.model.assembly import EncoderBlock, AddNorm, FeedForward, LayerNorm, SelfAttention
-block = EncoderBlock(SelfAttention(64, 8), FeedForward(64, 256), [AddNorm(LayerNorm(64)), AddNorm(LayerNorm(64))])
+from clearhead.model.assembly import EncoderBlock, AddNorm, SwiGLU, LayerNorm, SelfAttention
+block = EncoderBlock(SelfAttention(64, 8), SwiGLU(64, 256), [AddNorm(LayerNorm(64)), AddNorm(LayerNorm(64))])
 block(torch.randn(1, 3, 64))
 
-from clearhead.model.assembly import DecoderBlock, AddNorm, CrossAttention, FeedForward, LayerNorm, SelfAttention
-parts = SelfAttention(64, 8), CrossAttention(64, 8), FeedForward(64, 256), [AddNorm(LayerNorm(64)) for _ in range(3)]
+from clearhead.model.assembly import DecoderBlock, AddNorm, CrossAttention, SwiGLU, LayerNorm, SelfAttention
+parts = SelfAttention(64, 8), CrossAttention(64, 8), SwiGLU(64, 256), [AddNorm(LayerNorm(64)) for _ in range(3)]
 DecoderBlock(*parts)(torch.randn(1, 3, 64), parts[1].project(torch.randn(1, 5, 64)))
 
 from clearhead.model.transformer import Encoder, Embedding, ModelConfig, build_encoder
@@ -128,7 +128,7 @@ from clearhead.model.heads import TokenPredictor
 hidden = torch.tensor([[False, True, False]])
 TokenPredictor(d_model=512, vocab_size=100)(torch.randn(1, 3, 512), hidden)
 
-from clearhead.model.embedding import Embedding, TokenTypes
+from clearhead.model.fronts.tokens import Embedding, TokenTypes
 tokens, types = torch.tensor([[5, 6, 7]]), torch.tensor([[0, 1, 1]])
 Embedding(100, d_model=512)(tokens) + TokenTypes(2, d_model=512)(types)
 

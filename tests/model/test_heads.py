@@ -1,13 +1,11 @@
 """The heads on an encoder: each against its formula, what they may not read, and that they learn."""
 
-import re
-
 import pytest
 import torch
 
 from clearhead.config import ModelConfig
 from clearhead.errors import ConfigError, ModelError
-from clearhead.model.embedding import Embedding, TokenTypes
+from clearhead.model.fronts.tokens import Embedding
 from clearhead.model.heads import Classifier, SpanFinder, TokenPredictor
 from clearhead.model.masks import padding_mask
 from clearhead.model.transformer import Encoder, EncoderModel, build
@@ -55,8 +53,9 @@ def test_what_is_pooled_is_dropped_out_while_training_only() -> None:
 
 
 def test_another_pooling_is_refused() -> None:
-    with pytest.raises(ModelError, match=r"^pooling = 'max' is not known; expected 'mean' or 'first'$"):
+    with pytest.raises(ModelError) as caught:
         Classifier(D, C, "max")
+    assert (caught.value.name, caught.value.value) == ("pooling", "max")
 
 
 def test_a_start_and_an_end_are_two_products_and_barred_where_they_may_not_be() -> None:
@@ -133,10 +132,10 @@ def test_every_parameter_has_a_finite_gradient(head) -> None:
 
 
 @pytest.mark.parametrize("n_classes", [0, 1])
-def test_classes_that_are_not_known_are_refused_with_what_to_do(n_classes) -> None:
-    message = f"model.n_classes = {n_classes}: expected at least 2; give the number of labels"
-    with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
+def test_too_few_classes_are_an_error(n_classes) -> None:
+    with pytest.raises(ConfigError) as caught:
         build(small("class", n_classes=n_classes))
+    assert (caught.value.name, caught.value.value) == ("model.n_classes", n_classes)
 
 
 # --- types of tokens
@@ -150,16 +149,10 @@ def test_a_type_adds_its_vector_to_the_embedding() -> None:
     assert seen[1].equal(seen[2])  # the first type, where none is said
 
 
-def test_a_model_without_types_of_tokens_refuses_them_with_what_to_do() -> None:
-    message = "this model has no types of tokens; build it with model.n_token_types, or pass no types"
-    with pytest.raises(ModelError, match=f"^{re.escape(message)}$"):
+def test_types_passed_to_a_model_without_them_are_an_error() -> None:
+    with pytest.raises(ModelError) as caught:
         build(small("class"))(SOURCE, SOURCE)
-
-
-def test_a_type_beyond_those_of_the_model_is_refused() -> None:
-    message = "token type 2 is beyond the 2 types of this model (model.n_token_types), which are counted from 0"
-    with pytest.raises(ModelError, match=f"^{re.escape(message)}$"):
-        TokenTypes(2, D)(torch.tensor([[0, 1, 2]]))
+    assert caught.value.name == "types" and "model.n_token_types" in caught.value.fix
 
 
 # --- learning

@@ -20,6 +20,8 @@ from clearhead.decode.search import beam_search
 from clearhead.errors import ConfigError
 from clearhead.inspection.views.flow import dimension_flow
 from clearhead.model.attention import ATTENTIONS, Attend
+from clearhead.model.feed_forward import FEED_FORWARDS, FeedForward
+from clearhead.model.fronts.tokens import FRONTS
 from clearhead.model.masks import padding_mask
 from clearhead.model.norms import NORMS
 from clearhead.model.positions import POSITIONS, Alibi, Positions
@@ -165,6 +167,9 @@ def test_a_part_is_given_what_it_asks_for_by_name() -> None:
         ("norm", "layer", "clearhead.model.norms:LayerNorm"),
         ("norm", "layer", "torch.nn:LayerNorm"),
         ("norm", "rms", "torch.nn:RMSNorm"),
+        ("front", "tokens", "clearhead.model.fronts.tokens:Embedding"),
+        ("feed_forward", "swiglu", "clearhead.model.feed_forward:SwiGLU"),
+        ("feed_forward", None, "clearhead.model.feed_forward:FeedForward"),
     ],
 )
 def test_ours_and_torchs_by_their_full_names_are_the_same_models(setting, name, path) -> None:
@@ -176,7 +181,11 @@ def test_ours_and_torchs_by_their_full_names_are_the_same_models(setting, name, 
     assert_same(answer(nets[1]), answer(nets[0]))
 
 
-@pytest.mark.parametrize(("setting", "entries"), [("attention", ATTENTIONS), ("positions", POSITIONS), ("norm", NORMS)])
+ENTRIES = {"attention": ATTENTIONS, "positions": POSITIONS, "norm": NORMS, "front": FRONTS}
+ENTRIES |= {"feed_forward": FEED_FORWARDS}
+
+
+@pytest.mark.parametrize(("setting", "entries"), ENTRIES.items())
 def test_one_more_entry_of_a_dict_is_one_more_name(setting, entries, monkeypatch) -> None:
     class Mine(next(iter(entries.values()))): ...
 
@@ -187,16 +196,55 @@ def test_one_more_entry_of_a_dict_is_one_more_name(setting, entries, monkeypatch
 
 
 def test_the_help_of_a_setting_has_the_names_that_it_knows() -> None:
-    for setting, entries in (("attention", ATTENTIONS), ("positions", POSITIONS), ("norm", NORMS)):
+    for setting, entries in ENTRIES.items():
         help = settings()[f"model.{setting}"].help
         assert all(name in help for name in entries) and "package.module:Class" in help
-        assert settings()[f"model.{setting}"].default in entries
+        assert settings()[f"model.{setting}"].default in (*entries, None)
 
 
 def test_settings_that_know_no_attention_are_those_of_softmax() -> None:
     values = Config().to_dict()
     assert values["model"].pop("attention") == "softmax"
     assert Config.from_dict(values) == Config()
+
+
+class Experts(nn.Module):
+    """Two networks, and a gate that weighs them for each token."""
+
+    def __init__(self, d_model: int, d_ff: int, dropout: float) -> None:
+        super().__init__()
+        self.gate = nn.Linear(d_model, 2)
+        self.experts = nn.ModuleList(FeedForward(d_model, d_ff // 2, dropout) for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return sum(self.gate(x).softmax(-1)[..., i, None] * expert(x) for i, expert in enumerate(self.experts))
+
+
+def test_a_feed_forward_of_your_own_takes_the_place_of_ours(monkeypatch) -> None:
+    monkeypatch.setitem(FEED_FORWARDS, "experts", Experts)
+    net = model(feed_forward="experts", d_ff=24, activation_dropout=0.5)
+    blocks = [*net.encoder.blocks, *net.decoder.blocks]
+    assert all(isinstance(block.feed_forward, Experts) for block in blocks)
+    assert blocks[0].feed_forward.experts[0].inner.out_features == 12
+    assert blocks[0].feed_forward.experts[0].dropout.p == 0.5
+    torch.testing.assert_close(answer(net)[:1], answer(net, SOURCE[:1], TARGET[:1]))
+    answer(net.train()).sum().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in net.parameters())
+    with torch.device("meta"):
+        steps = dimension_flow(model(feed_forward="experts"))
+    assert any(step.where[-1] == "feed-forward" for step in steps)
+
+
+def test_the_activation_names_the_feed_forward_unless_another_one_is_named() -> None:
+    def block(**changed):
+        return model(**changed).encoder.blocks[0].feed_forward
+
+    assert type(block(activation="swiglu")) is type(block(feed_forward="swiglu"))
+    assert block(feed_forward="gelu").activation is block(activation="gelu").activation
+    assert (
+        block(feed_forward="clearhead.model.feed_forward:FeedForward", activation="gelu").activation
+        is nn.functional.gelu
+    )
 
 
 # --- refused
@@ -245,8 +293,10 @@ def test_a_module_that_fails_while_it_is_imported_says_with_what(here) -> None:
 
 
 def test_a_pointer_needs_weights_to_copy_by() -> None:
-    message = refused(attention="own:Weightless", copy=True)
-    assert message.startswith("model.attention = 'own:Weightless' has no weights, by which model.copy = true copies")
+    with pytest.raises(ConfigError) as caught:
+        model(attention="own:Weightless", copy=True)
+    assert (caught.value.name, caught.value.value) == ("model.attention", "own:Weightless")
+    assert "weights(self" in caught.value.expected
     net = model(attention=LINEAR, copy=True)
     logits = net(SOURCE, TARGET, source_mask=padding_mask(SOURCE))
     torch.testing.assert_close(logits.exp().sum(-1), torch.ones(3, 5))  # a probability still: its rows sum to 1

@@ -23,7 +23,6 @@ from clearhead.model import (
     blocks,
     cache,
     dropout,
-    embedding,
     feed_forward,
     heads,
     linear,
@@ -34,6 +33,7 @@ from clearhead.model import (
     residual,
     transformer,
 )
+from clearhead.model.fronts import front, tokens
 
 # R rows are the hypotheses of B sources; G heads of keys and values; F the inner width of the feed-forward; C classes;
 # N hidden tokens of a batch.
@@ -79,7 +79,9 @@ def stated(module: str) -> Iterator[Statement]:
             yield Statement(f"{module}.{name}", (), ())
 
 
-STATED = [s for module in pkgutil.iter_modules(clearhead.model.__path__) for s in stated(module.name)]
+MODULES = [module.name for module in pkgutil.iter_modules(clearhead.model.__path__) if not module.ispkg]
+MODULES += [f"fronts.{module.name}" for module in pkgutil.iter_modules(clearhead.model.fronts.__path__)]
+STATED = [statement for module in MODULES for statement in stated(module)]
 
 
 def sizes(shape: str) -> tuple[int, ...]:
@@ -88,12 +90,23 @@ def sizes(shape: str) -> tuple[int, ...]:
     return tuple(int(eval(dimension, {}, SIZES)) for dimension in inside.split(",") if dimension.strip())
 
 
-def tokens(x: Tensor) -> Tensor:
+def ids(x: Tensor) -> Tensor:
     return torch.randint(1, V, x.shape)
 
 
 def memory(keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     return keys, values
+
+
+class Features(front.Front):
+    """Any input as S vectors."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        x = inputs.flatten(1)
+        return (x @ torch.randn(x.size(1), SIZES["S"] * D)).unflatten(1, (SIZES["S"], D))
+
+    def mask(self, inputs: Tensor) -> Tensor:
+        return torch.ones(inputs.size(0), 1, 1, SIZES["S"], dtype=torch.bool)
 
 
 def self_attention() -> attention.SelfAttention:
@@ -146,50 +159,53 @@ CALLS: dict[str, Callable[..., Tensor | tuple[Tensor, ...]]] = {
     "cache.LayerCache.append": lambda k, v: layer_cache().append(k, v),
     "dropout.dropout": lambda x: dropout.dropout(x, 0.5),
     "dropout.Dropout.forward": dropout.Dropout(),
-    "embedding.Embedding.forward": lambda x: embedding.Embedding(V, D)(tokens(x)),
-    "embedding.TokenTypes.forward": lambda x: embedding.TokenTypes(V, D)(tokens(x)),
     "feed_forward.FeedForward.forward": lambda x: feed_forward.FeedForward(D, F)(x),
     "feed_forward.SwiGLU.forward": lambda x: feed_forward.SwiGLU(D, F)(x),
+    "fronts.front.Front.forward": lambda x: Features()(x),
+    "fronts.front.Front.mask": lambda x: Features().mask(x),
+    "fronts.tokens.Embedding.forward": lambda x: tokens.Embedding(V, D)(ids(x)),
+    "fronts.tokens.Embedding.mask": lambda x: tokens.Embedding(V, D).mask(ids(x)),
+    "fronts.tokens.TokenTypes.forward": lambda x: tokens.TokenTypes(V, D)(ids(x)),
     "heads.Classifier.forward": lambda x, real: heads.Classifier(D, C)(x, real > 0),
     "heads.SpanFinder.forward": lambda x, allowed: heads.SpanFinder(D)(x, allowed > 0),
-    "heads.TokenPredictor.forward": lambda x, at: heads.TokenPredictor(D, V)(x, tokens(at) % 10),
+    "heads.TokenPredictor.forward": lambda x, at: heads.TokenPredictor(D, V)(x, ids(at) % 10),
     "linear.Linear.matrices": lambda x: linear.Linear(D, F, F).matrices(x),
-    "masks.padding_mask": lambda x: masks.padding_mask(tokens(x)),
+    "masks.padding_mask": lambda x: masks.padding_mask(ids(x)),
     "masks.causal_mask": lambda: masks.causal_mask(SIZES["T"], SIZES["S"]),
-    "masks.length_mask": lambda x: masks.length_mask(tokens(x), SIZES["S"]),
+    "masks.length_mask": lambda x: masks.length_mask(ids(x), SIZES["S"]),
     "norms.layer_norm": lambda x: norms.layer_norm(x, 2),
     "norms.rms_norm": norms.rms_norm,
     "norms.LayerNorm.forward": lambda x: norms.LayerNorm((SIZES["T"], D))(x),
     "norms.RMSNorm.forward": lambda x: norms.RMSNorm(D)(x),
-    "pointer.Pointer.read": lambda source: pointer.Pointer.read(tokens(source)),
+    "pointer.Pointer.read": lambda source: pointer.Pointer.read(ids(source)),
     "pointer.Pointer.forward": lambda x, logits, weights, source, first: pointer.Pointer(D)(
-        x, logits, weights.softmax(-1), pointer.Pointer.read(tokens(source))
+        x, logits, weights.softmax(-1), pointer.Pointer.read(ids(source))
     ),
-    "positions.Positions.embed": lambda x, at: positions.Positions().embed(x, tokens(at)),
-    "positions.Positions.rotation": lambda at: positions.Rotary(6).rotation(tokens(at)),  # the base has none
-    "positions.Positions.bias": lambda *at: positions.Alibi(H).bias(*map(tokens, at)),
+    "positions.Positions.embed": lambda x, at: positions.Positions().embed(x, ids(at)),
+    "positions.Positions.rotation": lambda at: positions.Rotary(6).rotation(ids(at)),  # the base has none
+    "positions.Positions.bias": lambda *at: positions.Alibi(H).bias(*map(ids, at)),
     "positions.sinusoid": lambda: positions.sinusoid(SIZES["T"], D),
-    "positions.Sinusoidal.embed": lambda x, at: positions.Sinusoidal(D).embed(x, tokens(at)),
-    "positions.Learned.embed": lambda x, at: positions.Learned(D).embed(x, tokens(at)),
-    "positions.Rotary.rotation": lambda at: positions.Rotary(6).rotation(tokens(at)),
+    "positions.Sinusoidal.embed": lambda x, at: positions.Sinusoidal(D).embed(x, ids(at)),
+    "positions.Learned.embed": lambda x, at: positions.Learned(D).embed(x, ids(at)),
+    "positions.Rotary.rotation": lambda at: positions.Rotary(6).rotation(ids(at)),
     "positions.rotate": lambda x, wave: positions.rotate(x, positions.Rotation(wave, wave)),
     "positions.Relative.bucket": lambda x: positions.Relative(H).bucket(x.long()),
-    "positions.Relative.bias": lambda *at: positions.Relative(H).bias(*map(tokens, at)),
-    "positions.Alibi.bias": lambda *at: positions.Alibi(H).bias(*map(tokens, at)),
+    "positions.Relative.bias": lambda *at: positions.Relative(H).bias(*map(ids, at)),
+    "positions.Alibi.bias": lambda *at: positions.Alibi(H).bias(*map(ids, at)),
     "residual.AddNorm.forward": lambda x: add_norms(1)[0](x, torch.sin),
     "transformer.Encoder.forward": lambda x, types, mask: model("encoder-only", n_token_types=V)(
-        tokens(x), tokens(types), mask=mask > 0
+        ids(x), ids(types), mask=mask > 0
     ),
     "transformer.EncoderModel.forward": lambda x, types: model(
         "encoder-only", n_token_types=V, head="class", n_classes=C
-    )(tokens(x), tokens(types)),
+    )(ids(x), ids(types)),
     "transformer.Decoder.forward": lambda x, memory, memory_mask, source: model(copy=True).decoder(
-        tokens(x), memory, memory_mask=memory_mask > 0, source=tokens(source)
+        ids(x), memory, memory_mask=memory_mask > 0, source=ids(source)
     ),
     "transformer.EncoderDecoder.forward": lambda source, target, mask: model()(
-        tokens(source), tokens(target), source_mask=mask > 0
+        ids(source), ids(target), source_mask=mask > 0
     ),
-    "transformer.EncoderDecoder.encode": lambda source, mask: model().encode(tokens(source), mask=mask > 0),
+    "transformer.EncoderDecoder.encode": lambda source, mask: model().encode(ids(source), mask=mask > 0),
 }
 
 

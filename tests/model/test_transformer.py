@@ -1,7 +1,6 @@
 """The whole model: its parts in their places, its parameters, its dropout. Its equations: test_combinations.py."""
 
 import math
-import re
 from typing import Any
 
 import pytest
@@ -118,9 +117,9 @@ def test_the_topology_decides_which_stacks_there_are() -> None:
     ("topology", "side"), [("encoder-only", "src"), ("decoder-only", "tgt"), ("encoder-decoder", "src")]
 )
 def test_a_model_without_a_vocabulary_is_refused_with_what_to_do(topology, side) -> None:
-    message = f"model.{side}_vocab_size = 0: expected at least 1; train a tokenizer, or give the size"
-    with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(ConfigError) as caught:
         build(small(topology=topology, src_vocab_size=0, tgt_vocab_size=0))
+    assert (caught.value.name, caught.value.value) == (f"model.{side}_vocab_size", 0)
 
 
 def test_the_same_seed_builds_the_same_weights() -> None:
@@ -242,9 +241,9 @@ def test_a_memory_is_projected_once_a_source_and_not_read_again() -> None:
 
 @pytest.mark.parametrize("use", [lambda decoder: decoder(TARGET), lambda decoder: decoder.new_cache(2, 4)])
 def test_a_decoder_without_its_memory_is_refused_with_what_to_do(use) -> None:
-    message = "this decoder attends to an encoder's memory; pass memory=..., or a cache made with it"
-    with pytest.raises(ModelError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(ModelError) as caught:
         use(build(small()).decoder)
+    assert caught.value.name == "memory" and "pass memory" in caught.value.fix
 
 
 @all_positions

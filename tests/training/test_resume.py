@@ -371,6 +371,7 @@ def test_all_choices_are_written_down_before_the_first_step(toy, monkeypatch) ->
         ("model", "n_kv_heads"),
         ("model", "attention_dropout"),
         ("model", "activation_dropout"),
+        ("model", "feed_forward"),
         ("train", "epochs"),
         ("train", "warm_steps"),
         ("train", "hidden_span"),

@@ -6,6 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from ...model.fronts.tokens import Embedding
 from ...model.masks import padding_mask
 from ...model.transformer import Decoder, Encoder, EncoderDecoder, EncoderModel
 from ...tokenization.tokenizer import PAD, UNK
@@ -135,7 +136,8 @@ def _under_mask(model: nn.Module, inputs: Inputs) -> Callable[[Tensor], list[Ten
 
 def _others(model: nn.Module, tokens: Tensor) -> Tensor:
     """Other tokens of the vocabulary, none of them special where there are others; where padding stands, too."""
-    size = min(len(stack.embedding.weight) for stack in stacks(model).values())
+    embeddings = [stack.embedding for stack in stacks(model).values()]
+    size = min(len(it.weight) for it in embeddings if isinstance(it, Embedding))
     first = UNK + 1 if size > UNK + 2 else 0
     return first + (tokens - first + 1 + torch.arange(tokens.size(1), device=tokens.device)) % (size - first)
 

@@ -160,7 +160,7 @@ def _positions(case: Case) -> Iterator[Suspect]:
     """Of positions every place of every row is asked alone, as a cache and texts of other lengths ask."""
     length = min(_KEYS, case.subject.max_len)
     for name, stack in stacks(case.model).items():
-        x = _drawn(case, length, stack.embedding.weight.size(1))
+        x = _drawn(case, length, stack.d_model)
         begins = torch.tensor([[0], [min(3, case.subject.max_len - length)]], device=x.device)
         at = torch.arange(length, device=x.device) + begins
         kind, said = type(stack.positions).__name__, "says something else of a place alone than among others"
@@ -199,7 +199,7 @@ def _doors(positions: Positions, x: Tensor, at: Tensor, keys: Tensor) -> dict[st
 def _tokenwise(case: Case) -> Iterator[Suspect]:
     """Norms and feed-forward networks, which are to treat every token of every text alone."""
     _, stack = next(iter(stacks(case.model).items()))
-    x = _drawn(case, _KEYS, stack.embedding.weight.size(1))
+    x = _drawn(case, _KEYS, stack.d_model)
     alone: dict[str, Callable[[nn.Module], Tensor]] = {
         TOKENS: lambda part: torch.cat([part(x[:, t : t + 1]) for t in range(_KEYS)], 1),
         ROWS: lambda part: torch.cat([part(x[i : i + 1]) for i in range(len(x))]),

@@ -18,6 +18,7 @@ from torch.utils.hooks import RemovableHandle
 
 from ...model.attention import Attend, CrossAttention, SelfAttention
 from ...model.blocks import DecoderBlock, EncoderBlock
+from ...model.fronts.tokens import Embedding
 from ...model.heads import Classifier, SpanFinder, TokenPredictor
 from ...model.positions import Positions
 from ...model.transformer import Decoder, Encoder, EncoderDecoder, EncoderModel, evaluation
@@ -133,9 +134,10 @@ def _run(model: nn.Module, source: Tensor, target: Tensor) -> None:
 
 
 def _watch_stack(watch: _Watch, where: tuple[str, ...], stack: Encoder | Decoder) -> None:
-    d_model = stack.embedding.weight.size(1)
     watch.enter(stack, where[0])
-    watch.output(stack.embedding, where, f"embedding times sqrt({d_model})")
+    scaled = f"embedding times sqrt({stack.d_model})"
+    front = type(stack.embedding).__name__.lower()
+    watch.output(stack.embedding, where, scaled if isinstance(stack.embedding, Embedding) else front)
     if type(stack.positions).embed is not Positions.embed:  # it opens that door
         watch.input(stack.dropout, where, f"plus {type(stack.positions).__name__.lower()} positions")
     if isinstance(stack, Encoder) and stack.types is not None:
@@ -160,7 +162,8 @@ def _watch_block(watch: _Watch, where: tuple[str, ...], block: EncoderBlock | De
         _watch_attention(watch, (*where, "cross-attention"), block.cross_attention)
         watch.output(block.add_norm_2, where, "add and norm")
     feed_forward = (*where, "feed-forward")
-    watch.input(cast(nn.Module, block.feed_forward.outer), feed_forward, "inner")
+    if isinstance(outer := getattr(block.feed_forward, "outer", None), nn.Module):
+        watch.input(outer, feed_forward, "inner")
     watch.output(block.feed_forward, feed_forward, "output")
     last = block.add_norm_3 if isinstance(block, DecoderBlock) else block.add_norm_2
     watch.output(last, where, "add and norm")

@@ -16,7 +16,7 @@ import torch
 from ...config import SHAPE, Config, chosen
 from ...config.values import read_duration
 from ...errors import ConfigError
-from ...model.embedding import Embedding
+from ...model.fronts.tokens import Embedding
 from ...model.transformer import build
 from ...tasks.base import Learnable, Task
 from ..pace import AIM, CLOSING, Scoring

@@ -1,11 +1,10 @@
 import math
-import re
 
 import pytest
 import torch
 
 from clearhead.errors import ModelError
-from clearhead.model.embedding import Embedding, projection
+from clearhead.model.fronts.tokens import Embedding, TokenTypes, projection
 
 
 def test_a_token_becomes_its_row_times_the_root_of_the_width() -> None:
@@ -48,7 +47,24 @@ def test_a_tied_matrix_learns_from_both_of_its_uses(gradients) -> None:
     torch.testing.assert_close(both, as_output + as_input)
 
 
-def test_a_token_beyond_the_vocabulary_is_refused_with_what_to_do() -> None:
-    message = "token 9 is beyond the vocabulary of 7; encode the text with the tokenizer of this model"
-    with pytest.raises(ModelError, match=f"^{re.escape(message)}$"):
+def test_padding_is_masked() -> None:
+    tokens = torch.tensor([[5, 6, 0], [0, 4, 3]])
+    assert Embedding(7, 4).mask(tokens)[:, 0, 0].equal(tokens != 0)
+    assert Embedding(7, 4, pad=6).mask(tokens)[:, 0, 0].equal(tokens != 6)
+
+
+def test_a_token_beyond_the_vocabulary_is_an_error_that_says_what_to_do() -> None:
+    with pytest.raises(ModelError) as caught:
         Embedding(7, 4)(torch.tensor([[1, 9, 2]]))
+    assert (caught.value.name, caught.value.value) == ("tokens", 9)
+    assert str(caught.value).split("\n  ") == [
+        "token 9 is beyond the vocabulary of 7",
+        "expected: token ids from 0 to 6",
+        "encode the text with this model's tokenizer",
+    ]
+
+
+def test_a_type_beyond_those_of_the_model_is_an_error() -> None:
+    with pytest.raises(ModelError) as caught:
+        TokenTypes(2, 4)(torch.tensor([[0, 1, 2]]))
+    assert (caught.value.name, caught.value.value) == ("types", 2)

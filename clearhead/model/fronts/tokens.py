@@ -1,0 +1,76 @@
+"""Tokens to vectors and back (section 3.4)."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from ...errors import ModelError
+from ..linear import Linear
+from ..masks import padding_mask
+from .front import Front
+
+
+class Embedding(Front):
+    """A learned vector for each token, times sqrt(d_model). Padding is masked.
+
+    Weights start at N(0, 1/d_model), so the input of the first block has variance 1.
+    """
+
+    def __init__(self, vocab_size: int, d_model: int = 512, pad: int = 0) -> None:
+        super().__init__()
+        self.scale, self.pad = math.sqrt(d_model), pad
+        self.weight = nn.Parameter(torch.randn(vocab_size, d_model) * d_model**-0.5)
+
+    def forward(self, inputs: Tensor) -> Tensor:  # (B, T) -> (B, T, D)
+        try:
+            return nn.functional.embedding(inputs, self.weight) * self.scale
+        except IndexError as error:
+            token, size = int(inputs.max()), len(self.weight)
+            raise ModelError(
+                f"token {token} is beyond the vocabulary of {size}",
+                expected=f"token ids from 0 to {size - 1}",
+                fix="encode the text with this model's tokenizer",
+                name="tokens",
+                value=token,
+            ) from error
+
+    def mask(self, inputs: Tensor) -> Tensor:  # (B, S) -> (B, 1, 1, S)
+        return padding_mask(inputs, self.pad)
+
+
+class TokenTypes(nn.Module):
+    """A learned vector for each token type, added to the embeddings.
+
+    BERT calls types segments (Devlin et al. 2019): a question is one, the text it's about is another.
+    """
+
+    def __init__(self, n_types: int, d_model: int = 512) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(n_types, d_model) * d_model**-0.5)
+
+    def forward(self, types: Tensor) -> Tensor:  # (B, S) -> (B, S, D)
+        try:
+            return nn.functional.embedding(types, self.weight)
+        except IndexError as error:
+            found, n_types = int(types.max()), len(self.weight)
+            raise ModelError(
+                f"token type {found} is beyond the {n_types} types of this model",
+                expected=f"types from 0 to {n_types - 1} (model.n_token_types = {n_types})",
+                name="types",
+                value=found,
+            ) from error
+
+
+FRONTS: dict[str, type[Front]] = {"tokens": Embedding}  # the names that model.front knows
+
+
+def projection(d_model: int, vocab_size: int, *, tied: Embedding | None = None) -> Linear:
+    """Return the last linear layer, (B, T, D) -> logits (B, T, V).
+
+    A tied projection shares the embedding's matrix and has no bias.
+    """
+    linear = Linear(d_model, vocab_size, bias=tied is None)
+    if tied is not None:
+        linear.weight = tied.weight
+    return linear
