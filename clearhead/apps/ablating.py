@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +63,7 @@ def ablate(app: "App", data: Any, asked: Asked, search: DecodeConfig, watch: Wat
     kind, task, model = app.kind, app.task, app.model
     asked.check(kind.verb, kind.compared)
     chosen, sampled = asked.of(model), ""
+    search = replace(search, engine="torch")  # whose parts are switched off
     if asked.limit is not None:
         data, sampled = kind.form.sample(data, asked.limit, app.config.train.seed, "limit")
     held_out = task.hold_out(data)

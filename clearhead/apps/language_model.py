@@ -9,15 +9,13 @@ app.explain("To be, ")                           # with every step of attention
 from collections.abc import Sequence
 from typing import Any, overload
 
-from ..decode.continuation import Continuation, Stream, Writer
-from ..decode.ends import Ends
-from ..decode.engines.text_engine import TextEngine
+from ..decode.continuation import Continuation, Stream, TextGenerator
+from ..decode.stopping import StoppingCriteria
 from ..inspection.promises.subject import Subject
 from ..inspection.views.explanation import Explanation
 from ..model.transformer import Decoder
 from ..tasks.explaining import explain_continuation
 from ..tasks.generate.task import Generation
-from ..tokenization.tokenizer import PAD
 from .answers import Reading
 from .app import ONE, App, as_text, as_texts
 from .subjects import of_text
@@ -60,11 +58,10 @@ class LanguageModel(App):
         writer = self.writer(chars=chars, stop=stop, **one)
         return writer.stream(self._prompt(writer, as_text(text)))
 
-    def writer(self, *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any) -> Writer:
+    def writer(self, *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any) -> TextGenerator:
         """The model ready to go on with texts."""
         config = self.decode_config(**decode)
-        engine = TextEngine(self.model, pad=PAD, max_len=self.config.model.max_len)
-        return Writer(engine, self.tokenizers.target, config, ends=Ends(stop=stop, chars=chars))
+        return self.task.generator(self.model, config, StoppingCriteria(stop=stop, chars=chars))
 
     def explain(self, text: str = "", **decode: Any) -> Explanation:
         """Go on with a text, by twenty tokens at most unless `max_len` or `max_extra` says so, and record what happens
@@ -80,7 +77,7 @@ class LanguageModel(App):
     def subject(self, data: Any = None, *, seed: int = 0) -> Subject:
         return of_text(self, data, seed)
 
-    def _prompt(self, writer: Writer, text: str) -> list[int]:
+    def _prompt(self, writer: TextGenerator, text: str) -> list[int]:
         if writer.session.config.unknown == "unk":
             return self.tokenizers.target.encode(text)
         return writer.prompt(text)

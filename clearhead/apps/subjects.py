@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,11 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..config import Config, DecodeConfig
+from ..config import Config, DecodeConfig, ModelConfig
 from ..decode.beams import Hypothesis
-from ..decode.continuation import Writer
-from ..decode.engines.text_engine import TextEngine
-from ..decode.engines.torch_engine import TorchEngine
+from ..decode.engine import StepEngine
+from ..decode.model_handle import as_handle
+from ..decode.registry import open_engine, step_engines
 from ..folder.model_folder import load_model_folder, load_weights, model_files, save_files
 from ..inspection.promises.subject import Inputs, Search, Subject
 from ..model.transformer import EncoderDecoder, build
@@ -27,7 +28,7 @@ from ..tasks.generate.task import Generation
 from ..tasks.generate.text_blocks import Blocks
 from ..tasks.sequences import Sequences
 from ..tokenization.ragged import Ragged
-from ..tokenization.tokenizer import BOS, EOS, PAD, Tokenizers
+from ..tokenization.tokenizer import BOS, EOS, Tokenizers
 from .app import App
 from .samples import drawn, in_words, known, longest, some, tensor
 
@@ -59,7 +60,7 @@ def of_sequences(app: App, data: Any, seed: int) -> Subject:
         Inputs(source=tensor(sources), target=tensor([ids[:-1] for ids in targets])),
         in_words(found, len(sources)),
         loss=_loss(task, Examples(Ragged(sources), Ragged(targets)), app.config),
-        engines={"TorchEngine": lambda model: TorchEngine(model, pad=PAD)},
+        engines=_engines(app),
         search=Search(prompts, answers, search.alpha),
     )
 
@@ -80,11 +81,8 @@ def of_text(app: App, data: Any, seed: int) -> Subject:
     prompts = [ids[: max(1, min(len(ids), max_len) // 2)] for ids in rows[:_ANSWERED]]
     search = _search(app.decode_config(), max(1, min(_WRITTEN, max_len - max(map(len, prompts)) - 1)))
 
-    def engine(model: Any) -> TextEngine:
-        return TextEngine(model, pad=PAD, max_len=max_len)
-
     def answers(model: nn.Module) -> list[list[Hypothesis]]:
-        return Writer(engine(model), app.tokenizers.target, search).session.answers(prompts)
+        return task.generator(model, search).session.answers(prompts)
 
     blocks = Blocks(Ragged(rows), max(1, (sum(map(len, rows)) - 1) // _LEARNT))
     blocks = replace(blocks, length=min(blocks.length, most))
@@ -95,7 +93,7 @@ def of_text(app: App, data: Any, seed: int) -> Subject:
         loss=lambda model: task.loss(
             model, blocks, blocks.starts[:_LEARNT], smoothing=app.config.train.label_smoothing
         ),
-        engines={"TextEngine": engine},
+        engines=_engines(app),
         search=Search(prompts, answers, search.alpha),
     )
 
@@ -133,6 +131,18 @@ def of_windows(app: App, data: Any, seed: int) -> Subject:
     batch = task.batch(windows, np.arange(len(windows)))
     inputs = Inputs(source=batch.tokens, types=batch.types, at=batch.of_text)
     return _subject(app, inputs, in_words(found, len(windows)), loss=_loss(task, windows, app.config))
+
+
+def _engines(app: App) -> dict[str, Callable[[nn.Module], StepEngine]]:
+    """Return every step engine that can run the app's model, by name."""
+    config = app.config.model
+    return {name: partial(_open_step_engine, config, name) for name in step_engines(config)}
+
+
+def _open_step_engine(config: ModelConfig, name: str, model: nn.Module) -> StepEngine:
+    engine = open_engine(as_handle(model, config), name)
+    assert isinstance(engine, StepEngine)
+    return engine
 
 
 def _on_a_processor(app: App) -> Task:

@@ -127,7 +127,7 @@ class Translator(App):
             report.skip(it.line, it.reason, it.text)
         report.used = len(examples)
         report.notes += [what_was_cut(len(found.cut), self.task.units.sources)] if found.cut else []
-        target, penalty = self.tokenizers.target, Rules(end=EOS, alpha=search.alpha).penalty
+        target, penalty = self.tokenizers.target, Rules(eos=EOS, alpha=search.alpha).penalty
         scored = []
         for row, (place, logprobs) in enumerate(zip(found.kept, self.task.log_probabilities(self.model, examples))):
             total, pieces = sum(logprobs), tuple(target.pieces(examples.targets[row][1:-1]))

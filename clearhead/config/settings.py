@@ -316,6 +316,7 @@ class TrainConfig:
 class DecodeConfig:
     """How a translation is searched for (section 6.1)."""
 
+    engine: str = setting("auto", "decoding engine; auto: the first one that can run the model")
     beam: int = setting(4, "hypotheses kept; 1: greedy")
     alpha: float = setting(0.6, "length penalty ((5 + length) / 6)^alpha that a log-probability is divided by")
     n_best: int = setting(1, "answers given for each text, best first; as many as the beam at most")

@@ -1,6 +1,6 @@
-"""What a search is asked, what it holds and what it gives: records of small arrays.
+"""What a search takes, holds and returns: records of small arrays.
 
-Axes: B live sentences, W beams of each, k candidates of a beam, C candidates of a sentence, T tokens so far.
+Axes: B live sentences, W beams per sentence, k candidates per beam, C candidates per sentence, T tokens so far.
 """
 
 from collections.abc import Callable
@@ -14,52 +14,57 @@ from .rules import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of one sentence: at most `limit` tokens, the end token included, where it is cut off; at least
-    `shortest` before the end, and at most `longest`, behind which only the end may follow. `forced` are its first
-    tokens, whatever the model thinks of them. Where `enough` says so of the tokens (T,) of a hypothesis, it ends, too.
+    """Length limits and constraints for one sentence.
+
+    Args:
+        max_steps: tokens after which the output is cut off, the end token included.
+        min_len: tokens before the end token may follow.
+        prefix: tokens that the output starts with, whatever the model predicts.
+        max_len: tokens after which only the end token may follow.
+        should_stop: takes the tokens (T,) of a hypothesis and returns True if it ends there.
     """
 
-    limit: int
-    shortest: int = 0
-    forced: tuple[int, ...] = ()
-    longest: int | None = None
-    enough: Callable[[IntArray], bool] | None = None
+    max_steps: int
+    min_len: int = 0
+    prefix: tuple[int, ...] = ()
+    max_len: int | None = None
+    should_stop: Callable[[IntArray], bool] | None = None
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One answer. Log-probabilities are natural ones and count the end token, which `ids` leaves out."""
+    """One answer. Log-probabilities are natural logarithms. They include the end token, `ids` doesn't."""
 
     ids: tuple[int, ...]
-    score: float  # log_probability, less what repetitions cost, over the length penalty: what answers are ranked by
+    score: float  # log_probability, after any repetition penalty, over the length penalty: what answers are ranked by
     log_probability: float
     token_log_probabilities: tuple[float, ...]
-    finished: bool  # the end token came, or it was enough; otherwise the limit, or nothing was allowed to follow
+    finished: bool  # ended by the end token or a stopping criterion; False if cut off, or if no token could follow
 
     @property
-    def order(self) -> tuple[bool, float]:
-        """What answers are sorted by: the score, but those that were cut off only fill up, behind those that ended."""
+    def sort_key(self) -> tuple[bool, float]:
+        """Sort key: finished answers first, then the higher score."""
         return not self.finished, -self.score
 
 
 @dataclass(frozen=True)
 class Step:
-    """What a step of the search did: each live sentence's best candidates, best first, and what became of them."""
+    """One step of the search: the top candidates of each live sentence, best first, and what happens to them."""
 
     number: int  # from 1
-    sentences: IntArray  # (B,) places in the batch
-    parents: IntArray  # (B, C) the beam that a candidate continues
+    sentences: IntArray  # (B,) indices in the batch
+    parents: IntArray  # (B, C) beam that a candidate continues
     tokens: IntArray  # (B, C)
     log_probabilities: FloatArray  # (B, C) of the token
-    totals: FloatArray  # (B, C) what ranks the whole hypothesis, before the length penalty; -inf: not allowed
+    totals: FloatArray  # (B, C) ranks the whole hypothesis, before the length penalty; -inf: forbidden
     ended: BoolArray  # (B, C) became an answer
-    kept: IntArray  # (B, W) columns that live on as beams 0 to W - 1; what has neither ended nor is kept is dropped
-    stranded: BoolArray  # (B, W) beams that nothing may follow, which count, unfinished, where answers are missing
+    kept: IntArray  # (B, W) columns that become beams 0 to W - 1; candidates neither ended nor kept are dropped
+    stranded: BoolArray  # (B, W) beams that no token may follow; they fill up, unfinished, where answers are missing
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """What may follow each beam: (B, W, k) each. `values` is what they are ranked by; -inf is not allowed."""
+    """Candidates of each beam, (B, W, k) each. `values` ranks them; -inf is forbidden."""
 
     ids: IntArray
     log_probabilities: FloatArray
@@ -68,37 +73,37 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Beams:
-    """The live hypotheses; a total of -inf marks a place that holds none."""
+    """The live hypotheses. A total of -inf marks an empty slot."""
 
-    sentences: IntArray  # (B,) places in the batch
+    sentences: IntArray  # (B,) indices in the batch
     totals: FloatArray  # (B, W)
     tokens: IntArray  # (B, W, T)
     log_probabilities: FloatArray  # (B, W, T)
 
     @classmethod
-    def of(cls, sentences: int) -> Self:
-        """One empty hypothesis a sentence."""
+    def start(cls, sentences: int) -> Self:
+        """Return one empty hypothesis per sentence."""
         empty = (sentences, 1, 0)
         return cls(np.arange(sentences), np.zeros(empty[:2]), np.zeros(empty, np.int64), np.zeros(empty))
 
-    def grown(self, step: Step, end: int) -> tuple[IntArray, Self]:
-        """The beams of the next step, and which of these beams (B, W) they continue."""
+    def extend(self, step: Step, eos: int) -> tuple[IntArray, Self]:
+        """Return which of these beams (B, W) the next beams continue, and the next beams."""
         row = np.arange(len(self.sentences))[:, None]
         parents, tokens = step.parents[row, step.kept], step.tokens[row, step.kept]
         log_probabilities = step.log_probabilities[row, step.kept]
         return parents, type(self)(
             self.sentences,
-            np.where(tokens == end, -np.inf, step.totals[row, step.kept]),  # fewer than W go on: the rest is empty
+            np.where(tokens == eos, -np.inf, step.totals[row, step.kept]),  # an ended beam leaves its slot empty
             np.concatenate((self.tokens[row, parents], tokens[:, :, None]), 2),
             np.concatenate((self.log_probabilities[row, parents], log_probabilities[:, :, None]), 2),
         )
 
     def dead_ends(self, candidates: Candidates) -> BoolArray:
-        """Which of these beams nothing may follow. (B, W)"""
+        """Mark the live beams that no token may follow. (B, W)"""
         return (self.totals > -np.inf) & (candidates.values == -np.inf).all(2)
 
-    def only(self, rows: IntArray) -> Self:
-        """The beams of these sentences, given by row. (B',)"""
+    def keep(self, rows: IntArray) -> Self:
+        """Return the beams of the sentences in these rows. (B',)"""
         if len(rows) == len(self.sentences):
             return self
         return type(self)(self.sentences[rows], self.totals[rows], self.tokens[rows], self.log_probabilities[rows])

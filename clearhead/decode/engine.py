@@ -1,49 +1,115 @@
-"""What an engine is: anything that answers `prefill`, `step` and `select`.
+"""Protocols for decoding engines: step engines, which our search drives, and batch engines, which search themselves.
 
-Axes: B live sentences, W beams of each, k candidates of a beam.
+An engine class is named in `registry.ENGINES`. Axes: B live sentences, W beams per sentence, k candidates per beam.
 """
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, runtime_checkable
 
+from ..config import DecodeConfig, ModelConfig
+from .beams import Hypothesis, Request
+from .model_handle import ModelHandle
 from .rules import FloatArray, IntArray
 
 
 class Decoding(Protocol):
-    """A batch under way in an engine: B sources in order, each with the same number W of beams (1 after `prefill`)."""
+    """A batch being decoded: B sources in order, each with the same number W of beams (1 after `prefill`)."""
 
     def step(self, tokens: IntArray, k: int, also: IntArray | None = None) -> tuple[FloatArray, IntArray]:
-        """Append a token to every beam; log-probabilities and ids of its k likeliest successors, in any order.
+        """Append a token to every beam, and return its k most likely successors in any order.
 
-        (B, W) -> (B, W, k), (B, W, k); fewer than k where the vocabulary is smaller. `also` (B,) asks for one more
-        successor, of every beam of a sentence, which stands in the last column.
+        Args:
+            tokens: (B, W)
+            k: successors per beam; the vocabulary may hold fewer.
+            also: one more successor to return for every beam of a sentence, in the last column (B,).
+
+        Returns:
+            Log-probabilities (B, W, k) and token ids (B, W, k).
         """
 
     def select(self, sources: IntArray, beams: IntArray) -> None:
-        """Keep these sources, in ascending order; beam w of the i-th of them becomes what its beam `beams[i, w]` was.
+        """Keep these sources, in ascending order. Beam w of the i-th one continues its beam `beams[i, w]`.
 
         (B',), (B', W')
         """
 
 
-class Engine(Protocol):
-    """A model as search sees it."""
+@runtime_checkable
+class StepEngine(Protocol):
+    """An engine that predicts one token at a time; greedy search, beam search and sampling are ours."""
 
     def prefill(self, sources: Sequence[Sequence[int]], steps: int) -> AbstractContextManager[Decoding]:
-        """Read B sources, whatever their lengths, to be decoded for at most `steps` steps inside the `with` block."""
+        """Read B sources of any lengths, and decode them for at most `steps` steps inside the `with` block."""
 
 
-class WindowEngine(Engine, Protocol):
-    """A model that goes on with texts, which may be longer than what it reads at once.
+@dataclass(frozen=True)
+class Batch:
+    """What a batch engine decodes: the sources, the token that starts each output, and each output's request.
 
-    Its `prefill` is given each text without the last token, which is the first that `step` is given.
+    `suppress` lists the tokens never to generate, special tokens included.
+    """
+
+    sources: Sequence[Sequence[int]]
+    start: IntArray  # (B,)
+    requests: Sequence[Request]
+    suppress: tuple[int, ...]
+
+
+@runtime_checkable
+class BatchEngine(Protocol):
+    """An engine that searches by itself.
+
+    Every batch engine honours `max_steps`, `max_len` and `prefix` of a request. It can ignore `should_stop`: answers
+    are cut there afterwards.
     """
 
     @property
-    def max_len(self) -> int:
-        """The most tokens that it reads at once."""
+    def name(self) -> str:
+        """The name in the registry, for messages."""
 
     @property
-    def beyond(self) -> str:
-        """In words, for people: how a longer text is read."""
+    def settings(self) -> frozenset[str]:
+        """The names of the `DecodeConfig` settings that it supports. Those that only set a maximum length needn't be
+        listed."""
+
+    def decode(self, batch: Batch, config: DecodeConfig) -> list[list[Hypothesis]]:
+        """Return up to `config.n_best` answers for each source, best first."""
+
+
+class Windowed(Protocol):
+    """What an engine for decoder-only models also has. Its sources are texts without their last token, which comes
+    as `start`. A text can be longer than the context window."""
+
+    @property
+    def max_len(self) -> int:
+        """Size of the context window in tokens."""
+
+    @property
+    def overflow(self) -> str:
+        """How longer texts are read, as a phrase for people."""
+
+
+class WindowedStepEngine(StepEngine, Windowed, Protocol):
+    """A step engine for decoder-only models."""
+
+
+class WindowedBatchEngine(BatchEngine, Windowed, Protocol):
+    """A batch engine for decoder-only models."""
+
+
+Engine: TypeAlias = StepEngine | BatchEngine
+WindowedEngine: TypeAlias = WindowedStepEngine | WindowedBatchEngine
+
+
+class EngineClass(Protocol):
+    """What the registry asks of an engine's class."""
+
+    @classmethod
+    def obstacle(cls, config: ModelConfig, device: str) -> str:
+        """Return why the engine can't run such a model on this device, or "" if it can."""
+
+    @classmethod
+    def open(cls, model: ModelHandle) -> Engine:
+        """Return the engine, ready to decode with the model."""

@@ -1,4 +1,4 @@
-"""Drawing a token instead of taking the likeliest: temperature, top-k, top-p, min-p, in this order."""
+"""Sampling: temperature, top-k, top-p and min-p, applied in this order."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -8,13 +8,19 @@ import numpy as np
 from .beams import Beams, Candidates, Hypothesis, Request, Step
 from .engine import Decoding
 from .rules import FloatArray, IntArray, Rules
-from .search import run, steps
+from .search import run_search, search_steps
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """How tokens are drawn. Probabilities are taken to the power 1 / `temperature`; then those stay that are among the
-    `top_k` (0: all), among the likeliest whose sum just reaches `top_p`, and at least `min_p` times the largest."""
+    """Hyperparameters of sampling.
+
+    Args:
+        temperature: divides the log-probabilities.
+        top_k: most likely tokens to sample from (0: all).
+        top_p: sample from the smallest set of most likely tokens whose probabilities sum to at least this.
+        min_p: drop tokens with less than this fraction of the top probability.
+    """
 
     temperature: float = 1.0
     top_k: int = 0
@@ -22,25 +28,25 @@ class Sampling:
     min_p: float = 0.0
 
     def probabilities(self, log_probabilities: FloatArray) -> FloatArray:
-        """What each candidate is drawn with; -inf is never drawn, a row of nothing else is all 0. (N, k) -> (N, k)"""
+        """Return the probability of drawing each candidate, 0 for -inf. (N, k) -> (N, k)"""
         order = np.argsort(-log_probabilities, axis=1, kind="stable")
         values = np.take_along_axis(log_probabilities.astype(np.float64), order, 1)
-        values -= np.maximum(values[:, :1], np.finfo(np.float64).min)  # finite, also where nothing is allowed
-        with np.errstate(over="ignore"):  # what is far behind the likeliest becomes impossible
+        values -= np.maximum(values[:, :1], np.finfo(np.float64).min)  # finite, even if nothing is allowed
+        with np.errstate(over="ignore"):  # very unlikely tokens become impossible
             values /= self.temperature
         if self.top_k:
             values[:, self.top_k :] = -np.inf
         p = np.exp(values)
         p /= np.maximum(p.sum(1, keepdims=True), np.finfo(np.float64).tiny)
-        before = np.cumsum(p, 1) - p  # the sum of what is likelier
+        before = np.cumsum(p, 1) - p  # probability of all more likely tokens
         p[(before >= self.top_p) | (p < self.min_p * p[:, :1])] = 0.0
         p /= np.maximum(p.sum(1, keepdims=True), np.finfo(np.float64).tiny)
-        drawn_with = np.empty_like(p)
-        np.put_along_axis(drawn_with, order, p, 1)
-        return drawn_with
+        unsorted = np.empty_like(p)
+        np.put_along_axis(unsorted, order, p, 1)
+        return unsorted
 
     def draw(self, log_probabilities: FloatArray, uniform: FloatArray) -> IntArray:
-        """The candidate of each row at which the cumulated probability passes a number from [0, 1).
+        """Return the candidate of each row at which the cumulative probability passes a number from [0, 1).
 
         (N, k), (N,) -> (N,)
         """
@@ -50,17 +56,19 @@ class Sampling:
         return np.minimum(found, log_probabilities.shape[1] - 1)
 
 
-class Draws:
-    """The choice of sampling: every beam goes on alone, with a token drawn by its sentence's own generator, so that
-    neither the order of the sentences nor their company changes what is drawn."""
+class Sampler:
+    """Chooses the candidates of a search by sampling: one token per beam.
+
+    Each sentence has its own random generator, so neither the order of the sentences nor the batch changes the result.
+    """
 
     def __init__(self, sampling: Sampling, generators: Sequence[np.random.Generator]) -> None:
         self.sampling, self.generators = sampling, generators
 
     def __call__(self, beams: Beams, candidates: Candidates, rules: Rules) -> Step:
-        """One token for each of `rules.beam` beams; at first they all follow the only one there is."""
+        """Draw one token for each of `rules.beam` beams; in the first step they all continue the same one."""
         sentences, width, k = candidates.ids.shape
-        by_id = np.argsort(candidates.ids, axis=2)  # the engine's order is nobody's business
+        by_id = np.argsort(candidates.ids, axis=2)  # the result must not depend on the engine's order
         ids, log_probabilities, values = (
             np.take_along_axis(each, by_id, 2)
             for each in (candidates.ids, candidates.log_probabilities, candidates.values)
@@ -78,7 +86,7 @@ class Draws:
             tokens=tokens,
             log_probabilities=log_probabilities[row, parents, column],
             totals=totals,
-            ended=(tokens == rules.end) & (totals > -np.inf),
+            ended=(tokens == rules.eos) & (totals > -np.inf),
             kept=np.broadcast_to(np.arange(rules.beam), shape),
             stranded=beams.dead_ends(candidates),
         )
@@ -89,8 +97,11 @@ def sample(
     start: IntArray,
     requests: Sequence[Request],
     rules: Rules,
-    draws: Draws,
+    sampler: Sampler,
     observe: Callable[[Step], None] | None = None,
 ) -> list[list[Hypothesis]]:
-    """`rules.beam` independent draws for every sentence, the likeliest first; `draws` has a generator for each."""
-    return run(steps(decoding, start, requests, replace(rules, n_best=rules.beam), draws), observe)
+    """Draw `rules.beam` independent answers to every sentence, and return them with the most likely first.
+
+    The arguments are those of `beam_search`; `sampler` has one generator per sentence.
+    """
+    return run_search(search_steps(decoding, start, requests, replace(rules, n_best=rules.beam), sampler), observe)

@@ -1,4 +1,4 @@
-"""A model ready to decode: many sequences in any order go in, answers in the same order come out."""
+"""A model ready to decode: takes sequences in any order, and returns their answers in the same order."""
 
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -11,22 +11,33 @@ import numpy as np
 from ..config import DecodeConfig
 from ..errors import ConfigError, DataError
 from ..tokenization.tokenizer import BOS, EOS, PAD, UNK
+from .batch_search import check_support, decode_batch
 from .beams import Hypothesis, Request, Step
-from .engine import Decoding, Engine
+from .engine import Batch, BatchEngine, Decoding, Engine, StepEngine
 from .rules import IntArray, Rules
-from .sampling import Draws, Sampling, sample
-from .search import Choose, beam_search, best, steps
+from .sampling import Sampler, Sampling, sample
+from .search import Choose, beam_search, choose_best, search_steps
 
-SHORTEST = 8  # tokens that a shorter source counts as in a batch: what a row costs does not shrink with its source
-_EVERY = 2**31  # candidates: more than any vocabulary has
-MOST = 2**31  # tokens: more than any output has
+MIN_LENGTH = 8  # shorter sources count as this many tokens in a batch, since the cost of a row doesn't shrink further
+MAX_TOKENS = 2**31  # more than any output has
+_EVERY = 2**31  # more candidates than any vocabulary has
 
 
 class Session:
-    """Sorts sequences by length, decodes them in batches, and gives the answers in the order of the sequences.
+    """Sorts sequences by length, decodes them in batches, and returns the answers in the original order.
 
-    A batch holds at most `config.batch_tokens` tokens: sources times beams times the longest source. Which sequences
-    share a batch changes no answer, but for the rounding of the engine.
+    A batch holds at most `config.batch_tokens` tokens: sources times beams times the longest source. How sequences are
+    batched doesn't change the answers, except for rounding in the engine.
+
+    Args:
+        engine: see `open_engine`.
+        config: how to search.
+        max_len: context length of the model, end token included.
+        suppress: tokens that are never generated, in addition to the special ones.
+        detokenize: if given, and several answers are wanted, answers with the same text count once.
+
+    Raises:
+        ConfigError: the engine doesn't support one of the settings.
     """
 
     def __init__(
@@ -36,24 +47,21 @@ class Session:
         *,
         max_len: int | None = None,
         suppress: Sequence[int] = (),
-        text: Callable[[Sequence[int]], str] | None = None,
+        detokenize: Callable[[Sequence[int]], str] | None = None,
     ) -> None:
-        """`max_len`: the most tokens of a sequence that the model reads or writes, the end included.
-
-        `suppress`: tokens that are never generated, besides the special ones. `text`: of answers that it makes the same
-        of, though their tokens differ, a search gives only the best.
-        """
+        if isinstance(engine, BatchEngine):
+            check_support(engine, config)
         self.engine, self.config, self.max_len = engine, config, max_len
-        self.text = None if config.sample or config.n_best == 1 else text
+        self.detokenize = None if config.sample or config.n_best == 1 else detokenize
         self.width = config.n_best if config.sample else config.beam
         self.diverse = config.diverse and config.n_best > 1
         self.rules = Rules(
-            end=EOS,
-            never=(PAD, BOS, UNK, *suppress),
+            eos=EOS,
+            suppress=(PAD, BOS, UNK, *suppress),
             beam=self.width,
             alpha=config.alpha,
             n_best=1 if self.diverse else config.n_best,
-            text=None if self.diverse else self.text,
+            detokenize=None if self.diverse else self.detokenize,
             no_repeat_ngram=config.no_repeat_ngram,
             repetition_penalty=config.repetition_penalty,
             pool=(config.top_k or _EVERY) if config.sample else 0,
@@ -62,9 +70,11 @@ class Session:
     def answers(
         self, sources: Sequence[Sequence[int]], observe: Callable[[Step], None] | None = None
     ) -> list[list[Hypothesis]]:
-        """The hypotheses for every source, best first. Sources are ids without special tokens, and may be empty.
+        """Return the hypotheses for every source, best first.
 
-        `observe` is shown every step of the search; with `diverse`, the steps of that behind the first tokens.
+        Args:
+            sources: token ids without special tokens; a source may be empty.
+            observe: called with every step of the search. With `diverse`, these are the steps after the first tokens.
         """
         found = dict(self.stream(sources, observe=observe))
         return [found[place] for place in range(len(sources))]
@@ -75,38 +85,60 @@ class Session:
         prefix: Sequence[int] = (),
         observe: Callable[[Step], None] | None = None,
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
-        """(place, hypotheses) of every source as soon as its batch is done, longest sources first.
+        """Yield (index, hypotheses) of every source as soon as its batch is done, longest sources first.
 
-        Every answer begins with the tokens of `prefix`. A source or prefix that needs more positions than the model has
-        is a DataError, before anything is decoded.
+        Every answer starts with the tokens of `prefix`.
+
+        Raises:
+            DataError: a source or the prefix is too long for the model; raised before anything is decoded.
+            ConfigError: `observe` is given, and the engine doesn't expose its steps.
         """
+        if observe is not None and isinstance(self.engine, BatchEngine):
+            raise ConfigError(
+                f"decode.engine={self.engine.name!r} doesn't expose the steps of its search",
+                fix="set decode.engine='torch'",
+                name="decode.engine",
+                value=self.engine.name,
+            )
         self._check("the prefix", prefix, "shorten it")
         for place, source in enumerate(sources):
             self._check(f"sequence {place + 1}", source, "split it")
         for places in self._batches([self._length(source) for source in sources]):
             batch = [sources[place] for place in places]
             requests = [self._request(source, prefix) for source in batch]
-            decode = self._diverse if self.diverse else self._decode
-            found = decode(batch, requests, observe)
+            if isinstance(self.engine, BatchEngine):
+                found = self._decode_batch(self.engine, batch, requests)
+            else:
+                found = (self._diverse if self.diverse else self._decode)(batch, requests, observe)
             yield from zip(places, found)
 
     def tokens(self, source: Sequence[int], prefix: Sequence[int] = ()) -> Generator[int, None, Hypothesis]:
-        """The tokens of the one answer to a source, each as soon as it is chosen: greedily, or drawn; then the answer.
+        """Yield the tokens of the answer to one source as they are chosen, then return the answer.
 
-        A beam of several is a ConfigError: which of them wins is known only in the end.
+        A batch engine chooses all of them before the first one is yielded.
+
+        Raises:
+            ConfigError: several beams or samples are wanted; which of them is best is known only at the end.
+            DataError: the source or the prefix is too long for the model.
         """
         if self.width != 1:
-            wide = "n_best" if self.config.sample else "beam"
+            setting = "decode.n_best" if self.config.sample else "decode.beam"
             raise ConfigError(
-                f"decode.{wide} = {self.width} cannot be used here: which answer is the best is known only in the end; "
-                f"expected decode.{wide} = 1"
+                f"{setting}={self.width} can't be streamed: which answer is best is known only at the end",
+                fix=f"set {setting}=1",
+                name=setting,
+                value=self.width,
             )
         self._check("the prefix", prefix, "shorten it")
         self._check("sequence 1", source, "split it")
         request = self._request(source, prefix)
-        choose: Choose = self._draws([source]) if self.config.sample else best
-        with self._prefill([source], request.limit) as decoding:
-            search = steps(decoding, self._start([source]), [request], self.rules, choose)
+        if isinstance(self.engine, BatchEngine):
+            [[answer, *_]] = self._decode_batch(self.engine, [source], [request])
+            yield from answer.ids
+            return answer
+        choose: Choose = self._sampler([source]) if self.config.sample else choose_best
+        with self._prefill([source], request.max_steps) as decoding:
+            search = search_steps(decoding, self._start([source]), [request], self.rules, choose)
             while True:
                 try:
                     step = next(search)
@@ -117,37 +149,46 @@ class Session:
                 if not step.ended.any() and step.totals[0, chosen] > -np.inf:
                     yield int(step.tokens[0, chosen])
 
-    def _prefill(self, sources: Sequence[Sequence[int]], steps: int) -> AbstractContextManager[Decoding]:
-        """The engine with these sources read."""
-        return self.engine.prefill([[*source, EOS] for source in sources], steps)
+    def _inputs(self, sources: Sequence[Sequence[int]]) -> list[list[int]]:
+        """Return what the engine reads of the sources."""
+        return [[*source, EOS] for source in sources]
 
     def _start(self, sources: Sequence[Sequence[int]]) -> IntArray:
-        """The token that each answer follows. B sources -> (B,)"""
+        """Return the token before each output. B sources -> (B,)"""
         return np.full(len(sources), BOS, np.int64)
 
     def _length(self, source: Sequence[int]) -> int:
-        """What a source counts as in a batch, less one, in tokens."""
+        """Return the tokens that a source takes in a batch, minus one."""
         return len(source)
+
+    def _prefill(self, sources: Sequence[Sequence[int]], steps: int) -> AbstractContextManager[Decoding]:
+        assert isinstance(self.engine, StepEngine)
+        return self.engine.prefill(self._inputs(sources), steps)
+
+    def _decode_batch(
+        self, engine: BatchEngine, sources: Sequence[Sequence[int]], requests: Sequence[Request]
+    ) -> list[list[Hypothesis]]:
+        batch = Batch(self._inputs(sources), self._start(sources), requests, self.rules.suppress)
+        return [self._distinct(found) for found in decode_batch(engine, batch, self.config, self.rules)]
 
     def _decode(
         self, sources: Sequence[Sequence[int]], requests: Sequence[Request], observe: Callable[[Step], None] | None
     ) -> list[list[Hypothesis]]:
-        """The hypotheses for a batch, with a request for each source."""
         start = self._start(sources)
-        with self._prefill(sources, max(request.limit for request in requests)) as decoding:
+        with self._prefill(sources, max(request.max_steps for request in requests)) as decoding:
             if self.config.sample:
-                return sample(decoding, start, requests, self.rules, self._draws(sources), observe)
+                return sample(decoding, start, requests, self.rules, self._sampler(sources), observe)
             return beam_search(decoding, start, requests, self.rules, observe)
 
     def _diverse(
         self, sources: Sequence[Sequence[int]], requests: Sequence[Request], observe: Callable[[Step], None] | None
     ) -> list[list[Hypothesis]]:
-        """For each source, what follows best after each of the `n_best` likeliest tokens behind the prefix.
+        """Return the best answer after each of the `n_best` most likely tokens that may follow the prefix.
 
-        Where no token may stand there, it is what the prefix alone leads to.
+        If no token may follow it, return the answer that the prefix alone leads to.
         """
         begun = [
-            (place, replace(request, forced=(*request.forced, *first)))
+            (place, replace(request, prefix=(*request.prefix, *first)))
             for place, (request, tokens) in enumerate(zip(requests, self._first_tokens(sources, requests)))
             for first in [[token] for token in tokens] or [[]]
         ]
@@ -155,14 +196,14 @@ class Session:
         answers: list[list[Hypothesis]] = [[] for _ in sources]
         for (place, _), hypotheses in zip(begun, found):
             answers[place].append(hypotheses[0])
-        return [self._distinct(sorted(some, key=lambda answer: answer.order)) for some in answers]
+        return [self._distinct(sorted(some, key=lambda answer: answer.sort_key)) for some in answers]
 
     def _first_tokens(self, sources: Sequence[Sequence[int]], requests: Sequence[Request]) -> list[list[int]]:
-        """The `n_best` likeliest tokens that may follow each prefix, the end aside; all prefixes are equally long."""
-        n, start, length = self.config.n_best, self._start(sources), len(requests[0].forced)
+        """Return the `n_best` most likely tokens, except the end, after each prefix. All prefixes have one length."""
+        n, start, length = self.config.n_best, self._start(sources), len(requests[0].prefix)
         found: list[list[int]] = [[] for _ in sources]
         with self._prefill(sources, length + 1) as decoding:
-            search = steps(decoding, start, requests, replace(self.rules, beam=n), best)
+            search = search_steps(decoding, start, requests, replace(self.rules, beam=n), choose_best)
             for step in islice(search, length, length + 1):
                 fits = (step.tokens != EOS) & (step.totals > -np.inf)
                 for place, tokens, allowed in zip(step.sentences.tolist(), step.tokens, fits):
@@ -170,42 +211,47 @@ class Session:
         return found
 
     def _distinct(self, answers: list[Hypothesis]) -> list[Hypothesis]:
-        """The first answer of each text."""
-        if self.text is None:
+        """Return the first answer of each text."""
+        if self.detokenize is None:
             return answers
         by_text: dict[str, Hypothesis] = {}
         for answer in answers:
-            by_text.setdefault(self.text(answer.ids), answer)
+            by_text.setdefault(self.detokenize(answer.ids), answer)
         return list(by_text.values())
 
     def _request(self, source: Sequence[int], prefix: Sequence[int]) -> Request:
-        """How long the answer to a source may be; where minimum and maximum contradict each other, the maximum."""
+        """Return the length limits for a source. If minimum and maximum contradict each other, the maximum wins."""
         config, length = self.config, len(source)
-        shortest = max(config.min_len, math.ceil(min(config.min_ratio * length, MOST)))
-        by_ratio = MOST if config.max_ratio is None else max(1, math.floor(min(config.max_ratio * length, MOST)))
-        longest = max(min(config.max_len or MOST, by_ratio), len(prefix))  # a prefix stands whole
-        limit = max(length + config.max_extra, shortest + 1, len(prefix) + 1)  # the end token is no part of the output
-        limit = min(limit, longest + 1, self.max_len or MOST)
-        return Request(limit, min(shortest, limit - 1), tuple(prefix), longest)
+        min_len = max(config.min_len, math.ceil(min(config.min_ratio * length, MAX_TOKENS)))
+        by_ratio = MAX_TOKENS
+        if config.max_ratio is not None:
+            by_ratio = max(1, math.floor(min(config.max_ratio * length, MAX_TOKENS)))
+        max_len = max(min(config.max_len or MAX_TOKENS, by_ratio), len(prefix))  # a prefix is never cut
+        max_steps = max(length + config.max_extra, min_len + 1, len(prefix) + 1)  # the end token takes one more step
+        max_steps = min(max_steps, max_len + 1, self.max_len or MAX_TOKENS)
+        return Request(max_steps, min(min_len, max_steps - 1), tuple(prefix), max_len)
 
-    def _draws(self, sources: Sequence[Sequence[int]]) -> Draws:
-        """Each source has a generator of its own, made from its tokens: its answer is the same wherever it stands."""
+    def _sampler(self, sources: Sequence[Sequence[int]]) -> Sampler:
+        """Return a sampler whose generators are seeded by the sources, so an answer doesn't depend on its position."""
         config = self.config
         sampling = Sampling(temperature=config.temperature, top_k=config.top_k, top_p=config.top_p, min_p=config.min_p)
-        return Draws(sampling, [np.random.default_rng([config.seed, *source]) for source in sources])
+        return Sampler(sampling, [np.random.default_rng([config.seed, *source]) for source in sources])
 
-    def _check(self, what: str, tokens: Sequence[int], advice: str) -> None:
+    def _check(self, what: str, tokens: Sequence[int], fix: str) -> None:
         if self.max_len is not None and len(tokens) >= self.max_len:
             raise DataError(
-                f"{what} has {len(tokens)} tokens; expected at most {self.max_len - 1}, "
-                f"since model.max_len = {self.max_len}, the end included: {advice}"
+                f"{what} has {len(tokens):,} tokens, too many for model.max_len={self.max_len}, end token included",
+                expected=f"at most {self.max_len - 1:,} tokens",
+                fix=fix,
+                name=what,
+                value=len(tokens),
             )
 
     def _batches(self, lengths: list[int]) -> Iterator[list[int]]:
-        """Places, longest first, so that a machine with too little memory fails at once and not in the end."""
+        """Yield indices, longest first, so that a machine with too little memory fails at once."""
         batch: list[int] = []
         for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
-            longest = max(lengths[batch[0] if batch else place] + 1, SHORTEST)
+            longest = max(lengths[batch[0] if batch else place] + 1, MIN_LENGTH)
             tokens = (len(batch) + 1) * self.width * longest * (self.config.n_best if self.diverse else 1)
             if batch and tokens > self.config.batch_tokens:
                 yield batch

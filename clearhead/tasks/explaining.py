@@ -8,9 +8,6 @@ from typing import Any
 import torch
 
 from ..config import DecodeConfig
-from ..decode.continuation import Writer
-from ..decode.ends import Ends
-from ..decode.engines.text_engine import TextEngine
 from ..errors import ConfigError, DataError
 from ..inspection.record.as_written import as_written
 from ..inspection.record.recorder import record
@@ -21,7 +18,7 @@ from ..inspection.views.flow import dimension_flow
 from ..inspection.views.search_tree import SearchTree
 from ..model.heads import Classifier
 from ..model.transformer import Decoder, EncoderDecoder, EncoderModel, evaluation
-from ..tokenization.detokenize import Spelling
+from ..tokenization.detokenize import StreamingDetokenizer
 from ..tokenization.ragged import Ragged
 from ..tokenization.tokenizer import BOS, EOS, PAD, UNK
 from .base import Task
@@ -54,7 +51,7 @@ def explain_sequence(task: Sequences, model: EncoderDecoder, text: str, search: 
     if not text.strip() or cut:
         what = f"is too long for the model: {len(ids) + cut:,} tokens" if cut else "is blank"
         raise DataError(f"the text {what}; expected one of at most {task.max_source_len:,} tokens")
-    session = task.session(model, search)
+    session = task.session(model, _watched(search))
     tree = SearchTree(lambda i: target.pieces([i])[0], lambda n: float(session.rules.penalty(n)))
     with tree.watching(model):
         [hypotheses] = session.answers([ids], tree.observe)
@@ -89,13 +86,12 @@ def explain_continuation(task: Generation, model: Decoder, text: str, search: De
 
     A text that leaves no room in the model's block, or has unknown characters, is a DataError.
     """
-    block, target = task.config.model.max_len, task.tokenizers.target
-    engine = TextEngine(model, pad=PAD, max_len=block)
-    read = target.encode(text) if search.unknown == "unk" else Writer(engine, target, search).prompt(text)
+    block, target, search = task.config.model.max_len, task.tokenizers.target, _watched(search)
+    read = target.encode(text) if search.unknown == "unk" else task.generator(model, search).prompt(text)
     prompt = read or [BOS]
     if search.max_len is None:
         search = replace(search, max_len=max(min(_GOES_ON, block - len(prompt)), search.min_len, 1))
-    session = Writer(engine, target, search, ends=Ends()).session
+    session = task.generator(model, search).session
     if len(prompt) + session.limit > block:
         raise DataError(
             f"the text of {len(prompt):,} tokens and {session.limit:,} that follow it are more than the {block:,} that "
@@ -120,7 +116,7 @@ def explain_continuation(task: Generation, model: Decoder, text: str, search: De
     )
     return Explanation(
         text=text,
-        answer=text + Spelling(target, prompt).add(best.ids),
+        answer=text + StreamingDetokenizer(target, prompt).add(best.ids),
         values={"score": best.score, "log_probability": best.log_probability},
         tokens={"decoder": tuple(target.pieces(inputs))},
         outputs=tuple(pieces),
@@ -163,6 +159,11 @@ def explain_label(task: Classification, model: EncoderModel, text: str, search: 
         pieces=source.pieces,
         contrast=contrast,
     )
+
+
+def _watched(search: DecodeConfig) -> DecodeConfig:
+    """Return the same search in the engine whose modules the recorder watches."""
+    return replace(search, engine="torch")
 
 
 def _first_token(encode: Callable[[str], list[int]], words: Sequence[str]) -> Callable[[str, int], int]:

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from ..config import Config, DecodeConfig, chosen
 from ..data.encoding import PairEncoder
-from ..decode.engines.torch_engine import TorchEngine
+from ..decode.model_handle import ModelHandle, as_handle
+from ..decode.registry import open_engine
 from ..decode.session import Session
 from ..errors import DataError
 from ..model.masks import padding_mask
@@ -157,11 +158,17 @@ class Sequences(ABC):
         since they are in float32, and a process keeps what it once needed."""
         return min(chosen(self.config.data.batch_tokens), _SCORED)
 
-    def session(self, model: EncoderDecoder, decode: DecodeConfig) -> Session:
-        """The model ready to decode. A token to suppress that is not in the vocabulary is a DataError."""
+    def session(self, model: ModelHandle | nn.Module, decode: DecodeConfig) -> Session:
+        """Return the model ready to decode, in the engine that `decode.engine` names.
+
+        Raises:
+            ConfigError: this engine can't run the model, or doesn't support one of the settings.
+            DataError: a token to suppress isn't in the vocabulary.
+        """
         suppress = [self.tokenizers.target.token(piece) for piece in decode.suppress]
+        engine = open_engine(as_handle(model, self.config.model), decode.engine)
         longest = self.config.model.max_len
-        return Session(TorchEngine(model, pad=PAD), decode, max_len=longest, suppress=suppress, text=self.text)
+        return Session(engine, decode, max_len=longest, suppress=suppress, detokenize=self.text)
 
     def text(self, ids: Sequence[int]) -> str:
         """The text that the tokens of an answer stand for."""

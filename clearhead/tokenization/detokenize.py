@@ -7,7 +7,7 @@ from typing import Self
 from .tokenizer import Tokenizer
 
 
-class Spelling:
+class StreamingDetokenizer:
     """What tokens add to a text, a few at a time.
 
     All that `add` gave, joined, is what `Tokenizer.decode` makes of all tokens; only a last character of which bytes
@@ -22,8 +22,8 @@ class Spelling:
 
     def add(self, ids: Iterable[int]) -> str:
         """The characters that these tokens complete."""
-        spellings = self.tokenizer.spellings
-        text = self._decoder.decode(b"".join([spellings[i] for i in ids]))
+        token_bytes = self.tokenizer.token_bytes
+        text = self._decoder.decode(b"".join([token_bytes[i] for i in ids]))
         if text and self._at_start:
             self._at_start, text = False, text.removeprefix(" ")
         return text

@@ -13,7 +13,7 @@ from .tokenizer import UNK, Tokenizer
 
 
 @dataclass(frozen=True)
-class PlacedTokens:
+class TokensWithOffsets:
     """The tokens of a text. Token i stands at text[starts[i] : ends[i]], without white space around it.
 
     Neither starts nor ends ever go back. Tokens that share a character, as the bytes of one do, all have it as a
@@ -40,7 +40,7 @@ class PlacedTokens:
         return (first, last) if start < end and first <= last else None
 
 
-def encode_with_places(tokenizer: Tokenizer, text: str) -> PlacedTokens:
+def encode_with_offsets(tokenizer: Tokenizer, text: str) -> TokensWithOffsets:
     """The tokens of `text`, as `encode` gives them, with their places. Half a surrogate pair in it is a DataError."""
     encoding = tokenizer.encoding(text)
     ids, starts, ends = encoding.ids, *([place[side] for place in encoding.offsets] for side in (0, 1))
@@ -48,7 +48,7 @@ def encode_with_places(tokenizer: Tokenizer, text: str) -> PlacedTokens:
         ends[0] = starts[0]  # the space that was put in front, if it is a token by itself
     ends = [_next(starts, end, len(text)) for end in ends]
     placed = [_stripped(text, start, end) for start, end in zip(starts, ends)]
-    return PlacedTokens(text, ids, [start for start, _ in placed], [end for _, end in placed])
+    return TokensWithOffsets(text, ids, [start for start, _ in placed], [end for _, end in placed])
 
 
 def _next(starts: Sequence[int], end: int, whole: int) -> int:

@@ -178,7 +178,7 @@ class Tokenizer:
         return cls(backend)
 
     @cached_property
-    def spellings(self) -> list[bytes]:
+    def token_bytes(self) -> list[bytes]:
         """The bytes that each token adds to a text, in the order of the ids; special tokens add none."""
         return [*(b"" for _ in SPECIALS), *map(spelled, self._learnt())]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from clearhead.decode.beams import Hypothesis, Request, Step
 from clearhead.decode.rules import Rules
-from clearhead.decode.sampling import Draws, Sampling, sample
+from clearhead.decode.sampling import Sampler, Sampling, sample
 from clearhead.decode.search import beam_search
 from clearhead.errors import ModelError
 
@@ -87,7 +87,7 @@ def plain_beam_search(seed: int, limit: int, vocab: int, rules: Rules) -> list[t
             (total + float(log_probability), (*ids, token))
             for total, ids in live
             for token, log_probability in enumerate(distribution(seed, ids, vocab))
-            if token not in rules.never
+            if token not in rules.suppress
         ]
         candidates.sort(key=lambda candidate: -candidate[0])
         penalty = ((5 + length) / 6) ** rules.alpha
@@ -104,7 +104,7 @@ def test_a_beam_as_wide_as_all_sequences_finds_what_exhaustive_search_finds(seed
     words = [token for token in range(vocab) if token != END]
     everything = [ids for length in range(limit) for ids in itertools.product(words, repeat=length)]
     best = max(everything, key=lambda ids: score(seed, ids, vocab, alpha))
-    answer = search(Toy(vocab), [seed], [limit], Rules(end=END, beam=vocab**limit, alpha=alpha))[0][0]
+    answer = search(Toy(vocab), [seed], [limit], Rules(eos=END, beam=vocab**limit, alpha=alpha))[0][0]
     assert answer.ids == best and answer.finished
     assert math.isclose(answer.score, score(seed, best, vocab, alpha), rel_tol=1e-12)
 
@@ -112,7 +112,7 @@ def test_a_beam_as_wide_as_all_sequences_finds_what_exhaustive_search_finds(seed
 @given(seeds, st.integers(1, 6), st.integers(1, 12), st.sampled_from([0.0, 0.6, 1.0]))
 @settings(max_examples=60, deadline=None)
 def test_the_best_answer_is_that_of_a_search_in_plain_loops(seed, beam, limit, alpha) -> None:
-    rules = Rules(end=END, never=(0, 3), beam=beam, alpha=alpha)
+    rules = Rules(eos=END, suppress=(0, 3), beam=beam, alpha=alpha)
     expected = plain_beam_search(seed, limit, 7, rules)
     answers = search(Toy(7), [seed], [limit], rules)[0]
     assert answers[0].ids == expected[0][1]
@@ -123,7 +123,7 @@ def test_the_best_answer_is_that_of_a_search_in_plain_loops(seed, beam, limit, a
 @given(seeds, st.integers(2, 6), st.integers(1, 12), st.data())
 @settings(max_examples=60, deadline=None)
 def test_the_n_best_are_those_of_a_search_in_plain_loops(seed, beam, limit, data) -> None:
-    rules = Rules(end=END, never=(0, 3), beam=beam, n_best=data.draw(st.integers(2, beam)))
+    rules = Rules(eos=END, suppress=(0, 3), beam=beam, n_best=data.draw(st.integers(2, beam)))
     expected = plain_beam_search(seed, limit, 7, rules)[: rules.n_best]
     finished = [answer for answer in search(Toy(7), [seed], [limit], rules)[0] if answer.finished]
     if len(finished) >= rules.n_best:
@@ -140,7 +140,7 @@ def test_beam_1_takes_the_likeliest_allowed_token_at_every_step(seed, limit) -> 
             break
         ids.append(token)
     toy = Toy(7)
-    (answer,) = search(toy, [seed], [limit], Rules(end=END, never=(0, 1), beam=1))[0]
+    (answer,) = search(toy, [seed], [limit], Rules(eos=END, suppress=(0, 1), beam=1))[0]
     assert answer.ids == tuple(ids) and answer.finished == (len(ids) < limit)
     assert not toy.selects, "one beam of one sentence never moves"
 
@@ -148,7 +148,7 @@ def test_beam_1_takes_the_likeliest_allowed_token_at_every_step(seed, limit) -> 
 @given(st.lists(st.tuples(seeds, st.integers(1, 10)), min_size=1, max_size=6), st.integers(1, 5), st.randoms())
 @settings(max_examples=40, deadline=None)
 def test_batch_mates_and_their_order_change_no_answer(sentences, beam, random) -> None:
-    rules = Rules(end=END, never=(0, 1), beam=beam)
+    rules = Rules(eos=END, suppress=(0, 1), beam=beam)
     alone = {(seed, limit): search(Toy(), [seed], [limit], rules)[0] for seed, limit in sentences}
     random.shuffle(sentences)
     together = search(Toy(), [seed for seed, _ in sentences], [limit for _, limit in sentences], rules)
@@ -157,7 +157,7 @@ def test_batch_mates_and_their_order_change_no_answer(sentences, beam, random) -
 
 @given(seeds, st.integers(1, 5))
 def test_a_score_is_the_sum_of_its_tokens_over_the_penalty_of_its_length_with_the_end_token(seed, beam) -> None:
-    for answer in search(Toy(), [seed], [9], Rules(end=END, never=(0, 1), beam=beam, alpha=0.6))[0]:
+    for answer in search(Toy(), [seed], [9], Rules(eos=END, suppress=(0, 1), beam=beam, alpha=0.6))[0]:
         tokens = [*answer.ids, END] if answer.finished else list(answer.ids)
         expected = [distribution(seed, tokens[:t], 7)[token] for t, token in enumerate(tokens)]
         np.testing.assert_allclose(answer.token_log_probabilities, expected, rtol=1e-12)
@@ -167,7 +167,7 @@ def test_a_score_is_the_sum_of_its_tokens_over_the_penalty_of_its_length_with_th
 
 @given(seeds, st.integers(2, 6))
 def test_answers_come_best_first_and_differ(seed, beam) -> None:
-    answers = search(Toy(), [seed], [8], Rules(end=END, beam=beam))[0]
+    answers = search(Toy(), [seed], [8], Rules(eos=END, beam=beam))[0]
     assert 1 <= len(answers) <= beam
     assert [a.score for a in answers] == sorted((a.score for a in answers), reverse=True)
     assert len({a.ids for a in answers}) == len(answers)
@@ -181,7 +181,7 @@ def endless(seed: int, prefix: Sequence[int], vocab: int) -> np.ndarray:
 
 def test_each_sentence_stops_at_its_own_limit_and_is_then_unfinished() -> None:
     for beam in (3, 9):  # 9: the impossible end is among the best candidates of 7
-        found = search(Toy(7, endless), [1, 2, 3], [4, 9, 1], Rules(end=END, beam=beam))
+        found = search(Toy(7, endless), [1, 2, 3], [4, 9, 1], Rules(eos=END, beam=beam))
         for answers, limit in zip(found, [4, 9, 1]):
             assert all(len(answer.ids) == limit and not answer.finished for answer in answers)
             assert len(answers) == min(beam, 6**limit)
@@ -189,7 +189,7 @@ def test_each_sentence_stops_at_its_own_limit_and_is_then_unfinished() -> None:
 
 @given(seeds, st.integers(1, 4))
 def test_what_has_not_ended_counts_only_where_nothing_has(seed, limit) -> None:
-    answers = search(Toy(), [seed], [limit], Rules(end=END, beam=4))[0]
+    answers = search(Toy(), [seed], [limit], Rules(eos=END, beam=4))[0]
     assert len({answer.finished for answer in answers}) == 1
     assert all(len(answer.token_log_probabilities) <= limit for answer in answers)
 
@@ -199,9 +199,9 @@ def test_a_token_that_is_never_to_be_generated_is_not_even_where_it_is_the_likel
         return np.log(np.array([0.4, 0.3, 0.01, 0.2, 0.05, 0.04]))
 
     for beam in (1, 2, 5):
-        for answer in search(Toy(6, favourite), [0], [5], Rules(end=END, never=(0, 1, 3), beam=beam))[0]:
+        for answer in search(Toy(6, favourite), [0], [5], Rules(eos=END, suppress=(0, 1, 3), beam=beam))[0]:
             assert set(answer.ids) <= {4, 5}
-    (greedy,) = search(Toy(6, favourite), [0], [1], Rules(end=END, never=(0, 1, 3), beam=1))[0]
+    (greedy,) = search(Toy(6, favourite), [0], [1], Rules(eos=END, suppress=(0, 1, 3), beam=1))[0]
     assert greedy.ids == (4,) and math.isclose(greedy.log_probability, math.log(0.05)), "probabilities stay the model's"
 
 
@@ -210,7 +210,7 @@ def test_equal_scores_go_to_the_earlier_beam_and_then_to_the_lower_id() -> None:
         return np.full(vocab, -math.log(vocab))
 
     steps: list[Step] = []
-    search(Toy(5, uniform), [0], [2], Rules(end=END, beam=2), steps.append)
+    search(Toy(5, uniform), [0], [2], Rules(eos=END, beam=2), steps.append)
     assert steps[0].tokens[0, steps[0].kept[0]].tolist() == [0, 1]
     assert list(zip(steps[1].parents[0], steps[1].tokens[0])) == [(0, 0), (0, 1), (0, 2), (1, 0)]
 
@@ -222,7 +222,7 @@ def test_a_finished_sentence_is_stepped_no_more() -> None:
         return log_probabilities
 
     toy = Toy(7, ends_at)
-    answers = search(toy, [1, 3, 5], [9, 9, 9], Rules(end=END, beam=1))
+    answers = search(toy, [1, 3, 5], [9, 9, 9], Rules(eos=END, beam=1))
     assert [len(found[0].ids) for found in answers] == [0, 2, 4]
     assert toy.rows_stepped == [3, 2, 2, 1, 1] and toy.selects == [True, True]
 
@@ -234,7 +234,7 @@ def test_a_search_stops_when_nothing_alive_can_still_win() -> None:
         return log_probabilities
 
     toy = Toy(7, certain)
-    (answer,) = search(toy, [0], [100], Rules(end=END, beam=4))[0]
+    (answer,) = search(toy, [0], [100], Rules(eos=END, beam=4))[0]
     assert answer.ids == () and len(toy.rows_stepped) == 1
 
 
@@ -245,7 +245,7 @@ def test_a_sentence_that_trails_may_still_win_by_its_length() -> None:
         return log_probabilities
 
     for alpha, winner in ((0.0, ()), (1.0, (4,) * 9)):  # -0.7 / (6 / 6) is less than -0.8 / (15 / 6)
-        answers = search(Toy(7, patient), [0], [20], Rules(end=END, beam=2, alpha=alpha))[0]
+        answers = search(Toy(7, patient), [0], [20], Rules(eos=END, beam=2, alpha=alpha))[0]
         assert answers[0].ids == winner
 
 
@@ -256,7 +256,7 @@ def test_as_many_unlikely_ends_as_beams_do_not_cut_off_a_likely_sentence() -> No
         log_probabilities[END if len(prefix) == 6 else 4] = -0.01
         return log_probabilities
 
-    answers = search(Toy(7, long_sentence), [0], [20], Rules(end=END, beam=2))[0]
+    answers = search(Toy(7, long_sentence), [0], [20], Rules(eos=END, beam=2))[0]
     assert answers[0].ids == (4,) * 6
 
 
@@ -272,7 +272,7 @@ def test_as_many_ends_as_beams_do_not_cut_off_the_second_of_two_likely_sentences
             log_probabilities[END if len(prefix) == lengths.get(prefix[0]) else prefix[0]] = -0.01
         return log_probabilities
 
-    answers = search(Toy(7, two_sentences), [0], [20], Rules(end=END, beam=2, n_best=2))[0]
+    answers = search(Toy(7, two_sentences), [0], [20], Rules(eos=END, beam=2, n_best=2))[0]
     assert {answer.ids for answer in answers} == {(4,) * 6, (5,) * 8}
 
 
@@ -284,15 +284,15 @@ def test_what_was_cut_off_fills_up_behind_what_ended(n_best: int) -> None:
         log_probabilities[END] = -np.inf if prefix else -20.0
         return log_probabilities
 
-    answers = search(Toy(7, ends_at_once_or_never), [0], [5], Rules(end=END, beam=2, n_best=n_best))[0]
+    answers = search(Toy(7, ends_at_once_or_never), [0], [5], Rules(eos=END, beam=2, n_best=n_best))[0]
     expected = [((), True), ((4,) * 5, False)]
     assert [(answer.ids, answer.finished) for answer in answers] == expected[:n_best]
 
 
 @given(seeds, st.integers(1, 3))
 def test_where_nothing_may_follow_the_answers_are_what_was_alive_last(seed, beam) -> None:
-    rules = Rules(end=END, never=(0, 1), beam=beam, no_repeat_ngram=1)  # of two words
-    for answer in search(Toy(5), [seed], [12], rules, shortest=9)[0]:
+    rules = Rules(eos=END, suppress=(0, 1), beam=beam, no_repeat_ngram=1)  # of two words
+    for answer in search(Toy(5), [seed], [12], rules, min_len=9)[0]:
         assert sorted(answer.ids) == [3, 4] and not answer.finished
         expected = [distribution(seed, answer.ids[:t], 5)[token] for t, token in enumerate(answer.ids)]
         np.testing.assert_allclose(answer.token_log_probabilities, expected, rtol=1e-12)
@@ -308,25 +308,25 @@ def test_what_nothing_may_follow_fills_up_where_the_others_end(n_best: int) -> N
             log_probabilities[END] = -0.1
         return log_probabilities
 
-    answers = search(Toy(7, ends_behind_3), [0], [5], Rules(end=END, beam=2, n_best=n_best))[0]
+    answers = search(Toy(7, ends_behind_3), [0], [5], Rules(eos=END, beam=2, n_best=n_best))[0]
     expected = [((3,), True), ((4,), False)]
     assert [(answer.ids, answer.finished) for answer in answers] == expected[:n_best]
 
 
 def test_where_every_token_is_impossible_the_answer_is_empty() -> None:
-    answers = search(Toy(3), [0, 1], [4, 4], Rules(end=END, never=(0, 1, 2), beam=2))
+    answers = search(Toy(3), [0, 1], [4, 4], Rules(eos=END, suppress=(0, 1, 2), beam=2))
     assert answers == [[Hypothesis((), -math.inf, -math.inf, (), finished=False)]] * 2
 
 
 def test_no_sentences_have_no_answers() -> None:
     none = np.zeros(0, np.int64)
-    assert beam_search(Toy(), none, none, Rules(end=END)) == []
+    assert beam_search(Toy(), none, none, Rules(eos=END)) == []
 
 
 @given(seeds, st.integers(1, 4))
 @settings(deadline=None)
 def test_observing_shows_every_candidate_once_and_changes_nothing(seed, beam) -> None:
-    rules, steps = Rules(end=END, never=(0, 1), beam=beam), list[Step]()
+    rules, steps = Rules(eos=END, suppress=(0, 1), beam=beam), list[Step]()
     unseen = search(Toy(), [seed, seed + 1], [6, 3], rules)
     assert search(Toy(), [seed, seed + 1], [6, 3], rules, steps.append) == unseen
     assert [step.number for step in steps] == list(range(1, len(steps) + 1))
@@ -344,10 +344,9 @@ def test_probabilities_that_are_not_numbers_are_said_with_their_place() -> None:
     def broken(seed: int, prefix: Sequence[int], vocab: int) -> np.ndarray:
         return np.full(vocab, np.nan) if seed == 8 and len(prefix) == 1 else endless(seed, prefix, vocab)
 
-    with pytest.raises(
-        ModelError, match=r"token 2 of sentence 1 of the batch are not numbers \(NaN\); expected a model of finite"
-    ):
-        search(Toy(7, broken), [7, 8], [4, 4], Rules(end=END, beam=2))
+    with pytest.raises(ModelError, match="token 2 of sentence 1 of the batch are NaN") as caught:
+        search(Toy(7, broken), [7, 8], [4, 4], Rules(eos=END, beam=2))
+    assert caught.value.name == "probabilities" and caught.value.fix
 
 
 # --- what may be generated
@@ -356,16 +355,16 @@ def test_probabilities_that_are_not_numbers_are_said_with_their_place() -> None:
 @given(seeds, st.integers(1, 4), st.integers(0, 6))
 @settings(max_examples=40, deadline=None)
 def test_no_answer_is_shorter_than_asked_for(seed, beam, shortest) -> None:
-    rules = Rules(end=END, never=(0, 1), beam=beam)
-    for answer in search(Toy(), [seed], [8], rules, shortest=shortest)[0]:
+    rules = Rules(eos=END, suppress=(0, 1), beam=beam)
+    for answer in search(Toy(), [seed], [8], rules, min_len=shortest)[0]:
         assert len(answer.ids) >= shortest
 
 
 @given(seeds, st.integers(1, 4), st.lists(st.integers(3, 6), max_size=4))
 @settings(max_examples=40, deadline=None)
 def test_every_answer_begins_with_what_is_forced_and_counts_it_as_the_model_does(seed, beam, forced) -> None:
-    rules = Rules(end=END, never=(0, 1), beam=beam)
-    for answer in search(Toy(), [seed], [8], rules, forced=tuple(forced))[0]:
+    rules = Rules(eos=END, suppress=(0, 1), beam=beam)
+    for answer in search(Toy(), [seed], [8], rules, prefix=tuple(forced))[0]:
         assert list(answer.ids[: len(forced)]) == forced
         tokens = [*answer.ids, END] if answer.finished else list(answer.ids)
         expected = [distribution(seed, tokens[:t], 7)[token] for t, token in enumerate(tokens)]
@@ -375,32 +374,32 @@ def test_every_answer_begins_with_what_is_forced_and_counts_it_as_the_model_does
 @given(seeds, st.integers(1, 4), st.integers(1, 6))
 @settings(max_examples=40, deadline=None)
 def test_an_answer_as_long_as_it_may_be_ends_there_with_the_models_own_probability(seed, beam, longest) -> None:
-    rules = Rules(end=END, never=(0, 1), beam=beam, n_best=beam)
-    for answer in search(Toy(), [seed], [8], rules, longest=longest)[0]:
+    rules = Rules(eos=END, suppress=(0, 1), beam=beam, n_best=beam)
+    for answer in search(Toy(), [seed], [8], rules, max_len=longest)[0]:
         assert answer.finished and len(answer.ids) <= longest
         assert math.isclose(answer.score, score(seed, answer.ids, 7, rules.alpha), rel_tol=1e-12)
 
 
 def test_sentences_with_and_without_a_forced_beginning_or_end_share_a_batch() -> None:
-    rules, toy = Rules(end=END, never=(0, 1), beam=3), Toy()
-    requests = [Request(7), Request(7, forced=(5, 5, 3)), Request(4, forced=(6,)), Request(7, longest=2)]
+    rules, toy = Rules(eos=END, suppress=(0, 1), beam=3), Toy()
+    requests = [Request(7), Request(7, prefix=(5, 5, 3)), Request(4, prefix=(6,)), Request(7, max_len=2)]
     with toy.prefill([[1], [2], [3], [4]], 7) as decoding:
         together = beam_search(decoding, np.ones(4, np.int64), requests, rules)
     for seed, request, answers in zip((1, 2, 3, 4), requests, together):
-        asked = {"forced": request.forced, "longest": request.longest}
-        assert search(Toy(), [seed], [request.limit], rules, **asked)[0] == answers
+        asked = {"prefix": request.prefix, "max_len": request.max_len}
+        assert search(Toy(), [seed], [request.max_steps], rules, **asked)[0] == answers
 
 
 def test_an_end_that_is_forced_behind_more_tokens_than_memory_holds_changes_nothing() -> None:
-    rules = Rules(end=END, never=(0, 1), beam=3)
-    assert search(Toy(), [5], [2**40 + 1], rules, longest=2**40) == search(Toy(), [5], [50], rules)
+    rules = Rules(eos=END, suppress=(0, 1), beam=3)
+    assert search(Toy(), [5], [2**40 + 1], rules, max_len=2**40) == search(Toy(), [5], [50], rules)
 
 
 @given(seeds, st.integers(1, 4), st.integers(1, 3))
 @settings(max_examples=40, deadline=None)
 def test_no_n_gram_comes_twice(seed, beam, n) -> None:
-    rules = Rules(end=END, never=(0, 1), beam=beam, no_repeat_ngram=n)
-    for answer in search(Toy(), [seed], [12], rules, shortest=9)[0]:
+    rules = Rules(eos=END, suppress=(0, 1), beam=beam, no_repeat_ngram=n)
+    for answer in search(Toy(), [seed], [12], rules, min_len=9)[0]:
         grams = [answer.ids[i : i + n] for i in range(len(answer.ids) - n + 1)]
         assert len(grams) == len(set(grams))
 
@@ -409,9 +408,9 @@ def test_what_repeats_is_ranked_lower_but_its_probability_is_told_as_it_is() -> 
     def favourite(_seed: int, prefix: Sequence[int], _vocab: int) -> np.ndarray:
         return np.log([0.01, 0.01, 0.03, 0.5, 0.45])
 
-    free, _ = (search(Toy(5, favourite), [0], [4], Rules(end=END, beam=1))[0][0].ids, None)
+    free, _ = (search(Toy(5, favourite), [0], [4], Rules(eos=END, beam=1))[0][0].ids, None)
     assert free == (3, 3, 3, 3)
-    answer = search(Toy(5, favourite), [0], [4], Rules(end=END, never=(0, 1), beam=1, repetition_penalty=2.0))[0][0]
+    answer = search(Toy(5, favourite), [0], [4], Rules(eos=END, suppress=(0, 1), beam=1, repetition_penalty=2.0))[0][0]
     # 3, then 4 since 2 log 0.5 < log 0.45; then both have been: 2 log 0.5 is the larger, and above log 0.03
     assert answer.ids == (3, 4, 3, 3)
     np.testing.assert_allclose(answer.token_log_probabilities, np.log([0.5, 0.45, 0.5, 0.5]))
@@ -423,7 +422,7 @@ def test_what_repeats_is_ranked_lower_but_its_probability_is_told_as_it_is() -> 
 @settings(max_examples=60, deadline=None)
 def test_the_n_best_are_distinct_sorted_and_those_of_a_search_that_never_stops_early(seed, n_best, limit) -> None:
     beam, vocab = 4**limit if limit < 4 else 16, 4
-    answers = search(Toy(vocab), [seed], [limit], Rules(end=END, beam=beam, n_best=min(n_best, beam), alpha=0.6))[0]
+    answers = search(Toy(vocab), [seed], [limit], Rules(eos=END, beam=beam, n_best=min(n_best, beam), alpha=0.6))[0]
     order = [(answer.finished, answer.score) for answer in answers]
     assert order == sorted(order, reverse=True)
     assert len({answer.ids for answer in answers}) == len(answers) >= min(n_best, beam)
@@ -447,7 +446,7 @@ def test_of_answers_with_the_same_text_only_the_best_counts(seed, n_best, limit)
     for ids in (ids for length in range(limit) for ids in itertools.product(words, repeat=length)):
         best[text(ids)] = max(best.get(text(ids), -np.inf), score(seed, ids, 6, 0.6))
     expected = sorted(best.values(), reverse=True)[:n_best]  # 2 ** limit - 1 texts end within the limit
-    answers = search(Toy(6), [seed], [limit], Rules(end=END, beam=6**limit, n_best=n_best, text=text))[0]
+    answers = search(Toy(6), [seed], [limit], Rules(eos=END, beam=6**limit, n_best=n_best, detokenize=text))[0]
     assert len({text(answer.ids) for answer in answers}) == len(answers)
     if len(best) >= n_best:
         np.testing.assert_allclose([answer.score for answer in answers[:n_best]], expected, rtol=1e-12)
@@ -459,11 +458,11 @@ def test_of_answers_with_the_same_text_only_the_best_counts(seed, n_best, limit)
 def draw(
     toy: Toy, seeds_: Sequence[int], limit: int, sampling: Sampling, n: int, start: int = 0
 ) -> list[list[Hypothesis]]:
-    rules = Rules(end=END, never=(0, 1), beam=n, pool=toy.vocab)
+    rules = Rules(eos=END, suppress=(0, 1), beam=n, pool=toy.vocab)
     generators = [np.random.default_rng([start, seed]) for seed in seeds_]
     with toy.prefill([[seed] for seed in seeds_], limit) as decoding:
         requests = [Request(limit)] * len(seeds_)
-        return sample(decoding, np.ones(len(seeds_), np.int64), requests, rules, Draws(sampling, generators))
+        return sample(decoding, np.ones(len(seeds_), np.int64), requests, rules, Sampler(sampling, generators))
 
 
 def test_tokens_are_drawn_as_often_as_the_model_says() -> None:
@@ -494,7 +493,7 @@ def test_draws_tell_the_models_own_probabilities() -> None:
 
 @given(seeds)
 def test_of_one_token_the_draw_is_greedy(seed) -> None:
-    greedy = search(Toy(), [seed], [9], Rules(end=END, never=(0, 1), beam=1))[0]
+    greedy = search(Toy(), [seed], [9], Rules(eos=END, suppress=(0, 1), beam=1))[0]
     assert draw(Toy(), [seed], 9, Sampling(top_k=1), 1)[0] == greedy
     assert draw(Toy(), [seed], 9, Sampling(min_p=1.0), 1)[0] == greedy
     assert draw(Toy(), [seed], 9, Sampling(top_p=1e-9), 1)[0] == greedy
@@ -527,13 +526,13 @@ def test_each_filter_keeps_what_it_says() -> None:
 @given(seeds, st.integers(1, 4), st.integers(0, 6))
 @settings(max_examples=40, deadline=None)
 def test_a_hypothesis_that_is_enough_ends_there_and_counts_as_an_answer(seed, beam, wanted) -> None:
-    rules, asked = Rules(end=END, beam=beam, n_best=beam), []
+    rules, asked = Rules(eos=END, beam=beam, n_best=beam), []
 
     def enough(ids: np.ndarray) -> bool:
         asked.append(ids.tolist())
         return wanted in ids
 
-    for answer in search(Toy(), [seed], [6], rules, enough=enough)[0]:
+    for answer in search(Toy(), [seed], [6], rules, should_stop=enough)[0]:
         assert wanted not in answer.ids[:-1]
         length = len(answer.token_log_probabilities)
         if wanted in answer.ids:
@@ -552,20 +551,20 @@ def test_a_hypothesis_that_is_enough_ends_there_and_counts_as_an_answer(seed, be
 def test_each_sentence_has_its_own_enough_and_the_others_go_on() -> None:
     toy, counts = Toy(), (2, 4, None)
     with toy.prefill([[1], [2], [3]], 6) as decoding:
-        requests = [Request(6, 6, enough=None if n is None else lambda ids, n=n: len(ids) >= n) for n in counts]
-        found = beam_search(decoding, np.ones(3, np.int64), requests, Rules(end=END, beam=2))
+        requests = [Request(6, 6, should_stop=None if n is None else lambda ids, n=n: len(ids) >= n) for n in counts]
+        found = beam_search(decoding, np.ones(3, np.int64), requests, Rules(eos=END, beam=2))
     assert [(len(answers[0].ids), answers[0].finished) for answers in found] == [(2, True), (4, True), (6, False)]
     for n, answers in zip(counts, found):
-        alone = search(Toy(), [1 + found.index(answers)], [n or 6], Rules(end=END, beam=2), shortest=6)
+        alone = search(Toy(), [1 + found.index(answers)], [n or 6], Rules(eos=END, beam=2), min_len=6)
         assert answers[0].ids == alone[0][0].ids
 
 
 def test_draws_that_are_enough_end_each_by_itself() -> None:
-    rules = Rules(end=END, never=(END,), beam=6, pool=100)
+    rules = Rules(eos=END, suppress=(END,), beam=6, pool=100)
     with Toy().prefill([[5]], 8) as decoding:
-        request = Request(8, enough=lambda ids: bool(ids[-1] in (0, 1)))
+        request = Request(8, should_stop=lambda ids: bool(ids[-1] in (0, 1)))
         [answers] = sample(
-            decoding, np.ones(1, np.int64), [request], rules, Draws(Sampling(), [np.random.default_rng(0)])
+            decoding, np.ones(1, np.int64), [request], rules, Sampler(Sampling(), [np.random.default_rng(0)])
         )
     assert len(answers) == 6 and len({len(answer.ids) for answer in answers}) > 1
     for answer in answers:

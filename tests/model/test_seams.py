@@ -343,7 +343,7 @@ def test_every_weight_of_an_own_part_has_a_gradient() -> None:
 @torch.no_grad()
 def test_an_answer_of_beams_has_the_probability_of_the_full_forward_whatever_its_company(attention) -> None:
     net = model(attention=attention, positions=NEAR, norm=SCALE, tie="none")
-    rules, sources = Rules(end=2, never=(0, 1, 3), beam=4), [row[row != 0].tolist() for row in SOURCE]
+    rules, sources = Rules(eos=2, suppress=(0, 1, 3), beam=4), [row[row != 0].tolist() for row in SOURCE]
 
     def found(some: list[list[int]]) -> list[list]:
         with TorchEngine(net, pad=0).prefill(some, 12) as decoding:

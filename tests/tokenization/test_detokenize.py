@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clearhead.config import DataConfig
-from clearhead.tokenization.detokenize import Spelling
+from clearhead.tokenization.detokenize import StreamingDetokenizer
 from clearhead.tokenization.tokenizer import BOS, EOS, PAD, Tokenizer
 
 TEXT = "The man is here.\n\n\tHe  sleeps; the man sleeps. 😀 é 東京\n  end "
@@ -26,10 +26,10 @@ def test_pieces_joined_are_what_decoding_gives_but_for_a_last_character_that_is_
     tokenizer = trained(kind)
     ids = [number % tokenizer.vocab_size for number in numbers]
     before = data.draw(st.integers(0, len(ids)))
-    spelling, first = Spelling(tokenizer, ids[:before]), Spelling(tokenizer).add(ids[:before])
+    spelling, first = StreamingDetokenizer(tokenizer, ids[:before]), StreamingDetokenizer(tokenizer).add(ids[:before])
     text = first + "".join(spelling.add([i]) for i in ids[before:])
     assert tokenizer.decode(ids) in [text + "\ufffd" * rest for rest in range(4)]  # for it, or for each byte
-    assert text == first + Spelling(tokenizer, ids[:before]).add(ids[before:])
+    assert text == first + StreamingDetokenizer(tokenizer, ids[:before]).add(ids[before:])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -37,26 +37,27 @@ def test_pieces_joined_are_what_decoding_gives_but_for_a_last_character_that_is_
 def test_a_text_that_is_encoded_comes_back_with_its_white_space_as_it_was(kind, text) -> None:
     tokenizer = trained(kind)
     ids = tokenizer.encode(text)
-    assert "".join(map(Spelling(tokenizer).add, [[i] for i in ids])) == text == tokenizer.decode(ids)
-    assert tokenizer.decode([BOS, *ids, EOS, PAD]) == text == Spelling(tokenizer, [BOS]).add([*ids, EOS, PAD])
+    assert "".join(map(StreamingDetokenizer(tokenizer).add, [[i] for i in ids])) == text == tokenizer.decode(ids)
+    assert tokenizer.decode([BOS, *ids, EOS, PAD]) == text
+    assert StreamingDetokenizer(tokenizer, [BOS]).add([*ids, EOS, PAD]) == text
 
 
 def test_a_character_of_several_tokens_comes_when_its_last_byte_does() -> None:
     tokenizer = trained("bpe")
-    space, *bytes_ = (tokenizer.spellings.index(bytes([byte])) for byte in " 𝄞".encode())
-    spelling = Spelling(tokenizer)
+    space, *bytes_ = (tokenizer.token_bytes.index(bytes([byte])) for byte in " 𝄞".encode())
+    spelling = StreamingDetokenizer(tokenizer)
     assert [spelling.add([i]) for i in (space, *bytes_)] == ["", "", "", "", "𝄞"]
 
 
 def test_a_copy_goes_its_own_way() -> None:
     tokenizer = trained("bpe")
-    ids = [tokenizer.spellings.index(bytes([byte])) for byte in "é𝄞".encode()]
-    spelling = Spelling(tokenizer, ids[:3])
+    ids = [tokenizer.token_bytes.index(bytes([byte])) for byte in "é𝄞".encode()]
+    spelling = StreamingDetokenizer(tokenizer, ids[:3])
     assert spelling.copy().add(ids[3:]) == spelling.copy().add(ids[3:]) == spelling.add(ids[3:]) == "𝄞"
 
 
 def test_the_space_in_front_is_taken_from_the_beginning_of_a_text_alone() -> None:
     tokenizer = trained("bpe")
     here = tokenizer.encode("here")
-    assert Spelling(tokenizer).add(here) == Spelling(tokenizer, [BOS]).add(here) == "here"
-    assert Spelling(tokenizer, tokenizer.encode("is")).add(here) == " here"
+    assert StreamingDetokenizer(tokenizer).add(here) == StreamingDetokenizer(tokenizer, [BOS]).add(here) == "here"
+    assert StreamingDetokenizer(tokenizer, tokenizer.encode("is")).add(here) == " here"

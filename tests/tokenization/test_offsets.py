@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from clearhead.config import DataConfig
 from clearhead.errors import DataError
-from clearhead.tokenization.offsets import PlacedTokens, encode_with_places
+from clearhead.tokenization.offsets import TokensWithOffsets, encode_with_offsets
 from clearhead.tokenization.tokenizer import Tokenizer
 
 TEXTS = ["The man is hungry.", "I don't see the man.", "naïve café déjà", "ﬁne İstanbul 😀 שלום"] * 3
@@ -34,9 +34,9 @@ def trained(changes: tuple) -> Tokenizer:
     return Tokenizer.train(TEXTS, DataConfig(vocab_size=size, **options))
 
 
-def placed(changes: dict, text: str) -> tuple[Tokenizer, PlacedTokens]:
+def placed(changes: dict, text: str) -> tuple[Tokenizer, TokensWithOffsets]:
     tokenizer = trained(tuple(changes.items()))
-    return tokenizer, encode_with_places(tokenizer, text)
+    return tokenizer, encode_with_offsets(tokenizer, text)
 
 
 def begins_anew(text: str, place: int) -> bool:
@@ -70,7 +70,7 @@ def test_the_tokens_before_a_place_are_those_of_the_text_before_it(changes: dict
     tokenizer, tokens = placed(changes, text)
     if changes["tokenizer"] in ("word", "character"):  # what is unknown has no text
         tokenizer = Tokenizer.train([text, "a"], DataConfig(**changes))
-        tokens = encode_with_places(tokenizer, text)
+        tokens = encode_with_offsets(tokenizer, text)
     for number in range(1, len(tokens.ids)):
         place = tokens.starts[number]
         if tokens.ends[number - 1] <= place < tokens.ends[number] and begins_anew(text, place):

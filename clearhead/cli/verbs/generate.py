@@ -101,7 +101,7 @@ def _how(app: "LanguageModel", text: str, found: "list[Continuation]", chars: in
     """What is to be known of how a text went on."""
     block, begun = app.config.model.max_len, len(app.tokenizers.target.encode(text))
     if any(begun + len(it.tokens) > block for it in found):
-        yield f"beyond the {block:,} tokens of a block: {app.writer().beyond}"
+        yield f"beyond the {block:,} tokens of a block: {app.writer().overflow}"
     if chars is not None and any(it.why == "tokens" for it in found):
         yield f"decode.max_len ended a text before {chars:,} characters; expected a larger one, or none"
 

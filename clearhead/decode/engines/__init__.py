@@ -1,1 +1,1 @@
-"""Models behind `prefill`, `step` and `select`."""
+"""Decoding engines; `decode.registry` names them."""

@@ -1,27 +1,41 @@
-"""The modules of `clearhead.model` behind `prefill`, `step` and `select`, on any device and in any precision."""
+"""The encoder-decoder of `clearhead.model` as a step engine, on any device and in any precision."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Self, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ...config import ModelConfig
 from ...model.cache import Cache
 from ...model.masks import padding_mask
 from ...model.transformer import Decoder, EncoderDecoder, evaluation
+from ...tokenization.tokenizer import PAD
+from ..model_handle import ModelHandle
 from ..rules import FloatArray, IntArray
 
 
 class TorchEngine:
-    """An encoder-decoder as search sees it. `pad` fills short sources and is attended by nobody."""
+    """A step engine for encoder-decoder models. `pad` fills short sources, and is masked."""
 
     def __init__(self, model: EncoderDecoder, *, pad: int) -> None:
         self.model, self.pad = model, pad
 
+    @classmethod
+    def obstacle(cls, config: ModelConfig, device: str) -> str:
+        """Return "": this engine runs every model on every device."""
+        return ""
+
+    @classmethod
+    def open(cls, model: ModelHandle) -> Self:
+        """Return the engine for a model."""
+        return cls(cast(EncoderDecoder, model.module()), pad=PAD)
+
     @contextmanager
     def prefill(self, sources: Sequence[Sequence[int]], steps: int) -> Iterator["TorchDecoding"]:
-        """Encode B sources; the model is in evaluation mode inside the `with` block, and afterwards as it was."""
+        """Encode B sources. The model is in evaluation mode inside the `with` block only."""
         with evaluation(self.model):
             yield self._encode(_padded(sources, self.pad), steps)
 
@@ -35,24 +49,24 @@ class TorchEngine:
 
 
 class TorchDecoding:
-    """A batch under way: rows b * W to b * W + W - 1 of the cache are the beams of source b."""
+    """A batch being decoded: rows b * W to b * W + W - 1 of the cache are the beams of source b."""
 
     def __init__(self, decoder: Decoder, memory_mask: Tensor, cache: Cache) -> None:
         self.decoder, self.memory_mask, self.cache, self.width = decoder, memory_mask, cache, 1
 
     @torch.inference_mode()
     def step(self, tokens: IntArray, k: int, also: IntArray | None = None) -> tuple[FloatArray, IntArray]:
-        """(B, W) -> log-probabilities (B, W, k) and ids (B, W, k), best first, in one hand-over to the host.
+        """Append a token to every beam, and return its top k successors, best first, in one transfer to the host.
 
-        With `also` (B,) each beam of a sentence has that successor besides, in the last column.
+        (B, W) -> log-probabilities (B, W, k), ids (B, W, k); with `also` (B,), that successor in one more column
         """
         rows = torch.from_numpy(tokens.reshape(-1, 1)).to(self.memory_mask.device)
         logits = self.decoder(rows, memory_mask=self.memory_mask, cache=self.cache)[:, -1]
-        return likeliest(logits, tokens.shape[1], k, also)
+        return top_successors(logits, tokens.shape[1], k, also)
 
     @torch.inference_mode()
     def select(self, sources: IntArray, beams: IntArray) -> None:
-        """Keep these sources, and of each of them these beams, which may repeat. (B',), (B', W')"""
+        """Keep these sources, and these beams of each, which may repeat. (B',), (B', W')"""
         device = self.memory_mask.device
         self.cache.select(chosen_rows(sources, beams, self.width).to(device))
         if len(sources) < len(self.memory_mask):
@@ -62,10 +76,10 @@ class TorchDecoding:
         self.width = beams.shape[1]
 
 
-def likeliest(logits: Tensor, width: int, k: int, also: IntArray | None) -> tuple[FloatArray, IntArray]:
-    """What `Decoding.step` gives, from the logits of `width` beams of each of B sentences.
+def top_successors(logits: Tensor, width: int, k: int, also: IntArray | None) -> tuple[FloatArray, IntArray]:
+    """Return the result of `Decoding.step` from the logits of `width` beams of each of B sentences.
 
-    (B * W, V), also (B,) or None -> log-probabilities (B, W, k) and ids (B, W, k), or a column more
+    (B * W, V), also (B,) or None -> log-probabilities (B, W, k), ids (B, W, k), or one more column with `also`
     """
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     best, ids = logits.topk(min(k, logits.size(1)))
@@ -79,7 +93,10 @@ def likeliest(logits: Tensor, width: int, k: int, also: IntArray | None) -> tupl
 
 
 def chosen_rows(sources: IntArray, beams: IntArray, width: int) -> Tensor:
-    """The rows of `Decoding.select`, of `width` beams a source. (B',), (B', W') -> int64 (B' * W',)"""
+    """Return the cache rows that `Decoding.select` keeps; `width` is the beams per source.
+
+    (B',), (B', W') -> (B' * W',)
+    """
     return torch.from_numpy((sources[:, None] * width + beams).reshape(-1))
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ...decode.beams import Hypothesis
-from ...decode.engine import Engine
+from ...decode.engine import StepEngine
 from ...errors import ModelError
 from ...model.masks import padding_mask
 from ...model.transformer import Decoder, EncoderDecoder
@@ -47,7 +47,7 @@ def cached(case: Case) -> Check:
     return judge(CACHED, case.precision, lambda: case.bound(lambda model: outputs(model, case.inputs)), measure)
 
 
-def engine(case: Case, name: str, make: Callable[[nn.Module], Engine]) -> Check:
+def engine(case: Case, name: str, make: Callable[[nn.Module], StepEngine]) -> Check:
     """All steps of an engine, whose hypotheses are doubled after the first, whose texts are dropped at their ends."""
 
     def measure() -> Difference:
@@ -138,7 +138,7 @@ def _log_p(model: nn.Module, case: Case) -> list[Tensor]:
     return [row.log_softmax(-1) for row in outputs(model, case.inputs)]
 
 
-def _steps_of(made: Engine, case: Case) -> list[Tensor]:
+def _steps_of(made: StepEngine, case: Case) -> list[Tensor]:
     """What an engine says of the targets' tokens, in the order of the vocabulary: (T', V) of each text.
 
     A language model is first given the first half of each text, so that less than T steps are left of it.

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ...decode.beams import Hypothesis
-from ...decode.engine import Engine
+from ...decode.engine import StepEngine
 from ...model.heads import TokenPredictor
 from ...model.masks import padding_mask
 from ...model.transformer import Decoder, EncoderDecoder, EncoderModel
@@ -88,7 +88,7 @@ class Subject:
     max_len: int
     loss: Callable[[nn.Module], Tensor] | None = None
     reload: Callable[[nn.Module, Path], nn.Module] | None = None
-    engines: Mapping[str, Callable[[nn.Module], Engine]] = field(default_factory=dict)
+    engines: Mapping[str, Callable[[nn.Module], StepEngine]] = field(default_factory=dict)
     search: Search | None = None
 
 

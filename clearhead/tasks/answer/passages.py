@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ...tokenization.offsets import PlacedTokens
+from ...tokenization.offsets import TokensWithOffsets
 from .windows import ANSWER_TOKENS, Span
 
 
@@ -51,7 +51,7 @@ def best_spans(scores: Tensor, allowed: Tensor, count: int, longest: int = ANSWE
     return found
 
 
-def ranked(text: PlacedTokens, spans: Iterable[Scored], count: int, *, may_lack: bool) -> list[Passage]:
+def ranked(text: TokensWithOffsets, spans: Iterable[Scored], count: int, *, may_lack: bool) -> list[Passage]:
     """The passages of a text where these spans of its tokens stand, best first, each place once, at most `count`.
 
     Where the answer `may_lack`, that there is none is among them.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ...data.encoding import Encoded
 from ...readers.questions import Paragraph, Question, QuestionCorpus
 from ...readers.skipped import Skipped
-from ...tokenization.offsets import PlacedTokens, encode_with_places
+from ...tokenization.offsets import TokensWithOffsets, encode_with_offsets
 from ...tokenization.ragged import Ragged
 from ...tokenization.tokenizer import BOS, EOS, UNK, Tokenizer
 
@@ -105,7 +105,7 @@ class Asked:
 
     question: Question
     ids: list[int]
-    text: PlacedTokens
+    text: TokensWithOffsets
     cut: int  # tokens of the question that are not read
 
     @property
@@ -122,7 +122,7 @@ class Asked:
 
 def read_paragraph(cutter: WindowCutter, paragraph: Paragraph) -> list[Asked]:
     """All questions about a text, whose tokens are found once."""
-    text = encode_with_places(cutter.tokenizer, paragraph.context)
+    text = encode_with_offsets(cutter.tokenizer, paragraph.context)
     found = cutter.tokenizer.encode_batch([question.text for question in paragraph.questions])
     asked = []
     for question, ids in zip(paragraph.questions, found):

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -11,6 +11,11 @@ from torch import Tensor, nn
 
 from ...config import Config, DecodeConfig
 from ...data.running_text import Running
+from ...decode.continuation import TextGenerator
+from ...decode.engine import WindowedEngine
+from ...decode.model_handle import ModelHandle, as_handle
+from ...decode.registry import open_engine
+from ...decode.stopping import StoppingCriteria
 from ...errors import ConfigError, DataError
 from ...model.transformer import evaluation
 from ...readers.skipped import Skipped
@@ -158,6 +163,18 @@ class Generation:
             )
         name = "bits_per_byte"
         return Comparison({name: compare_means([(system, it.singly()[name]) for system, it in systems])}, {})
+
+    def generator(
+        self, model: ModelHandle | nn.Module, decode: DecodeConfig, stopping: StoppingCriteria | None = None
+    ) -> TextGenerator:
+        """Return the model ready to continue texts, in the engine that `decode.engine` names.
+
+        Raises:
+            ConfigError: this engine can't run the model, or doesn't support one of the settings.
+            DataError: a token to suppress isn't in the vocabulary.
+        """
+        engine = open_engine(as_handle(model, self.config.model), decode.engine)
+        return TextGenerator(cast(WindowedEngine, engine), self.tokenizers.target, decode, stopping=stopping)
 
     def expect_search(self, model: nn.Module) -> None:
         """Raise an error where a token that is to be suppressed is none."""

@@ -177,7 +177,7 @@ def test_the_prompt_and_exactly_so_many_characters_more_are_printed(run: Run, fo
     done = run("generate", folder, "by day", "--chars", 500, "--greedy")
     assert done.code == 0 and done.out == clearhead.load(folder)("by day", chars=500, sample=False, beam=1) + "\n"
     assert len(done.out) == 6 + 500 + 1 and done.out[:100] == (6 * TEXT)[:100]
-    assert done.err == "beyond the 16 tokens of a block: a ring of the newest 16 tokens\n"
+    assert done.err == "beyond the 16 tokens of a block: a ring buffer of the newest 16 tokens\n"
 
 
 def test_a_text_ends_before_the_first_of_the_stop_strings(run: Run, folder: Path) -> None:
@@ -221,10 +221,7 @@ def test_a_closed_standard_input_is_told(run: Run, folder: Path, monkeypatch: py
 def test_unknown_characters_are_named_and_read_on_where_that_is_asked(run: Run, folder: Path) -> None:
     done = run("generate", folder, "√2 by day ж", "--chars", 9)
     assert done.code == 1 and done.out == ""
-    assert (
-        "the prompt has characters that the model never saw: '√', '2', 'ж'; expected characters of its training text"
-        in done.err
-    )
+    assert all(it in done.err for it in ("'√', '2', 'ж'", "--unknown unk"))
     done = run("generate", folder, "√2 by day ж", "--chars", 9, "--unknown", "unk")
     assert done.code == 0 and done.out.startswith("√2 by day ж") and len(done.out) == 11 + 9 + 1
     app = clearhead.load(folder)
@@ -280,7 +277,7 @@ def test_json_has_tokens_and_probabilities(run: Run, folder: Path) -> None:
         (["--greedy", "--sample"], "--greedy beside --sample or --beam; expected one of them"),
         (["--greedy", "--seed", "3"], "decode.seed = 3 would change nothing here; expected decode.sample = true"),
         (["--n-best", "2"], "several continuations of a text need room for their scores; expected --json beside"),
-        (["--stop", ""], "stop has an empty text, which stands everywhere; expected at least one character"),
+        (["--stop", ""], "contains an empty string"),
         (["--beam", "2"], "decode.beam = 2 would change nothing here; expected decode.sample = false"),
     ],
 )
@@ -374,7 +371,7 @@ def test_a_list_gives_a_list_and_one_text_where_a_list_is_expected_is_refused(fo
     message = r'one text was given, "by day"; expected a list of texts'
     with pytest.raises(DataError, match=message):
         app.continuations("by day")
-    with pytest.raises(ConfigError, match=r"stop is one text, 'fox'; expected a list of texts: \['fox'\]"):
+    with pytest.raises(ConfigError, match="stop='fox'"):
         app("by", stop="fox")
     with pytest.raises(DataError, match=r"^\['by'\], a list, was given; expected one text, a str$"):
         app.pieces(["by"])

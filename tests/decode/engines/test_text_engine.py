@@ -11,7 +11,7 @@ from clearhead.config import ModelConfig
 from clearhead.decode.beams import Hypothesis, Request
 from clearhead.decode.engines.text_engine import TextEngine
 from clearhead.decode.rules import Rules
-from clearhead.decode.sampling import Draws, Sampling, sample
+from clearhead.decode.sampling import Sampler, Sampling, sample
 from clearhead.decode.search import beam_search
 from clearhead.model.transformer import Decoder, build
 
@@ -66,7 +66,7 @@ def after(net: Decoder, prompt: Sequence[int], written: Sequence[int], max_len: 
 
 def run(engine: TextEngine, prompts: Sequence[Sequence[int]], limit: int, beam: int = 4) -> list[list[Hypothesis]]:
     start = np.array([prompt[-1] for prompt in prompts])
-    rules = Rules(end=EOS, never=(PAD, BOS, UNK), beam=beam, n_best=beam)
+    rules = Rules(eos=EOS, suppress=(PAD, BOS, UNK), beam=beam, n_best=beam)
     with engine.prefill([prompt[:-1] for prompt in prompts], limit) as decoding:
         return beam_search(decoding, start, [Request(limit)] * len(prompts), rules)
 
@@ -134,8 +134,8 @@ def test_drawn_texts_are_the_same_alone_and_together(positions) -> None:
     it = engine(positions)
 
     def drawn(prompts: Sequence[Sequence[int]]) -> list[list[tuple[int, ...]]]:
-        rules = Rules(end=EOS, never=(PAD, BOS, UNK), beam=2, pool=100)
-        draws = Draws(Sampling(temperature=1.5), [np.random.default_rng(prompt) for prompt in prompts])
+        rules = Rules(eos=EOS, suppress=(PAD, BOS, UNK), beam=2, pool=100)
+        draws = Sampler(Sampling(temperature=1.5), [np.random.default_rng(prompt) for prompt in prompts])
         with it.prefill([prompt[:-1] for prompt in prompts], 15) as decoding:
             start = np.array([prompt[-1] for prompt in prompts])
             found = sample(decoding, start, [Request(15)] * len(prompts), rules, draws)
@@ -146,10 +146,10 @@ def test_drawn_texts_are_the_same_alone_and_together(positions) -> None:
 
 def test_the_engine_says_how_it_reads_beyond_its_block() -> None:
     for positions in POSITIONS:
-        expected = "a ring of the newest 8 tokens"
+        expected = "a ring buffer of the newest 8 tokens"
         if positions not in ENDLESS:
-            expected = "the newest 4 tokens read anew whenever 8 are full"
-        assert engine(positions).beyond == expected
+            expected = "whenever 8 tokens fill the window, the newest 4 are read again"
+        assert engine(positions).overflow == expected
 
 
 @pytest.mark.parametrize("positions", POSITIONS)

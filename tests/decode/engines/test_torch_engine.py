@@ -15,7 +15,7 @@ from clearhead.model.transformer import EncoderDecoder, build
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 VOCAB = 23
-RULES = Rules(end=EOS, never=(PAD, BOS, UNK), beam=4)
+RULES = Rules(eos=EOS, suppress=(PAD, BOS, UNK), beam=4)
 SOURCES = [[5, 6, 7, EOS], [9, EOS], [EOS], [4, 8, 12, 16, 20, 5, 7, EOS], [10, 11, 12, EOS]]
 
 
@@ -51,7 +51,7 @@ def full_forward(model: EncoderDecoder, source: Sequence[int], target: Sequence[
 
 def decode(model: EncoderDecoder, sources: Sequence[Sequence[int]], rules: Rules = RULES) -> list[list[Hypothesis]]:
     requests = [Request(len(source) + 10) for source in sources]
-    with TorchEngine(model, pad=PAD).prefill(sources, max(request.limit for request in requests)) as decoding:
+    with TorchEngine(model, pad=PAD).prefill(sources, max(request.max_steps for request in requests)) as decoding:
         return beam_search(decoding, np.full(len(sources), BOS), requests, rules)
 
 
@@ -88,7 +88,7 @@ def test_a_step_gives_the_k_likeliest_tokens_and_no_more_than_there_are(k) -> No
 @pytest.mark.parametrize("beam", [1, 4])
 @pytest.mark.parametrize("seed", range(4))
 def test_batch_mates_padding_and_order_change_no_answer(beam, seed) -> None:
-    net, rules = model(seed=seed), Rules(end=EOS, never=(PAD, BOS, UNK), beam=beam)
+    net, rules = model(seed=seed), Rules(eos=EOS, suppress=(PAD, BOS, UNK), beam=beam)
     alone = [decode(net, [source], rules)[0] for source in SOURCES]
     order = torch.randperm(len(SOURCES)).tolist()
     together = decode(net, [SOURCES[place] for place in order], rules)

@@ -84,7 +84,7 @@ def loss(inputs: Inputs) -> Callable[[nn.Module], Tensor]:
 
 def searched(net: nn.Module, prompts: list[list[int]]) -> list[list[Hypothesis]]:
     """Three hypotheses of a prompt each, of at most six tokens."""
-    rules = Rules(end=EOS, never=(PAD, BOS, UNK), beam=3, alpha=ALPHA, n_best=3)
+    rules = Rules(eos=EOS, suppress=(PAD, BOS, UNK), beam=3, alpha=ALPHA, n_best=3)
     if isinstance(net, Decoder):
         engine, read, start = (
             TextEngine(net, pad=PAD, max_len=MAX_LEN),

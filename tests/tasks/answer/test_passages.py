@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from clearhead.tasks.answer.passages import NOTHING, Passage, best_spans, ranked
 from clearhead.tasks.answer.windows import ANSWER_TOKENS
-from clearhead.tokenization.offsets import PlacedTokens
+from clearhead.tokenization.offsets import TokensWithOffsets
 
-TEXT = PlacedTokens("in New  York now", [4, 5, 6, 7], [0, 3, 8, 13], [2, 6, 12, 16])
+TEXT = TokensWithOffsets("in New  York now", [4, 5, 6, 7], [0, 3, 8, 13], [2, 6, 12, 16])
 
 
 def tried_one_by_one(scores: torch.Tensor, allowed: torch.Tensor, longest: int) -> list[tuple[float, tuple[int, int]]]:

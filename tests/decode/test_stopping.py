@@ -6,20 +6,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead.config import DataConfig
-from clearhead.decode.ends import Ends, Enough
+from clearhead.decode.stopping import StopChecker, StoppingCriteria
 from clearhead.errors import ConfigError
-from clearhead.tokenization.detokenize import Spelling
+from clearhead.tokenization.detokenize import StreamingDetokenizer
 from clearhead.tokenization.tokenizer import Tokenizer
 
 LETTERS = st.text("ab\né", max_size=12)
 ENDS = st.builds(
-    Ends,
+    StoppingCriteria,
     stop=st.lists(st.text("ab\né", min_size=1, max_size=4), max_size=3).map(tuple),
     chars=st.none() | st.integers(1, 9),
 )
 
 
-def letter_by_letter(ends: Ends, text: str) -> tuple[str, str | None]:
+def letter_by_letter(ends: StoppingCriteria, text: str) -> tuple[str, str | None]:
     """The same by the definition: after each letter, look."""
     for length in range(1, len(text) + 1):
         so_far = text[:length]
@@ -38,7 +38,7 @@ def test_a_text_is_cut_as_if_it_had_come_letter_by_letter(ends, text) -> None:
 
 @given(ENDS, LETTERS)
 def test_what_is_known_of_a_text_stays_whatever_follows_and_no_more_of_it_does(ends, text) -> None:
-    known = ends.known(text)
+    known = ends.settled(text)
     endings = ["", *ends.stop, *(stop[n:] for stop in ends.stop for n in range(len(stop)))]
     cuts = [ends.cut(text + ending)[0] for ending in endings]
     assert all(cut[:known] == text[:known] for cut in cuts)
@@ -55,14 +55,15 @@ def tokenizer() -> Tokenizer:
 
 @given(ENDS, st.lists(st.integers(0, 10**6), max_size=14), st.text("ab é", max_size=3))
 def test_tokens_are_enough_as_soon_as_their_text_is_whatever_splits_it(ends, numbers, prompt) -> None:
-    spellings = tokenizer().spellings
-    usual = [[i] for i, it in enumerate(spellings) if it and set(it.decode(errors="replace")) <= set(" abé\n")]
-    usual.append([spellings.index(bytes([byte])) for byte in "é".encode()])
+    token_bytes = tokenizer().token_bytes
+    usual = [[i] for i, it in enumerate(token_bytes) if it and set(it.decode(errors="replace")) <= set(" abé\n")]
+    usual.append([token_bytes.index(bytes([byte])) for byte in "é".encode()])
     ids = np.array([i for number in numbers for i in usual[number % len(usual)]], np.int64)
     before = tokenizer().encode(prompt) if prompt else []
-    enough = Enough(ends, tokenizer()).after(before)
+    enough = StopChecker(ends, tokenizer()).after(before)
     for length in range(1, len(ids) + 1):
-        expected = letter_by_letter(ends, Spelling(tokenizer(), before).add(ids[:length].tolist()))[1] is not None
+        text = StreamingDetokenizer(tokenizer(), before).add(ids[:length].tolist())
+        expected = letter_by_letter(ends, text)[1] is not None
         assert enough(ids[:length]) == expected
         if expected:  # where a search ends
             return
@@ -70,35 +71,37 @@ def test_tokens_are_enough_as_soon_as_their_text_is_whatever_splits_it(ends, num
 
 @pytest.mark.parametrize("stop", ["é", "abba", "é\na é"])
 def test_a_stop_string_of_single_bytes_is_complete_with_its_last_one(stop) -> None:
-    ids = np.array([tokenizer().spellings.index(bytes([byte])) for byte in f"bb{stop}".encode()])
-    enough = Enough(Ends(stop=["never", stop]), tokenizer()).after([])
+    ids = np.array([tokenizer().token_bytes.index(bytes([byte])) for byte in f"bb{stop}".encode()])
+    enough = StopChecker(StoppingCriteria(stop=["never", stop]), tokenizer()).after([])
     assert [enough(ids[:length]) for length in range(1, len(ids) + 1)] == [False] * (len(ids) - 1) + [True]
 
 
 def test_half_a_surrogate_pair_stops_nothing() -> None:
-    assert not Enough(Ends(stop=["\ud800"]), tokenizer()).after([])(np.array(tokenizer().encode("ab")))
+    assert not StopChecker(StoppingCriteria(stop=["\ud800"]), tokenizer()).after([])(np.array(tokenizer().encode("ab")))
 
 
 @pytest.mark.parametrize(
-    ("values", "message"),
+    ("values", "problem"),
     [
-        ({"stop": "END"}, r"stop is one text, 'END'; expected a list of texts: \['END'\]"),
-        ({"stop": ["a", ""]}, r"stop has an empty text, which stands everywhere; expected at least one character"),
-        ({"stop": None}, r"stop = None cannot be used; expected a list of texts, which may be empty"),
-        ({"stop": ["a", 5]}, r"stop has 5, a int; expected a list of texts, each a str"),
-        ({"chars": 0}, r"chars = 0 cannot be used; expected at least 1"),
-        ({"chars": "5"}, r"chars = '5' cannot be used; expected a whole number, at least 1"),
-        ({"chars": 2.5}, r"chars = 2\.5 cannot be used; expected a whole number, at least 1"),
-        ({"chars": True}, r"chars = True cannot be used; expected a whole number, at least 1"),
+        ({"stop": "END"}, "is a single string"),
+        ({"stop": ["a", ""]}, "contains an empty string, which matches everywhere"),
+        ({"stop": None}, "can't be used"),
+        ({"stop": ["a", 5]}, "contains 5, a int"),
+        *(({"chars": value}, "isn't a valid number of characters") for value in (0, "5", 2.5, True)),
     ],
 )
-def test_what_no_text_can_end_at_is_refused(values, message) -> None:
-    with pytest.raises(ConfigError, match=f"^{message}$"):
-        Ends(**values)
+def test_invalid_criteria_are_rejected(values, problem) -> None:
+    with pytest.raises(ConfigError, match=rf"{problem}\n") as caught:
+        StoppingCriteria(**values)
+    [(name, value)] = values.items()
+    given = tuple(value) if isinstance(value, list) else value
+    assert (caught.value.name, caught.value.value) == (name, given) and caught.value.expected
+    assert ("['END']" in caught.value.fix) == (value == "END")
 
 
 def test_stop_strings_may_come_from_what_is_read_once() -> None:
-    ends = Ends(stop=(stop for stop in ("the", "man")), chars=np.int64(9))
-    enough = Enough(ends, tokenizer()).after([])
-    assert ends == Ends(stop=("the", "man"), chars=9) and ends.cut("a man, the") == ends.cut("a man") == ("a ", "stop")
+    ends = StoppingCriteria(stop=(stop for stop in ("the", "man")), chars=np.int64(9))
+    enough = StopChecker(ends, tokenizer()).after([])
+    assert ends == StoppingCriteria(stop=("the", "man"), chars=9)
+    assert ends.cut("a man, the") == ends.cut("a man") == ("a ", "stop")
     assert enough(np.array(tokenizer().encode("a man"))) and not enough(np.array(tokenizer().encode("a ma")))

@@ -1,0 +1,65 @@
+"""Decoding with a batch engine: which settings it supports, and its answers in the form that our search returns."""
+
+from dataclasses import fields, replace
+
+import numpy as np
+
+from ..config import DecodeConfig
+from ..errors import ConfigError
+from .beams import Hypothesis, Request
+from .engine import Batch, BatchEngine
+from .rules import Rules
+
+_GREEDY = DecodeConfig(beam=1, alpha=0.0)  # the values that need no support
+_HANDLED_BY_US = {"engine", "batch_tokens", "unknown", "max_extra", "max_len", "max_ratio"}
+_OF_SAMPLING = {"temperature", "top_k", "top_p", "min_p", "seed"}
+_OF_BEAM_SEARCH = {"beam", "alpha", "diverse"}
+
+
+def check_support(engine: BatchEngine, config: DecodeConfig) -> None:
+    """Check that the engine supports every setting that matters here.
+
+    Raises:
+        ConfigError: it doesn't support one of them.
+    """
+    ignored = _OF_BEAM_SEARCH if config.sample else _OF_SAMPLING
+    if config.beam == 1:
+        ignored = ignored | {"alpha"}
+    for field in fields(DecodeConfig):
+        name, value, neutral = field.name, getattr(config, field.name), getattr(_GREEDY, field.name)
+        if value == neutral or name in _HANDLED_BY_US | ignored | engine.settings:
+            continue
+        raise ConfigError(
+            f"decode.{name}={value!r} isn't supported by decode.engine={engine.name!r}",
+            expected=f"decode.{name}={neutral!r} with this engine",
+            fix="set decode.engine='torch', which supports every setting",
+            name=f"decode.{name}",
+            value=value,
+        )
+
+
+def decode_batch(engine: BatchEngine, batch: Batch, config: DecodeConfig, rules: Rules) -> list[list[Hypothesis]]:
+    """Return the answers to every source, best first, each cut where its stopping criteria say."""
+    found = engine.decode(batch, config)
+    cut = [[_cut(answer, request, rules) for answer in some] for some, request in zip(found, batch.requests)]
+    return [sorted(some, key=lambda answer: answer.sort_key) for some in cut]
+
+
+def _cut(answer: Hypothesis, request: Request, rules: Rules) -> Hypothesis:
+    """Return the answer up to the first token at which it should stop."""
+    if request.should_stop is None:
+        return answer
+    ids = np.array(answer.ids, np.int64)
+    for length in range(1, len(ids) + 1):
+        if request.should_stop(ids[:length]):
+            parts = answer.token_log_probabilities[:length]
+            score = float(sum(parts) / rules.penalty(length))
+            return replace(
+                answer,
+                ids=answer.ids[:length],
+                score=score,
+                log_probability=sum(parts),
+                token_log_probabilities=parts,
+                finished=True,
+            )
+    return answer
