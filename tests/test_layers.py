@@ -92,6 +92,7 @@ def test_no_two_modules_share_a_name_but_the_parts_of_parallel_tasks() -> None:
         "answer",
         "classify",
         "generate",
+        "registry",  # of tasks, of engines
         "summarize",
         "translate",
     }
