@@ -1,0 +1,344 @@
+"""Every engine in the registry gives the same answers. A small batch engine defined here proves the seam.
+
+A new engine is tested here as soon as it's in the registry. A batch engine must either support a setting, or reject it.
+"""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from clearhead.config import DataConfig, DecodeConfig, ModelConfig
+from clearhead.decode.beams import Hypothesis
+from clearhead.decode.continuation import TextGenerator
+from clearhead.decode.engine import Batch, BatchEngine
+from clearhead.decode.model_handle import ModelHandle, as_handle
+from clearhead.decode.registry import ENGINES, choose_engine, open_engine, usable_engines
+from clearhead.decode.session import Session
+from clearhead.decode.stopping import StoppingCriteria
+from clearhead.errors import ConfigError
+from clearhead.model.transformer import build
+from clearhead.tokenization.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
+
+MAX_LEN = 16
+SOURCES = [[5, 6, 7], [9], [], [4, 8, 10, 11, 5, 7], [6, 6]]
+SPECIALS = (PAD, BOS, UNK)
+
+
+class ToyEngine:
+    """A batch engine that runs the whole model for each token: greedy search and sampling, nothing else."""
+
+    name, settings = "toy", frozenset({"sample", "temperature", "seed", "min_len", "min_ratio", "suppress"})
+
+    def __init__(self, model: ModelHandle) -> None:
+        self.model, self.max_len, self.overflow = model, model.config.max_len, "the newest tokens only"
+
+    @classmethod
+    def obstacle(cls, config: ModelConfig, device: str) -> str:
+        return "it runs on the CPU only" if device != "cpu" else ""
+
+    @classmethod
+    def open(cls, model: ModelHandle) -> Self:
+        return cls(model)
+
+    def decode(self, batch: Batch, config: DecodeConfig) -> list[list[Hypothesis]]:
+        rng, found = np.random.default_rng(config.seed), []
+        for source, start, request in zip(batch.sources, batch.start.tolist(), batch.requests):
+            ids, parts, finished = [], [], False
+            while len(parts) < request.max_steps and not finished:
+                log_p = full_forward(self.model.module(), source, [start, *ids]).numpy()
+                allowed = log_p.copy()
+                allowed[list(batch.suppress)] = -np.inf
+                if len(ids) < request.min_len:
+                    allowed[EOS] = -np.inf
+                if config.sample:
+                    allowed = allowed / config.temperature + rng.gumbel(size=allowed.shape)
+                token = int(allowed.argmax())
+                if len(ids) < len(request.prefix):
+                    token = request.prefix[len(ids)]
+                elif len(ids) == request.max_len:
+                    token = EOS
+                parts.append(float(log_p[token]))
+                finished = token == EOS
+                ids += [token] * (not finished)
+            total = sum(parts)
+            score = total / ((5 + len(parts)) / 6) ** config.alpha
+            found.append([Hypothesis(tuple(ids), score, total, tuple(parts), finished)])
+        return found
+
+
+@pytest.fixture(autouse=True)
+def toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = f"{ToyEngine.__module__}:ToyEngine"
+    monkeypatch.setitem(ENGINES, "toy", {"encoder-decoder": path, "decoder-only": path})
+
+
+every_engine = pytest.mark.parametrize("name", [*ENGINES, "toy"])
+both = pytest.mark.parametrize("topology", ["encoder-decoder", "decoder-only"])
+
+
+@functools.cache
+def tokenizer() -> Tokenizer:
+    return Tokenizer.train(["abcdefgh ij\n"] * 2, DataConfig(tokenizer="character"))
+
+
+@functools.cache
+def model(topology: str) -> tuple[nn.Module, ModelConfig]:
+    torch.manual_seed(1)
+    shape = {"d_model": 16, "n_heads": 2, "d_ff": 32, "n_decoder_layers": 2, "tie": "none", "max_len": MAX_LEN}
+    layers = 0 if topology == "decoder-only" else 1
+    size = tokenizer().vocab_size
+    config = ModelConfig(
+        topology=topology, src_vocab_size=size, tgt_vocab_size=size, n_encoder_layers=layers, positions="rotary",
+        **shape
+    )  # fmt: skip
+    net = build(config)
+    for parameter in net.parameters():
+        parameter.data *= 2.0  # far enough from uniform that beams cross
+    return net.eval(), config
+
+
+def handle(topology: str) -> ModelHandle:
+    return as_handle(*model(topology))
+
+
+@torch.no_grad()
+def full_forward(net: nn.Module, source: Sequence[int], target: Sequence[int]) -> torch.Tensor:
+    """Log-probabilities (V,) of the next token, without a cache, a batch or padding."""
+    training = net.training
+    net.eval()
+    if hasattr(net, "encoder"):
+        logits = net(torch.tensor([source]), torch.tensor([target]))
+    else:
+        logits = net(torch.tensor([[*source, *target][-MAX_LEN:]]))
+    net.train(training)
+    return logits[0, -1].log_softmax(-1)
+
+
+def session(name: str, topology: str, config: DecodeConfig, **more: object) -> Session:
+    opened = open_engine(handle(topology), name)
+    if topology == "decoder-only":
+        return TextGenerator(opened, tokenizer(), config).session  # type: ignore[arg-type]
+    return Session(opened, config, max_len=MAX_LEN, **more)  # type: ignore[arg-type]
+
+
+def supported(name: str, topology: str, config: DecodeConfig) -> Session | None:
+    """The session, if the engine supports these settings; else None, after checking that it rejects them."""
+    opened = open_engine(handle(topology), name)
+    unsupported = set()
+    if isinstance(opened, BatchEngine):
+        changed = {key for key, value in vars(config).items() if value != vars(DecodeConfig())[key] or key == "beam"}
+        changed -= {"beam"} if config.sample or config.beam == 1 else set()
+        unsupported = changed - opened.settings - {"max_len", "max_extra", "batch_tokens"}
+    if not unsupported:
+        return session(name, topology, config)
+    with pytest.raises(ConfigError) as caught:
+        session(name, topology, config)
+    assert caught.value.name.removeprefix("decode.") in unsupported | {"alpha"} and repr(name) in caught.value.what
+    return None
+
+
+def same(found: Sequence[Sequence[Hypothesis]], expected: Sequence[Sequence[Hypothesis]]) -> None:
+    assert [[it.ids for it in some] for some in found] == [[it.ids for it in some] for some in expected]
+    for some, others in zip(found, expected):
+        for one, other in zip(some, others):
+            assert one.finished == other.finished
+            np.testing.assert_allclose(one.token_log_probabilities, other.token_log_probabilities, atol=1e-4)
+            np.testing.assert_allclose(
+                [one.score, one.log_probability], [other.score, other.log_probability], atol=1e-3
+            )
+
+
+@every_engine
+@both
+def test_greedy_search_takes_the_top_token_of_the_full_forward_in_a_ragged_batch(name: str, topology: str) -> None:
+    config, (net, _) = DecodeConfig(beam=1, max_len=6), model(topology)
+    for source, [answer] in zip(SOURCES, session(name, topology, config).answers(SOURCES)):
+        read, start = ([*source, EOS], BOS) if topology == "encoder-decoder" else (source[:-1], (source or [BOS])[-1])
+        ids: list[int] = []
+        while len(ids) < 6:
+            log_p = full_forward(net, read, [start, *ids])
+            log_p[list(SPECIALS)] = -torch.inf
+            if (token := int(log_p.argmax())) == EOS:
+                break
+            ids.append(token)
+        assert answer.ids == tuple(ids)
+        tokens = [*ids, EOS][: len(answer.token_log_probabilities)]
+        scored = [float(full_forward(net, read, [start, *tokens[:t]])[token]) for t, token in enumerate(tokens)]
+        np.testing.assert_allclose(answer.token_log_probabilities, scored, atol=1e-4)
+        assert answer.score == pytest.approx(sum(scored) / ((5 + len(scored)) / 6) ** config.alpha, abs=1e-3)
+
+
+@every_engine
+@both
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"beam": 3},
+        {"beam": 4, "n_best": 4},
+        {"beam": 4, "n_best": 2, "diverse": True},
+        {"beam": 1, "min_len": 4},
+        {"beam": 2, "no_repeat_ngram": 1},
+        {"beam": 1, "repetition_penalty": 3.0},
+        {"beam": 1, "suppress": ("a", "b")},
+    ],
+    ids=str,
+)
+def test_a_setting_gives_the_answers_of_the_torch_engine_or_is_rejected(name: str, topology: str, settings) -> None:
+    config = DecodeConfig(max_len=7, **settings)
+    if it := supported(name, topology, config):
+        same(it.answers(SOURCES), session("torch", topology, config).answers(SOURCES))
+
+
+@every_engine
+def test_every_answer_starts_with_the_prefix(name: str) -> None:
+    config = DecodeConfig(beam=1, max_len=7)
+    found = dict(session(name, "encoder-decoder", config).stream(SOURCES, [6, 9]))
+    expected = dict(session("torch", "encoder-decoder", config).stream(SOURCES, [6, 9]))
+    same([found[place] for place in sorted(found)], [expected[place] for place in sorted(found)])
+    assert all(answers[0].ids[:2] == (6, 9) for answers in found.values()) and len(found) == len(SOURCES)
+
+
+@every_engine
+@both
+def test_streamed_tokens_are_the_answer(name: str, topology: str) -> None:
+    it = session(name, topology, DecodeConfig(beam=1, max_len=6))
+    for source in SOURCES:
+        assert tuple(it.tokens(source)) == it.answers([source])[0][0].ids
+
+
+@every_engine
+def test_a_text_ends_before_a_stop_string_and_after_so_many_characters(name: str) -> None:
+    def text(stopping: StoppingCriteria) -> tuple[str, str]:
+        opened = open_engine(handle("decoder-only"), name)
+        config = DecodeConfig(beam=1, max_len=12)
+        writer = TextGenerator(opened, tokenizer(), config, stopping=stopping)  # type: ignore[arg-type]
+        [[found]] = writer.continuations([tokenizer().encode("abc")])
+        assert len(found.logprobs) == len(found.ids) and found.log_probability == pytest.approx(sum(found.logprobs))
+        return found.text, found.why
+
+    whole, _ = text(StoppingCriteria(chars=12))
+    assert len(whole) == 12
+    stop = whole[5:7]
+    assert text(StoppingCriteria(stop=[stop])) == (whole[: whole.index(stop)], "stop")
+    assert text(StoppingCriteria(chars=9)) == (whole[:9], "chars")
+
+
+@every_engine
+def test_of_a_prompt_longer_than_the_context_the_first_tokens_change_nothing(name: str) -> None:
+    it, rng = session(name, "decoder-only", DecodeConfig(beam=1, max_len=3)), np.random.default_rng(0)
+    newest = rng.integers(4, 12, MAX_LEN).tolist()
+    [[first], [second]] = it.answers([[4] * 5 + newest, [9] * 40 + newest])
+    assert first.ids == second.ids and len(first.ids) == 3
+
+
+@every_engine
+@both
+def test_sampling_is_a_function_of_the_seed(name: str, topology: str) -> None:
+    config = DecodeConfig(sample=True, temperature=1.5, max_len=8)
+    if not (it := supported(name, topology, config)):
+        return
+    first = it.answers(SOURCES)
+    assert first == session(name, topology, config).answers(SOURCES)
+    others = [session(name, topology, replace(config, seed=seed)).answers(SOURCES) for seed in (1, 2)]
+    assert first != others[0] != others[1]
+
+
+@every_engine
+@both
+def test_a_model_in_training_decodes_without_dropout_and_stays_in_training(name: str, topology: str) -> None:
+    it, (net, _) = session(name, topology, DecodeConfig(beam=1, max_len=6)), model(topology)
+    expected = it.answers(SOURCES)
+    net.train()
+    same(it.answers(SOURCES), expected)
+    assert all(module.training for module in net.modules())
+    net.eval()
+
+
+# --- the registry
+
+
+def test_auto_takes_the_first_engine_that_can_run_the_model() -> None:
+    config = model("encoder-decoder")[1]
+    assert choose_engine(config) == next(iter(ENGINES)) == usable_engines(config)[0]
+    assert choose_engine(config, "toy") == "toy"
+    assert usable_engines(config, "cuda:0") == [name for name in usable_engines(config) if name != "toy"]
+
+
+@pytest.mark.parametrize(("name", "fix"), [("toch", "did you mean 'torch'?"), ("xyz", "")])
+def test_an_unknown_engine_is_rejected_with_a_suggestion(name: str, fix: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^decode\.engine={name!r} isn't a decoding engine") as caught:
+        open_engine(handle("decoder-only"), name)
+    assert (caught.value.name, caught.value.value, caught.value.fix) == ("decode.engine", name, fix)
+    assert caught.value.expected == f"auto, {', '.join(ENGINES)}"
+
+
+def test_an_engine_that_cannot_run_the_model_is_rejected_with_the_reason() -> None:
+    encoder = ModelConfig(topology="encoder-only", src_vocab_size=9, n_decoder_layers=0)
+    for config, name, device, reason in (
+        (encoder, "torch", "cpu", "it doesn't support model.topology='encoder-only'"),
+        (model("decoder-only")[1], "toy", "cuda:0", "it runs on the CPU only"),
+    ):
+        with pytest.raises(ConfigError, match=rf"^decode\.engine='{name}' can't run this model: {reason}") as caught:
+            choose_engine(config, name, device)
+        assert (caught.value.name, caught.value.value) == ("decode.engine", name) and caught.value.fix
+    with pytest.raises(ConfigError) as caught:
+        choose_engine(encoder)
+    assert caught.value.name == "decode.engine" and "encoder-only" in caught.value.what
+
+
+def test_a_batch_engine_rejects_what_it_does_not_support() -> None:
+    with pytest.raises(ConfigError, match=r"^decode\.beam=4 isn't supported by decode.engine='toy'") as caught:
+        session("toy", "encoder-decoder", DecodeConfig())
+    assert (caught.value.name, caught.value.value) == ("decode.beam", 4)
+    assert caught.value.expected == "decode.beam=1 with this engine" and "torch" in caught.value.fix
+    with pytest.raises(ConfigError, match="doesn't expose the steps") as caught:
+        session("toy", "encoder-decoder", DecodeConfig(beam=1)).answers(SOURCES, lambda _: None)
+    assert (caught.value.name, caught.value.value) == ("decode.engine", "toy")
+
+
+# --- what an engine receives
+
+
+def test_a_handle_gives_the_module_its_weights_as_numpy_and_a_conversion_by_whoever_made_it() -> None:
+    net, config = model("encoder-decoder")
+    it = as_handle(net, config)
+    assert as_handle(it, config) is it and it.module() is net and (it.config, it.device) == (config, "cpu")
+    weights = it.weights()
+    assert weights.keys() == net.state_dict().keys()
+    for name, tensor in net.state_dict().items():
+        np.testing.assert_array_equal(weights[name], tensor.numpy())
+    halved = as_handle(nn.Linear(2, 3).bfloat16(), config).weights()
+    assert {value.dtype for value in halved.values()} == {np.dtype(np.float32)}
+    with pytest.raises(ConfigError) as caught:
+        it.converted("ctranslate2")
+    assert (caught.value.name, caught.value.value) == ("format", "ctranslate2")
+
+
+def test_an_engine_can_run_on_numpy_weights_or_a_converted_folder_without_the_module(tmp_path: Path) -> None:
+    class Handle:
+        config, device = model("decoder-only")[1], "cpu"
+        weights = staticmethod(lambda: {"scale": np.ones(1)})
+
+        def module(self) -> nn.Module:
+            raise AssertionError("an engine of this kind needs no torch module")
+
+        def converted(self, format: str) -> Path:
+            return tmp_path / format
+
+    class Converted(ToyEngine):
+        def __init__(self, model: ModelHandle) -> None:
+            super().__init__(model)
+            self.folder, self.weights = model.converted("toy"), model.weights()
+
+    globals()["Converted"] = Converted
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(ENGINES, "converted", {"decoder-only": f"{__name__}:Converted"})
+        opened = open_engine(Handle(), "converted")
+    assert isinstance(opened, Converted) and opened.folder == tmp_path / "toy" and "scale" in opened.weights
