@@ -12,7 +12,8 @@ _NAMED = 8  # labels
 
 
 def describe_folder(folder: Path) -> tuple[Config, dict[str, Any]]:
-    """The configuration, and {"folder", "finished", "data", "validation", "evaluation"}; None where there is none yet.
+    """The configuration, and {"folder", "finished", "data", "validation", "evaluation", "engine"}; None where there is
+    none yet.
 
     Raises ModelError where it is no model folder, or damaged.
     """
@@ -32,6 +33,7 @@ def describe_folder(folder: Path) -> tuple[Config, dict[str, Any]]:
         "data": {"train": list(config.data.train), "name": config.data.name, "licence": config.data.licence},
         "validation": _best_validation(folder, config),
         "evaluation": evaluation,
+        "engine": _engine(config),
     }
 
 
@@ -50,6 +52,7 @@ def render_folder(config: Config, about: dict[str, Any]) -> str:
         ("data", ", ".join(data["train"]) + (f" ({more})" if more else "")),
         ("tokenizer", f"{config.data.tokenizer}, {'one vocabulary' if config.data.joint else 'two vocabularies'}"),
         ("training", _training(config, finished)),
+        *([("engine", about["engine"])] if about["engine"] else []),
     ]
     if validation:
         greedy = "greedy, " * searches
@@ -58,6 +61,16 @@ def render_folder(config: Config, about: dict[str, Any]) -> str:
     if about["evaluation"]:
         rows.append(("evaluation", _evaluation(about["evaluation"], searches=searches)))
     return "\n".join(f"{name:<12}{text}" for name, text in rows)
+
+
+def _engine(config: Config) -> str | None:
+    """Return the decoding engine that would run here; None if the model doesn't decode."""
+    from ..decode.registry import choose_engine
+    from ..training.choices.recipe import choose_device
+
+    if config.model.topology == "encoder-only":
+        return None
+    return choose_engine(config.model, config.decode.engine, choose_device("auto"))
 
 
 def _labels(labels: Sequence[str]) -> str:

@@ -17,6 +17,7 @@ _SHORT = {
     "train.threads": ["--threads"],
 }
 SEARCH = [name for name in settings() if name.startswith("decode.")]
+WATCHED = [name for name in SEARCH if name not in ("decode.unknown", "decode.engine")]  # always runs in torch's engine
 # They are needed often: --beam for --decode.beam, --n-best for --decode.n_best.
 _SHORT |= {name: [f"--{name.split('.')[1].replace('_', '-')}"] for name in SEARCH}
 

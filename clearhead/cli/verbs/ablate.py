@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ...config.messages import say
 from ..countdown import Countdown
 from ..data_options import FILES, add_reading_options, read_as_trained
-from ..model_options import NO_FOLDER, add_search_options, check_options, open_models
+from ..model_options import NO_FOLDER, WATCHED, add_search_options, check_options, open_models
 from ..output import to_json
 from ..parser import Options, Parser, UsageError, Verb, new_picture
 
@@ -36,7 +36,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("--svg", type=new_picture("svg"), metavar="FILE", help="the same as a drawing without pixels")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     add_reading_options(parser)
-    add_search_options(parser)
+    add_search_options(parser, WATCHED)
 
 
 def _run(options: Options) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...config.messages import say
 from ...inspection.views.attention_distance import PLACES
 from ..input_texts import text_of, warn, whole_text
-from ..model_options import NO_FOLDER, add_greedy, add_search_options, open_model, settle_greedy
+from ..model_options import NO_FOLDER, WATCHED, add_greedy, add_search_options, open_model, settle_greedy
 from ..output import to_json
 from ..parser import Options, Parser, UsageError, Verb, given_settings, new_picture
 
@@ -54,7 +54,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("--gif", type=new_picture("gif"), metavar="FILE", help="the film as a moving picture")
     parser.add_argument("--json", action="store_true", help="print everything as one JSON document")
     add_greedy(parser)
-    add_search_options(parser)
+    add_search_options(parser, WATCHED)
 
 
 def _run(options: Options) -> None:
