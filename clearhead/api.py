@@ -19,7 +19,7 @@ from .apps.translator import Translator
 from .errors import ModelError
 from .folder.model_folder import TOKENIZER, load_model_folder, load_weights
 from .model.transformer import build
-from .tasks.registry import kind_of
+from .tasks.registry import app_of, task_of
 from .tokenization.tokenizer import Tokenizers
 from .training.choices.recipe import choose_device
 from .training.memory import keep_freed_memory
@@ -38,14 +38,6 @@ __all__ = [
     "train",
 ]
 
-APPS: dict[str, type[App]] = {
-    "translate": Translator,
-    "generate": LanguageModel,
-    "classify": Classifier,
-    "answer": Answerer,
-    "summarize": Summarizer,
-}
-
 
 def load(path: str | Path, *, device: str = "auto", threads: int | None = None) -> App:
     """A model folder as an App; a ModelError where it is absent, damaged or not to be understood."""
@@ -55,12 +47,13 @@ def load(path: str | Path, *, device: str = "auto", threads: int | None = None) 
     if threads is not None:
         config = config.override({"train.threads": threads})
         torch.set_num_threads(threads)
-    kind = kind_of(config)
-    for name, value in kind.settings.items():
+    task = task_of(config)
+    for name, value in task.required.items():
         if config.value(name) != value:
-            raise ModelError(f"{path} has {name} = {config.value(name)}; one that learnt to {kind.verb} has {value}")
+            raise ModelError(f"{path} has {name} = {config.value(name)}; one that learnt to {task.verb} has {value}")
     model = build(config.model)
     load_weights(model, folder.weights)
     tokenizers = Tokenizers.from_json(folder.tokenizer, origin=str(folder.path / TOKENIZER))
     model = model.to(config.train.device).eval()
-    return APPS[kind.verb](folder.path, config, model, tokenizers, weights_digest=folder.weights_digest)
+    app: App = app_of(config)(folder.path, config, model, tokenizers, weights_digest=folder.weights_digest)
+    return app

@@ -8,7 +8,7 @@ import pytest
 
 from clearhead.config import Config
 from clearhead.folder.model_folder import read_config
-from clearhead.tasks.registry import kind_of
+from clearhead.tasks.registry import task_of
 from clearhead.training.report.metrics import read_metrics
 from clearhead.training.run import train
 
@@ -44,10 +44,10 @@ def test_a_recipe_takes_a_step(path: Path, tmp_path: Path, monkeypatch: pytest.M
         monkeypatch.setattr(f"clearhead.training.run.{name}", lambda *_: True)
     recipe = Config.from_toml(path)
     small = SMALL | {"model.d_model": 4 * recipe.model.n_heads, "train.eval_sentences": 2}
-    small |= {"decode.max_extra": 2} if kind_of(recipe).searches else {}
+    small |= {"decode.max_extra": 2} if task_of(recipe).searches else {}
     small |= {"data.vocab_size": 300} if recipe.data.tokenizer in ("bpe", "unigram") else {}
     small |= {"train.epochs": 0.001, "train.steps": None} if recipe.train.epochs else {}
-    small |= {"data.train": [str(made_up(kind_of(recipe).verb, tmp_path))]}
+    small |= {"data.train": [str(made_up(task_of(recipe).verb, tmp_path))]}
     given = {*recipe.given, *small}
     said: list[str] = []
     out = train(recipe.override(small), tmp_path / "out", given=given, say=said.append)

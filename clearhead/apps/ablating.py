@@ -60,12 +60,12 @@ class Asked:
 
 def ablate(app: "App", data: Any, asked: Asked, search: DecodeConfig, watch: Watch) -> Ablation:
     """Score a model whole and without each of its parts alone, as `App.ablate` says."""
-    kind, task, model = app.kind, app.task, app.model
-    asked.check(kind.verb, kind.compared)
+    task, model = app.task, app.model
+    asked.check(task.verb, task.compared_by)
     chosen, sampled = asked.of(model), ""
     search = replace(search, engine="torch")  # whose parts are switched off
     if asked.limit is not None:
-        data, sampled = kind.form.sample(data, asked.limit, app.config.train.seed, "limit")
+        data, sampled = task.form.sample(data, asked.limit, app.config.train.seed, "limit")
     held_out = task.hold_out(data)
 
     def measure() -> Outcome:
@@ -73,20 +73,20 @@ def ablate(app: "App", data: Any, asked: Asked, search: DecodeConfig, watch: Wat
         return Outcome(list(judged.answers), {name: values.tolist() for name, values in judged.singly().items()})
 
     hooked = is_changed_from_outside(model)
-    key = _key(app, kind.form.to_notes(data), search)
+    key = _key(app, task.form.to_notes(data), search)
     kept = KeptOutcomes(app.path / FOLDER if asked.keep and not hooked else None, key)
     outcomes, n_kept = study(model, [it.name for it in chosen], measure, kept, watch)
-    score = asked.score or kind.compared[0]
+    score = asked.score or task.compared_by[0]
     whole, *others = _compare(task, held_out, outcomes, score)
     label = LABELS[score]
     return Ablation(
         Measure(score, label.name, label.digits, label.lower, whole.score, whole.interval),
         tuple(_row(switch, whole, found, outcomes) for switch, found in zip(chosen, others)),
         Study(
-            task=kind.verb,
+            task=task.verb,
             data=[str(path) for path in data.report.paths],
             texts=len(held_out.sources),
-            drawn=kind.drawn,
+            drawn=task.units.sources,
             sampled=sampled,
             cut=held_out.cut,
             decode=asdict(search),
@@ -103,7 +103,7 @@ def _key(app: "App", notes: list[Any], search: DecodeConfig) -> dict[str, Any]:
     settings = app.config.to_dict()
     return {
         "version": __version__,
-        "task": app.kind.verb,
+        "task": app.task.verb,
         "weights": fingerprint(app.model),
         "tokenizer": _sha256(app.tokenizers.to_json()),
         "data": _sha256(json.dumps(notes)),

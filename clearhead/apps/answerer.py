@@ -10,20 +10,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, overload
 
-import numpy as np
-import torch
-
 from ..config import DecodeConfig
 from ..errors import ConfigError, DataError
 from ..inspection.promises.subject import Subject
-from ..inspection.record.as_written import as_written
-from ..inspection.record.recorder import record
 from ..inspection.views.explanation import Explanation
-from ..inspection.views.flow import dimension_flow
-from ..model.transformer import EncoderModel, evaluation
+from ..model.transformer import EncoderModel
 from ..readers.questions import Paragraph, Question
 from ..tasks.answer.passages import NOTHING, Passage
-from ..tasks.answer.task import Answering, HeldOutQuestions
+from ..tasks.answer.task import Answering
 from .answers import Reading
 from .app import ONE, App, as_text, as_texts
 from .subjects import of_windows
@@ -68,10 +62,7 @@ class Answerer(App):
         """The full records, in the order of the questions. A blank question has a blank answer; a blank text is a
         DataError."""
         questions = as_texts(questions, "question")
-        if not isinstance(context, str):
-            raise DataError(f"the text is a {type(context).__name__}; expected one str, in which answers may stand")
-        if not context.strip():
-            raise DataError("the text is blank; expected one in which answers may stand")
+        context = _as_context(context)
         search = self.decode_config(**decode)
         asked = tuple(Question("", text, ()) for text in questions if text.strip())
         answered = iter(self._answered(Paragraph(context, asked), search) if asked else ())
@@ -80,27 +71,10 @@ class Answerer(App):
     def explain(self, question: str, context: str, **decode: Any) -> Explanation:
         """Answer one question, and record what happens when the model reads it with the text, or of a long text with
         that part in which it finds the answer. A blank question, or text, is a DataError."""
-        if not as_text(question, "question").strip():
-            raise DataError("the question is blank; expected one to be explained")
-        with as_written(self.model):  # as it is recorded
-            [result] = self.results([question], context, **(ONE | decode))
-            held_out, search = self.task.over([Paragraph(context, (Question("", question, ()),))]), self.decode_config()
-            alone = [HeldOutQuestions(held_out.asked, [window], [0], []) for window in held_out.windows]
-            best = max(alone, key=lambda it: self.task.read(self.model, it, search)[0][0][0].score)
-        batch, source = self.task.batch(best.examples, np.arange(1)), self.tokenizers.source
-        spell = {"encoder": source.pieces}
-        with evaluation(self.model), torch.inference_mode(), record(self.model, pieces=spell, limit=None) as trace:
-            self.model(batch.tokens, batch.types, at=batch.of_text)
-        return Explanation(
-            text=question,
-            answer=result.text,
-            values={"score": result.score},
-            tokens={"encoder": tuple(source.pieces(batch.tokens[0].tolist()))},
-            flow=tuple(dimension_flow(self.model, tuple(batch.tokens.shape))),
-            trace=trace,
-            model=self.model,
-            pieces=source.pieces,
-        )
+        from ..tasks.answer.views import explain_answer
+
+        question, search = as_text(question, "question"), self.decode_config(**(ONE | decode))
+        return explain_answer(self.task, self.model, question, _as_context(context), search)
 
     def reading(self, question: str) -> Reading:
         """What of a question the model cannot read as it should."""
@@ -132,3 +106,12 @@ class Answerer(App):
                     f"expected {', '.join(f'decode.{it}' for it in _USED)}"
                 )
         return super().decode_config(**changes)
+
+
+def _as_context(context: Any) -> str:
+    """The text that answers may stand in; a DataError where it is none."""
+    if not isinstance(context, str):
+        raise DataError(f"the text is a {type(context).__name__}; expected one str, in which answers may stand")
+    if not context.strip():
+        raise DataError("the text is blank; expected one in which answers may stand")
+    return context

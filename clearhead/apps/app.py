@@ -22,7 +22,7 @@ from ..inspection.record.parts import count_parameters
 from ..inspection.record.switches import without
 from ..readers.lines import shown
 from ..tasks.base import Task
-from ..tasks.registry import kind_of
+from ..tasks.registry import task_of
 from ..tokenization.tokenizer import Tokenizers
 from .ablating import Asked, ablate
 from .evaluation import Evaluation
@@ -78,8 +78,7 @@ class App(ABC):
         """`weights_digest`: the SHA-256 of the file that the weights are from, which evaluations record."""
         self.path, self.config, self.model, self.tokenizers = path, config, model, tokenizers
         self.weights_digest = weights_digest
-        self.kind = kind_of(config)
-        self.task = self.kind.make(tokenizers, config)
+        self.task = task_of(config)(tokenizers, config)
 
     @abstractmethod
     def __call__(self, *texts: Any, **decode: Any) -> Any:
@@ -145,10 +144,10 @@ class App(ABC):
         """Of files all that they hold; what a reader of the task gave is that already."""
         paths = [data] if isinstance(data, str | Path) else data
         if isinstance(paths, list | tuple) and paths and all(isinstance(it, str | Path) for it in paths):
-            return self.kind.form.read([str(it) for it in paths], self.config.data)
-        if not isinstance(data, self.kind.form.holds):
+            return self.task.form.read([str(it) for it in paths], self.config.data)
+        if not isinstance(data, self.task.form.holds):
             raise DataError(
-                f"{_said(data)}, is no data to `{self.kind.verb}`; expected the path of a file, or several in a list"
+                f"{_said(data)}, is no data to `{self.task.verb}`; expected the path of a file, or several in a list"
             )
         return data
 
@@ -159,7 +158,7 @@ class App(ABC):
         """
         values = {f"decode.{name}": value for name, value in changes.items()}
         search = self.config.override(values, origin="the call").decode
-        if "unknown" in changes and self.kind.verb != "generate":
+        if "unknown" in changes and self.task.verb != "generate":
             raise ConfigError(
                 f"decode.unknown = {changes['unknown']} would change nothing: what the vocabulary lacks is always read "
                 "with <unk>, but by `generate`; expected no decode.unknown"
@@ -168,7 +167,7 @@ class App(ABC):
         if search.diverse and search.n_best == 1:
             idle["diverse"] = "n_best = 2 or more"
         for name in changes:
-            if self.kind.verb == "generate" and f"decode.{name}" in self.kind.idle:
+            if self.task.verb == "generate" and f"decode.{name}" in self.task.unused:
                 raise ConfigError(
                     f"decode.{name} = {changes[name]} would change nothing: a text that goes on has no source to be "
                     f"measured by; expected decode.max_len or decode.min_len"

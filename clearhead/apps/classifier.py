@@ -17,7 +17,6 @@ from ..inspection.promises.subject import Subject
 from ..inspection.views.explanation import Explanation
 from ..model.transformer import EncoderModel
 from ..tasks.classify.task import Classification
-from ..tasks.explaining import explain_label
 from ..tokenization.ragged import Ragged
 from .answers import Labelled, Reading
 from .app import App, as_text, as_texts
@@ -58,7 +57,7 @@ class Classifier(App):
 
     def explain(self, text: str, **decode: Any) -> Explanation:
         """Label one text, and record what happens when the model reads it; of a long one the beginning is read."""
-        return explain_label(self.task, self.model, as_text(text), self.decode_config(**decode))
+        return self.task.explain(self.model, as_text(text), self.decode_config(**decode))
 
     def reading(self, text: str) -> Reading:
         """What of a text the model cannot read as it should; the records say the same."""

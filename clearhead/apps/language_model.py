@@ -14,7 +14,6 @@ from ..decode.stopping import StoppingCriteria
 from ..inspection.promises.subject import Subject
 from ..inspection.views.explanation import Explanation
 from ..model.transformer import Decoder
-from ..tasks.explaining import explain_continuation
 from ..tasks.generate.task import Generation
 from .answers import Reading
 from .app import ONE, App, as_text, as_texts
@@ -68,7 +67,7 @@ class LanguageModel(App):
         when the model reads it with what follows. A text that leaves no room in the model's block is a DataError."""
         if "max_len" not in decode and "max_extra" in decode:
             decode["max_len"] = decode["max_extra"]
-        return explain_continuation(self.task, self.model, as_text(text), self.decode_config(**(ONE | decode)))
+        return self.task.explain(self.model, as_text(text), self.decode_config(**(ONE | decode)))
 
     def reading(self, text: str) -> Reading:
         """What of a text the model cannot read as it should."""

@@ -24,7 +24,7 @@ def page(app: "App") -> str:
     lines = [f"<b>{_text(type(app).__name__)}</b> of <code>{_text(app.path)}</code>", _text(sizes)]
     if scores := _evaluation(app):
         lines.append(_text(f"{score_labels.spoken(scores)} ({score_labels.count_of(scores)})"))
-    lines.append(f"on the command line: <code>{_text(app.kind.example(str(app.path)))}</code>")
+    lines.append(f"on the command line: <code>{_text(app.task.example(str(app.path)))}</code>")
     rows = [_row("part", "parameters", "th"), *_rows(app.model), _row("total", f"{total:,}", "th")]
     return f"<p>{'<br>'.join(lines)}</p><table>{''.join(rows)}</table>"
 

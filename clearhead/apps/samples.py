@@ -12,7 +12,7 @@ from torch import Tensor
 from ..data.forms import PairForm
 from ..readers.pairs import Pairs
 from ..readers.skipped import Report
-from ..tasks.registry import Kind
+from ..tasks.base import Task
 from ..tokenization.ragged import Ragged
 from ..tokenization.tokenizer import EOS, PAD, UNK
 
@@ -24,15 +24,15 @@ _ROOM = 4  # tokens that are left, for padding, of what the model reads
 Rows = Sequence[Sequence[int]]
 
 
-def known(kind: Kind, data: Any, folder: Path, seed: int) -> tuple[Any, str]:
+def known(task: Task, data: Any, folder: Path, seed: int) -> tuple[Any, str]:
     """Some of the data that are given, or else of those that the last evaluation of a folder shows, and in words which.
 
     None where there are neither.
     """
     if data is not None:
-        sample, _ = kind.form.sample(data, _LOOKED_AT, seed)
+        sample, _ = task.form.sample(data, _LOOKED_AT, seed)
         return sample, f"texts of {' + '.join(map(str, data.report.paths))}"
-    pairs = _evaluated(folder / "evaluation.json") if isinstance(kind.form, PairForm) else []
+    pairs = _evaluated(folder / "evaluation.json") if isinstance(task.form, PairForm) else []
     report = Report((str(folder / "evaluation.json"),))
     return (Pairs.of(pairs, report), "texts of its evaluation.json") if pairs else (None, "")
 

@@ -19,14 +19,15 @@ from ..decode.registry import open_engine, step_engines
 from ..folder.model_folder import load_model_folder, load_weights, model_files, save_files
 from ..inspection.promises.subject import Inputs, Search, Subject
 from ..model.transformer import EncoderDecoder, build
-from ..tasks.answer.task import Answering, Windows
+from ..tasks.answer.examples import Windows
+from ..tasks.answer.task import Answering
 from ..tasks.base import Task
-from ..tasks.classify.labels import LabelledTexts
+from ..tasks.classify.examples import LabelledTexts
 from ..tasks.classify.task import Classification
 from ..tasks.examples import Examples
+from ..tasks.generate.examples import Blocks
 from ..tasks.generate.task import Generation
-from ..tasks.generate.text_blocks import Blocks
-from ..tasks.sequences import Sequences
+from ..tasks.sequences.task import Sequences
 from ..tokenization.ragged import Ragged
 from ..tokenization.tokenizer import BOS, EOS, Tokenizers
 from .app import App
@@ -41,7 +42,7 @@ def of_sequences(app: App, data: Any, seed: int) -> Subject:
     """An encoder-decoder, with a search of several hypotheses."""
     task, most = _on_a_processor(app), longest(app.config.model.max_len)
     assert isinstance(task, Sequences)
-    pairs, found = known(app.kind, data, app.path, seed)
+    pairs, found = known(app.task, data, app.path, seed)
     examples = None if pairs is None else task.hold_out(pairs).examples
     if examples is not None and len(examples):
         sources, targets = some(*examples.sides, most=most, seed=seed)
@@ -69,7 +70,7 @@ def of_text(app: App, data: Any, seed: int) -> Subject:
     """A language model, whose texts are blocks of various lengths, and their beginnings prompts."""
     task, most = _on_a_processor(app), longest(app.config.model.max_len)
     assert isinstance(task, Generation)
-    text, found = known(app.kind, data, app.path, seed)
+    text, found = known(app.task, data, app.path, seed)
     running = None if text is None else task.hold_out(text).examples.documents.tokens
     size, max_len = app.config.model.tgt_vocab_size, app.config.model.max_len
     rows = drawn(size, most, seed)
@@ -102,7 +103,7 @@ def of_labels(app: App, data: Any, seed: int) -> Subject:
     """A classifier."""
     task, most = _on_a_processor(app), longest(app.config.model.max_len)
     assert isinstance(task, Classification)
-    texts, found = known(app.kind, data, app.path, seed)
+    texts, found = known(app.task, data, app.path, seed)
     examples = None if texts is None else task.hold_out(texts).examples
     if examples is not None and len(examples):
         sources, targets = some(*examples.sides, most=most, seed=seed)
@@ -118,7 +119,7 @@ def of_windows(app: App, data: Any, seed: int) -> Subject:
     """A finder of passages, with questions beside parts of their texts."""
     task, most = _on_a_processor(app), longest(app.config.model.max_len)
     assert isinstance(task, Answering)
-    corpus, found = known(app.kind, data, app.path, seed)
+    corpus, found = known(app.task, data, app.path, seed)
     examples = None if corpus is None else task.hold_out(corpus).examples
     if examples is not None and len(examples):
         sources, places = some(*examples.sides, most=most, seed=seed)
@@ -147,7 +148,7 @@ def _open_step_engine(config: ModelConfig, name: str, model: nn.Module) -> StepE
 
 def _on_a_processor(app: App) -> Task:
     """The task of an app, with its batches on a processor, which alone has float64 on every machine."""
-    return app.kind.make(app.tokenizers, app.config.override({"train.device": "cpu"}))
+    return type(app.task)(app.tokenizers, app.config.override({"train.device": "cpu"}))
 
 
 def _search(config: DecodeConfig, most: int) -> DecodeConfig:

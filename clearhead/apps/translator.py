@@ -18,8 +18,7 @@ from ..model.transformer import EncoderDecoder
 from ..readers.pairs import Report
 from ..scoring.score_labels import what_was_cut
 from ..tasks.examples import Examples
-from ..tasks.explaining import explain_sequence
-from ..tasks.sequences import Sequences
+from ..tasks.sequences.task import Sequences
 from ..tokenization.tokenizer import EOS
 from .answers import Answer, Reading, Result, Scored
 from .app import ONE, App, as_text, as_texts
@@ -107,7 +106,7 @@ class Translator(App):
 
         A blank text, and one that is longer than the model can read, is a DataError: nothing of it is shown in part.
         """
-        return explain_sequence(self.task, self.model, as_text(text), self.decode_config(**(ONE | decode)))
+        return self.task.explain(self.model, as_text(text), self.decode_config(**(ONE | decode)))
 
     def subject(self, data: Any = None, *, seed: int = 0) -> Subject:
         return of_sequences(self, data, seed)

@@ -37,15 +37,15 @@ def read_as_trained(
     from ..data.forms import PairForm
     from ..folder.model_folder import read_config
     from ..readers.references import read_with_references
-    from ..tasks.registry import kind_of
+    from ..tasks.registry import task_of
 
     given = {name: value for name, value in given_settings(options).items() if name in READING}
     configs = [read_config(Path(folder)).override(given) for folder in folders]
-    kinds = [kind_of(config) for config in configs]
-    for folder, kind in zip(folders, kinds):
-        if kind is not kinds[0]:
+    tasks = [task_of(config) for config in configs]
+    for folder, task in zip(folders, tasks):
+        if task is not tasks[0]:
             raise ConfigError(
-                f"{folders[0]} learnt to {kinds[0].verb} and {folder} to {kind.verb}; expected models of one task"
+                f"{folders[0]} learnt to {tasks[0].verb} and {folder} to {task.verb}; expected models of one task"
             )
     ways = [_way(config.data) for config in configs]
     for folder, way in zip(folders, ways):
@@ -62,10 +62,10 @@ def read_as_trained(
         say(f"read as {folders[0]} was trained: {settings}; to read otherwise: --{next(iter(kept))}=...")
     data = configs[0].data
     if not references:
-        return kinds[0].form.read(files, data)
-    form = kinds[0].form
+        return tasks[0].form.read(files, data)
+    form = tasks[0].form
     if not isinstance(form, PairForm) or form.roles.labels:
-        raise ConfigError(f"--references {' '.join(references)}: a model that learnt to {kinds[0].verb} has none")
+        raise ConfigError(f"--references {' '.join(references)}: a model that learnt to {tasks[0].verb} has none")
     return read_with_references(files, references, data, form.roles, own_separator="data.separator" in given)
 
 

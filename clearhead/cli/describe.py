@@ -39,10 +39,10 @@ def describe_folder(folder: Path) -> tuple[Config, dict[str, Any]]:
 
 def render_folder(config: Config, about: dict[str, Any]) -> str:
     """A few lines for people."""
-    from ..tasks.registry import kind_of
+    from ..tasks.registry import task_of
 
     data, finished, validation = about["data"], about["finished"], about["validation"]
-    searches = kind_of(config).searches
+    searches = task_of(config).searches
     more = ", ".join(text for text in (data["name"], data["licence"]) if text)
     rows = [
         ("task", config.train.task or "translate"),

@@ -75,14 +75,14 @@ def open_model(options: Options, *verbs: str, one_answer: bool) -> tuple[Any, di
 def expect_task(folder: str, *verbs: str) -> None:
     """A ModelError, before any weights are read, where the model of a folder did not learn for one of the verbs."""
     from ..folder.model_folder import read_config
-    from ..tasks.registry import kind_of
+    from ..tasks.registry import task_of
 
-    kind = kind_of(read_config(Path(folder)))
-    if kind.verb not in verbs:
+    task = task_of(read_config(Path(folder)))
+    if task.verb not in verbs:
         wanted = " or ".join(f"`{verb}`" for verb in verbs)
         raise ModelError(
-            f"{folder} is a model that learnt to {kind.verb}; expected one for {wanted}. "
-            f"What it can do: {kind.example(folder)}"
+            f"{folder} is a model that learnt to {task.verb}; expected one for {wanted}. "
+            f"What it can do: {task.example(folder)}"
         )
 
 

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ..pictures.figures import confusion_matrix
 from ..readers.lines import shown
@@ -66,7 +65,7 @@ def short_names(labels: Sequence[str], most: int) -> list[str]:
     return [it if alike[it] == 1 else f"{text[: half - 1]}…{text[half - most :]}" for it, text in zip(cut, whole)]
 
 
-def draw_confusion(scores: Any, folder: Path) -> None:
-    """Draw `confusion.png` into a folder, of `LabelScores`."""
-    confusion, labels = scores.scores.confusion, [it.label for it in scores.scores.classes]
-    confusion_matrix(confusion, short_names(labels, _DRAWN), folder / "confusion.png")
+def draw_confusion(scores: ClassScores, folder: Path) -> None:
+    """Draw the confusion matrix into `confusion.png` of a folder."""
+    labels = [it.label for it in scores.classes]
+    confusion_matrix(scores.confusion, short_names(labels, _DRAWN), folder / "confusion.png")

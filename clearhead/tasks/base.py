@@ -1,26 +1,48 @@
-"""What the trainer, the command line and a notebook may ask of a task, whatever it learns."""
+"""The base class of every task, and the records that tasks exchange with training, evaluation and the apps.
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+A task is a class. Its class attributes describe it before any data is read: how its data is read, which settings it
+needs, which scores it has. An instance holds the tokenizers and the configuration of one model; it makes examples,
+computes the loss, answers and scores.
+
+To add a task, derive from `Task` and name the class in `tasks.registry`, or train with
+`--task package.module:Class`.
+"""
+
+import shlex
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from torch import Tensor, nn
-
-from ..config import Config, DecodeConfig
+from ..config import NEWEST, Config, DecodeConfig, settings
 from ..data.batches import Plan
 from ..data.encoding import Encoded
+from ..data.forms import Form
+from ..errors import ConfigError, nearest
 from ..readers.skipped import Skipped
 from ..scoring.resampling import FloatArray
-from ..scoring.significance import Comparison
+from ..scoring.significance import Comparison, compare_means
 from ..tokenization.ragged import IntArray, Ragged
 from ..tokenization.tokenizer import Tokenizers
 from .examples import Examples
 
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from ..inspection.views.explanation import Explanation
+
 
 @dataclass(frozen=True)
 class Units:
-    """What a task's examples are called, what an epoch is measured in, and what an answer is called, and what is
-    answered."""
+    """The nouns of a task, all in the plural but `answer`.
+
+    Args:
+        examples: what it trains on, such as "pairs".
+        tokens: what an epoch is measured in, such as "target tokens".
+        answer: what the model returns, such as "translation".
+        sources: what the model answers, such as "sentences".
+    """
 
     examples: str
     tokens: str
@@ -29,58 +51,65 @@ class Units:
 
 
 class Learnable(Protocol):
-    """Examples as tokens, on two sides; what these mean is the task's affair."""
+    """Tokenized examples with two sides. The task defines what the sides mean."""
 
     def __len__(self) -> int: ...
 
     @property
     def tokens(self) -> int:
-        """The size of an epoch."""
+        """The number of tokens in an epoch."""
 
     @property
     def sides(self) -> tuple[Ragged, Ragged]:
-        """Both, as a store keeps them."""
+        """Both sides, as the store keeps them."""
 
     def batches(self, max_tokens: int, seed: int = 0, max_rows: int | None = None) -> Plan:
-        """Their batches, of any epoch."""
+        """Return the plan of batches for any epoch."""
 
 
 class Scorable(Protocol):
-    """What is held out."""
+    """Held-out data, ready to be scored."""
 
     @property
     def examples(self) -> Learnable:
-        """As tokens, for the loss."""
+        """The examples that the loss is computed on."""
 
     @property
     def too_long(self) -> list[Skipped]:
-        """What the loss leaves out."""
+        """The examples that the loss leaves out."""
 
     @property
     def cut(self) -> int:
-        """How many texts the model can read only the beginning of."""
+        """The number of sources that are longer than the model can read."""
 
     @property
     def sources(self) -> Sequence[str]:
-        """What is answered, each once."""
+        """The distinct sources to answer."""
 
     @property
     def references(self) -> Sequence[Sequence[str]]:
-        """What would be right, of each source; none where texts are scored and not answered."""
+        """The correct answers to each source; empty if the text itself is scored."""
 
 
 class Scores(Protocol):
-    """All scores of some answers."""
+    """All scores of a set of answers."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, by the names that `shown.LABELS` has words for."""
+        """Return plain values for JSON. `scoring.score_labels` has a label for each name."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """Answers and their scores. `singly` scores each answer by itself: by the first of those scores the best and the
-    worst are told apart. Where a text is scored and not answered, there are neither answers nor references. `details`
-    are further lines for people."""
+    """Answers with their scores.
+
+    Args:
+        scores: the scores of all answers together.
+        sources: what was answered.
+        answers: one answer a source; empty if the text itself is scored.
+        references: the correct answers to each source.
+        singly: returns the scores of each answer, (N,) by name. The first one ranks the best and worst answers.
+        details: further lines for the report.
+    """
 
     scores: Scores
     sources: Sequence[str]
@@ -90,55 +119,235 @@ class Judged:
     details: str = ""
 
 
-class Cutter(Protocol):
-    """What makes tokens of data."""
+class Encoder(Protocol):
+    """Tokenizes the data of a task."""
 
     def each(self, chunks: Iterable[Any], count: int, processes: int) -> Iterator[Encoded]:
-        """Of each chunk of data that are `count` examples in all, in so many processes where it pays."""
+        """Tokenize each chunk. The chunks hold `count` examples in total; use `processes` processes if it pays."""
 
 
-class Task(Protocol):
-    """What is learnt: examples, loss, answers and their scores."""
+class Task(ABC):
+    """A task: how its data is read, trained on, answered and scored.
 
-    tokenizers: Tokenizers
-    config: Config
+    A subclass sets the class attributes without a default and implements the abstract methods.
+    """
 
-    @property
-    def units(self) -> Units:
-        """The words for its examples."""
+    # --- required in every subclass
+
+    verb: ClassVar[str]
+    """The name of the task: the CLI verb, if it has one."""
+    form: ClassVar[Form]
+    """How files become data."""
+    units: ClassVar[Units]
+    """The nouns for messages."""
+
+    # --- text for people
+
+    title: ClassVar[str] = "A Transformer"
+    """The heading of the model card."""
+    training_data: ClassVar[str] = "examples"
+    """What the model card says the model was trained on."""
+    usage: ClassVar[str] = ""
+    """What follows `clearhead VERB DIR` in an example; "" for a task without a CLI verb."""
+
+    # --- settings
+
+    required: ClassVar[Mapping[str, Any]] = {}
+    """Settings that the task can't do without, such as model.topology."""
+    defaults: ClassVar[Mapping[str, Any]] = {}
+    """Settings that suit the task, unless the user sets them."""
+    unused: ClassVar[Sequence[str]] = ()
+    """Settings that have no effect on the task. Setting one is an error."""
+
+    # --- scores
+
+    scores: ClassVar[Sequence[str]] = ("loss",)
+    """The scores that train.best can choose weights by."""
+    compared_by: ClassVar[Sequence[str]] = ()
+    """The scores that models are compared by, the most important first."""
+
+    # --- what the task supports
+
+    subword_dropout: ClassVar[bool] = False
+    """Whether data.subword_dropout works."""
+    has_labels: ClassVar[bool] = False
+    """Whether train.balance and train.r_drop work."""
+    answers_text: ClassVar[bool] = True
+    """Whether a text alone is enough to get an answer; train.watch needs that."""
+    searches: ClassVar[bool] = True
+    """Whether its scores depend on the decoding settings."""
+
+    def __init__(self, tokenizers: Tokenizers, config: Config) -> None:
+        self.tokenizers, self.config = tokenizers, config
+
+    # --- the choices of a run
+
+    @classmethod
+    def example(cls, folder: str) -> str:
+        """Return a command, or a line of Python, that uses a model of this task."""
+        if cls.usage:
+            return f"clearhead {cls.verb} {shlex.quote(folder)} {cls.usage}"
+        return f'clearhead.load({folder!r})("a text")'
+
+    @classmethod
+    def settle(cls, config: Config, given: Collection[str]) -> Config:
+        """Return `config` with the required, default and derived settings of this task.
+
+        Args:
+            config: the settings so far.
+            given: the names of those that the user set. Defaults don't replace them.
+
+        Raises:
+            ConfigError: a setting that was given doesn't work with this task.
+        """
+        cls._check_given(config, given)
+        cls._check_support(config)
+        free = {name: it for name, it in cls.defaults.items() if name not in given or config.value(name) is None}
+        config = config.override({"train.task": config.train.task or cls.verb, **free, **cls.required})
+        if config.train.best == NEWEST and config.train.patience:
+            raise ConfigError(
+                f"train.patience={config.train.patience} needs a score to watch, but train.best={NEWEST!r} has none",
+                expected=f"train.patience=0, or train.best set to {_listed(cls.scores)}",
+                name="train.patience",
+                value=config.train.patience,
+            )
+        return config.override({name: it for name, it in cls.derived(config).items() if name not in given})
+
+    @classmethod
+    def derived(cls, config: Config) -> Mapping[str, Any]:
+        """Return settings that follow from others, unless the user sets them."""
+        return {}
+
+    @classmethod
+    def from_data(cls, data: Any, config: Config) -> Mapping[str, Any]:
+        """Return settings that follow from the training data, such as the labels."""
+        return {}
+
+    @classmethod
+    def texts(cls, data: Any) -> Sequence[str]:
+        """Return all texts of some data. A warm start trains on them."""
+        return [*data.sources, *data.targets]
+
+    # --- examples
 
     @property
     def longest(self) -> tuple[int, str]:
-        """The most tokens a side of what is trained on, and the setting that says so."""
+        """The maximum tokens a side in training, and the name of the setting that limits it."""
+        return min((self.config.data.max_len, "data.max_len"), (self.config.model.max_len, "model.max_len"))
 
     @property
-    def encoder(self) -> Cutter:
-        """What makes tokens of its data."""
+    @abstractmethod
+    def encoder(self) -> Encoder:
+        """The encoder that tokenizes training data."""
 
+    @abstractmethod
     def examples(self, sides: tuple[Ragged, Ragged]) -> Learnable:
-        """What a store holds, as examples."""
+        """Return the examples that a store holds. They may stay on disk."""
 
+    def each_epoch(self, examples: Examples) -> Callable[[int], Examples] | None:
+        """Return a function from an epoch to its examples, or None if all epochs have the same ones."""
+        return None
+
+    @abstractmethod
     def hold_out(self, data: Any) -> Scorable:
-        """Prepare data for scoring; its examples are those of `units`, as its reader gives them."""
+        """Prepare data, as its reader returns it, for scoring."""
 
-    def loss(self, model: nn.Module, examples: Any, rows: IntArray, *, smoothing: float) -> Tensor:
-        """The loss of some examples, summed over what is predicted."""
+    # --- training and scores
 
+    @abstractmethod
+    def loss(self, model: "nn.Module", examples: Any, rows: IntArray, *, smoothing: float) -> "Tensor":
+        """Return the loss of some examples, summed over everything they predict."""
+
+    @abstractmethod
     def evaluate(self, model: Any, held_out: Any, decode: DecodeConfig) -> Judged:
-        """Answer what was held out, and score it."""
+        """Answer held-out data and score the answers."""
 
+    @abstractmethod
     def numbers(self, scores: Any) -> dict[str, float]:
-        """What the log keeps and the best weights may be chosen by, `loss` among it where there is one."""
+        """Return the scores for the training log, by the names in `scores`; with a "loss" if there is one."""
 
     def compare(self, systems: Sequence[tuple[str, Judged]]) -> Comparison:
-        """Several models on the same data, with what chance may do."""
+        """Compare several models on the same data with the first one, by the means of their `compared_by` scores."""
+        singly = [(system, it.singly()) for system, it in systems]
+        names = [name for name in singly[0][1] if name in self.compared_by]
+        return Comparison({it: compare_means([(system, values[it]) for system, values in singly]) for it in names}, {})
 
-    def expect_search(self, model: Any) -> None:
-        """Raise an error where the settings of the search are none for this model and vocabulary."""
+    def draw(self, scores: Any, folder: Path) -> None:
+        """Draw pictures of the scores into a model folder."""
+        return
+
+    # --- use
+
+    def answers(self, model: Any, texts: Sequence[str], decode: DecodeConfig) -> list[str]:
+        """Return the best answer to each text.
+
+        Raises:
+            ConfigError: the task needs more than a text.
+        """
+        raise ConfigError(f"a model for {self.verb!r} can't answer a text alone", name="train.task", value=self.verb)
+
+    def explain(self, model: Any, text: str, decode: DecodeConfig) -> "Explanation":
+        """Answer one text and record every step.
+
+        Raises:
+            ConfigError: the task needs more than a text, or has no explanation.
+        """
+        raise ConfigError(f"a model for {self.verb!r} can't explain a text alone", name="train.task", value=self.verb)
+
+    def check_search(self, model: Any) -> None:
+        """Raise an error if the decoding settings don't fit the model and its vocabulary."""
+        return
+
+    # --- checks of `settle`
+
+    @classmethod
+    def _check_given(cls, config: Config, given: Collection[str]) -> None:
+        for name, value in cls.required.items():
+            if name in given and config.value(name) != value:
+                raise _misfit(cls.verb, name, config.value(name), expected=f"{name}={value}")
+        for name in cls.unused:
+            if name in given and config.value(name) != settings()[name].default:
+                raise _misfit(cls.verb, name, config.value(name), fix=f"leave out {name}")
+
+    @classmethod
+    def _check_support(cls, config: Config) -> None:
+        train, known = config.train, (*cls.scores, NEWEST)
+        if train.best not in known:
+            near = nearest(train.best, known)
+            raise ConfigError(
+                f"train.best={train.best!r} isn't a score for {cls.verb!r}",
+                expected=_listed(known),
+                fix=f"did you mean {near!r}?" if near else "",
+                name="train.best",
+                value=train.best,
+            )
+        if config.data.subword_dropout and not cls.subword_dropout:
+            raise _misfit(cls.verb, "data.subword_dropout", config.data.subword_dropout, expected="0")
+        if train.watch and not cls.answers_text:
+            raise _misfit(cls.verb, "train.watch", train.watch, fix="leave out train.watch")
+        if train.balance and not cls.has_labels:
+            raise _misfit(cls.verb, "train.balance", train.balance, expected="false, since there are no labels")
+        if train.r_drop and not cls.has_labels:
+            raise _misfit(cls.verb, "train.r_drop", train.r_drop, expected="0, since there are no labels")
 
 
-class CutsAnew(Protocol):
-    """A task whose texts may be cut into other subwords each epoch (`data.subword_dropout`)."""
+def rotary_positions(config: Config) -> dict[str, str]:
+    """Return the setting for rotary positions, if the heads have an even width, as those need."""
+    even = config.model.d_model // config.model.n_heads % 2 == 0
+    return {"model.positions": "rotary"} if even else {}
 
-    def fresh(self, examples: Examples) -> Callable[[int], Examples]:
-        """What cuts these examples anew for an epoch."""
+
+def search_settings_but(*used: str) -> tuple[str, ...]:
+    """Return the names of all decoding settings except those that a task uses."""
+    return tuple(it for it in settings() if it.startswith("decode.") and it.removeprefix("decode.") not in used)
+
+
+def _misfit(verb: str, name: str, value: Any, *, expected: str = "", fix: str = "") -> ConfigError:
+    spoken = str(value).lower() if isinstance(value, bool) else value
+    what = f"{name}={spoken} doesn't work with task {verb!r}"
+    return ConfigError(what, expected=expected, fix=fix, name=name, value=value)
+
+
+def _listed(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last

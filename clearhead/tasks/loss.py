@@ -1,4 +1,4 @@
-"""Cross-entropy with label smoothing (section 5.4); padding neither counts nor gets any of the mass."""
+"""Cross-entropy with label smoothing (section 5.4). Padding is ignored and gets no probability mass."""
 
 from collections.abc import Iterator
 from typing import Any, cast
@@ -6,12 +6,13 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-_ROWS = 128  # at a time: so many rows of float32 stay in a processor's cache from the first pass over them to the last
+_ROWS = 128  # rows at a time; that many float32 rows stay in the cache between the passes over them
 
 
 def smoothed_cross_entropy(logits: Tensor, targets: Tensor, *, smoothing: float = 0.0, pad: int = 0) -> Tensor:
-    """The sum over real targets of -sum_v q(v) log p(v), with p = softmax(logits): q gives 1 - smoothing to the target,
-    and spreads the rest over every token but padding, the target among them. (N, V), (N,) -> ()
+    """Return the sum over real targets of -sum_v q(v) log p(v), with p = softmax(logits). (N, V), (N,) -> ()
+
+    q gives 1 - smoothing to the target and spreads the rest over all tokens except padding, including the target.
     """
     return cast(Tensor, _SmoothedCrossEntropy.apply(logits, targets, smoothing, pad))  # type: ignore[no-untyped-call]
 
@@ -19,9 +20,10 @@ def smoothed_cross_entropy(logits: Tensor, targets: Tensor, *, smoothing: float 
 def class_cross_entropy(
     logits: Tensor, targets: Tensor, *, smoothing: float = 0.0, weights: Tensor | None = None
 ) -> Tensor:
-    """The sum over examples of -w sum_c q(c) log p(c), with w the weight of the right class, 1 without `weights` (C,).
+    """Return the sum over examples of -w sum_c q(c) log p(c). (N, C), (N,) -> ()
 
-    q gives 1 - smoothing to the right class, and spreads the rest over all, that one among them. (N, C), (N,) -> ()
+    w is the weight of the correct class in `weights` (C,), or 1. q gives 1 - smoothing to the correct class and spreads
+    the rest over all classes, including the correct one.
     """
     log_p = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
     terms = (1 - smoothing) * log_p.gather(-1, targets[:, None])[:, 0] + smoothing * log_p.mean(-1)
@@ -29,8 +31,9 @@ def class_cross_entropy(
 
 
 def disagreement(logits: Tensor, others: Tensor, weights: Tensor | None = None) -> Tensor:
-    """How far two readings of the same examples are from each other, (N, C), (N, C) -> (): the sum over examples of
-    w (KL(p || q) + KL(q || p)), with w their `weights` (N,), 1 without (R-Drop, Liang et al. 2021).
+    """Return how much two predictions for the same examples differ (R-Drop, Liang et al. 2021). (N, C), (N, C) -> ()
+
+    That is the sum over examples of w (KL(p || q) + KL(q || p)), with w from `weights` (N,), or 1.
     """
     dtype = torch.promote_types(logits.dtype, torch.float32)
     log_p, log_q = logits.to(dtype).log_softmax(-1), others.to(dtype).log_softmax(-1)
@@ -38,9 +41,23 @@ def disagreement(logits: Tensor, others: Tensor, weights: Tensor | None = None) 
     return (terms if weights is None else terms * weights).sum()
 
 
+def span_cross_entropy(scores: Tensor, answers: Tensor, *, smoothing: float = 0.0) -> Tensor:
+    """Return the sum over windows, and over first and last token, of -sum_s q(s) log p(s), with p = softmax(scores).
+
+    q gives 1 - smoothing to the token of the answer, and spreads the rest over all tokens with a finite score,
+    including that one. (B, S, 2), (B, 2) -> ()
+    """
+    log_p = scores.to(torch.promote_types(scores.dtype, torch.float32)).log_softmax(1)
+    terms = (1 - smoothing) * log_p.gather(1, answers[:, None])[:, 0]
+    if smoothing:
+        barred = scores == -torch.inf
+        terms = terms + smoothing * log_p.masked_fill(barred, 0.0).sum(1) / (~barred).sum(1)
+    return -terms.sum()
+
+
 class _SmoothedCrossEntropy(torch.autograd.Function):
-    """The loss, and its gradient p - q. Left to autograd the way back takes several times as long: it fills and adds
-    a whole (N, V) for each term of the sum."""
+    """The loss with its gradient p - q. Autograd would take several times as long, since it fills and adds a whole
+    (N, V) for each term of the sum."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, targets: Tensor, smoothing: float, pad: int) -> Tensor:
@@ -62,7 +79,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         spread = ctx.smoothing / (logits.size(-1) - 1)
         gradient = torch.empty_like(logits)
         for log_p, target, rows in _pieces(logits, targets):
-            difference = log_p.exp_().sub_(spread)  # p - q, where q is not yet more than what is spread
+            difference = log_p.exp_().sub_(spread)  # p - q for all but the target and padding
             difference[:, ctx.pad] += spread
             difference.scatter_add_(-1, target, difference.new_full(target.shape, ctx.smoothing - 1))
             gradient[rows] = difference.mul_(upstream * (target != ctx.pad))
@@ -70,7 +87,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
 
 
 def _pieces(logits: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor, slice]]:
-    """log p (R, V) and targets (R, 1) of some rows at a time, in float32 at least, and which rows they are."""
+    """Yield log p (R, V), targets (R, 1) and their rows, a few rows at a time, in float32 or better."""
     dtype = torch.promote_types(logits.dtype, torch.float32)
     for start in range(0, len(logits), _ROWS):
         rows = slice(start, start + _ROWS)

@@ -19,8 +19,8 @@ from ..readers.files import STDIN
 from ..readers.skipped import Report, Skipped
 from ..scoring import score_labels
 from ..tasks.base import Learnable, Scorable, Task
-from ..tasks.classify.labels import UNSEEN
-from ..tasks.registry import Kind, kind_of
+from ..tasks.classify.examples import UNSEEN
+from ..tasks.registry import task_of
 from ..tokenization.tokenizer import SPECIALS, Tokenizer, Tokenizers, train_tokenizers
 from .choices import budget, recipe
 from .example_store import Say, Shelf
@@ -36,7 +36,6 @@ class Prepared:
     """Settings without open choices, the task, and its examples; `valid` and `test` are None where there are none."""
 
     config: Config
-    kind: Kind
     task: Task
     examples: Learnable
     valid: Scorable | None
@@ -78,45 +77,45 @@ def prepare(
     given: Collection[str],
     say: Say,
     *,
-    kind: Kind | None = None,
+    task_type: type[Task] | None = None,
     start: StartingPoint | None = None,
     end: float = math.inf,
 ) -> Prepared:
     """Read the data, make every choice, and write down both; what is in `given` stays as it is.
 
-    It learns what `kind` says, the task of the configuration where that says nothing, and begins as `start` or as the
-    model of `train.init_from`. A run with a budget is to be over at `end`, a time of `time.monotonic`.
+    It learns `task_type`, or else the task of the configuration, and begins as `start` or as the model of
+    `train.init_from`. A run with a budget is to be over at `end`, a time of `time.monotonic`.
     """
     asked = given
     _expect_places(config)
-    kind = kind or kind_of(config)
+    task_type = task_type or task_of(config)
     if config.train.init_from:
         start = StartingPoint.load(Path(config.train.init_from))
     if start is not None:
         config, given = start.settings(config, given), {*given, *KEPT}
         for message in start.differences(config):
             say(message)
-    given = {*given, *kind.usual}  # what suits the task is not chosen otherwise, either
+    given = {*given, *task_type.defaults}  # what suits the task is not chosen otherwise, either
     config, begun = budget.begin(config, given) if config.train.budget else (config, [])
     config, machine = recipe.choose_machine(config)
     torch.set_num_threads(chosen(config.train.threads))
-    with kind.form.open(config.data.train, config.data) as source:
+    with task_type.form.open(config.data.train, config.data) as source:
         digest = source.digest()  # of what is read from here on
-        read = _read(kind, source, config, say)
-        size, spoken = kind.form.extent(read.corpus)
+        read = _read(task_type, source, config, say)
+        size, spoken = task_type.form.extent(read.corpus)
         config, model = recipe.choose_model(config, size, given, spoken)
-        config = config.override(kind.found(read.corpus, config))  # refused before a tokenizer learns from all of it
+        config = config.override(task_type.from_data(read.corpus, config))  # before a tokenizer learns from all of it
         tokenizers = start.tokenizers if start is not None else _learn(read.corpus, config, say)
         config, vocabularies = _with_vocabularies(config, tokenizers)
-        task = kind.make(tokenizers, config)
+        task = task_type(tokenizers, config)
         shelf = Shelf.of(digest, task, folder.tokens, say)
         if store := shelf.find():
             source.expect_digest(digest)
             for message in store.notes["said"][len(read.said) :]:  # of what only its tokens tell
                 say(message)
         else:
-            store = shelf.fill(read.corpus, task, kind.form.to_notes(read.held_out), read.said)
-    prepared = _prepared(kind, task, store, read.valid, read.test, say)
+            store = shelf.fill(read.corpus, task, task_type.form.to_notes(read.held_out), read.said)
+    prepared = _prepared(task, store, read.valid, read.test, say)
     examples = prepared.examples
     config, batch = recipe.choose_batch(config, examples.tokens, task.units.tokens)
     if config.train.budget:
@@ -129,9 +128,9 @@ def prepare(
     for note in notes:
         say(note)
     asked = {*asked} - {choice.name for choice in machine}  # "auto" is no wish
-    card = model_card(config, kind, count=len(examples), notes=notes, given=asked)
+    card = model_card(config, task_type, count=len(examples), notes=notes, given=asked)
     folder.begin(_first_files(config, tokenizers, card))
-    return replace(prepared, config=config, task=kind.make(tokenizers, config), start=start)
+    return replace(prepared, config=config, task=task_type(tokenizers, config), start=start)
 
 
 def _first_files(config: Config, tokenizers: Tokenizers, card: str) -> dict[str, bytes]:
@@ -148,7 +147,7 @@ def _word_list(tokenizer: Tokenizer) -> str:
 
 
 def prepare_again(
-    folder: RunFolder, asked: Config, given: Collection[str], say: Say, *, kind: Kind | None = None
+    folder: RunFolder, asked: Config, given: Collection[str], say: Say, *, task_type: type[Task] | None = None
 ) -> Prepared:
     """The same from what the run in `folder` wrote down when it began; only where files lie is taken from `asked`.
 
@@ -163,19 +162,19 @@ def prepare_again(
     recipe.choose_device(chosen(config.train.device))  # it may be gone
     torch.set_num_threads(chosen(config.train.threads))
     tokenizers = Tokenizers.from_json(read_tokenizer(out), origin=str(out / TOKENIZER))
-    kind = kind or kind_of(config)
-    task = kind.make(tokenizers, config)
-    with kind.form.open(config.data.train, config.data) as source:
+    task_type = task_type or task_of(config)
+    task = task_type(tokenizers, config)
+    with task_type.form.open(config.data.train, config.data) as source:
         shelf = Shelf.of(source.digest(), task, folder.tokens, say)
         if store := shelf.find():
             for message in store.notes["said"]:
                 say(message)
-            held_out = kind.form.from_notes(store.notes["held out"], source.report)
-            valid = _file(kind, config.data.valid, config, say) or held_out
-            return _prepared(kind, task, store, valid or None, _file(kind, config.data.test, config, say), say)
-        read = _read(kind, source, config, say)
-        store = shelf.fill(read.corpus, task, kind.form.to_notes(read.held_out), read.said)
-    return _prepared(kind, task, store, read.valid, read.test, say)
+            held_out = task_type.form.from_notes(store.notes["held out"], source.report)
+            valid = _file(task_type, config.data.valid, config, say) or held_out
+            return _prepared(task, store, valid or None, _file(task_type, config.data.test, config, say), say)
+        read = _read(task_type, source, config, say)
+        store = shelf.fill(read.corpus, task, task_type.form.to_notes(read.held_out), read.said)
+    return _prepared(task, store, read.valid, read.test, say)
 
 
 def _expect_places(config: Config) -> None:
@@ -207,10 +206,10 @@ def refuse_contradictions(out: Path, stored: Config, asked: Config, given: Colle
             )
 
 
-def _read(kind: Kind, source: Source, config: Config, say: Say) -> _Read:
+def _read(task_type: type[Task], source: Source, config: Config, say: Say) -> _Read:
     """Read the training data once, and the others into memory: what cannot be read is better known before training."""
     data = config.data
-    corpus = kind.form.divide(source, 0.0 if data.valid else data.split, config.train.seed)
+    corpus = task_type.form.divide(source, 0.0 if data.valid else data.split, config.train.seed)
     said = [str(source.report), *([] if data.valid else [corpus.note])]
     held_out = corpus.held_out()
     if not data.valid and not len(held_out):
@@ -218,16 +217,16 @@ def _read(kind: Kind, source: Source, config: Config, say: Say) -> _Read:
     for message in said:
         say(message)
     if data.valid or data.test:
-        config = config.override(kind.found(corpus, config))  # so that a few lines are read by their labels, too
-    valid = _file(kind, data.valid, config, say) or held_out
-    return _Read(corpus, held_out, valid or None, _file(kind, data.test, config, say), said)
+        config = config.override(task_type.from_data(corpus, config))  # so that the labels of small files are known
+    valid = _file(task_type, data.valid, config, say) or held_out
+    return _Read(corpus, held_out, valid or None, _file(task_type, data.test, config, say), said)
 
 
-def _file(kind: Kind, paths: Sequence[str], config: Config, say: Say) -> Any | None:
+def _file(task_type: type[Task], paths: Sequence[str], config: Config, say: Say) -> Any | None:
     """What files beside the training data hold, None where none are named."""
     if not paths:
         return None
-    found = kind.form.read(paths, config.data)
+    found = task_type.form.read(paths, config.data)
     say(str(found.report))
     return found
 
@@ -253,18 +252,18 @@ def _with_vocabularies(config: Config, tokenizers: Tokenizers) -> tuple[Config, 
     return config.override(values | {"model.tie": "target"}), [recipe.Choice("model.tie", "target", why)]
 
 
-def _prepared(kind: Kind, task: Task, store: Store, valid: Any | None, test: Any | None, say: Say) -> Prepared:
-    held_out = _valid(kind, task, valid, say) if valid is not None else None
+def _prepared(task: Task, store: Store, valid: Any | None, test: Any | None, say: Say) -> Prepared:
+    held_out = _valid(task, valid, say) if valid is not None else None
     tested = task.hold_out(test) if test is not None else None
     if tested is not None:
         _say_too_long(task, tested, "are tested on without their loss", say)
-    return Prepared(task.config, kind, task, task.examples(store.sides), held_out, tested, store.digest)
+    return Prepared(task.config, task, task.examples(store.sides), held_out, tested, store.digest)
 
 
-def _valid(kind: Kind, task: Task, valid: Any, say: Say) -> Scorable | None:
+def _valid(task: Task, valid: Any, say: Say) -> Scorable | None:
     """At most `train.eval_sentences` of what is held out."""
     most = task.config.train.eval_sentences
-    valid, said = kind.form.sample(valid, most, task.config.train.seed)
+    valid, said = task.form.sample(valid, most, task.config.train.seed)
     if said:
         say(f"validation: {said}")
     held_out = task.hold_out(valid)

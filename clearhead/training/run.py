@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,10 +22,10 @@ from ..model.assembly import check_parts
 from ..model.transformer import build
 from ..pictures.figures import loss_curve
 from ..scoring import score_labels
-from ..tasks.base import CutsAnew, Judged
+from ..tasks.base import Judged, Task
 from ..tasks.detect import find_task
 from ..tasks.examples import Examples, FreshBatches
-from ..tasks.registry import Kind, kind_of
+from ..tasks.registry import task_of
 from ..tokenization.ragged import IntArray
 from .choices.forecast import forecast
 from .example_store import Say
@@ -51,7 +51,7 @@ class Part:
     those whose weights have a mean with its own. `ending` gives a section of the card, its heading and its text; the
     `last` is the one to use."""
 
-    kind: Kind | None = None
+    task: type[Task] | None = None
     start: StartingPoint | None = None
     end: float | None = None
     turn: int = 0
@@ -92,9 +92,9 @@ def train(
     out, given = Path(out), (seemingly_given(config) if given is None else set(given)) - following(config)
     if config.train.task is None:
         begun = resume and (out / CONFIG).exists()
-        config = config.override({"train.task": kind_of(read_config(out)).verb}) if begun else with_task(config, say)
-    kind = part.kind or kind_of(config)
-    config = kind.settled(config, given)
+        config = config.override({"train.task": task_of(read_config(out)).verb}) if begun else with_task(config, say)
+    task = part.task or task_of(config)
+    config = task.settle(config, given)
     began = time.monotonic() if began is None else began
     if config.train.tensorboard:
         summary_writer()  # what is missing is better known before the data are read
@@ -108,9 +108,9 @@ def train(
         end = began + read_duration(config.train.budget) if config.train.budget else math.inf
         end = end if part.end is None else part.end
         if checkpoint is None:
-            prepared = prepare(folder, config, given, say, kind=kind, start=part.start, end=end)
+            prepared = prepare(folder, config, given, say, task_type=task, start=part.start, end=end)
         else:
-            prepared = prepare_again(folder, config, given, say, kind=kind)
+            prepared = prepare_again(folder, config, given, say, task_type=task)
         model = _model(prepared.config)  # a new head, too, is the same in every turn, or a mean of them tells nothing
         seed = (prepared.config.train.seed + part.turn) % 2**63  # what is held out follows from the first alone
         prepared = dataclasses.replace(prepared, config=prepared.config.override({"train.seed": seed}))
@@ -123,7 +123,7 @@ def train(
         _go(trainer, prepared, folder, stop)
         _finish(folder, prepared, trainer, part, say)
     if part.last:
-        say(f"use it: {prepared.kind.example(str(out))}")
+        say(f"use it: {prepared.task.example(str(out))}")
     return out
 
 
@@ -143,7 +143,7 @@ def _ready(prepared: Prepared, model: nn.Module, checkpoint: Checkpoint | None, 
         if news and checkpoint is None:
             say(news)
     trainer = _trainer(prepared, model)
-    prepared.task.expect_search(model)
+    prepared.task.check_search(model)
     for name in ("patience", "watch"):
         if config.value(f"train.{name}") and prepared.valid is None:
             say(f"train.{name} changes nothing: nothing is held out to score on")
@@ -215,12 +215,12 @@ def _batches(prepared: Prepared) -> Plan:
     config, examples = prepared.config, prepared.examples
     data = config.data
     batches = examples.batches(chosen(data.batch_tokens), config.train.seed, data.batch_sentences)
-    if not (config.data.subword_dropout or prepared.kind.fresh):
+    if not isinstance(examples, Examples) or (make := prepared.task.each_epoch(examples)) is None:
         return batches
-    assert isinstance(examples, Examples) and isinstance(batches, Batches)  # `Kind.settled` has refused all others
+    assert isinstance(batches, Batches)
     several = 2 * config.train.accumulate > len(batches.epoch(0))  # of few batches a step may take several epochs
     slots = config.train.accumulate + 1 if several else 2
-    return FreshBatches.of(examples, cast(CutsAnew, prepared.task).fresh(examples), batches, slots)
+    return FreshBatches.of(examples, make, batches, slots)
 
 
 def _finish(folder: RunFolder, prepared: Prepared, trainer: Trainer, part: Part, say: Say) -> None:
@@ -242,7 +242,7 @@ def _finish(folder: RunFolder, prepared: Prepared, trainer: Trainer, part: Part,
     card = (
         written.read_text("utf-8")
         if written.exists()
-        else model_card(config, prepared.kind, count=len(prepared.examples))
+        else model_card(config, type(prepared.task), count=len(prepared.examples))
     )
     card = with_steps(with_scores(card, found), chosen(config.train.steps), trainer.state.step)
     if part.ending:
@@ -256,7 +256,7 @@ def _finish(folder: RunFolder, prepared: Prepared, trainer: Trainer, part: Part,
         curve = score_labels.curve(metrics, config.train.best)
         loss_curve(metrics, folder.path / "loss.png", curve, f"training (with dropout{smoothed})")
         for it in [*judged.values()][-1:]:  # of the test, where there is one
-            prepared.kind.draw(it.scores, folder.path)
+            prepared.task.draw(it.scores, folder.path)
     except ConfigError as error:
         say(f"no picture of the loss: {error}")
     folder.finish(trainer.state.step)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ..config import DROPOUT, Config, ModelConfig
 from ..errors import ConfigError
 from ..folder.model_folder import TOKENIZER, load_model_folder, load_weights
-from ..tasks.registry import kind_of
+from ..tasks.registry import task_of
 from ..tokenization.tokenizer import Tokenizers
 
 # What cannot be otherwise, since the weights were learnt so: every setting of the shape but dropout, and of the text.
@@ -45,7 +45,7 @@ class StartingPoint:
         then, now = self.config.model.topology, config.model.topology
         if then != now:
             raise ConfigError(
-                f"train.init_from = {self.path} is {then}, and what learns to {kind_of(config).verb} is {now}; "
+                f"train.init_from = {self.path} is {then}, and what learns to {task_of(config).verb} is {now}; "
                 f"expected a model that is {now}"
             )
         new = {"model.n_classes": 0, "data.labels": ()}  # until the data tell
@@ -68,7 +68,7 @@ class StartingPoint:
     def is_same_task(self, config: Config) -> bool:
         """Whether what stands on the stacks can be taken, too."""
         heads = [it.model.head for it in (self.config, config)]
-        return kind_of(self.config) is kind_of(config) and heads[0] == heads[1]
+        return task_of(self.config) is task_of(config) and heads[0] == heads[1]
 
     def give(self, model: nn.Module, config: Config) -> str:
         """Copy the weights into a model with this configuration, for another task those that it has by the same name

@@ -17,7 +17,7 @@ from clearhead.errors import ConfigError
 from clearhead.folder.model_folder import model_files, save_files
 from clearhead.inspection.record.switches import switches
 from clearhead.model.transformer import build
-from clearhead.tasks.registry import KINDS
+from clearhead.tasks.registry import task_named
 from clearhead.tokenization.tokenizer import train_tokenizers
 
 from ..conftest import ENGLISH, FRENCH, make_questions
@@ -39,7 +39,7 @@ OWN: dict[str, dict[str, Any]] = {
 def make_folder(path: Path, verb: str) -> Path:
     """A model of a task, with random weights."""
     given = {**SIZES, **OWN[verb]}
-    config = KINDS[verb].settled(Config().override(given), given.keys())
+    config = task_named(verb).settle(Config().override(given), given.keys())
     tokenizers = train_tokenizers(ENGLISH, FRENCH, config.data)
     size = tokenizers.source.vocab_size
     classes = {"model.n_classes": len(config.data.labels)}
@@ -72,7 +72,7 @@ def make_data(folder: Path, verb: str) -> Any:
             text = "".join(f"{it}\t{FRENCH[n % 5]}\n" for n, it in enumerate(pairs))
     path = folder / ("data.json" if verb == "answer" else "data.tsv")
     path.write_text(text, encoding="utf-8")
-    return KINDS[verb].form.read([str(path)], Config().data)
+    return task_named(verb).form.read([str(path)], Config().data)
 
 
 @pytest.fixture(params=list(OWN))
@@ -87,8 +87,8 @@ def test_every_task_is_scored_without_each_part(used: tuple[App, Any]) -> None:
     app, data = used
     found = app.ablate(data, limit=None)
     assert [row.name for row in found.rows] == list(switches(app.model))
-    kind = app.kind
-    for score in kind.compared:
+    task = app.task
+    for score in task.compared_by:
         own = app.ablate(data, limit=None, score=score)
         assert own.measure.key == score
         by_hand = app.task.compare([("whole", app.evaluate(data).judged), ("same", app.evaluate(data).judged)]).by_score
@@ -107,8 +107,8 @@ def test_every_task_is_scored_without_each_part(used: tuple[App, Any]) -> None:
             assert row.change == row.score - own.measure.whole
             whole = app.evaluate(data).judged.answers
             assert row.changed == (sum(a != b for a, b in zip(whole, judged.answers)) if whole else None)
-    assert found.measure.key == kind.compared[0]
-    last = app.ablate(data, limit=None, score=kind.compared[-1])
+    assert found.measure.key == task.compared_by[0]
+    last = app.ablate(data, limit=None, score=task.compared_by[-1])
     assert any(row.change or row.changed for row in last.rows)
 
 
@@ -116,8 +116,8 @@ def test_the_scores_of_a_task_are_those_that_its_models_are_compared_by(used: tu
     app, data = used
     judged = app.evaluate(data).judged
     by_score = app.task.compare([("one", judged), ("same", judged)]).by_score
-    assert {*by_score} <= {*app.kind.compared} <= {*by_score, *judged.singly()}
-    assert app.kind.compared[0] in by_score
+    assert {*by_score} <= {*app.task.compared_by} <= {*by_score, *judged.singly()}
+    assert app.task.compared_by[0] in by_score
 
 
 def test_a_second_call_measures_nothing_and_gives_the_same(used: tuple[App, Any]) -> None:

@@ -10,10 +10,10 @@ from clearhead.config import Config
 from clearhead.errors import ModelError
 from clearhead.folder.checkpoint import RunFolder
 from clearhead.folder.model_folder import model_files
-from clearhead.tasks.registry import KINDS
+from clearhead.tasks.registry import TASKS
 
 
-@pytest.mark.parametrize(("learnt", "asked"), [*itertools.product(KINDS, KINDS)])
+@pytest.mark.parametrize(("learnt", "asked"), [*itertools.product(TASKS, TASKS)])
 def test_a_verb_on_a_model_of_another_task_gives_a_command_that_can_be_pasted(
     tmp_path: Path, learnt: str, asked: str
 ) -> None:

@@ -7,7 +7,6 @@ from clearhead.errors import ModelError
 from clearhead.pictures.figures import confusion_matrix
 from clearhead.scoring.class_scores import ClassScores, class_scores
 from clearhead.scoring.confusion import confusion_table, draw_confusion, short_names
-from clearhead.tasks.classify.task import LabelScores
 
 
 def scores(truth: list[int], given: list[int], labels: list[str]) -> ClassScores:
@@ -65,7 +64,7 @@ def test_a_table_that_a_terminal_has_no_room_for_has_numbers_above_its_columns()
 
 def test_the_picture_is_drawn_into_the_folder(tmp_path: Path) -> None:
     found = scores([0, 1, 1], [0, 1, 0], ["日本", "$b$"])
-    draw_confusion(LabelScores(found, 0.0, 0), tmp_path)
+    draw_confusion(found, tmp_path)
     assert (tmp_path / "confusion.png").read_bytes().startswith(b"\x89PNG")
 
 

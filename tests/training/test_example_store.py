@@ -276,7 +276,7 @@ def test_a_run_with_subword_dropout_is_resumed_exactly_whatever_epochs_a_step_sp
 def test_every_epoch_has_every_text_once_in_its_own_tokens(toy) -> None:
     with RunFolder.create(toy.folder / "x", say=quiet) as folder:
         it = prepare(folder, toy.config(FRESH), set(), quiet)
-    batches = FreshBatches.of(it.examples, it.task.fresh(it.examples), it.examples.batches(128), slots=2)
+    batches = FreshBatches.of(it.examples, it.task.each_epoch(it.examples), it.examples.batches(128), slots=2)
     decode = it.task.tokenizers.source.decode
     seen: list[dict[int, list[int]]] = []
     plans = [batches.epoch(epoch) for epoch in (4, 5)]
@@ -291,7 +291,7 @@ def test_every_epoch_has_every_text_once_in_its_own_tokens(toy) -> None:
         assert all(decode(ids) == decode(it.examples.sources[place]) for place, ids in tokens.items())
         seen.append(tokens)
     assert seen[0] != seen[1]
-    again = FreshBatches.of(it.examples, it.task.fresh(it.examples), it.examples.batches(128), slots=3)
+    again = FreshBatches.of(it.examples, it.task.each_epoch(it.examples), it.examples.batches(128), slots=3)
     assert [rows.tolist() for rows in again.epoch(5)] == [
         (rows + (5 % 3 - 5 % 2) * len(it.examples)).tolist() for rows in plans[1]
     ]

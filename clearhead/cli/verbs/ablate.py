@@ -64,10 +64,10 @@ def _check(options: Options) -> None:
     """Raise the ConfigError of what cannot be asked of the model, before data and weights are read."""
     from ...apps.ablating import Asked
     from ...folder.model_folder import read_config
-    from ...tasks.registry import kind_of
+    from ...tasks.registry import task_of
 
-    kind = kind_of(read_config(Path(options.folder)))
-    Asked(options.parts, options.limit, options.score, keep=True).check(kind.verb, kind.compared)
+    task = task_of(read_config(Path(options.folder)))
+    Asked(options.parts, options.limit, options.score, keep=True).check(task.verb, task.compared_by)
 
 
 def _say(app: "App", found: "Ablation") -> None:

@@ -124,9 +124,9 @@ def _useless_beside_film(options: Options) -> list[str]:
 
 def _context(app: Any, options: Options) -> list[str]:
     """The text beside a question, for a model that answers from one."""
-    if app.kind.verb != "answer":
+    if app.task.verb != "answer":
         if options.context is not None:
-            raise UsageError(f"--context is for models that answer questions, and this one learnt to {app.kind.verb}")
+            raise UsageError(f"--context is for models that answer questions, and this one learnt to {app.task.verb}")
         return []
     if options.context is None:
         raise UsageError("this model answers questions from a text; expected --context FILE")

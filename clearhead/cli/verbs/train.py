@@ -71,14 +71,14 @@ def _run(options: Options) -> None:
 
 def _settled(config: Config, given: set[str]) -> Config:
     """The settings that a run would begin with: with those of its task, which the data tell where nobody does."""
-    from ...tasks.registry import kind_of
+    from ...tasks.registry import task_of
     from ...training.run import with_task
 
     if config.train.task is None and config.data.train and all(Path(it).exists() for it in config.data.train):
         config = with_task(config, say)
     elif config.train.task is None:
         say("note: no task is named, and no file is there to tell; these are for `translate`. For another: --task")
-    return kind_of(config).settled(config, given)
+    return task_of(config).settle(config, given)
 
 
 def _warn_of_frozen_shape(config: Config, given: set[str]) -> None:

@@ -1,27 +1,27 @@
-"""From the scores of a window's tokens to passages of the text: the best ones that can be answers.
+"""The best passages of a text, from the scores of a window's tokens.
 
-A passage begins and ends somewhere in the text, ends where it begins or behind, and has at most 30 tokens. Its score is
+A passage has 1 to 30 tokens of the text. Its score is
 
     start(first) + end(last) - start(<s>) - end(<s>)
 
-the logarithm of how many times likelier the model finds it than that the window has no answer. That of one window can
-so be compared with that of another, and with 0, which stands for no answer at all.
+which is the log of how much more likely the passage is than no answer in this window. So scores of different windows
+can be compared, and a score of 0 stands for no answer.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-
-import torch
-from torch import Tensor
-from torch.nn import functional as F
+from typing import TYPE_CHECKING
 
 from ...tokenization.offsets import TokensWithOffsets
 from .windows import ANSWER_TOKENS, Span
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 @dataclass(frozen=True)
 class Passage:
-    """An answer: text[start:end], in code points of the text that was read; "" and no place where it has none."""
+    """An answer, text[start:end], counted in code points. Without an answer, `text` is "" and there are no offsets."""
 
     text: str
     start: int | None
@@ -35,11 +35,14 @@ NOTHING = Passage("", None, None, 0.0)
 Scored = tuple[float, Span]
 
 
-def best_spans(scores: Tensor, allowed: Tensor, count: int, longest: int = ANSWER_TOKENS) -> list[list[Scored]]:
-    """The best spans of each window by their scores, at most `count`. (B, S, 2), (B, S) -> B lists
+def best_spans(scores: "Tensor", allowed: "Tensor", count: int, longest: int = ANSWER_TOKENS) -> list[list[Scored]]:
+    """Return up to `count` spans of each window, best first. (B, S, 2), (B, S) -> B lists
 
-    They begin and end only where `allowed` is True.
+    A span begins and ends where `allowed` is True, and has up to `longest` tokens.
     """
+    import torch
+    from torch.nn import functional as F
+
     barred = scores.masked_fill(~allowed[..., None], -torch.inf)
     ends = F.pad(barred[..., 1], (0, longest - 1), value=-torch.inf).unfold(1, longest, 1)  # (B, S, L): from each start
     of_spans = barred[..., 0, None] + ends - scores[:, 0].sum(-1)[:, None, None]
@@ -52,10 +55,7 @@ def best_spans(scores: Tensor, allowed: Tensor, count: int, longest: int = ANSWE
 
 
 def ranked(text: TokensWithOffsets, spans: Iterable[Scored], count: int, *, may_lack: bool) -> list[Passage]:
-    """The passages of a text where these spans of its tokens stand, best first, each place once, at most `count`.
-
-    Where the answer `may_lack`, that there is none is among them.
-    """
+    """Return up to `count` distinct passages of a text, best first; including no answer if the text `may_lack` one."""
     best: dict[tuple[int, int], float] = {}
     for score, span in spans:
         place = text.span_of(*span)

@@ -1,4 +1,4 @@
-"""Questions about texts as the data of a task: read, divided by articles, chosen from and kept."""
+"""Questions about texts: read from files, split by article, sampled and stored."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
@@ -21,15 +21,17 @@ from ...readers.questions import (
 )
 from ...readers.skipped import Report
 
-_CHUNK = 256  # texts whose questions are cut into windows together
+_CHUNK = 256  # texts whose questions are tokenized together
 
 
 class QuestionSource:
-    """Files of questions, which are opened to be read as often as wanted."""
+    """Files of questions, which can be read repeatedly."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         if list(paths).count(STDIN) > 1:
-            raise DataError("standard input, -, was named twice; it is read to its end by the first of them")
+            raise DataError(
+                "standard input (-) is named twice, but it can be read only once", name="data.train", value=list(paths)
+            )
         self._files = [file for path in paths for file in inputs(path)]
         self.report = Report(tuple(Input(path).name for path in paths))
 
@@ -41,15 +43,19 @@ class QuestionSource:
             file.close()
 
     def digest(self) -> str:
-        """SHA-256 of the bytes of all files."""
+        """Return the SHA-256 of the bytes of all files."""
         return bytes_digest([self._files])
 
     def expect_digest(self, digest: str) -> None:
-        """A DataError where the files hold other bytes by now than those of an earlier `digest`."""
+        """Raise a DataError if the files have changed since `digest` was computed."""
         expect_digest([self._files], digest, self.report.paths)
 
     def read(self) -> QuestionCorpus:
-        """All questions; a DataError where there is none to be had."""
+        """Return all questions.
+
+        Raises:
+            DataError: there are none.
+        """
         corpus = read_questions(self._files)
         corpus.report.paths = self.report.paths  # a folder, not each of its files
         self.report = corpus.report
@@ -58,7 +64,7 @@ class QuestionSource:
 
 @dataclass(frozen=True)
 class Questions:
-    """Questions to learn from, told apart from those that are held out."""
+    """Questions to train on, apart from those that are held out."""
 
     source: QuestionSource
     split: QuestionSplit
@@ -73,50 +79,51 @@ class Questions:
 
     @property
     def unanswerable(self) -> bool:
-        """Whether the text has no answer to some of those that are learnt from."""
+        """Whether some training questions have no answer."""
         return any(question.impossible for _, question in self.split.train)
 
     def held_out(self) -> QuestionCorpus:
-        """Those of other articles."""
+        """Return the held-out questions, which are about other articles."""
         return self.split.held_out
 
     def chunks(self) -> Iterator[QuestionCorpus]:
-        """The questions of some texts at a time."""
+        """Yield the questions of a few texts at a time."""
         paragraphs = tuple(self.split.train.paragraphs())
         for i in range(0, len(paragraphs), _CHUNK):
             yield QuestionCorpus((Article("", paragraphs[i : i + _CHUNK]),), self.source.report)
 
     def texts(self) -> tuple[list[str], tuple[str, ...]]:
-        """One side: every text once, and the questions."""
+        """Return each text once and all questions, as one side."""
         contexts = dict.fromkeys(paragraph.context for paragraph in self.split.train.paragraphs())
         return [*contexts, *(question.text for _, question in self.split.train)], ()
 
 
 class QuestionForm:
-    """SQuAD's JSON, JSON lines, QAMR's tables."""
+    """Questions in SQuAD's JSON, in JSON lines, or in QAMR's tables."""
 
     holds: type = QuestionCorpus
 
     def open(self, paths: Sequence[str], data: DataConfig) -> QuestionSource:
-        """Files, or folders of such."""
+        """Open files, or folders of files."""
         return QuestionSource(paths)
 
     def read(self, paths: Sequence[str], data: DataConfig) -> QuestionCorpus:
-        """All questions."""
+        """Return all questions."""
         with self.open(paths, data) as source:
             return source.read()
 
     def divide(self, source: Any, share: float, seed: int) -> Questions:
-        """No text stands on both sides, nor an article where these have titles."""
+        """Split the questions so that no text is on both sides, and no article if the articles have titles."""
         return Questions(source, split_questions(source.read(), share, seed))
 
     def extent(self, data: Questions) -> tuple[int, str]:
-        """By the letters that are read."""
+        """Return the size of the data, as a number of sentence pairs and in words."""
         letters = sum(map(len, data.texts()[0]))
         return as_pairs(letters)
 
     def sample(self, data: QuestionCorpus, most: int, seed: int, by: str = SAMPLED_BY) -> tuple[QuestionCorpus, str]:
-        """So many questions, drawn at random, in the order of the files."""
+        """Return up to `most` questions, drawn at random but in the order of the files, and a message if some were
+        dropped."""
         if len(data) <= most:
             return data, ""
         drawn = np.zeros(len(data), np.bool_)
@@ -133,11 +140,11 @@ class QuestionForm:
         return QuestionCorpus(tuple(it for it in articles if it.paragraphs), data.report), said
 
     def to_notes(self, data: QuestionCorpus) -> list[Any]:
-        """Every article as lists in lists."""
+        """Return the articles as nested lists, for JSON."""
         return [[article.title, [_to_note(it) for it in article.paragraphs]] for article in data.articles]
 
     def from_notes(self, notes: list[Any], report: Report) -> QuestionCorpus:
-        """The inverse."""
+        """Return the articles that `to_notes` turned into lists."""
         articles = (Article(title, tuple(map(_from_note, paragraphs))) for title, paragraphs in notes)
         return QuestionCorpus(tuple(articles), report)
 

@@ -1,91 +1,117 @@
-"""Classification: which label a text has. An encoder, and on it a score for each label (BERT, Devlin et al. 2019)."""
+"""Classification: an encoder with a score for each label (BERT, Devlin et al. 2019)."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
-from ...config import DROPOUT, Config, DecodeConfig
+from ...config import DROPOUT, NEWEST, TASKS, Config, DecodeConfig
 from ...data.batches import Batches
-from ...model.transformer import evaluation
+from ...data.forms import PairForm
+from ...readers.column_roles import LABELLED
 from ...readers.pairs import Pairs
-from ...scoring.class_scores import ClassScores, class_scores
-from ...scoring.confusion import confusion_table
+from ...scoring.class_scores import class_scores
+from ...scoring.confusion import confusion_table, draw_confusion
 from ...scoring.resampling import FloatArray
 from ...scoring.significance import Comparison, compare_means
 from ...tokenization.ragged import IntArray, Ragged
 from ...tokenization.tokenizer import PAD, Tokenizers
-from ..base import Judged, Units
-from ..loss import class_cross_entropy, disagreement
-from .labels import HeldOutTexts, LabelledEncoder, LabelledTexts
+from ..base import Judged, Task, Units, rotary_positions, search_settings_but
+from .examples import HeldOutTexts, LabelledEncoder, LabelledTexts
+from .reading import label_settings
+from .scores import LabelScores
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from ...inspection.views.explanation import Explanation
 
 
-@dataclass(frozen=True)
-class LabelScores:
-    """The scores of a classifier, with the labels that it cannot give: texts of these count as wrong.
+class Classification(Task):
+    """Label texts."""
 
-    `loss` is -log p of the right label in nats, the mean over the texts whose label it can give; None without any.
-    """
-
-    scores: ClassScores
-    loss: float | None
-    n_unseen: int  # texts of the other labels
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        values = self.scores.to_dict()
-        found = {"texts": values.pop("examples"), **values, "unseen_labels": self.n_unseen}
-        del found["negative_log_likelihood"]
-        return found | ({} if self.loss is None else {"negative_log_likelihood": self.loss})
-
-
-class Classification:
-    """What training and scoring need to know of the task."""
-
+    verb = "classify"
+    form = PairForm(LABELLED)
     units = Units("texts", "tokens", "label", "texts")
+    title = "A text classifier"
+    training_data = "labelled texts"
+    usage = '"a text"'
+    required: ClassVar[dict[str, Any]] = {**TASKS["classify"], "data.joint": True}
+    defaults: ClassVar[dict[str, Any]] = {
+        "model.pre_norm": True,
+        "model.dropout": 0.3,  # a model overfits a few thousand texts quickly
+        "data.split": 0.05,
+        "train.best": NEWEST,  # with a few hundred held-out texts, a low learning rate tells more than a score
+        "train.r_drop": 8.0,
+        "train.eval_sentences": 10_000,  # a label takes a thousandth of the time of a translation
+    }
+    unused = ("model.n_token_types", *search_settings_but("batch_tokens"))
+    scores = ("loss", "accuracy", "macro_f1")
+    compared_by = ("accuracy", "right_probability")
+    has_labels = True
+    searches = False
 
     def __init__(self, tokenizers: Tokenizers, config: Config) -> None:
-        self.tokenizers, self.config = tokenizers, config
+        super().__init__(tokenizers, config)
         self.labels = config.data.labels
-        self.device = torch.device(config.train.device)
+
+    @classmethod
+    def derived(cls, config: Config) -> Mapping[str, Any]:
+        """Return the settings for a model that reads a text with BOS and EOS, with rotary positions."""
+        return {"model.max_len": config.data.max_len + 2} | rotary_positions(config)
+
+    @classmethod
+    def from_data(cls, data: Any, config: Config) -> Mapping[str, Any]:
+        """Return the settings for the labels."""
+        return label_settings(data, config)
+
+    @classmethod
+    def texts(cls, data: Any) -> Sequence[str]:
+        """Return the texts without the labels."""
+        found: Sequence[str] = data.sources
+        return found
 
     @property
     def longest(self) -> tuple[int, str]:
-        """The most tokens of a text that are read, and the setting that says so; EOS and BOS come to them."""
+        """The maximum tokens of a text, without BOS and EOS, and the setting that limits it."""
         readable = self.config.model.max_len - 1 - self._begins
         return min((self.config.data.max_len, "data.max_len"), (readable, "model.max_len"))
 
     @property
     def _begins(self) -> bool:
-        """Whether a token stands in front of the text, for what is read of it to be taken from there."""
+        """Whether a text begins with BOS, which the head then reads."""
         return self.config.model.pooling == "first"
 
     @property
     def encoder(self) -> LabelledEncoder:
-        """What makes tokens of texts, and numbers of labels."""
+        """The encoder of texts and labels."""
         return LabelledEncoder(self.tokenizers.source, self.labels, *self.longest, begins=self._begins)
 
     def examples(self, sides: tuple[Ragged, Ragged]) -> LabelledTexts:
-        """The examples, which may stay on the disk."""
+        """Return the examples that a store holds."""
         return LabelledTexts(*sides)
 
     def hold_out(self, data: Pairs) -> HeldOutTexts:
         """Prepare texts for scoring."""
         return HeldOutTexts.of(data, self.encoder)
 
-    def loss(self, model: nn.Module, examples: LabelledTexts, rows: IntArray, *, smoothing: float) -> Tensor:
-        """Cross-entropy summed over the texts, each weighed by its label with `train.balance`.
+    def loss(self, model: "nn.Module", examples: LabelledTexts, rows: IntArray, *, smoothing: float) -> "Tensor":
+        """Return the cross-entropy, summed over some texts; weighted by label with train.balance.
 
-        With `train.r_drop`, a, it is the mean of two readings and a/4 of their disagreement: half of that paper's loss,
-        to be as large as that of one reading. Without dropout there is one: both would be the same.
+        With train.r_drop = a and any dropout, each text is read twice, and the loss is half the sum of both
+        cross-entropies plus a/4 of their disagreement. That is half the loss of the R-Drop paper, so that its size
+        doesn't depend on train.r_drop.
         """
-        texts = torch.from_numpy(examples.sources.padded(rows, PAD)).to(self.device)
-        targets, weights = torch.from_numpy(examples.numbers[rows]).to(self.device), None
+        import torch
+
+        from ..loss import class_cross_entropy, disagreement
+
+        device = self.config.train.device
+        texts = torch.from_numpy(examples.sources.padded(rows, PAD)).to(device)
+        targets, weights = torch.from_numpy(examples.numbers[rows]).to(device), None
         if self.config.train.balance:
-            weights = torch.from_numpy(examples.weights(len(self.labels))).to(self.device)
+            weights = torch.from_numpy(examples.weights(len(self.labels))).to(device)
         drops = any(self.config.value(name) for name in DROPOUT)
         if not (self.config.train.r_drop and drops):
             return class_cross_entropy(model(texts), targets, smoothing=smoothing, weights=weights)
@@ -95,18 +121,34 @@ class Classification:
         apart = disagreement(one, other, None if weights is None else weights[targets])
         return right / 2 + self.config.train.r_drop / 4 * apart
 
-    def log_probabilities(self, model: nn.Module, texts: Ragged, together: int) -> FloatArray:
-        """Of every label, for each text; at most `together` tokens are read at once. (N, C)"""
+    def log_probabilities(self, model: "nn.Module", texts: Ragged, together: int) -> FloatArray:
+        """Return the log-probability of every label for each text, reading `together` tokens at a time. (N, C)"""
+        import torch
+
+        from ...model.transformer import evaluation
+
         found = np.empty((len(texts), len(self.labels)))
         batches = Batches(texts.lengths, np.zeros_like(texts.lengths), together)
         with evaluation(model), torch.inference_mode():
             for rows in batches.epoch(0):
-                logits = model(torch.from_numpy(texts.padded(rows, PAD)).to(self.device))
+                logits = model(torch.from_numpy(texts.padded(rows, PAD)).to(self.config.train.device))
                 found[rows] = logits.double().log_softmax(-1).cpu().numpy()
         return found
 
-    def evaluate(self, model: nn.Module, held_out: HeldOutTexts, decode: DecodeConfig) -> Judged:
-        """Label every text, and score that."""
+    def answers(self, model: "nn.Module", texts: Sequence[str], decode: DecodeConfig) -> list[str]:
+        """Return the most likely label of each text."""
+        tokens, _ = self.encoder.tokens(texts)
+        log_p = self.log_probabilities(model, Ragged(tokens), decode.batch_tokens)
+        return [self.labels[number] for number in log_p.argmax(1)]
+
+    def explain(self, model: Any, text: str, decode: DecodeConfig) -> "Explanation":
+        """Label one text and record every step."""
+        from .views import explain_label
+
+        return explain_label(self, model, text, decode)
+
+    def evaluate(self, model: "nn.Module", held_out: HeldOutTexts, decode: DecodeConfig) -> Judged:
+        """Label every text and score the labels."""
         log_p, truth = self.log_probabilities(model, held_out.tokens, decode.batch_tokens), held_out.truth
         never = np.full((len(log_p), len(held_out.labels) - len(self.labels)), -np.inf)
         log_p = np.concatenate([log_p, never], axis=1)
@@ -123,14 +165,15 @@ class Classification:
         )
 
     def numbers(self, scores: LabelScores) -> dict[str, float]:
-        """What the log keeps and the best weights may be chosen by."""
+        """Return the scores for the training log."""
         values = {"accuracy": scores.scores.accuracy.mean, "macro_f1": scores.scores.macro_f1}
         return values if scores.loss is None else {"loss": scores.loss, **values}
 
     def compare(self, systems: Sequence[tuple[str, Judged]]) -> Comparison:
-        """Whether models are right more often than the first of them, or were lucky."""
+        """Compare the accuracy of several models with that of the first one."""
         name = "accuracy"
         return Comparison({name: compare_means([(system, it.singly()[name]) for system, it in systems])}, {})
 
-    def expect_search(self, model: nn.Module) -> None:
-        """Nothing is searched for."""
+    def draw(self, scores: LabelScores, folder: Path) -> None:
+        """Draw the confusion matrix."""
+        draw_confusion(scores.scores, folder)

@@ -1,1 +1,1 @@
-"""Recover masked tokens: the warm start of other tasks."""
+"""Recover masked tokens: how a warm start learns from the texts of another task."""

@@ -1,8 +1,8 @@
-"""Texts of which a part is hidden, so that a model learns from text alone to find it again.
+"""Masking: hide parts of a text, so that a model can learn from text alone by recovering them.
 
-For an encoder each token of a span is replaced by one <unk> (SpanBERT, Joshi et al. 2020; spans of one token: BERT,
-Devlin et al. 2019); for an encoder and a decoder all of it by one (BART, Lewis et al. 2020; T5, Raffel et al. 2020).
-Byte-level subwords never give <unk> otherwise.
+An encoder alone sees one <unk> for each masked token (SpanBERT, Joshi et al. 2020; with spans of one token: BERT,
+Devlin et al. 2019). An encoder-decoder sees one <unk> for each masked span (BART, Lewis et al. 2020; T5, Raffel et al.
+2020). Byte-level subwords never produce <unk> otherwise.
 """
 
 import numpy as np
@@ -13,13 +13,13 @@ from torch import Tensor
 from ...tokenization.ragged import IntArray, Ragged
 from ...tokenization.tokenizer import SPECIALS, UNK
 
-TOKENS_TO_FIND = 0.15  # share of the tokens that are to be found
-_AS_HIDDEN, _AS_ANOTHER = 0.8, 0.1  # of these: replaced by <unk>, or by other tokens; the rest stays as it is
-_SPANS = 0.3  # share of the tokens that is hidden where a decoder writes the whole text again
+TOKENS_TO_FIND = 0.15  # share of the tokens to predict
+_AS_HIDDEN, _AS_ANOTHER = 0.8, 0.1  # of these: replaced by <unk>, or by a random token; the rest stay unchanged
+_SPANS = 0.3  # share of the tokens to mask for a decoder that writes the whole text
 
 
 def count_to_find(tokens: list[int]) -> int:
-    """How many tokens of a text are to be found: 15% of all but special ones, one at least where there is one."""
+    """Return the number of tokens to predict: 15% of all but special tokens, and at least one if there is any."""
     real = sum(token >= len(SPECIALS) for token in tokens)
     return max(round(TOKENS_TO_FIND * real), min(real, 1))
 
@@ -27,11 +27,17 @@ def count_to_find(tokens: list[int]) -> int:
 def hide_tokens(
     tokens: Tensor, counts: Tensor, vocab_size: int, span: float, generator: torch.Generator | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Texts with some tokens changed, and which tokens are to be found: True for exactly `counts` a row.
+    """Mask tokens of some texts.
 
-    (B, S), (B,) -> (B, S), (B, S). They lie in spans of `span` tokens in the mean, each of which is hidden, replaced or
-    left as a whole; those of one token lie anywhere. Special tokens are neither. The choice is the `generator`'s, or
-    torch's own.
+    Args:
+        tokens: the texts (B, S). Special tokens are never masked.
+        counts: the number of tokens to predict in each text (B,).
+        vocab_size: the size of the vocabulary, for random tokens.
+        span: the average number of tokens in a span. A span is masked, replaced or left unchanged as a whole.
+        generator: the random generator; torch's default without one.
+
+    Returns:
+        The masked texts (B, S), and True where a token is to be predicted (B, S).
     """
     real = tokens >= len(SPECIALS)
     if span == 1:
@@ -46,7 +52,7 @@ def hide_tokens(
 
 
 def _in_spans(real: Tensor, counts: Tensor, span: float, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
-    """Spans among the `real` tokens: True within, and a chance for each span, which all of its tokens have."""
+    """Draw spans of `real` tokens: True inside a span, and a random number that its tokens share."""
     rng = np.random.default_rng(int(torch.randint(2**62, (), generator=generator)))
     begins, lengths = _spans(real.sum(1).numpy(), counts.numpy(), span, rng)
     found, how = torch.zeros_like(real), torch.zeros(real.shape)
@@ -56,14 +62,14 @@ def _in_spans(real: Tensor, counts: Tensor, span: float, generator: torch.Genera
 
 
 def hide_spans(texts: Ragged, span: float, rng: np.random.Generator) -> Ragged:
-    """The texts, without special tokens, with a <unk> in place of every hidden span.
+    """Return texts with one <unk> in place of every masked span. The texts have no special tokens.
 
-    Of n tokens round(0.3 n) are hidden, in spans of `span` in the mean.
+    Of n tokens, round(0.3 n) are masked, in spans of `span` tokens on average.
     """
     n = texts.lengths
     begins, lengths = _spans(n, np.rint(_SPANS * n).astype(np.int64), span, rng)
     stays = ~_within(begins, lengths, len(texts.tokens))
-    stays[begins] = True  # as <unk>
+    stays[begins] = True  # the <unk> of a span
     tokens = np.array(texts.tokens)
     tokens[begins] = UNK
     rows = np.repeat(np.arange(len(n)), n)
@@ -71,12 +77,12 @@ def hide_spans(texts: Ragged, span: float, rng: np.random.Generator) -> Ragged:
 
 
 def _spans(n: IntArray, hidden: IntArray, span: float, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
-    """Where spans begin in texts of `n` tokens that lie one behind the other, and how long each is.
+    """Draw spans in concatenated texts of `n` tokens each; return where they begin and their lengths.
 
-    So many tokens of each text are `hidden`, in spans of `span` in the mean. No two of them touch, so that where each
-    begins and ends is known; any way to choose them is as likely as any other.
+    `hidden` tokens of each text are inside a span. Spans have `span` tokens on average and never touch. All choices
+    are equally likely.
     """
-    most = n - hidden + 1  # the gaps before, between and behind the tokens that stay: no two spans go into the same
+    most = n - hidden + 1  # gaps around the other tokens; each takes one span at most
     spans = np.where(hidden > 0, np.clip(np.rint(hidden / span), 1, most), 0).astype(np.int64)
     lengths = _parts(hidden, spans, rng)
     of_text = np.repeat(np.arange(len(n)), spans)
@@ -86,7 +92,7 @@ def _spans(n: IntArray, hidden: IntArray, span: float, rng: np.random.Generator)
 
 
 def _within(begins: IntArray, lengths: IntArray, total: int) -> NDArray[np.bool_]:
-    """True in spans that do not touch."""
+    """Return True inside spans that don't touch."""
     change = np.zeros(total + 1, np.int64)
     np.add.at(change, begins, 1)
     np.add.at(change, begins + lengths, -1)
@@ -94,7 +100,7 @@ def _within(begins: IntArray, lengths: IntArray, total: int) -> NDArray[np.bool_
 
 
 def _parts(totals: IntArray, counts: IntArray, rng: np.random.Generator) -> IntArray:
-    """Each total as a sum of so many numbers of 1 and more, one behind the other."""
+    """Split each total at random into `counts` numbers of at least 1; return them concatenated."""
     first = np.zeros(int(totals.sum()), bool)
     first[_starts(totals)[totals > 0]] = True
     begins = first.copy()
@@ -103,7 +109,7 @@ def _parts(totals: IntArray, counts: IntArray, rng: np.random.Generator) -> IntA
 
 
 def _choose(lengths: IntArray, counts: IntArray, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """True at so many places of each row, chosen at random; the rows one behind the other."""
+    """Choose `counts` places at random in each of the concatenated rows."""
     rows = np.repeat(np.arange(len(lengths)), lengths)
     order = np.lexsort((rng.random(len(rows)), rows))
     chosen = np.zeros(len(rows), bool)
@@ -112,5 +118,5 @@ def _choose(lengths: IntArray, counts: IntArray, rng: np.random.Generator) -> ND
 
 
 def _starts(lengths: IntArray) -> IntArray:
-    """Where each row begins."""
+    """Return where each row begins."""
     return np.cumsum(lengths) - lengths

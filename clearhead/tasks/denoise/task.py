@@ -1,153 +1,141 @@
-"""Learning from text alone, before a task is learnt: to find again what was hidden (see `hiding`).
+"""Denoising: recover masked parts of a text (see `masking`). A warm start does this before it learns its task.
 
-No verb of the command line: `kinds.denoising_of` makes of each task the one that learns from its texts.
+There is no CLI verb. `denoising` makes the class that learns from the texts of another task.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
-from ...config import Config, DecodeConfig
-from ...data.batches import Batches
-from ...data.encoding import Encoded
-from ...model.transformer import evaluation
-from ...readers.skipped import Skipped
+from ...config import Config, DecodeConfig, chosen
+from ...data.extra_texts import FormWithTexts, running, with_alone
+from ...errors import ConfigError
 from ...scoring.resampling import FloatArray
-from ...scoring.significance import Comparison
 from ...scoring.translation_scores import TokenCounts
 from ...tokenization.ragged import IntArray, Ragged
-from ...tokenization.tokenizer import BOS, EOS, PAD, Tokenizer, Tokenizers
-from ..base import Judged, Units
+from ...tokenization.tokenizer import BOS, EOS, PAD, Tokenizers
+from ..base import Judged, Task, Units
 from ..examples import Examples, HeldOut
-from ..loss import smoothed_cross_entropy
 from ..translate.task import Translation
+from .examples import MaskedTexts, PieceEncoder
 from .masking import count_to_find, hide_spans, hide_tokens
+from .scores import DenoisingScores
 
-TextsOf = Callable[[Any], Sequence[str]]  # all texts of some data
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
 
-_SEED = 0  # of what is hidden where it is always the same: in evaluations
-_SCORED = 4096  # tokens that are scored together
-
-
-@dataclass(frozen=True)
-class DenoisingScores:
-    """How much of what was hidden is found again."""
-
-    texts: int
-    hidden_accuracy: float
-    hidden_perplexity: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return asdict(self)
+_SEED = 0  # of the masks in evaluations, which never change
+_SCORED = 4096  # tokens in a batch without gradients
+_SPAN, _SPAN_FOR_LABELS = 3.0, 1.0  # masked tokens in a row, on average
 
 
-@dataclass(frozen=True)
-class Pieces:
-    """Cuts texts into pieces of at most `longest` tokens, without special ones; `sides` makes examples of these."""
+def denoising(task: type[Task], extra_texts: Sequence[str] = ()) -> type[Task]:
+    """Return the task that learns from the texts of another task, and from the files of `extra_texts`.
 
-    tokenizer: Tokenizer
-    longest: int
-    texts: TextsOf
-    sides: Callable[[Ragged], tuple[Ragged, Ragged]]
+    A decoder alone predicts the next token, as it does anyway.
 
-    def __call__(self, data: Any) -> Encoded:
-        """All of every text, in as many pieces as it takes; what has no token gives none."""
-        size, found = self.longest, self.tokenizer.encode_batch(self.texts(data))
-        pieces = [ids[i : i + size] for ids in found for i in range(0, len(ids), size)]
-        pieces = [ids for ids in pieces if count_to_find(ids)]
-        return Encoded(*self.sides(Ragged(pieces)), [*range(len(pieces))], [], list[Skipped]())
-
-    def each(self, chunks: Iterable[Any], count: int, processes: int) -> Iterator[Encoded]:
-        """Of each chunk; the library itself uses all cores."""
-        yield from map(self, chunks)
-
-    def hold_out(self, data: Any, examples: Callable[[Ragged, Ragged], Examples]) -> HeldOut:
-        """The same, to score on."""
-        found = self(data)
-        return HeldOut(examples(found.sources, found.targets), [], 0, list(self.texts(data)), [])
-
-
-@dataclass(frozen=True)
-class WithHidden(Examples):
-    """Texts as tokens, and on the other side how many tokens of each are to be found."""
-
-    given: ClassVar[int] = 0
-    counts_sources: ClassVar[bool] = True
-
-    def batches(self, max_tokens: int, seed: int = 0, max_rows: int | None = None) -> Batches:
-        """Batches by length; what is predicted is counted."""
-        counts = np.asarray(self.targets.tokens, np.int64)
-        return Batches(self.sources.lengths, counts, max_tokens, seed, max_rows, self.counts_sources)
+    Raises:
+        ConfigError: a decoder alone gets no extra texts, so it would do the same thing twice.
+    """
+    topology = task.required["model.topology"]
+    if topology == "decoder-only":
+        return _next_token(task, extra_texts)
+    base = MaskedTokens if topology == "encoder-only" else MaskedSpans
+    head = {"model.head": "token", "model.n_classes": 0} if topology == "encoder-only" else {}
+    texts = with_alone(task.texts)
+    attributes = {
+        "verb": task.verb,
+        "form": FormWithTexts(task.form, extra_texts) if extra_texts else task.form,
+        "title": task.title,
+        "usage": task.usage,
+        "required": {**task.required, **head},
+        "defaults": {**task.defaults, "train.hidden_span": _SPAN_FOR_LABELS if task.has_labels else _SPAN},
+        "unused": task.unused,
+        "has_labels": task.has_labels,
+        "subword_dropout": task.subword_dropout,
+        "answers_text": task.answers_text,
+        "searches": task.searches,
+        "derived": classmethod(lambda cls, config: task.derived(config)),
+        "texts": classmethod(lambda cls, data: texts(data)),
+    }
+    return type(base.__name__, (base,), attributes)
 
 
-class _Denoising:
-    """What both ways to hide have in common."""
+def _next_token(task: type[Task], extra_texts: Sequence[str]) -> type[Task]:
+    if not extra_texts:
+        raise ConfigError(
+            f"train.warm_start=denoise does nothing for {task.verb!r}, which learns from text anyway",
+            fix="give it more text to learn from first, with --texts, or leave out train.warm_start",
+            name="train.warm_start",
+            value="denoise",
+        )
+    return type(task.__name__, (task,), {"form": FormWithTexts(task.form, extra_texts, running)})
+
+
+class _Denoising(Task):
+    """What both kinds of masking share."""
 
     units = Units("pieces of text", "tokens", "text")
-    before: ClassVar[float]  # train.hidden_span of runs that were begun before there was that setting
+    training_data = "pieces of text"
+    scores = ("loss", "hidden_accuracy")
 
-    def __init__(self, tokenizers: Tokenizers, config: Config, *, texts: TextsOf) -> None:
-        self.tokenizers, self.config, self._texts = tokenizers, config, texts
-        self._span = self.before if config.train.hidden_span is None else config.train.hidden_span
+    def __init__(self, tokenizers: Tokenizers, config: Config) -> None:
+        super().__init__(tokenizers, config)
+        self._span = chosen(config.train.hidden_span)
 
     def numbers(self, scores: DenoisingScores) -> dict[str, float]:
-        """What the log keeps and the best weights are chosen by."""
+        """Return the scores for the training log."""
         return {"loss": math.log(scores.hidden_perplexity), "hidden_accuracy": scores.hidden_accuracy}
-
-    def compare(self, systems: Sequence[tuple[str, Judged]]) -> Comparison:
-        """No score: what is learnt on the way is compared by what comes of it."""
-        return Comparison({}, {})
-
-    def expect_search(self, model: nn.Module) -> None:
-        """Nothing is searched for."""
 
     def _judged(self, held_out: HeldOut, counts: TokenCounts) -> Judged:
         scores = DenoisingScores(len(held_out.examples), counts.accuracy, counts.perplexity)
         return Judged(scores, held_out.sources, [], [], dict[str, FloatArray])
 
 
-class HiddenTokens(_Denoising):
-    """An encoder and on it a prediction of tokens: 15% of them are to be found, most of which are hidden."""
-
-    before = 1.0
+class MaskedTokens(_Denoising):
+    """An encoder that predicts 15% of the tokens, most of which are masked."""
 
     @property
     def longest(self) -> tuple[int, str]:
-        """The most tokens of a piece; EOS and BOS come to them."""
+        """The maximum tokens of a piece, without BOS and EOS, and the setting that limits it."""
         return min((self.config.data.max_len, "data.max_len"), (self.config.model.max_len - 2, "model.max_len"))
 
     @property
-    def encoder(self) -> Pieces:
-        """What makes pieces of texts, EOS behind each and, where a task reads from there, BOS in front."""
+    def encoder(self) -> PieceEncoder:
+        """The encoder of texts. A piece ends with EOS, and begins with BOS if the task's head reads that."""
         first = [BOS] * (self.config.model.pooling == "first")
 
         def sides(pieces: Ragged) -> tuple[Ragged, Ragged]:
             found = [pieces[i] for i in range(len(pieces))]
             return Ragged([[*first, *ids, EOS] for ids in found]), Ragged([[count_to_find(ids)] for ids in found])
 
-        return Pieces(self.tokenizers.source, self.longest[0], self._texts, sides)
+        return PieceEncoder(self.tokenizers.source, self.longest[0], self.texts, sides)
 
-    def examples(self, sides: tuple[Ragged, Ragged]) -> WithHidden:
-        """The examples, which may stay on the disk."""
-        return WithHidden(*sides)
+    def examples(self, sides: tuple[Ragged, Ragged]) -> MaskedTexts:
+        """Return the examples that a store holds."""
+        return MaskedTexts(*sides)
 
     def hold_out(self, data: Any) -> HeldOut:
         """Prepare texts for scoring."""
-        return self.encoder.hold_out(data, WithHidden)
+        return self.encoder.hold_out(data, MaskedTexts)
 
-    def loss(self, model: nn.Module, examples: Examples, rows: IntArray, *, smoothing: float) -> Tensor:
-        """Cross-entropy summed over the tokens that are to be found, chosen anew each time."""
+    def loss(self, model: "nn.Module", examples: Examples, rows: IntArray, *, smoothing: float) -> "Tensor":
+        """Return the cross-entropy, summed over the tokens to predict, which are drawn again each time."""
+        from ..loss import smoothed_cross_entropy
+
         logits, right = self._predicted(model, examples, rows, None)
         return smoothed_cross_entropy(logits, right, smoothing=smoothing, pad=PAD)
 
-    def evaluate(self, model: nn.Module, held_out: HeldOut, decode: DecodeConfig) -> Judged:
-        """Find what is hidden, which is always the same."""
+    def evaluate(self, model: "nn.Module", held_out: HeldOut, decode: DecodeConfig) -> Judged:
+        """Predict masked tokens, always the same ones."""
+        import torch
+
+        from ...model.transformer import evaluation
+        from ..loss import smoothed_cross_entropy
+
         counts, generator = TokenCounts(), torch.Generator().manual_seed(_SEED)
         with evaluation(model), torch.inference_mode():
             for rows in held_out.examples.batches(max(_SCORED, self.longest[0] + 2)).epoch(0):
@@ -157,66 +145,66 @@ class HiddenTokens(_Denoising):
         return self._judged(held_out, counts)
 
     def _predicted(
-        self, model: nn.Module, examples: Examples, rows: IntArray, generator: torch.Generator | None
-    ) -> tuple[Tensor, Tensor]:
-        """The logits of what is to be found, and what it is. (N, V), (N,)"""
+        self, model: "nn.Module", examples: Examples, rows: IntArray, generator: "torch.Generator | None"
+    ) -> "tuple[Tensor, Tensor]":
+        """Return the logits of the tokens to predict, and the tokens. (N, V), (N,)"""
+        import torch
+
         tokens = torch.from_numpy(examples.sources.padded(rows, PAD))
         counts = torch.from_numpy(np.asarray(examples.targets.tokens[rows], np.int64))
-        shown, found = hide_tokens(tokens, counts, self.tokenizers.source.vocab_size, self._span, generator)
+        masked, found = hide_tokens(tokens, counts, self.tokenizers.source.vocab_size, self._span, generator)
         device = self.config.train.device
-        return model(shown.to(device), at=found.to(device)), tokens[found].to(device)
+        return model(masked.to(device), at=found.to(device)), tokens[found].to(device)
 
 
-class HiddenSpans(_Denoising):
-    """An encoder that reads texts with hidden spans, and a decoder that writes them whole."""
+class MaskedSpans(_Denoising):
+    """An encoder that reads texts with masked spans, and a decoder that writes the whole texts."""
 
-    before = 3.0
-
-    def __init__(self, tokenizers: Tokenizers, config: Config, *, texts: TextsOf) -> None:
-        super().__init__(tokenizers, config, texts=texts)
-        self._pairs = Translation(tokenizers, config)  # of a text with hidden spans and the text
+    def __init__(self, tokenizers: Tokenizers, config: Config) -> None:
+        super().__init__(tokenizers, config)
+        self._pairs = Translation(tokenizers, config)  # from a masked text to the whole text
 
     @property
     def longest(self) -> tuple[int, str]:
-        """The most tokens of a piece."""
+        """The maximum tokens of a piece, and the setting that limits it."""
         return self._pairs.longest
 
     @property
-    def encoder(self) -> Pieces:
-        """What makes pieces of texts, the spans that are hidden being always the same."""
-        return Pieces(self.tokenizers.source, self.longest[0], self._texts, self._sides)
+    def encoder(self) -> PieceEncoder:
+        """The encoder of texts. The masked spans are always the same."""
+        return PieceEncoder(self.tokenizers.source, self.longest[0], self.texts, self._sides)
 
     def examples(self, sides: tuple[Ragged, Ragged]) -> Examples:
-        """The examples, which may stay on the disk."""
+        """Return the examples that a store holds."""
         return Examples(*sides)
 
-    def fresh(self, examples: Examples) -> Callable[[int], Examples]:
-        """What hides other spans of these texts in every epoch, as a function of (seed, epoch)."""
+    def each_epoch(self, examples: Examples) -> Callable[[int], Examples]:
+        """Return a function that masks other spans each epoch, as a function of (seed, epoch)."""
         tokens, seed = np.asarray(examples.targets.tokens), self.config.train.seed
         texts = Ragged.of(tokens[(tokens != BOS) & (tokens != EOS)], examples.targets.lengths - 2)
 
-        def hide(epoch: int) -> Examples:
-            return Examples(self._hidden(texts, [seed, epoch]), examples.targets)
+        def masked(epoch: int) -> Examples:
+            return Examples(self._masked(texts, [seed, epoch]), examples.targets)
 
-        return hide
+        return masked
 
     def hold_out(self, data: Any) -> HeldOut:
         """Prepare texts for scoring."""
         return self.encoder.hold_out(data, Examples)
 
-    def loss(self, model: nn.Module, examples: Examples, rows: IntArray, *, smoothing: float) -> Tensor:
-        """Cross-entropy summed over the whole texts."""
+    def loss(self, model: "nn.Module", examples: Examples, rows: IntArray, *, smoothing: float) -> "Tensor":
+        """Return the cross-entropy, summed over the whole texts."""
         return self._pairs.loss(model, examples, rows, smoothing=smoothing)
 
     def evaluate(self, model: Any, held_out: HeldOut, decode: DecodeConfig) -> Judged:
-        """Every token of the texts, given those before it."""
+        """Predict every token of the texts from those before it."""
         return self._judged(held_out, self._pairs.count(model, held_out.examples))
 
     def _sides(self, texts: Ragged) -> tuple[Ragged, Ragged]:
-        """Of each text what is read, and the whole, as examples have them."""
-        return self._hidden(texts, [_SEED]), Ragged([[BOS, *texts[i], EOS] for i in range(len(texts))])
+        """Return the masked texts and the whole ones, as examples hold them."""
+        return self._masked(texts, [_SEED]), Ragged([[BOS, *texts[i], EOS] for i in range(len(texts))])
 
-    def _hidden(self, texts: Ragged, seed: list[int]) -> Ragged:
-        """Texts with spans hidden, and EOS behind each."""
-        shown = hide_spans(texts, self._span, np.random.default_rng(seed))
-        return Ragged.of(np.insert(shown.tokens, shown.starts[1:], EOS), shown.lengths + 1)
+    def _masked(self, texts: Ragged, seed: list[int]) -> Ragged:
+        """Return texts with masked spans and EOS."""
+        masked = hide_spans(texts, self._span, np.random.default_rng(seed))
+        return Ragged.of(np.insert(masked.tokens, masked.starts[1:], EOS), masked.lengths + 1)

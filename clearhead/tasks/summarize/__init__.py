@@ -1,1 +1,1 @@
-"""Summarise documents."""
+"""Summarize documents."""

@@ -1,23 +1,35 @@
-"""Translation: source and target sentences for an encoder-decoder."""
+"""Translation: from a source sentence to a target sentence, with an encoder-decoder."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
+from ...config import TASKS
+from ...data.forms import PairForm
+from ...readers.column_roles import SENTENCES
 from ...scoring.significance import Comparison, paired_bootstrap
 from ...scoring.translation_scores import Scores, TokenCounts, score, sentence_chrf
 from ..base import Judged, Units
 from ..examples import HeldOut
-from ..sequences import Sequences, of_tokens
+from ..sequences.task import Sequences, token_numbers
 
 
 class Translation(Sequences):
-    """What training and scoring need to know of the task."""
+    """Translate sentences. BLEU, chrF and exact match are the scores."""
 
+    verb = "translate"
+    form = PairForm(SENTENCES)
     units = Units("pairs", "target tokens", "translation", "sentences")
+    title = "A translation model"
+    training_data = "sentence pairs"
+    usage = '"a sentence"'
+    required = TASKS["translate"]
+    unused = ("model.pooling", "model.n_token_types")
+    scores = ("loss", "token_accuracy", "bleu", "chrf", "exact_match")
+    compared_by = ("bleu", "chrf")
 
     def judge(self, held_out: HeldOut, answers: Sequence[str], counts: TokenCounts | None) -> Judged:
-        """BLEU, chrF and exact matches; each translation by itself has its chrF."""
+        """Score translations by BLEU, chrF and exact match, and each one by chrF."""
         references = held_out.references
         return Judged(
             score(answers, references, counts),
@@ -28,10 +40,10 @@ class Translation(Sequences):
         )
 
     def numbers(self, scores: Scores) -> dict[str, float]:
-        """What the log keeps and the best weights may be chosen by."""
+        """Return the scores for the training log."""
         values = {"bleu": scores.bleu, "chrf": scores.chrf, "exact_match": scores.exact_match}
-        return values | of_tokens(scores.perplexity, scores.token_accuracy)
+        return values | token_numbers(scores)
 
     def compare(self, systems: Sequence[tuple[str, Judged]]) -> Comparison:
-        """Whether models translate better than the first of them, or were lucky: the paired bootstrap."""
+        """Compare several models with the first one by the paired bootstrap."""
         return paired_bootstrap([(name, it.answers) for name, it in systems], systems[0][1].references)

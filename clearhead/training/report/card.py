@@ -7,13 +7,13 @@ from typing import Any
 
 from ...config import PRESETS, SHAPE, Config, chosen, settings
 from ...scoring import score_labels
-from ...tasks.registry import Kind
+from ...tasks.base import Task
 
 _UNSCORED = "None yet: training has not ended."
 
 
 def model_card(
-    config: Config, kind: Kind, *, count: int, notes: Sequence[str] = (), given: Collection[str] = ()
+    config: Config, task: type[Task], *, count: int, notes: Sequence[str] = (), given: Collection[str] = ()
 ) -> str:
     """Markdown, of a model that learnt from so many examples; `notes` are the choices that were made for these data,
     `given` the settings that nobody had to choose.
@@ -23,17 +23,17 @@ def model_card(
     files = ", ".join(f"`{Path(name).name}`" for name in data.train)
     source = ", ".join(filter(None, (data.name, data.source)))
     lines = [
-        f"# {kind.title}{f': {data.name}' if data.name else ''}",
+        f"# {task.title}{f': {data.name}' if data.name else ''}",
         "",
         "Made with Clearhead, a Transformer as in *Attention Is All You Need*. Use it:",
         "",
         "```",
-        kind.example("THIS_FOLDER"),
+        task.example("THIS_FOLDER"),
         "```",
         "",
         "## Data",
         "",
-        f"{count:,} {kind.data} from {files}. Source: {source or 'not stated (data.name, data.source)'}. "
+        f"{count:,} {task.training_data} from {files}. Source: {source or 'not stated (data.name, data.source)'}. "
         f"Licence: {data.licence or 'not stated (data.licence)'}.",
         "",
         "## Scores",

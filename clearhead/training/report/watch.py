@@ -12,7 +12,6 @@ from ...config import DecodeConfig
 from ...folder.checkpoint import FILM
 from ...inspection.film.frame import Frame
 from ...tasks.base import Task
-from ...tasks.explaining import explain
 from .metrics import MetricsLog
 
 _COUNTS = ("step", "epoch", "averaged", "seconds")  # what is no score of an evaluation
@@ -40,7 +39,7 @@ class Watch:
         self.log.write(self._frame(int(record["step"]), scores).to_dict())
 
     def _frame(self, step: int, scores: Mapping[str, float]) -> Frame:
-        return Frame.of(explain(self.task, self.model, self.text, self.search), step, scores)
+        return Frame.of(self.task.explain(self.model, self.text, self.search), step, scores)
 
     def __enter__(self) -> Self:
         return self

@@ -30,8 +30,9 @@ from ...model.transformer import build
 from ...readers.files import STDIN
 from ...scoring import score_labels
 from ...scoring.significance import Compared
-from ...tasks.base import Judged
-from ...tasks.registry import Kind, denoising_of, kind_of
+from ...tasks.base import Judged, Task
+from ...tasks.denoise.task import denoising
+from ...tasks.registry import task_of
 from .. import run
 from ..choices.recipe import with_preset
 from ..example_store import Say
@@ -164,16 +165,16 @@ class _WarmStart:
         """A ConfigError where the texts alone teach nothing more, or nobody could say what they taught."""
         self.config, self.given, self.out, self.say = config, set(given), out, say
         self.without, self.pretrained = out / WITHOUT, out / PRETRAINED
-        self.kind = kind_of(config)
-        self.denoising = denoising_of(self.kind, config.data.texts)
-        usual = _SOUP_OF_LABELS if self.kind.labels and not config.train.budget else 1
+        self.task = task_of(config)
+        self.denoising = denoising(self.task, config.data.texts)
+        usual = _SOUP_OF_LABELS if self.task.has_labels and not config.train.budget else 1
         self.soup = config.train.soup or usual
         self.also = [out / f"{ALSO}{turn}" for turn in range(2, self.soup + 1)]
         _expect_use(config, self.denoising)
 
     def train(self, began: float, *, resume: bool, replace: bool, **observers: Any) -> Path:
         """One after the other; on resume those that are complete are passed over."""
-        self.kind.settled(self.config, self.given - run.following(self.config))  # what the last run would refuse
+        self.task.settle(self.config, self.given - run.following(self.config))  # what the last run would refuse
         with RunFolder.create(self.out, resume=resume, replace=replace, say=lambda _: None) as folder:
             if replace:
                 self._forget(self.without, *self._way())
@@ -214,7 +215,7 @@ class _WarmStart:
                 with writing(path):
                     remove_folder(path / CHECKPOINTS)
 
-        self.say(f"1 of {count}: {self.kind.verb}, from random weights, to {self.without}{self._forecast()}")
+        self.say(f"1 of {count}: {self.task.verb}, from random weights, to {self.without}{self._forecast()}")
         unseen = {"train.watch": "", "data.test": ()}  # on the way to the last run
         alone = {"train.warm_start": "", "data.texts": (), **dict.fromkeys(OF_WARM_START)}
         part = Part(end=clock.end(0), last=False)
@@ -227,11 +228,11 @@ class _WarmStart:
         start = dataclasses.replace(learnt, config=learnt.config.override(dropouts))  # those of the task
         config = self._shaped(shape.config).override({"train.soup": self.soup})
         for turn, path in enumerate(self.also, 1):
-            self.say(f"{2 + turn} of {count}: {self.kind.verb}, from the weights of that, to {path}")
+            self.say(f"{2 + turn} of {count}: {self.task.verb}, from the weights of that, to {path}")
             part = Part(start=start, end=clock.end(1 + turn), turn=turn, last=False)
             go(path, config.override(unseen), self.given, part)
         mean = f", and the mean of all {self.soup}" if self.also else ""
-        self.say(f"{count} of {count}: {self.kind.verb}, from the weights of that, to {self.out}{mean}")
+        self.say(f"{count} of {count}: {self.task.verb}, from the weights of that, to {self.out}{mean}")
         part = Part(start=start, end=clock.end(count - 1), others=tuple(self.also), ending=self._compared)
         go(self.out, config, self.given, part, **observers)
 
@@ -244,7 +245,7 @@ class _WarmStart:
     @property
     def _times(self) -> int:
         """So many times the steps of the task are learnt from the texts alone."""
-        return _OF_LABELS if self.kind.labels else 1
+        return _OF_LABELS if self.task.has_labels else 1
 
     def _shaped(self, of: Config) -> Config:
         """The settings with the preset that was chosen for the first run."""
@@ -275,7 +276,7 @@ class _WarmStart:
         search = prepared.config.override({"decode.n_best": 1}).decode
         systems = {"without": prepared.task.evaluate(model, prepared.valid, search), "with": judged}
         scores = table({name: it.scores.to_dict() for name, it in systems.items()}, "learning from the texts alone")
-        name = self.kind.compared[0]
+        name = self.task.compared_by[0]
         first, second = prepared.task.compare([*systems.items()]).by_score[name]
         verdict = _verdict(score_labels.LABELS[name], first, second)
         what = "learning from the texts alone" + (f", and the mean of {self.soup} runs," if self.also else "")
@@ -301,7 +302,7 @@ class _WarmStart:
                     remove_folder(path)
 
 
-def _expect_use(config: Config, denoising: Kind) -> None:
+def _expect_use(config: Config, denoising: type[Task]) -> None:
     """Raise a ConfigError where a warm start has no sense beside other settings."""
     data, train = config.data, config.train
     if train.init_from:
@@ -314,7 +315,7 @@ def _expect_use(config: Config, denoising: Kind) -> None:
             f"train.warm_steps = {train.warm_steps} beside train.budget = {train.budget}; expected one of them: "
             "a budget chooses the steps"
         )
-    if denoising.settings["model.topology"] == "encoder-decoder" and not data.joint:
+    if denoising.required["model.topology"] == "encoder-decoder" and not data.joint:
         raise ConfigError(
             "train.warm_start = denoise reads and writes the same texts, and with data.joint = false each side has a "
             "vocabulary of its own; expected data.joint = true"

@@ -269,12 +269,12 @@ def test_a_run_that_is_resumed_ends_as_one_that_was_not(questions: Path, tmp_pat
     [
         (
             "--model.topology=decoder-only",
-            "model.topology = decoder-only does not learn to answer; expected encoder-only",
+            "model.topology=decoder-only",
         ),
-        ("--reverse", "data.reverse = True would change nothing for `answer`; expected no data.reverse"),
-        ("--source-column=context", "data.source_column = context would change nothing for `answer`; expected no data"),
-        ("--decode.alpha=2", "decode.alpha = 2.0 would change nothing for `answer`; expected no decode.alpha"),
-        ("--train.best=bleu", "train.best = bleu is no score of `answer`; expected loss, exact_match, f1"),
+        ("--reverse", "data.reverse=true"),
+        ("--source-column=context", "data.source_column=context"),
+        ("--decode.alpha=2", "decode.alpha=2.0"),
+        ("--train.best=bleu", "train.best='bleu'"),
         ("--data.max_len=15", "data.max_len = 15 leaves no room for a text beside a question; expected at least 16"),
     ],
 )

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from clearhead.config import Config
-from clearhead.tasks.registry import KINDS
+from clearhead.tasks.registry import TASKS, task_named
 
 from ..conftest import Run
 
@@ -75,7 +75,7 @@ def test_print_config_prints_the_settings_as_toml_and_does_not_train(run: Run, c
     assert "\n# d_model = 128\n" in done.out  # the preset brings it
 
 
-@pytest.mark.parametrize("verb", list(KINDS))
+@pytest.mark.parametrize("verb", list(TASKS))
 def test_what_print_config_prints_is_what_a_run_begins_with(
     run: Run, calls: list[dict[str, Any]], tmp_path: Path, verb: str
 ) -> None:
@@ -85,7 +85,7 @@ def test_what_print_config_prints_is_what_a_run_begins_with(
     assert run("train", "--config", file, "--print-config").out == file.read_text(encoding="utf-8")
     for arguments in (asked, ("--config", file)):
         assert run("train", "a.tsv", *arguments, "--out", "D").code == 0
-    begun, read = (KINDS[verb].settled(it["config"], it["given"]) for it in calls)
+    begun, read = (task_named(verb).settle(it["config"], it["given"]) for it in calls)
     assert read == begun
 
 

@@ -19,8 +19,7 @@ from clearhead.inspection.promises.check import Check, Verification
 from clearhead.inspection.promises.subject import Inputs, Search, Subject, outputs
 from clearhead.model.positions import Positions
 from clearhead.model.transformer import Decoder, EncoderDecoder, EncoderModel, build
-from clearhead.tasks.answer.task import place_loss
-from clearhead.tasks.loss import class_cross_entropy, smoothed_cross_entropy
+from clearhead.tasks.loss import class_cross_entropy, smoothed_cross_entropy, span_cross_entropy
 from clearhead.tokenization.tokenizer import BOS, EOS, PAD, UNK
 
 V, MAX_LEN, ALPHA = 17, 20, 0.6
@@ -76,7 +75,7 @@ def loss(inputs: Inputs) -> Callable[[nn.Module], Tensor]:
         if found[0].dim() == 1:
             return class_cross_entropy(torch.stack(found), torch.tensor([0, 1, 2]))
         if isinstance(net, EncoderModel):
-            return sum(place_loss(row[None], torch.tensor([[0, 0]])) for row in found)
+            return sum(span_cross_entropy(row[None], torch.tensor([[0, 0]])) for row in found)
         return sum(row.square().sum() * (place + 1) + row.sin().sum() for place, row in enumerate(found))
 
     return of

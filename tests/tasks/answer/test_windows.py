@@ -87,7 +87,7 @@ def test_what_is_learnt_from_is_every_window_with_the_answer_and_one_without(
     room = longest - len(read) - 3
     first = data.draw(st.integers(0, len(text) - 1))
     last = data.draw(st.integers(first, len(text) - 1))
-    lessons = cut.lessons(read, text, (first, last), draw)
+    lessons = cut.training_windows(read, text, (first, last), draw)
     if last - first >= room:
         assert not lessons, "no window has room for it"
         return
@@ -106,7 +106,7 @@ def test_a_question_without_an_answer_is_learnt_from_in_one_window() -> None:
     windows = cutter().windows([9], text)
     assert len(windows) > 3
     for draw in range(2 * len(windows)):
-        assert cutter().lessons([9], text, None, draw) == [windows[draw % len(windows)]]
+        assert cutter().training_windows([9], text, None, draw) == [windows[draw % len(windows)]]
 
 
 def corpus(*asked: tuple[str, str | None], context: str = "It  sat on\na mat in Rome.") -> QuestionCorpus:
@@ -141,18 +141,18 @@ def test_a_question_of_more_than_a_third_is_cut_and_counted_and_an_answer_withou
     long = "where is the red cat now ?"
     context = "it sat on a mat in Rome now and it sat on a mat in Rome"
     found = QuestionEncoder(cutter(16), "data.max_len")(corpus((long, "Rome"), ("where ?", context), context=context))
-    reason = "for answers that 16 tokens (data.max_len) have no room for"
+    reason = "with answers that don't fit into 16 tokens (data.max_len)"
     assert [(it.line, it.reason, it.text) for it in found.skipped] == [(8, reason, "where ?")]
     [cut] = found.cut
     assert (cut.line, cut.text) == (7, long)
-    assert cut.reason == "with questions of more than 5 tokens, a third of data.max_len"
+    assert cut.reason == "with questions longer than 5 tokens, a third of data.max_len"
     assert all(found.sources[row][1:7] == [*TOKENIZER.encode(long)[:5], EOS] for row in range(len(found.sources)))
 
 
 def test_words_of_a_question_that_the_vocabulary_lacks_are_named() -> None:
     found = QuestionEncoder(cutter(), "data.max_len")(corpus(("where is Zed ?", "Rome")))
     [noticed] = found.unknown
-    assert noticed.text == "Zed" and noticed.reason.endswith("these are learnt as <unk>")
+    assert noticed.text == "Zed" and noticed.reason.endswith("trained on as <unk>")
 
 
 def test_an_answer_that_is_longer_than_any_that_is_given_is_learnt_and_told() -> None:
@@ -161,7 +161,7 @@ def test_an_answer_that_is_longer_than_any_that_is_given_is_learnt_and_told() ->
     found = QuestionEncoder(cutter(64), "data.max_len")(corpus(("where ?", fits), ("is it ?", longer), context=context))
     [noticed] = found.unknown
     assert (noticed.line, noticed.text) == (8, longer) and not found.skipped
-    assert noticed.reason.startswith("questions with answers of more than 30 tokens, the most that an answer has; ")
+    assert noticed.reason.startswith("questions with answers of more than 30 tokens; ")
     assert found.targets[1][1] - found.targets[1][0] == ANSWER_TOKENS, "learnt as a whole"
 
 

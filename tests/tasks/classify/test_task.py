@@ -11,7 +11,8 @@ from clearhead.errors import DataError
 from clearhead.model.transformer import EncoderModel, build
 from clearhead.readers.column_roles import LABELLED
 from clearhead.readers.pairs import Pairs, PairSource, Report
-from clearhead.tasks.classify.labels import UNSEEN, LabelledTexts, labels_of
+from clearhead.tasks.classify.examples import UNSEEN, LabelledTexts
+from clearhead.tasks.classify.reading import label_settings
 from clearhead.tasks.classify.task import Classification
 from clearhead.tokenization.ragged import Ragged
 from clearhead.tokenization.tokenizer import BOS, EOS, PAD, train_tokenizers
@@ -249,7 +250,7 @@ def corpus(tmp_path, rows: list[tuple[str, str]]) -> LabelledCorpus:
 
 def test_the_labels_are_all_that_are_trained_on_sorted_and_no_tokenizer_learns_from_them(tmp_path) -> None:
     found = corpus(tmp_path, list(zip(TEXTS, LABELS)))
-    assert labels_of(found, Config()) == {"data.labels": ("mixed", "neg", "pos"), "model.n_classes": 3}
+    assert label_settings(found, Config()) == {"data.labels": ("mixed", "neg", "pos"), "model.n_classes": 3}
     sources, targets = found.texts()
     assert list(sources) == TEXTS and targets == ()
 
@@ -261,34 +262,28 @@ def test_the_labels_are_all_that_are_trained_on_sorted_and_no_tokenizer_learns_f
 def test_too_few_or_too_many_labels_are_refused_with_the_column_that_was_taken(tmp_path, labels, said) -> None:
     found = corpus(tmp_path, [(f"text {n}", label) for n, label in enumerate(labels * 2)])
     with pytest.raises(DataError) as error:
-        labels_of(found, Config())
-    assert str(error.value) == (
-        f"{tmp_path / 'texts.csv'} has {said} to train on; expected 2 to 1,000 labels\n"
-        "  read as CSV (comma), two columns (text in 1, label in 2), header (text, label)\n"
-        "  if another column holds the labels: --target-column NAME, and for the texts --source-column NAME"
-    )
+        label_settings(found, Config())
+    form = "CSV (comma), two columns (text in 1, label in 2), header (text, label)"
+    assert error.value.what == f"{tmp_path / 'texts.csv'} has {said} to train on (read as {form})"
+    assert (error.value.expected, error.value.value) == ("2 to 1,000 labels", len(labels))
+    assert "--target-column" in error.value.fix and "--source-column" in error.value.fix
 
 
 def test_labels_of_which_hardly_one_comes_again_are_none(tmp_path) -> None:
     found = corpus(tmp_path, [(f"text {n}", f"0.{n:03}") for n in range(39)] + [("one more", "0.000")])
     with pytest.raises(DataError) as error:
-        labels_of(found, Config())
-    assert str(error.value) == (
-        f'{tmp_path / "texts.csv"} has 39 labels ("0.000", "0.001", "0.002", …) for 40 texts to train on, almost '
-        "one for each; expected labels that come again and again: numbers are not predicted\n"
-        "  read as CSV (comma), two columns (text in 1, label in 2), header (text, label)\n"
-        "  if another column holds the labels: --target-column NAME, and for the texts --source-column NAME"
-    )
+        label_settings(found, Config())
+    assert (error.value.name, error.value.value) == ("data.labels", 39)
+    assert "39 labels" in error.value.what and "40 texts" in error.value.what and "--target-column" in error.value.fix
     for name in ("texts", "labels"):
         (tmp_path / name).write_text("".join(f"{name} {n}\n" for n in range(40)))
     aligned = PairSource([tmp_path / "texts", tmp_path / "labels"], roles=LABELLED)
     with pytest.raises(DataError) as error:
-        labels_of(LabelledCorpus.of(aligned, 0.0, 0), Config())
-    first, *_, last = str(error.value).split("\n")
-    assert first.startswith(f"{tmp_path / 'texts'} and {tmp_path / 'labels'} have 40 labels (")
-    assert last == "  read as two line-aligned files (text in 1, label in 2)"
+        label_settings(LabelledCorpus.of(aligned, 0.0, 0), Config())
+    assert error.value.what.startswith(f"{tmp_path / 'texts'} and {tmp_path / 'labels'} have 40 labels (")
+    assert "two line-aligned files" in error.value.what and not error.value.fix
     few = corpus(tmp_path, [(f"text {n}", f"label {n}") for n in range(19)])
-    assert labels_of(few, Config())["model.n_classes"] == 19
+    assert label_settings(few, Config())["model.n_classes"] == 19
 
 
 def test_what_looks_like_a_slip_of_the_labels_is_told(tmp_path) -> None:
@@ -307,10 +302,10 @@ def test_what_looks_like_a_slip_of_the_labels_is_told(tmp_path) -> None:
 
 def test_a_model_to_begin_with_keeps_its_labels_and_knows_all_that_come(tmp_path) -> None:
     config = task().config.override({"train.init_from": "old"})
-    assert labels_of(corpus(tmp_path, [("a", "pos"), ("b", "neg")]), config) == {}
-    said = r'has 1 label \("odd"\), which old did not learn; expected some of its 3 labels \("mixed", "neg", "pos"\)'
-    with pytest.raises(DataError, match=said):
-        labels_of(corpus(tmp_path, [("a", "pos"), ("b", "odd")]), config)
+    assert label_settings(corpus(tmp_path, [("a", "pos"), ("b", "neg")]), config) == {}
+    with pytest.raises(DataError) as caught:
+        label_settings(corpus(tmp_path, [("a", "pos"), ("b", "odd")]), config)
+    assert caught.value.value == ["odd"] and "old" in caught.value.what and '"mixed"' in caught.value.expected
 
 
 def test_padding_is_no_token_of_a_text() -> None:

@@ -1,7 +1,5 @@
 """Learning from text alone: what the examples are, and what the loss counts."""
 
-import re
-
 import numpy as np
 import pytest
 import torch
@@ -11,8 +9,8 @@ from clearhead.errors import ConfigError
 from clearhead.model.transformer import EncoderModel, build
 from clearhead.readers.pairs import Pairs
 from clearhead.readers.skipped import Report
-from clearhead.tasks.denoise.task import HiddenSpans, HiddenTokens
-from clearhead.tasks.registry import KINDS, denoising_of
+from clearhead.tasks.denoise.task import MaskedSpans, MaskedTokens, denoising
+from clearhead.tasks.registry import task_named
 from clearhead.tokenization.tokenizer import BOS, EOS, UNK, Tokenizers, train_tokenizers
 
 TEXTS = ["one two three four five six seven", "two four six", "seven five three one"]
@@ -33,24 +31,24 @@ def tokenizers(data: DataConfig) -> Tokenizers:
     return train_tokenizers(TEXTS, OTHERS, data)
 
 
-def hidden_tokens(changes: dict[str, object] | None = None) -> HiddenTokens:
+def hidden_tokens(changes: dict[str, object] | None = None) -> MaskedTokens:
     config = settings(
         {"model.topology": "encoder-only", "model.head": "token", "train.task": "classify", "train.hidden_span": 1}
         | (changes or {})
     )
-    task = denoising_of(KINDS["classify"]).make(tokenizers(config.data), config)
-    assert isinstance(task, HiddenTokens)
+    task = denoising(task_named("classify"))(tokenizers(config.data), config)
+    assert isinstance(task, MaskedTokens)
     return task
 
 
-def hidden_spans(changes: dict[str, object] | None = None) -> HiddenSpans:
+def hidden_spans(changes: dict[str, object] | None = None) -> MaskedSpans:
     config = settings({"train.task": "translate", "train.hidden_span": 3} | (changes or {}))
-    task = denoising_of(KINDS["translate"]).make(tokenizers(config.data), config)
-    assert isinstance(task, HiddenSpans)
+    task = denoising(task_named("translate"))(tokenizers(config.data), config)
+    assert isinstance(task, MaskedSpans)
     return task
 
 
-def a_model(task: HiddenTokens | HiddenSpans) -> torch.nn.Module:
+def a_model(task: MaskedTokens | MaskedSpans) -> torch.nn.Module:
     torch.manual_seed(0)
     size = task.tokenizers.source.vocab_size
     return build(task.config.override({"model.src_vocab_size": size, "model.tgt_vocab_size": size}).model)
@@ -133,34 +131,20 @@ def test_training_hides_anew_by_torchs_generator_and_scoring_the_same_always() -
 def test_each_epoch_hides_other_spans_of_the_same_texts() -> None:
     task = hidden_spans()
     found = task.encoder(pairs())
-    fresh = task.fresh(task.examples((found.sources, found.targets)))
+    fresh = task.each_epoch(task.examples((found.sources, found.targets)))
     first, again, second = fresh(1), fresh(1), fresh(2)
     assert first.sources.tokens.tolist() == again.sources.tokens.tolist() != second.sources.tokens.tolist()
     assert first.targets is second.targets is found.targets
     assert all(first.sources[i][-1] == EOS for i in range(len(first)))
 
 
-@pytest.mark.parametrize(("make", "span"), [(hidden_tokens, 1), (hidden_spans, 3)])
-def test_what_was_begun_before_spans_were_a_setting_hides_as_it_did(make, span: int) -> None:
-    losses = []
-    for asked in (None, span, 4 - span):
-        task = make({"train.hidden_span": asked})
-        model, found = a_model(task).eval(), task.encoder(pairs())
-        torch.manual_seed(0)
-        losses.append(task.loss(model, task.examples((found.sources, found.targets)), np.arange(3), smoothing=0).item())
-    assert losses[0] == losses[1] != losses[2]
-
-
 @pytest.mark.parametrize(("verb", "span"), [("answer", 3), ("classify", 1), ("translate", 3), ("summarize", 3)])
 def test_tokens_are_hidden_together_but_for_labels(verb: str, span: int) -> None:
-    config = denoising_of(KINDS[verb]).settled(settings({"train.task": verb}), set())
+    config = denoising(task_named(verb)).settle(settings({"train.task": verb}), set())
     assert config.train.hidden_span == span
 
 
 def test_a_model_of_text_alone_has_nothing_else_to_learn_from_it() -> None:
-    message = (
-        "train.warm_start = denoise is not for `generate`, which learns from text alone; expected nothing, or "
-        "data.texts (--texts): more text to learn from first"
-    )
-    with pytest.raises(ConfigError, match=re.escape(message)):
-        denoising_of(KINDS["generate"])
+    with pytest.raises(ConfigError) as caught:
+        denoising(task_named("generate"))
+    assert (caught.value.name, caught.value.value) == ("train.warm_start", "denoise")

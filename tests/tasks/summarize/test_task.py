@@ -1,6 +1,5 @@
 import math
 import random
-import re
 from array import array
 
 import numpy as np
@@ -13,7 +12,7 @@ from clearhead.model.transformer import build
 from clearhead.readers.pairs import Pairs, Report
 from clearhead.scoring.summary_scores import first, longest, summary_scores
 from clearhead.scoring.translation_scores import TokenCounts
-from clearhead.tasks.registry import KINDS
+from clearhead.tasks.registry import task_named
 from clearhead.tasks.summarize.task import Summarization
 from clearhead.tasks.translate.task import Translation
 from clearhead.tokenization.tokenizer import EOS, train_tokenizers
@@ -108,7 +107,7 @@ def test_scores_are_those_of_rouge_in_percent_with_their_intervals_beside_those_
     assert (values["documents"], values["token_accuracy"], values["perplexity"]) == (3, 0.4, math.exp(2.0))
     numbers = {name: values[name] for name in ("rouge1", "rouge2", "rougeL")} | {"loss": 2.0, "token_accuracy": 0.4}
     assert summarization.numbers(scores) == pytest.approx(numbers)
-    assert set(numbers) == set(KINDS["summarize"].scores)
+    assert set(numbers) == set(task_named("summarize").scores)
 
 
 def test_without_tokens_that_were_counted_there_is_no_loss() -> None:
@@ -131,28 +130,29 @@ def test_models_are_compared_document_by_document() -> None:
 
 
 def test_no_summary_is_longer_than_those_that_are_learnt() -> None:
-    kind = KINDS["summarize"]
-    config = kind.settled(Config(), set())
+    kind = task_named("summarize")
+    config = kind.settle(Config(), set())
     assert (config.data.max_len, config.decode.max_len, config.decode.no_repeat_ngram) == (400, 400, 3)
     given = Config().override({"data.max_len": 60, "decode.min_len": 80})
-    assert kind.settled(given, {"data.max_len", "decode.min_len"}).decode.max_len == 80
+    assert kind.settle(given, {"data.max_len", "decode.min_len"}).decode.max_len == 80
     own = Config().override({"decode.max_len": 30})
-    assert kind.settled(own, {"decode.max_len"}).decode.max_len == 30
+    assert kind.settle(own, {"decode.max_len"}).decode.max_len == 30
 
 
 def test_a_pointer_is_usual_where_both_sides_have_one_vocabulary() -> None:
-    kind = KINDS["summarize"]
-    assert kind.settled(Config(), set()).model.copy
+    kind = task_named("summarize")
+    assert kind.settle(Config(), set()).model.copy
     apart = Config().override({"data.joint": False, "model.tie": "target"})
-    assert not kind.settled(apart, {"data.joint", "model.tie"}).model.copy
-    assert not kind.settled(Config(), {"model.copy"}).model.copy
+    assert not kind.settle(apart, {"data.joint", "model.tie"}).model.copy
+    assert not kind.settle(Config(), {"model.copy"}).model.copy
 
 
 def test_weights_are_chosen_by_scores_of_summaries_alone() -> None:
-    kind = KINDS["summarize"]
-    assert kind.settled(Config().override({"train.best": "rougeL"}), {"train.best"}).train.best == "rougeL"
-    with pytest.raises(ConfigError, match=re.escape("train.best = bleu is no score of `summarize`; expected loss, ")):
-        kind.settled(Config().override({"train.best": "bleu"}), {"train.best"})
+    kind = task_named("summarize")
+    assert kind.settle(Config().override({"train.best": "rougeL"}), {"train.best"}).train.best == "rougeL"
+    with pytest.raises(ConfigError) as caught:
+        kind.settle(Config().override({"train.best": "bleu"}), {"train.best"})
+    assert (caught.value.name, caught.value.value) == ("train.best", "bleu") and "rougeL" in caught.value.expected
 
 
 def marked(n: int, words: range, seed: int) -> Pairs:

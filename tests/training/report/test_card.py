@@ -7,7 +7,7 @@ from clearhead.cli.configure import configure
 from clearhead.cli.parser import parse
 from clearhead.cli.verbs import train
 from clearhead.config import Config
-from clearhead.tasks.registry import KINDS
+from clearhead.tasks.registry import task_named
 from clearhead.training.report.card import model_card, training_command, with_scores, with_steps
 
 SCORES = {"bleu": 41.237, "chrf": 60.0, "exact_match": 0.5, "sentences": 1502}
@@ -22,7 +22,7 @@ def config(**changes: object) -> Config:
 
 def test_a_card_names_data_source_licence_model_and_command() -> None:
     stated = {"data.name": "Tatoeba", "data.source": "https://tatoeba.org", "data.licence": "CC BY 2.0"}
-    card = model_card(config(**stated), KINDS["translate"], count=12_345)
+    card = model_card(config(**stated), task_named("translate"), count=12_345)
     assert card.startswith("# A translation model: Tatoeba\n")
     assert "12,345 sentence pairs from `pairs.tsv`. Source: Tatoeba, https://tatoeba.org. Licence: CC BY 2.0." in card
     assert 'clearhead translate THIS_FOLDER "a sentence"' in card
@@ -33,14 +33,14 @@ def test_a_card_names_data_source_licence_model_and_command() -> None:
 
 
 def test_a_card_says_what_was_not_stated_and_never_where_files_lie() -> None:
-    card = model_card(config(), KINDS["translate"], count=1)
+    card = model_card(config(), task_named("translate"), count=1)
     assert "Source: not stated (data.name, data.source). Licence: not stated (data.licence)." in card
     assert "secret" not in card
 
 
 def test_two_files_and_two_vocabularies_are_both_named() -> None:
     changes = {"data.train": ["a.en", "b.fr"], "model.tie": "target", "model.tgt_vocab_size": 500}
-    card = model_card(config(**changes), KINDS["translate"], count=1)
+    card = model_card(config(**changes), task_named("translate"), count=1)
     assert "from `a.en`, `b.fr`." in card and "vocabulary 4,000 and 500." in card
 
 
@@ -61,15 +61,15 @@ def test_the_command_trains_with_the_settings_that_were_given() -> None:
 
 def test_choices_are_listed_with_their_reasons() -> None:
     notes = ["train.preset = nano: for 60 pairs", "train.lr = 0.003: because"]
-    card = model_card(config(), KINDS["translate"], count=60, notes=notes)
+    card = model_card(config(), task_named("translate"), count=60, notes=notes)
     assert (
         "What was chosen for these data:\n\n- train.preset = nano: for 60 pairs\n- train.lr = 0.003: because\n" in card
     )
-    assert "What was chosen" not in model_card(config(), KINDS["translate"], count=60)
+    assert "What was chosen" not in model_card(config(), task_named("translate"), count=60)
 
 
 def test_scores_take_the_place_of_the_sentence_that_there_are_none_yet() -> None:
-    card = model_card(config(), KINDS["translate"], count=60)
+    card = model_card(config(), task_named("translate"), count=60)
     assert "## Scores\n\nNone yet: training has not ended.\n" in card
     scored = with_scores(card, {"validation": SCORES, "test": SCORES | {"bleu": 9.0}})
     assert "| validation | 1,502 | 41.24 | 60.00 | 0.5000 |\n| test | 1,502 | 9.00 | 60.00 | 0.5000 |\n" in scored
@@ -95,12 +95,12 @@ def test_what_equals_a_default_is_in_the_command_where_something_else_would_be_c
 
 
 def test_a_run_that_ended_elsewhere_says_where() -> None:
-    card = model_card(config(**{"train.steps": 1000}), KINDS["translate"], count=60)
+    card = model_card(config(**{"train.steps": 1000}), task_named("translate"), count=60)
     assert with_steps(card, 1000, 1000) == card
     assert ". 812 steps (1,000 planned), seed 7. All settings" in with_steps(card, 1000, 812)
 
 
 def test_where_nothing_was_held_out_there_are_no_scores_and_it_says_so() -> None:
     assert "## Scores\n\nNone: nothing was held out.\n" in with_scores(
-        model_card(config(), KINDS["translate"], count=1), {}
+        model_card(config(), task_named("translate"), count=1), {}
     )

@@ -1,6 +1,6 @@
-"""Running text as tokens in blocks: what a language model reads at once, and the order of it in each epoch."""
+"""Running text, tokenized and cut into the blocks that a language model reads, and their order in each epoch."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,17 +11,16 @@ from ...readers.skipped import Skipped
 from ...tokenization.ragged import IntArray, Ragged
 from ...tokenization.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 
-_NAMED = 3  # of the characters that the vocabulary lacks
-_LACKS = "pieces of text with characters or words that the vocabulary lacks; these are learnt as <unk>"
+_NAMED = 3  # unknown characters in a message
+_UNKNOWN = "pieces of text with words or characters that the vocabulary lacks; they're trained on as <unk>"
 
 
 @dataclass(frozen=True)
 class BlockPlan:
-    """The batches of any epoch over running text: blocks of `length` tokens one behind the other, and after each the
-    token that its last one predicts. The rows are the places where the blocks begin.
+    """The batches of any epoch over running text. A row is the position where a block begins.
 
-    Every epoch but the first begins somewhere in the first block, so that a token is met at all distances from where
-    its block begins.
+    A block is `length` tokens, followed by the token that its last one predicts. Every epoch but the first begins at a
+    random position within the first block, so that a token is seen at all distances from the start of its block.
     """
 
     n_tokens: int
@@ -30,30 +29,30 @@ class BlockPlan:
     seed: int
 
     def epoch(self, epoch: int) -> list[IntArray]:
-        """The places of each batch, in an order that is a function of (seed, epoch)."""
+        """Return the rows of each batch, shuffled as a function of (seed, epoch)."""
         rng = np.random.default_rng([self.seed, epoch])
         first = int(rng.integers(min(self.length, self.n_tokens - self.length))) if epoch else 0
         starts = rng.permutation(np.arange(first, self.n_tokens - self.length, self.length))
         return [starts[i : i + self.together] for i in range(0, len(starts), self.together)]
 
     def predictions(self, rows: IntArray) -> int:
-        """Every token of a block predicts the next."""
+        """Return the number of predicted tokens: every token of a block predicts the next one."""
         return len(rows) * self.length
 
     def tokens(self, rows: IntArray) -> int:
-        """The same."""
+        """Return the number of tokens that are read, which is the same."""
         return self.predictions(rows)
 
     def sizes(self) -> list[int]:
-        """Tokens of each batch of the first epoch."""
+        """Return the tokens of each batch of the first epoch."""
         return [self.predictions(rows) for rows in self.epoch(0)]
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """Running text as tokens, all documents one behind the other, to be read in blocks of `length`.
+    """Running text as tokens, all documents joined, read in blocks of `length`.
 
-    What is left behind the last whole block is a shorter one, with the `rest`, or is passed over in an epoch.
+    The tokens after the last whole block form a shorter block with `rest`, and are dropped without it.
     """
 
     documents: Ragged
@@ -66,26 +65,26 @@ class Blocks:
 
     @property
     def tokens(self) -> int:
-        """Those of an epoch."""
+        """The number of tokens in an epoch."""
         return len(self.documents.tokens) - 1 if self.rest else len(self) * self.length
 
     @property
     def starts(self) -> IntArray:
-        """Where the blocks begin, in the order of the text."""
+        """The positions where the blocks begin, in the order of the text."""
         return np.arange(len(self)) * self.length
 
     @property
     def sides(self) -> tuple[Ragged, Ragged]:
-        """As a store keeps them: there is nothing but what is predicted."""
+        """Both sides, as the store keeps them. The source side is empty."""
         return Ragged([[]] * len(self.documents)), self.documents
 
     def batches(self, max_tokens: int, seed: int = 0, max_rows: int | None = None) -> BlockPlan:
-        """As many blocks together as the tokens allow, one at least."""
+        """Return the plan of batches for any epoch, with at least one block a batch."""
         together = max(max_tokens // self.length, 1)
         return BlockPlan(len(self.documents.tokens), self.length, min(together, max_rows or together), seed)
 
     def at(self, starts: IntArray, length: int) -> IntArray:
-        """Blocks and what follows each; behind the end there is padding. (B,) -> (B, length + 1)"""
+        """Return blocks with the token after each, padded after the end of the text. (B,) -> (B, length + 1)"""
         places = starts[:, None] + np.arange(length + 1)
         text, behind = self.documents.tokens, places >= len(self.documents.tokens)
         found = np.asarray(text[np.where(behind, 0, places)], np.int64)
@@ -94,16 +93,16 @@ class Blocks:
 
 
 class TextEncoder:
-    """Cuts pieces of running text into tokens: a document begins with BOS and ends with EOS."""
+    """Tokenizes pieces of running text. A document begins with BOS and ends with EOS."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
 
     def __call__(self, text: Running) -> Encoded:
-        """All pieces; none is left out."""
+        """Tokenize all pieces. None is left out."""
         found = self.tokenizer.encode_batch(text.pieces)
         unknown = [
-            Skipped(text.lines[i], _LACKS, ", ".join(self.tokenizer.unknown_words(text.pieces[i])[:_NAMED]))
+            Skipped(text.lines[i], _UNKNOWN, ", ".join(self.tokenizer.unknown_words(text.pieces[i])[:_NAMED]))
             for i, ids in enumerate(found)
             if UNK in ids
         ]
@@ -111,5 +110,28 @@ class TextEncoder:
         return Encoded(Ragged([[]] * len(tokens)), Ragged(tokens), [*range(len(tokens))], [], unknown)
 
     def each(self, chunks: Iterable[Running], count: int, processes: int) -> Iterator[Encoded]:
-        """Of each chunk; the library itself uses all cores."""
+        """Tokenize each chunk in this process; the tokenizer library uses all cores."""
         yield from map(self, chunks)
+
+
+@dataclass(frozen=True)
+class HeldOutText:
+    """Running text to score on.
+
+    Args:
+        examples: its blocks.
+        characters: its length in characters, after normalization by data.lowercase and the like.
+        bytes: the same in bytes of UTF-8.
+        unknown: the number of tokens that are <unk>.
+        sources: the text of each block.
+        too_long, cut, references: always empty.
+    """
+
+    examples: Blocks
+    characters: int
+    bytes: int
+    unknown: int
+    sources: Sequence[str]
+    too_long: list[Skipped]
+    cut: int = 0
+    references: Sequence[Sequence[str]] = ()

@@ -1,0 +1,108 @@
+"""Windows over texts as examples, and questions to score on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...readers.skipped import Skipped
+from ...scoring.answer_scores import AnswerScores, answer_scores, closest_sentence, closest_window, first_sentence
+from ...tokenization.ragged import Ragged
+from ..examples import Examples
+from .windows import Asked, Window
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_BASELINES = {"first_sentence": first_sentence, "closest_sentence": closest_sentence, "closest_window": closest_window}
+_NO_ANSWER = "no_answer"  # the baseline that never answers
+
+
+@dataclass(frozen=True)
+class Windows(Examples):
+    """Windows as tokens; the target side holds the first and last position of each answer."""
+
+    given: ClassVar[int] = 0
+    counts_sources: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The tensors of some windows.
+
+    Args:
+        tokens: tokens (B, S).
+        types: 0 for the question, 1 for the text, 2 for tokens of the text that the question has, too, if the model
+            has three token types (B, S); None if it has none.
+        of_text: True for tokens of the text (B, S).
+        answers: the first and last position of each answer (B, 2).
+    """
+
+    tokens: "Tensor"
+    types: "Tensor | None"
+    of_text: "Tensor"
+    answers: "Tensor"
+
+
+@dataclass(frozen=True)
+class HeldOutQuestions:
+    """Questions to score on.
+
+    Args:
+        asked: each question with its text.
+        windows: all windows over the texts.
+        of: the number of the question that each window belongs to.
+        too_long: always empty.
+    """
+
+    asked: list[Asked]
+    windows: list[Window]
+    of: list[int]
+    too_long: list[Skipped]
+
+    @cached_property
+    def examples(self) -> Windows:
+        """The windows as examples. A window that lacks a part of the answer has no answer."""
+        places = [window.positions(self.asked[i].answer) for window, i in zip(self.windows, self.of)]
+        return Windows(Ragged([window.tokens for window in self.windows]), Ragged(places))
+
+    def visible(self, rows: Sequence[int]) -> NDArray[np.bool_]:
+        """Return where an answer may begin and end: at tokens of the text that aren't white space. -> (B, S)"""
+        windows = [self.windows[row] for row in rows]
+        found = np.zeros((len(windows), max(len(window.tokens) for window in windows)), np.bool_)
+        for line, window, row in zip(found, windows, rows):
+            text, part = self.asked[self.of[row]].text, slice(window.first, window.last + 1)
+            line[window.begins : len(window.tokens) - 1] = np.less(text.starts[part], text.ends[part])
+        return found
+
+    @property
+    def cut(self) -> int:
+        """The number of truncated questions."""
+        return sum(bool(it.cut) for it in self.asked)
+
+    @property
+    def sources(self) -> list[str]:
+        """The questions."""
+        return [it.question.text for it in self.asked]
+
+    @property
+    def references(self) -> list[list[str]]:
+        """The correct answers to each question; empty if its text has no answer."""
+        return [[answer.text for answer in it.question.answers] for it in self.asked]
+
+    def scores(self, answers: Sequence[str]) -> AnswerScores:
+        """Score answers, by the rules of SQuAD v2 if some questions have no answer."""
+        references = self.references
+        return answer_scores(answers, references, unanswerable=not all(references))
+
+    @cached_property
+    def baselines(self) -> dict[str, dict[str, Any]]:
+        """The scores of simple baselines. If some questions have no answer, never answering is one of them."""
+        found = {} if all(self.references) else {_NO_ANSWER: self.scores([""] * len(self.asked)).measures()}
+        for name, answer in _BASELINES.items():
+            said = [answer(it.text.text, it.question.text) for it in self.asked]
+            found[name] = self.scores(said).measures()
+        return found

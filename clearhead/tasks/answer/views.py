@@ -1,0 +1,46 @@
+"""The explanation of one answer from a text."""
+
+import numpy as np
+import torch
+
+from ...config import DecodeConfig
+from ...errors import DataError
+from ...inspection.record.as_written import as_written
+from ...inspection.record.recorder import record
+from ...inspection.views.explanation import Explanation
+from ...inspection.views.flow import dimension_flow
+from ...model.transformer import EncoderModel, evaluation
+from ...readers.questions import Paragraph, Question
+from .examples import HeldOutQuestions
+from .task import Answering
+
+
+def explain_answer(
+    task: Answering, model: EncoderModel, question: str, context: str, search: DecodeConfig
+) -> Explanation:
+    """Answer one question, then record the model while it reads the window that has the answer.
+
+    Raises:
+        DataError: the question is blank.
+    """
+    if not question.strip():
+        raise DataError("the question is blank", expected="a question to explain", name="question", value=question)
+    held_out = task.over([Paragraph(context, (Question("", question, ()),))])
+    windows = [HeldOutQuestions(held_out.asked, [window], [0], []) for window in held_out.windows]
+    with as_written(model):  # so that the answer is the one that is recorded
+        [[answer, *_]], _ = task.read(model, held_out, search)
+        best = max(windows, key=lambda it: task.read(model, it, search)[0][0][0].score)
+    batch, source = task.batch(best.examples, np.arange(1)), task.tokenizers.source
+    spell = {"encoder": source.pieces}
+    with evaluation(model), torch.inference_mode(), record(model, pieces=spell, limit=None) as trace:
+        model(batch.tokens, batch.types, at=batch.of_text)
+    return Explanation(
+        text=question,
+        answer=answer.text,
+        values={"score": answer.score},
+        tokens={"encoder": tuple(source.pieces(batch.tokens[0].tolist()))},
+        flow=tuple(dimension_flow(model, tuple(batch.tokens.shape))),
+        trace=trace,
+        model=model,
+        pieces=source.pieces,
+    )

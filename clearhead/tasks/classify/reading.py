@@ -1,0 +1,68 @@
+"""The labels of training data."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...config import Config
+from ...data.corpus import LabelledCorpus
+from ...errors import DataError
+from ...readers.lines import shown
+
+_MOST = 1000  # labels; a column with more holds numbers or texts
+_REPEATED = 0.9  # labels per text; above this, hardly any label is repeated
+_ENOUGH = 20  # texts that are enough to tell
+_NAMED = 3  # labels in a message
+_OTHER_COLUMN = "if another column holds the labels, use --target-column NAME, and --source-column NAME for the texts"
+
+
+def label_settings(corpus: Any, config: Config) -> Mapping[str, Any]:
+    """Return the settings for the labels of some data.
+
+    A model that continues from another (train.init_from) keeps its labels, which must include all labels of the data.
+
+    Raises:
+        DataError: there are too few or too many labels, or one that the starting model doesn't know.
+    """
+    assert isinstance(corpus, LabelledCorpus)
+    labels = corpus.labels()
+    if config.train.init_from and config.data.labels:
+        _expect_known(corpus, labels, config)
+        return {}
+    if not 2 <= len(labels) <= _MOST:
+        raise _unusable(corpus, f"{_named(labels)} to train on", f"2 to {_MOST:,} labels", len(labels))
+    if len(corpus) >= _ENOUGH and len(labels) > _REPEATED * len(corpus):
+        found = f"{_named(labels)} for {len(corpus):,} texts to train on, almost one for each"
+        raise _unusable(corpus, found, "labels that are repeated; numbers can't be predicted", len(labels))
+    return {"data.labels": labels, "model.n_classes": len(labels)}
+
+
+def _expect_known(corpus: LabelledCorpus, labels: Sequence[str], config: Config) -> None:
+    if lacking := sorted({*labels} - {*config.data.labels}):
+        raise DataError(
+            f"{_files(corpus)} {_named(lacking)} that {config.train.init_from} doesn't know",
+            expected=f"some of its {_named(config.data.labels)}",
+            fix="train a new model, without train.init_from, to learn other labels",
+            name="data.labels",
+            value=lacking,
+        )
+
+
+def _unusable(corpus: LabelledCorpus, found: str, expected: str, value: int) -> DataError:
+    source = corpus.source
+    return DataError(
+        f"{_files(corpus)} {found} (read as {source.report.form})",
+        expected=expected,
+        fix="" if source.is_aligned else _OTHER_COLUMN,
+        name="data.labels",
+        value=value,
+    )
+
+
+def _files(corpus: LabelledCorpus) -> str:
+    source = corpus.source
+    return f"{' and '.join(source.report.paths)} {'have' if source.is_aligned else 'has'}"
+
+
+def _named(labels: Sequence[str]) -> str:
+    names = ", ".join(map(shown, labels[:_NAMED]))
+    return f"{len(labels):,} label{'s' * (len(labels) != 1)} ({names}{', …' * (len(labels) > _NAMED)})"

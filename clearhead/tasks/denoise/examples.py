@@ -1,0 +1,61 @@
+"""Pieces of text as examples for denoising."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...data.batches import Batches
+from ...data.encoding import Encoded
+from ...readers.skipped import Skipped
+from ...tokenization.ragged import Ragged
+from ...tokenization.tokenizer import Tokenizer
+from ..examples import Examples, HeldOut
+from .masking import count_to_find
+
+
+@dataclass(frozen=True)
+class PieceEncoder:
+    """Tokenizes texts and cuts them into pieces.
+
+    Args:
+        tokenizer: the tokenizer of the texts.
+        longest: the maximum tokens of a piece, without special tokens.
+        texts: returns all texts of some data.
+        sides: returns both sides of the examples for some pieces.
+    """
+
+    tokenizer: Tokenizer
+    longest: int
+    texts: Callable[[Any], Sequence[str]]
+    sides: Callable[[Ragged], tuple[Ragged, Ragged]]
+
+    def __call__(self, data: Any) -> Encoded:
+        """Cut every text into as many pieces as it takes. A text without tokens gives none."""
+        size, found = self.longest, self.tokenizer.encode_batch(self.texts(data))
+        pieces = [ids[i : i + size] for ids in found for i in range(0, len(ids), size)]
+        pieces = [ids for ids in pieces if count_to_find(ids)]
+        return Encoded(*self.sides(Ragged(pieces)), [*range(len(pieces))], [], list[Skipped]())
+
+    def each(self, chunks: Iterable[Any], count: int, processes: int) -> Iterator[Encoded]:
+        """Tokenize each chunk in this process; the tokenizer library uses all cores."""
+        yield from map(self, chunks)
+
+    def hold_out(self, data: Any, examples: Callable[[Ragged, Ragged], Examples]) -> HeldOut:
+        """Prepare texts for scoring."""
+        found = self(data)
+        return HeldOut(examples(found.sources, found.targets), [], 0, list(self.texts(data)), [])
+
+
+@dataclass(frozen=True)
+class MaskedTexts(Examples):
+    """Texts as tokens; the target side holds the number of tokens to mask in each."""
+
+    given: ClassVar[int] = 0
+    counts_sources: ClassVar[bool] = True
+
+    def batches(self, max_tokens: int, seed: int = 0, max_rows: int | None = None) -> Batches:
+        """Return batches of similar length. Their predictions are the masked tokens."""
+        counts = np.asarray(self.targets.tokens, np.int64)
+        return Batches(self.sources.lengths, counts, max_tokens, seed, max_rows, self.counts_sources)

@@ -1,0 +1,73 @@
+"""The explanation of one continuation of a language model."""
+
+from dataclasses import replace
+from functools import partial
+
+import torch
+
+from ...config import DecodeConfig
+from ...errors import DataError
+from ...inspection.record.recorder import record
+from ...inspection.views.contrast import Words
+from ...inspection.views.explanation import Explanation
+from ...inspection.views.flow import dimension_flow
+from ...inspection.views.search_tree import SearchTree
+from ...model.transformer import Decoder, evaluation
+from ...tokenization.detokenize import StreamingDetokenizer
+from ...tokenization.tokenizer import BOS, EOS, UNK
+from .task import Generation
+
+_CONTINUATION = 20  # tokens, unless decode.max_len is set
+
+
+def explain_continuation(task: Generation, model: Decoder, text: str, search: DecodeConfig) -> Explanation:
+    """Continue one text, then record the model while it reads the text with its continuation.
+
+    Raises:
+        DataError: the text leaves no room in the model's block, or has characters that the vocabulary lacks.
+    """
+    block, target = task.config.model.max_len, task.tokenizers.target
+    search = replace(search, engine="torch")  # the recorder watches torch modules
+    read = target.encode(text) if search.unknown == "unk" else task.generator(model, search).prompt(text)
+    prompt = read or [BOS]
+    if search.max_len is None:
+        search = replace(search, max_len=max(min(_CONTINUATION, block - len(prompt)), search.min_len, 1))
+    session = task.generator(model, search).session
+    if len(prompt) + session.limit > block:
+        raise DataError(
+            f"the text has {len(prompt):,} tokens; with {session.limit:,} more, that exceeds model.max_len={block}",
+            fix="give a shorter text, or lower decode.max_len",
+            name="text",
+            value=len(prompt),
+        )
+    tree = SearchTree(lambda i: target.pieces([i])[0], lambda n: float(session.rules.penalty(n)))
+    with tree.watching(model):
+        [hypotheses] = session.answers([read], tree.observe)
+    best = hypotheses[0]
+    said = [*prompt[1:], *best.ids, *([EOS] if best.finished else [])]
+    inputs, spell = [*prompt, *best.ids][: len(said)], {"decoder": target.pieces}
+    with evaluation(model), torch.inference_mode(), record(model, pieces=spell, limit=None) as trace:
+        model(torch.tensor([inputs], device=task.config.train.device))
+    pieces = target.pieces(said)
+    words = Words(
+        pieces,
+        range(len(said)),
+        said,
+        target.pieces,
+        lambda other, _: (target.encode(other) or [UNK])[0],
+        len(prompt) - 1,
+    )
+    return Explanation(
+        text=text,
+        answer=text + StreamingDetokenizer(target, prompt).add(best.ids),
+        values={"score": best.score, "log_probability": best.log_probability},
+        tokens={"decoder": tuple(target.pieces(inputs))},
+        outputs=tuple(pieces),
+        said=tuple(said),
+        flow=tuple(dimension_flow(model, target=(1, len(inputs)))),
+        trace=trace,
+        model=model,
+        pieces=target.pieces,
+        contrast=partial(words.contrast, model, trace),
+        search=None if session.diverse else tree.finish(hypotheses, target.decode, trace.about_run()),
+    )

@@ -1,0 +1,1 @@
+"""What translation and summarization share: an encoder-decoder from text to text."""

@@ -1,0 +1,258 @@
+"""The base class of tasks from text to text: pairs for an encoder-decoder."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ...config import DecodeConfig, chosen
+from ...data.encoding import PairEncoder
+from ...decode.model_handle import ModelHandle, as_handle
+from ...decode.registry import open_engine
+from ...decode.session import Session
+from ...errors import DataError
+from ...readers.lines import one_line, shown
+from ...readers.pairs import Pairs, references
+from ...readers.skipped import Skipped
+from ...scoring.translation_scores import TokenCounts
+from ...tokenization.ragged import IntArray, Ragged
+from ...tokenization.subword_dropout import SubwordDropout
+from ...tokenization.tokenizer import PAD
+from ..base import Judged, Task
+from ..examples import Examples, HeldOut
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from ...inspection.views.explanation import Explanation
+    from ...model.transformer import EncoderDecoder
+
+_SCORED = 1024  # tokens
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The tensors of one micro-batch.
+
+    Args:
+        source: source tokens (B, S).
+        source_mask: True where a source token is real (B, 1, 1, S), or None if there is no padding.
+        inputs: target tokens that the decoder reads (B, T).
+        outputs: the tokens that follow them (B, T).
+        n_tokens: the number of real tokens in `outputs`.
+    """
+
+    source: "Tensor"
+    source_mask: "Tensor | None"
+    inputs: "Tensor"
+    outputs: "Tensor"
+    n_tokens: int
+
+
+class Sequences(Task):
+    """A task from text to text. A subclass adds the scores.
+
+    Training leaves out pairs that are too long on either side. If `cuts` names the targets, only pairs with a target
+    that is too long are left out, and long sources are truncated.
+    """
+
+    subword_dropout = True
+    cuts: ClassVar[str] = ""
+
+    @property
+    def readable(self) -> tuple[int, str]:
+        """The maximum tokens of a source that the model can read, without EOS, and the setting that limits it.
+
+        Position tables end there. Other position schemes could go on, but memory couldn't.
+        """
+        return self.config.model.max_len - 1, "model.max_len"
+
+    @property
+    def max_source_len(self) -> int:
+        """The number of source tokens that are read, without EOS. Longer sources are truncated."""
+        return self.readable[0]
+
+    @property
+    def longest(self) -> tuple[int, str]:
+        """The maximum tokens a side in training, and the name of the setting that limits it."""
+        return min((self.config.data.max_len, "data.max_len"), (self.config.model.max_len - 1, "model.max_len"))
+
+    @property
+    def encoder(self) -> PairEncoder:
+        """The encoder for training, limited to the length that is trained on."""
+        return PairEncoder(self.tokenizers, *self.longest, cuts=self.cuts)
+
+    @property
+    def reader(self) -> PairEncoder:
+        """The encoder for use, limited to the length that the model can read."""
+        return PairEncoder(self.tokenizers, *self.readable, cuts=self.cuts)
+
+    def encode(self, pairs: Pairs) -> tuple[Examples, list[Skipped]]:
+        """Return the examples of some pairs, and the pairs that are too long to train on."""
+        found = self.encoder(pairs)
+        return Examples(found.sources, found.targets), found.skipped
+
+    def examples(self, sides: tuple[Ragged, Ragged]) -> Examples:
+        """Return the examples that a store holds."""
+        return Examples(*sides)
+
+    def each_epoch(self, examples: Examples) -> Callable[[int], Examples] | None:
+        """Return a function that tokenizes the examples differently each epoch, if data.subword_dropout is set.
+
+        The tokens are a function of (seed, epoch).
+        """
+        p, seed, longest = self.config.data.subword_dropout, self.config.train.seed, self.longest[0]
+        if not p:
+            return None
+        source, target = (SubwordDropout(it, p) for it in (self.tokenizers.source, self.tokenizers.target))
+
+        def resegmented(epoch: int) -> Examples:
+            sources = source(examples.sources, longest, seed=f"source {seed} {epoch}")
+            return Examples(sources, target(examples.targets, longest, seed=f"target {seed} {epoch}"))
+
+        return resegmented
+
+    def hold_out(self, data: Pairs) -> HeldOut:
+        """Prepare pairs for scoring. All texts are answered; the loss leaves out pairs that are too long."""
+        found = self.encoder(data)
+        _, cut = self.sources(list({it.text for it in (*found.skipped, *found.cut)}))  # no others can be
+        examples = Examples(found.sources, found.targets)
+        return HeldOut(examples, found.skipped, sum(map(bool, cut)), *references(data))
+
+    # --- teacher forcing
+
+    def batch(self, examples: Examples, rows: IntArray) -> Batch:
+        """Return the tensors of some examples."""
+        import torch
+
+        from ...model.masks import padding_mask
+
+        n_tokens, device = int(examples.targets.lengths[rows].sum()) - len(rows), self.config.train.device
+        source = torch.from_numpy(examples.sources.padded(rows, PAD)).to(device)
+        target = torch.from_numpy(examples.targets.padded(rows, PAD)).to(device)
+        ragged = int(examples.sources.lengths[rows].min()) < source.size(1)
+        return Batch(source, padding_mask(source, PAD) if ragged else None, target[:, :-1], target[:, 1:], n_tokens)
+
+    def loss(self, model: "nn.Module", examples: Examples, rows: IntArray, *, smoothing: float) -> "Tensor":
+        """Return the cross-entropy, summed over the real target tokens of some examples."""
+        from ..loss import smoothed_cross_entropy
+
+        batch = self.batch(examples, rows)
+        logits = model(batch.source, batch.inputs, source_mask=batch.source_mask).flatten(0, 1)
+        return smoothed_cross_entropy(logits, batch.outputs.flatten(), smoothing=smoothing, pad=PAD)
+
+    def count(self, model: "EncoderDecoder", examples: Examples) -> TokenCounts:
+        """Return the negative log-likelihood and the correct tokens, without dropout and label smoothing."""
+        import torch
+
+        from ...model.transformer import evaluation
+        from ..loss import smoothed_cross_entropy
+
+        counts = TokenCounts()
+        with evaluation(model), torch.inference_mode():
+            for rows in examples.batches(self._scored_together).epoch(0):
+                batch = self.batch(examples, rows)
+                logits = model(batch.source, batch.inputs, source_mask=batch.source_mask).flatten(0, 1)
+                outputs = batch.outputs.flatten()
+                right = int(((logits.argmax(-1) == outputs) & (outputs != PAD)).sum())
+                counts += TokenCounts(batch.n_tokens, right, float(smoothed_cross_entropy(logits, outputs, pad=PAD)))
+        return counts
+
+    def log_probabilities(self, model: "EncoderDecoder", examples: Examples) -> list[list[float]]:
+        """Return the log-probability of every target token, EOS included, for each example."""
+        import torch
+
+        from ...model.transformer import evaluation
+
+        found: list[list[float]] = [[] for _ in range(len(examples))]
+        with evaluation(model), torch.inference_mode():
+            for rows in examples.batches(self._scored_together).epoch(0):
+                batch = self.batch(examples, rows)
+                logits = model(batch.source, batch.inputs, source_mask=batch.source_mask)
+                log_p = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
+                taken = log_p.gather(-1, batch.outputs[..., None])[..., 0].tolist()
+                for row, values in zip(rows.tolist(), taken):
+                    found[row] = values[: int(examples.targets.lengths[row]) - 1]
+        return found
+
+    @property
+    def _scored_together(self) -> int:
+        """The tokens a side in a batch without gradients.
+
+        The logits are float32 here, so a larger batch would need more memory than training does, and the process
+        wouldn't give it back.
+        """
+        return min(chosen(self.config.data.batch_tokens), _SCORED)
+
+    # --- answers
+
+    def session(self, model: "ModelHandle | nn.Module", decode: DecodeConfig) -> Session:
+        """Return the model ready to decode, in the engine that `decode.engine` names.
+
+        Raises:
+            ConfigError: this engine can't run the model, or doesn't support one of the settings.
+            DataError: a token to suppress isn't in the vocabulary.
+        """
+        suppress = [self.tokenizers.target.token(piece) for piece in decode.suppress]
+        engine = open_engine(as_handle(model, self.config.model), decode.engine)
+        longest = self.config.model.max_len
+        return Session(engine, decode, max_len=longest, suppress=suppress, detokenize=self.text)
+
+    def text(self, ids: Sequence[int]) -> str:
+        """Return the text of an answer's tokens."""
+        return one_line(self.tokenizers.target.decode(ids))
+
+    def sources(self, texts: Sequence[str]) -> tuple[list[list[int]], list[int]]:
+        """Return up to `max_source_len` tokens of each text, and how many tokens were truncated."""
+        encoded, longest = self.tokenizers.source.encode_batch(texts), self.max_source_len
+        kept = [ids[:longest] for ids in encoded]
+        return kept, [len(ids) - len(first) for ids, first in zip(encoded, kept)]
+
+    def prefix(self, text: str) -> list[int]:
+        """Return the tokens that every answer is forced to start with.
+
+        Raises:
+            DataError: the vocabulary lacks some of the words.
+        """
+        if unknown := self.tokenizers.target.unknown_words(text):
+            raise DataError(
+                f"the prefix has words that the model can't write: {', '.join(map(shown, unknown))}",
+                expected="words from the training data",
+                name="prefix",
+                value=text,
+            )
+        return self.tokenizers.target.encode(text) if text.strip() else []
+
+    def answers(self, model: "ModelHandle | nn.Module", texts: Sequence[str], decode: DecodeConfig) -> list[str]:
+        """Return the best answer to each text. Texts that are too long are truncated."""
+        answers = self.session(model, decode).answers(self.sources(texts)[0])
+        return [one_line(text) for text in self.tokenizers.target.decode_batch([found[0].ids for found in answers])]
+
+    def explain(self, model: "EncoderDecoder", text: str, decode: DecodeConfig) -> "Explanation":
+        """Answer one text and record every step."""
+        from .views import explain_sequence
+
+        return explain_sequence(self, model, text, decode)
+
+    def check_search(self, model: "ModelHandle | nn.Module") -> None:
+        """Raise an error if the decoding settings don't fit the model and its vocabulary."""
+        self.session(model, self.config.decode)
+
+    # --- scores
+
+    def evaluate(self, model: "EncoderDecoder", held_out: HeldOut, decode: DecodeConfig) -> Judged:
+        """Answer each distinct source and score the answers. There is no loss if all pairs are too long for it."""
+        counts = self.count(model, held_out.examples) if len(held_out.examples) else None
+        return self.judge(held_out, self.answers(model, held_out.sources, decode), counts)
+
+    @abstractmethod
+    def judge(self, held_out: HeldOut, answers: Sequence[str], counts: TokenCounts | None) -> Judged:
+        """Score answers, and the target tokens if they were counted."""
+
+
+def token_numbers(scores: Any) -> dict[str, float]:
+    """Return the loss and the token accuracy for the training log, if `scores` has them."""
+    if scores.perplexity is None or scores.token_accuracy is None:
+        return {}
+    return {"loss": math.log(scores.perplexity), "token_accuracy": scores.token_accuracy}
