@@ -539,7 +539,7 @@ def test_every_translation_begins_with_the_prefix(app: Translator, word_app: Tra
     for result in app.results(TEXTS, prefix="Elle ch"):
         assert result.text.startswith("Elle ch")
     assert [result.text for result in app.results(TEXTS, prefix=" ")] == app(TEXTS)
-    with pytest.raises(DataError, match='the prefix has words that the model cannot write: "zèbre"; expected words of'):
+    with pytest.raises(DataError, match='"zèbre"'):
         word_app.results(TEXTS, prefix="zèbre")
 
 

@@ -117,7 +117,7 @@ def test_labels_that_only_the_validation_has_are_shown_and_count_as_wrong(run: R
                "--valid", tmp_path / "valid.tsv", "--test", tmp_path / "few.tsv", "--train.steps=3",
                "--train.best=accuracy", *TINY)  # fmt: skip
     assert done.code == 0 and "(text in 1, label in 2), no header; 2 of 2 lines used" in done.err
-    said = "skipped 1: texts with a label that no text of the training has; they are validated on without their loss"
+    said = "skipped 1: texts with a label that the training data lacks; they are validated on without their loss"
     assert said in done.err and 'line 3: "mixed: so so"' in done.err
     records = read_metrics(tmp_path / "model" / "metrics.jsonl")
     assert all(it["valid_accuracy"] <= 2 / 3 + 1e-9 for it in records if "valid_accuracy" in it)
@@ -127,7 +127,7 @@ def test_where_the_validation_has_no_label_of_the_training_there_is_nothing_to_c
     (tmp_path / "valid.tsv").write_text("a fine story\tyes\na dull story\tno\n", encoding="utf-8")
     done = run("train", trained / "texts.tsv", "--task", "classify", "--out", tmp_path / "model",
                "--valid", tmp_path / "valid.tsv", "--train.steps=3", *TINY)  # fmt: skip
-    said = "all 2 validation texts are with a label that no text of the training has; expected others"
+    said = "all 2 validation texts are with a label that the training data lacks"
     assert done.code == 1 and said in done.err
 
 
@@ -339,6 +339,6 @@ def test_a_label_is_explained(run: Run, trained: Path) -> None:
         done = run("explain", trained / "model", text, *view)
         assert (done.code, done.out) == (2, "") and message in done.err
     done = run("explain", trained / "model", " ")
-    assert (done.code, done.err) == (1, "error: the text is blank; expected one to be explained\n")
+    assert done.code == 1 and done.err.startswith("error: the text is blank\n")
     values = json.loads(run("explain", trained / "model", text, "--json").out)
     assert values["text"] == app(text) and {"search", "lens", "alignment"}.isdisjoint(values)

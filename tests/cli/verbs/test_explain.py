@@ -256,8 +256,8 @@ def test_looking_changes_no_bit_of_the_answer(model_folder: Path) -> None:
     [
         ([], 2, 'a model folder and a sentence are needed: clearhead explain DIR "a sentence"'),
         (["{folder}"], 2, "a model folder and a sentence are needed"),
-        (["{folder}", " "], 1, "the text is blank; expected one of at most 39 tokens"),
-        (["{folder}", "hungry " * 50], 1, "the text is too long for the model: "),
+        (["{folder}", " "], 1, "the text is blank"),
+        (["{folder}", "hungry " * 50], 1, "more than the model can read"),
         (
             ["{folder}", TEXT, "--step", "attention", "--layer", "1"],
             2,
