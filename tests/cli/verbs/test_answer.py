@@ -234,7 +234,7 @@ def test_train_makes_a_folder_with_a_card_and_says_how_to_use_it(
         assert "exact match " in said and "F1 " in said and "(160 questions" in said
     assert all(done.err.count(f"{name}: ") == 2 for name in BASELINES)
     card = (out / "README.md").read_text(encoding="utf-8")
-    assert card.startswith("# A model that finds answers in texts\n") and "--train.task=answer" in card
+    assert card.startswith("# A question-answering model\n") and "--train.task=answer" in card
     assert "160 windows of questions and their texts from `questions.json`" in card
     assert "| test | 160 |" in card
     config = json.loads((out / "config.json").read_text(encoding="utf-8"))

@@ -152,7 +152,7 @@ def test_a_budget_chooses_shape_and_steps(
 def test_a_text_that_is_too_short_is_an_error(run: Run, tmp_path: Path) -> None:
     (tmp_path / "short.txt").write_text("by day\n")
     done = run("train", tmp_path / "short.txt", "--task", "generate", "--out", tmp_path / "m", *SMALL)
-    assert done.code == 1 and "expected more than 16, a block (data.max_len): more text, or a smaller" in done.err
+    assert done.code == 1 and "more than 16, the length of a block" in done.err
 
 
 @pytest.mark.parametrize(
@@ -391,7 +391,7 @@ def test_a_text_that_goes_on_is_explained(run: Run, folder: Path) -> None:
     assert "decoder.0.self: 2 heads" in run("explain", folder, begun, "--heads").out
     assert "the decoder reads" in run("explain", folder, begun).out
     done = run("explain", folder, begun * 5)
-    assert done.code == 1 and "are more than the 16 that the model reads at once (model.max_len)" in done.err
+    assert done.code == 1 and "exceeds model.max_len=16" in done.err
     done = run("explain", folder, begun, "--alignment")
     assert done.code == 2 and "no words are aligned here: expected a model that writes while it" in done.err
     done = run("explain", folder, begun, "--heads", "--attention", "decoder.cross")
