@@ -121,8 +121,9 @@ def reached(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("path", sorted((PACKAGE / "model").glob("[!_]*.py")), ids=lambda path: path.stem)
 def test_a_part_of_the_model_imports_torch_and_errors_and_only_what_chooses_and_joins_the_settings(path: Path) -> None:
-    allowed = {"torch", "errors"} | ({"config"} if path.stem in ("assembly", "transformer") else set())
-    assert {"torch"} <= reached(path) <= allowed
+    settings = {"config"} if path.stem in ("assembly", "transformer", "seams", "restore") else set()
+    weights = {"folder"} if path.stem == "restore" else set()
+    assert {"torch"} <= reached(path) <= {"torch", "errors"} | settings | weights
 
 
 # --- one of each

@@ -1,8 +1,8 @@
-"""Attention (section 3.2): Equation 1 in the open, several heads of it, and the same with fused products.
+"""Attention (section 3.2): Equation 1 written out, its fused twin, and multi-head attention.
 
-The seam is `Attend`: everything around it projects, splits and merges heads; it alone decides how queries, keys and
-values become an output. Another attention is another class in its place: `--model.attention=package.module:Class`, or
-one more entry in `ATTENTIONS`.
+`Attend` alone decides how queries, keys and values become an output; the classes around it project, split and merge
+heads. To use another attention, name its class with `--model.attention=package.module:Class`, or add it to
+`ATTENTIONS`.
 """
 
 import math
@@ -17,25 +17,25 @@ from ..errors import ModelError
 from .cache import LayerCache
 from .dropout import dropout as drop
 from .linear import Linear
-from .masks import check_mask
+from .masks import check_mask, is_causal
 from .positions import Rotation, rotate
 
 
 def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Softmax over the keys that may be attended; a row that may attend nowhere is all zeros.
+    """Softmax over the keys that a query may attend to. A query that may attend to none gets zeros.
 
     (B, H, T, S) -> (B, H, T, S); the mask broadcasts to it
     """
     if mask is None:
         return scores.softmax(-1)
     check_mask(mask, scores.shape)
-    barred = ~mask
-    lowest = torch.finfo(scores.dtype).min  # finite, so that an all-masked row has a gradient of 0 and not NaN
-    return scores.masked_fill(barred, lowest).softmax(-1).masked_fill(barred, 0.0)
+    masked = ~mask
+    lowest = torch.finfo(scores.dtype).min  # finite, so a row that's all masked has gradient 0 and not NaN
+    return scores.masked_fill(masked, lowest).softmax(-1).masked_fill(masked, 0.0)
 
 
 def attention_weights(q: Tensor, k: Tensor, *, mask: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
-    """softmax(Q K^T / sqrt(d_k)): how much each query takes of each key, the first half of Equation 1.
+    """softmax(Q K^T / sqrt(d_k)): how much each query takes from each key, the first half of Equation 1.
 
     (B, H, T, K), (B, H, S, K) -> (B, H, T, S); mask and bias broadcast to it
     """
@@ -48,7 +48,7 @@ def attention_weights(q: Tensor, k: Tensor, *, mask: Tensor | None = None, bias:
 def scaled_dot_product_attention(
     q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None = None, bias: Tensor | None = None, dropout: float = 0.0
 ) -> tuple[Tensor, Tensor]:
-    """softmax(Q K^T / sqrt(d_k)) V: Equation 1, in the open. Returns the output, and the weights before dropout.
+    """softmax(Q K^T / sqrt(d_k)) V: Equation 1, written out. Returns the output, and the weights before dropout.
 
     (B, H, T, K), (B, H, S, K), (B, H, S, Kv) -> (B, H, T, Kv), (B, H, T, S); mask and bias broadcast to (B, H, T, S)
     """
@@ -59,28 +59,31 @@ def scaled_dot_product_attention(
 def fused_attention(
     q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None = None, bias: Tensor | None = None, dropout: float = 0.0
 ) -> Tensor:
-    """The output of `scaled_dot_product_attention` from one kernel that never holds the (T, S) weights.
+    """The output of `scaled_dot_product_attention`, from a kernel that never holds the (T, S) weights.
 
     (B, H, T, K), (B, H, S, K), (B, H, S, Kv) -> (B, H, T, Kv); mask and bias broadcast to (B, H, T, S)
     """
-    shape = (*q.shape[:-1], k.size(-2))
-    added = None if bias is None else bias.to(q.dtype)  # first: what is lowest in float32 is -inf in bfloat16
     if mask is not None:
-        check_mask(mask, shape)
-        added = mask if added is None else added.masked_fill(~mask, torch.finfo(q.dtype).min)
+        check_mask(mask, (*q.shape[:-1], k.size(-2)))
+        if bias is None and is_causal(mask):
+            return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True)
+    added = mask
+    if bias is not None:
+        added = bias.to(q.dtype)  # before masking: float32's lowest number is -inf in bfloat16
+        added = added if mask is None else added.masked_fill(~mask, torch.finfo(q.dtype).min)
     if added is not None:
-        added = added.expand(shape)
+        added = added[(None,) * (4 - added.dim())]  # the kernel broadcasts dimensions, but doesn't add them
     output = F.scaled_dot_product_attention(q, k, v, attn_mask=added, dropout_p=dropout)
     if mask is None:
         return output
-    return output.masked_fill(~mask.any(-1, keepdim=True), 0.0)  # a row that may attend nowhere
+    return output.masked_fill(~mask.any(-1, keepdim=True), 0.0)  # queries that may attend to nothing
 
 
 class Attend(nn.Module):
-    """Equation 1 as a part without parameters.
+    """Equation 1 as a module without parameters.
 
-    G heads of keys and values serve H heads of queries, H / G each. Below `fused_from` keys the open equation is the
-    faster path as well as the readable one; above it the fused kernel takes over.
+    G heads of keys and values serve H heads of queries, H / G each. The fused kernel takes over from `fused_from` keys
+    on. Below that, the written-out equation is faster.
     """
 
     def __init__(self, dropout: float = 0.0, fused_from: int = 256) -> None:
@@ -102,16 +105,16 @@ class Attend(nn.Module):
     def weights(self, q: Tensor, k: Tensor, *, mask: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
         """The weights that `forward` applies, without dropout. (B, H, T, K), (B, G, S, K) -> (B, H, T, S)
 
-        Another attention may have none: then there is nothing to show, and no pointer can copy by them.
+        Custom attention may lack this method. Then its weights can't be shown, and no pointer can copy by them.
         """
         return attention_weights(q, k.repeat_interleave(q.size(1) // k.size(1), 1), mask=mask, bias=bias)
 
 
-ATTENTIONS: dict[str, type[nn.Module]] = {"softmax": Attend}  # by the names that `model.attention` knows
+ATTENTIONS: dict[str, type[nn.Module]] = {"softmax": Attend}  # the names that model.attention knows
 
 
 class MultiHeadAttention(nn.Module):
-    """Section 3.2.2, as written: h heads attend in parallel to learned projections, and are joined by another.
+    """Section 3.2.2, as written: h heads attend in parallel to learned projections, and another projection joins them.
 
     MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W_O  with  head_i = Attention(Q W_Q_i, K W_K_i, V W_V_i)
     """
@@ -135,9 +138,9 @@ class MultiHeadAttention(nn.Module):
 
 
 class SelfAttention(nn.Module):
-    """MultiHeadAttention(x, x, x) with queries, keys and values from one product; output only.
+    """MultiHeadAttention(x, x, x) with one product for queries, keys and values, and `attend` for Equation 1.
 
-    `attend` takes the place of Equation 1.
+    Returns the output only.
     """
 
     def __init__(
@@ -167,7 +170,7 @@ class SelfAttention(nn.Module):
         rotation: Rotation | None = None,
         cache: LayerCache | None = None,
     ) -> Tensor:
-        """(B, T, D) -> (B, T, D); with a cache, the keys are those of every token so far."""
+        """(B, T, D) -> (B, T, D); with a cache, queries also attend to the cached keys."""
         heads = split_heads(self.qkv(x), self.n_heads + 2 * self.n_kv_heads)
         q, k, v = heads.split([self.n_heads, self.n_kv_heads, self.n_kv_heads], dim=1)
         if rotation is not None:
@@ -178,9 +181,9 @@ class SelfAttention(nn.Module):
 
 
 class CrossAttention(nn.Module):
-    """MultiHeadAttention(x, memory, memory) with keys and values from one product; output only.
+    """MultiHeadAttention(x, memory, memory) with one product for keys and values, and `attend` for Equation 1.
 
-    `attend` takes the place of Equation 1.
+    Returns the output only.
     """
 
     def __init__(
@@ -203,7 +206,10 @@ class CrossAttention(nn.Module):
         self.attend = Attend(dropout) if attend is None else attend
 
     def project(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values of the memory, made once a source. (B, S, D) -> (B, G, S, K), (B, G, S, K)"""
+        """Return keys and values of the memory, to be computed once per source.
+
+        (B, S, D) -> (B, G, S, K), (B, G, S, K)
+        """
         keys, values = split_heads(self.kv(memory), 2 * self.n_kv_heads).chunk(2, dim=1)
         return keys, values
 
@@ -217,27 +223,45 @@ class CrossAttention(nn.Module):
     ) -> Tensor:
         """(R, T, D), keys (B, G, S, K), values (B, G, S, K) -> (R, T, D); the mask broadcasts to (B, H, R/B*T, S)
 
-        The memory comes as `project` made it. R may be a multiple of its B rows: the hypotheses of one source stand
-        together, and are queries of the same memory, which is therefore never copied. `observe` is given the weights,
-        of the shape to which the mask broadcasts.
+        Args:
+            x: the decoder's states. R is B, or a multiple of it: the hypotheses of one source are neighbours and share
+                its memory, which is never copied.
+            memory: keys and values from `project`.
+            mask: which positions of the memory may be attended to.
+            observe: called with the weights, whose shape is the one that the mask broadcasts to.
         """
         keys, values = memory
         rows, length, width = x.shape
         if rows % keys.size(0):
-            raise ModelError(f"{rows} rows of queries cannot share {keys.size(0)} memories; expected a multiple")
+            raise ModelError(
+                f"{rows} rows of queries can't share {keys.size(0)} memories",
+                expected=f"a multiple of {keys.size(0)} rows",
+                name="x",
+                value=rows,
+            )
         q = split_heads(self.q(x).reshape(keys.size(0), -1, width), self.n_heads)
         if observe is not None:
-            weights = cast(Attend, self.attend).weights  # whose place another can take that has them, too
+            weights = cast(Attend, self.attend).weights  # or another attention that has weights
             observe(weights(q, keys, mask=mask))
         return self.out(merge_heads(self.attend(q, keys, values, mask=mask)).reshape(rows, length, width))
 
 
 def check_heads(d_model: int, n_heads: int, n_kv_heads: int = 1) -> None:
-    """Raise ModelError unless the heads divide d_model, and the heads of keys and values divide those of queries."""
+    """Raise ModelError unless n_heads divides d_model, and n_kv_heads divides n_heads."""
     if n_heads < 1 or d_model % n_heads:
-        raise ModelError(f"n_heads = {n_heads} does not divide d_model = {d_model}; expected a divisor of it")
+        raise ModelError(
+            f"n_heads={n_heads} doesn't divide d_model={d_model}",
+            expected=f"a divisor of {d_model}",
+            name="n_heads",
+            value=n_heads,
+        )
     if n_kv_heads < 1 or n_heads % n_kv_heads:
-        raise ModelError(f"n_kv_heads = {n_kv_heads} does not divide n_heads = {n_heads}; expected a divisor of it")
+        raise ModelError(
+            f"n_kv_heads={n_kv_heads} doesn't divide n_heads={n_heads}",
+            expected=f"a divisor of {n_heads}",
+            name="n_kv_heads",
+            value=n_kv_heads,
+        )
 
 
 def split_heads(x: Tensor, n_heads: int) -> Tensor:

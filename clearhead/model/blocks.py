@@ -1,4 +1,4 @@
-"""The two blocks of Figure 1. They are given their parts, and only join them."""
+"""The two blocks of Figure 1. A block gets its parts and only joins them."""
 
 from collections.abc import Callable
 
@@ -30,7 +30,7 @@ class EncoderBlock(nn.Module):
 class DecoderBlock(nn.Module):
     """Figure 1, right: causal self-attention, attention to the encoder's memory, feed-forward.
 
-    Without a cross-attention it is the block of a decoder-only model.
+    Without cross-attention, it's the block of a decoder-only model.
     """
 
     def __init__(
@@ -44,7 +44,12 @@ class DecoderBlock(nn.Module):
         self.attention, self.cross_attention, self.feed_forward = attention, cross_attention, feed_forward
         expected = 2 if cross_attention is None else 3
         if len(add_norms) != expected:
-            raise ModelError(f"a decoder block of {expected} sub-layers needs as many add_norms; got {len(add_norms)}")
+            raise ModelError(
+                f"a decoder block of {expected} sub-layers got {len(add_norms)} add_norms",
+                expected=f"{expected} add_norms, one for each sub-layer",
+                name="add_norms",
+                value=len(add_norms),
+            )
         self.add_norm_1, *between, self.add_norm_3 = add_norms
         self.add_norm_2 = between[0] if between else None
 
@@ -62,12 +67,14 @@ class DecoderBlock(nn.Module):
     ) -> Tensor:
         """(B, T, D), keys (B, G, S, K), values (B, G, S, K), mask (1, 1, T, T), memory_mask (B, 1, 1, S) -> (B, T, D)
 
-        The memory is keys and values as its cross-attention projects them; `observe` is given the weights of that.
+        The memory is what `cross_attention.project` returns. `observe` is called with the cross-attention's weights.
         """
         x = self.add_norm_1(x, lambda x: self.attention(x, mask=mask, bias=bias, rotation=rotation, cache=cache))
         if self.cross_attention is not None and self.add_norm_2 is not None:
             attend = self.cross_attention
             if memory is None:
-                raise ModelError("this block attends to an encoder's memory, which is missing; pass memory=...")
+                raise ModelError(
+                    "this block attends to an encoder's memory, which is missing", fix="pass memory=...", name="memory"
+                )
             x = self.add_norm_2(x, lambda x: attend(x, memory, mask=memory_mask, observe=observe))
         return self.add_norm_3(x, self.feed_forward)

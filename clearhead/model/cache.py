@@ -1,10 +1,10 @@
-"""Keys and values of what was decoded so far: an argument of the decoder, never a part of it.
+"""Keys and values of the tokens decoded so far. The cache is an argument of the decoder, never part of it.
 
-All rows share one slot number: `append` writes at the current length, attention reads the live prefix only, and
-`select` moves that prefix when rows (hypotheses) change. The buffers keep their shape from the first step to the last.
+All rows have the same length: `append` writes after the last token of each, attention reads only what's written, and
+`select` reorders rows when hypotheses change. Buffers keep their size from the first step to the last.
 
-A ring is a cache that has no end: when all slots are taken, each new token takes that of the oldest. Attention is a sum
-over the keys, whose order is nobody's business; only their ages are, and `ages` tells them.
+A ring is a cache without an end: once it's full, each new token overwrites the oldest. Attention doesn't depend on the
+order of the keys, only on their ages, which `ages` returns.
 """
 
 import torch
@@ -14,7 +14,7 @@ from ..errors import ModelError
 
 
 class LayerCache:
-    """One decoder block's share: keys and values of tokens (R, G, capacity, K), and of the memory (B, G, S, K)."""
+    """One decoder block's keys and values: of tokens (R, G, capacity, K), and of the memory (B, G, S, K)."""
 
     def __init__(
         self, keys: Tensor, values: Tensor, memory: tuple[Tensor, Tensor] | None = None, *, ring: bool = False
@@ -23,19 +23,26 @@ class LayerCache:
 
     @property
     def held(self) -> int:
-        """The slots that are taken: S of `append`, at most the capacity."""
+        """How many tokens each row holds, at most the capacity."""
         return min(self.length, self.keys.size(2))
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Write T new keys and values behind the others, in a full ring over the oldest; all S that there are then.
+        """Write T new keys and values, in a full ring over the oldest, and return all S.
 
         (R, G, T, K), (R, G, T, K) -> (R, G, S, K), (R, G, S, K)
         """
         end, capacity = self.length + k.size(2), self.keys.size(2)
         if end > capacity and not self.ring:
-            raise ModelError(f"the cache has room for {capacity} tokens; got {end}")
-        if end > capacity and k.size(2) > 1:  # the first of them would need the keys that the last of them replaces
-            raise ModelError(f"a ring of {capacity} tokens takes them one by one where it overwrites; got {k.size(2)}")
+            raise ModelError(
+                f"{end} tokens don't fit into the cache", expected=f"at most {capacity}", name="tokens", value=end
+            )
+        if end > capacity and k.size(2) > 1:  # the first token would need keys that the last one overwrites
+            raise ModelError(
+                f"{k.size(2)} tokens can't overwrite a ring of {capacity} at once",
+                expected="one token at a time once the ring is full",
+                name="tokens",
+                value=k.size(2),
+            )
         start = self.length % capacity if end > capacity else self.length
         self.keys[:, :, start : start + k.size(2)] = k
         self.values[:, :, start : start + k.size(2)] = v
@@ -43,7 +50,7 @@ class LayerCache:
         return self.keys[:, :, : self.held], self.values[:, :, : self.held]
 
     def select(self, rows: Tensor) -> None:
-        """Row i becomes what row `rows[i]` was. int64 (R',)"""
+        """Replace row i with row `rows[i]`. int64 (R',)"""
         self.keys, self.values = self._moved(self.keys, rows), self._moved(self.values, rows)
 
     def _moved(self, buffer: Tensor, rows: Tensor) -> Tensor:
@@ -56,18 +63,18 @@ class LayerCache:
 
 
 class Cache:
-    """The share of every decoder block, in their order, and the source's tokens where a pointer copies from them."""
+    """The caches of all decoder blocks, in order, and the source's tokens if a pointer copies from them."""
 
     def __init__(self, layers: list[LayerCache], source: tuple[Tensor, Tensor] | None = None) -> None:
         self.layers, self.source = layers, source
 
     @property
     def length(self) -> int:
-        """Tokens that every row was given; a ring holds the newest of them."""
+        """How many tokens each row has read. A ring holds only the newest."""
         return self.layers[0].length if self.layers else 0
 
     def ages(self, new: int) -> Tensor:
-        """How long before the last of T new tokens each of the S that are held with it came, in the order of the slots.
+        """Return the age of each of the S keys once T new tokens are in, counted back from the newest.
 
         -> int64 (S,): T + length - 1 down to 0, unless a ring has overwritten its oldest.
         """
@@ -78,12 +85,12 @@ class Cache:
         return (end - 1 - slots) % keys.size(2)
 
     def select(self, rows: Tensor) -> None:
-        """Row i becomes what row `rows[i]` was, in every block. int64 (R',)"""
+        """Replace row i with row `rows[i]` in every block. int64 (R',)"""
         for layer in self.layers:
             layer.select(rows)
 
     def select_memory(self, sources: Tensor) -> None:
-        """Keep the keys and values of these sources, and their tokens. int64 (B',)"""
+        """Keep only these sources: their keys, values and tokens. int64 (B',)"""
         for layer in self.layers:
             if layer.memory is not None:
                 keys, values = layer.memory

@@ -1,6 +1,6 @@
-"""What stands on an encoder: one answer a text, a passage of it, or its hidden tokens (BERT, Devlin et al. 2019).
+"""Heads on an encoder: a class for the input, a span of it, or its masked tokens (BERT, Devlin et al. 2019).
 
-Every head is given the encoder's output x (B, S, D), and which of its tokens it may read.
+Every head gets the encoder's output x (B, S, D), and the positions that it may read.
 """
 
 from torch import Tensor, nn
@@ -12,9 +12,9 @@ from .linear import Linear
 
 
 class Classifier(nn.Module):
-    """The scores of each class: one vector for the whole text, dropout, a linear layer.
+    """Scores the classes: pools all vectors into one, then dropout and a linear layer.
 
-    mean: the mean of its tokens' vectors;  first: that of its first token.
+    mean: the mean of the vectors;  first: the first vector.
     """
 
     def __init__(
@@ -30,8 +30,8 @@ class Classifier(nn.Module):
     def forward(self, x: Tensor, real: Tensor) -> Tensor:
         """(B, S, D), real (B, S) -> (B, C)
 
-        `real` is True for the tokens that are pooled. Of a text that has none the mean is zero, and the first token
-        that which stands there.
+        `real` is True for the positions to pool. If a row has none, its mean is zero, and its first vector is the one
+        at position 0.
         """
         if self.pooling == "first":
             pooled = x.take_along_dim(real.long().argmax(1)[:, None, None], 1).squeeze(1)
@@ -41,7 +41,7 @@ class Classifier(nn.Module):
 
 
 class SpanFinder(nn.Module):
-    """A score for every token as the first, and one as the last, of the passage that answers."""
+    """Scores every token as the first and as the last of the answer's span."""
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
@@ -50,17 +50,17 @@ class SpanFinder(nn.Module):
     def forward(self, x: Tensor, allowed: Tensor) -> Tensor:
         """(B, S, D), allowed (B, S) -> (B, S, 2), start and end; -inf where `allowed` is False
 
-        The first token stands for "there is no answer", and is allowed always: so every text has a finite score.
+        Position 0 means "there is no answer" and is always allowed, so at least one score is finite.
         """
-        barred = ~allowed
-        barred[:, 0] = False
-        return self.linear(x).masked_fill(barred[..., None], float("-inf"))
+        masked = ~allowed
+        masked[:, 0] = False
+        return self.linear(x).masked_fill(masked[..., None], float("-inf"))
 
 
 class TokenPredictor(nn.Module):
-    """The scores of every token of the vocabulary, at the places where the text was hidden: to learn from text alone.
+    """Scores the vocabulary at each masked token, for learning from plain text.
 
-    A tied one is the transpose of the embedding, as in section 3.4 the decoder's projection is.
+    Tied, its matrix is the embedding's, like the decoder's projection (section 3.4).
     """
 
     def __init__(self, d_model: int, vocab_size: int, *, tied: Embedding | None = None) -> None:
@@ -70,7 +70,7 @@ class TokenPredictor(nn.Module):
     def forward(self, x: Tensor, at: Tensor) -> Tensor:
         """(B, S, D), at (N,) -> (N, V)
 
-        `at` says which tokens: their numbers in the batch, counted row by row, or True at each in (B, S). A GPU likes
-        numbers better: of what is True it has to be asked how many there are.
+        `at` has the masked positions as indices into the batch, counted row by row, or as True in (B, S). Indices are
+        faster on a GPU: with a mask, the program has to wait for the number of positions.
         """
         return self.projection(x.flatten(0, 1)[at.flatten()])

@@ -1,13 +1,13 @@
-"""The linear layer of every part: one or several matrices below each other, so that one product serves them all."""
+"""The linear layer of every part: one matrix, or several stacked, so that one product serves them all."""
 
 from torch import Tensor, nn
 
 
 class Linear(nn.Linear):
-    """x W^T + b. `Linear(512, 512, 512, 512)` is three products of 512 outputs each in one.
+    """x W^T + b. `Linear(512, 512, 512, 512)` computes three products of 512 outputs each in one.
 
-    Weights start Xavier-uniform, biases at zero. Xavier's bound depends on the number of outputs: each block gets its
-    own: that of the whole stack would be too small. An optimiser that treats matrices as such asks for `matrices`.
+    Weights start Xavier-uniform, biases at zero. Xavier's bound depends on the number of outputs, so each matrix gets
+    its own: the bound of the whole stack would be too small.
     """
 
     def __init__(self, in_features: int, *blocks: int, bias: bool = True) -> None:
@@ -21,5 +21,5 @@ class Linear(nn.Linear):
             nn.init.zeros_(self.bias)
 
     def matrices(self, x: Tensor) -> tuple[Tensor, ...]:
-        """The rows of x, shaped like the weight, that belong to each block. (F+F, D) -> (F, D), (F, D)"""
+        """Split x, shaped like the weight, into the rows of each matrix. (F+F, D) -> (F, D), (F, D)"""
         return x.split(self.blocks)

@@ -1,6 +1,6 @@
-"""Normalisation over the last dimensions: LayerNorm (the paper's) and RMSNorm. The equations stand in the functions.
+"""Normalisation: LayerNorm (the paper's) and RMSNorm. The functions are the equations.
 
-Another norm is another class: `--model.norm=package.module:Class`, or one more entry in `NORMS`.
+To use another norm, name its class with `--model.norm=package.module:Class`, or add it to `NORMS`.
 """
 
 import torch
@@ -21,7 +21,7 @@ def rms_norm(x: Tensor, eps: float = 1e-5) -> Tensor:
 
 
 class LayerNorm(nn.Module):
-    """`layer_norm` times a learned gain plus a learned bias (Ba et al. 2016), by its fused twin in PyTorch."""
+    """`layer_norm` times a learned gain plus a learned bias (Ba et al. 2016), with PyTorch's fused kernel."""
 
     def __init__(
         self, normalized_shape: int | tuple[int, ...], eps: float = 1e-5, elementwise_affine: bool = True
@@ -37,7 +37,7 @@ class LayerNorm(nn.Module):
 
 
 class RMSNorm(nn.Module):
-    """`rms_norm` times a learned gain: no mean, no bias."""
+    """`rms_norm` times a learned gain, without a mean or a bias."""
 
     def __init__(self, d_model: int, eps: float = 1e-5) -> None:
         super().__init__()
@@ -47,4 +47,4 @@ class RMSNorm(nn.Module):
         return rms_norm(x, self.eps) * self.weight
 
 
-NORMS: dict[str, type[nn.Module]] = {"layer": LayerNorm, "rms": RMSNorm}  # by the names that `model.norm` knows
+NORMS: dict[str, type[nn.Module]] = {"layer": LayerNorm, "rms": RMSNorm}  # the names that model.norm knows

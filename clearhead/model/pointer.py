@@ -1,6 +1,6 @@
-"""Copying from the source: a pointer beside the vocabulary (See et al. 2017, "Get To The Point").
+"""Copying from the source: a pointer next to the vocabulary (See et al. 2017, "Get To The Point").
 
-Names and numbers are rarely learned, but often only have to be repeated. Attention knows already where they stand.
+Rare names and numbers are hard to learn but easy to repeat: attention already points at them.
 """
 
 import torch
@@ -11,10 +11,10 @@ from .linear import Linear
 
 
 class Pointer(nn.Module):
-    """p(w) = g p_vocabulary(w) + (1 - g) * (attention to the places of the source where w stands)
+    """p(w) = g p_vocabulary(w) + (1 - g) * (attention to the positions of w in the source)
 
-    g = sigmoid(x W + b), with x the decoder's state: whether it would rather say a word or repeat one. The attention
-    is the mean over heads. Both sides need one vocabulary, or w would be another word in the source.
+    The gate g = sigmoid(x W + b), with the decoder's state x, decides between generating and copying. The attention is
+    the mean over heads. Source and target share one vocabulary, so that w is the same token in both.
     """
 
     def __init__(self, d_model: int) -> None:
@@ -23,16 +23,21 @@ class Pointer(nn.Module):
 
     @staticmethod
     def read(source: Tensor) -> tuple[Tensor, Tensor]:
-        """The tokens of the source, and for each the place where it first stands. (B, S) -> (B, S), (B, S)"""
+        """Return the source's tokens, and the first position of each token. (B, S) -> (B, S), (B, S)"""
         same = source[:, :, None] == source[:, None, :]
         return source, same.int().argmax(-1)
 
     def forward(self, x: Tensor, logits: Tensor, weights: Tensor, source: tuple[Tensor, Tensor]) -> Tensor:
         """(R, T, D), logits (R, T, V), weights (B, H, R/B*T, S), source (B, S), (B, S) -> log_p (R, T, V)
 
-        The source comes as `read` gives it, and the weights as cross-attention does: of the R rows those of one source
-        stand together. Only what the source has is likelier than g p_vocabulary, so that S of V entries are computed:
-        the weights of a token are summed at its first place, and log(a + b) is made of log a and log b.
+        Args:
+            x: the decoder's states; the rows of one source are neighbours.
+            logits: the decoder's logits.
+            weights: the cross-attention's weights.
+            source: what `read` returns.
+
+        Only the source's tokens gain probability, so S entries of V are computed: a token's weights are summed at its
+        first position, and log(a + b) is computed from log a and log b.
         """
         dtype = torch.promote_types(logits.dtype, torch.float32)
         gate, weights = self.gate(x).to(dtype), weights.mean(1).view(*x.shape[:2], -1).to(dtype)  # (R, T, 1), (R, T, S)

@@ -1,9 +1,8 @@
-"""How a model without recurrence knows the order of its tokens (section 3.5, and four schemes that came after).
+"""How a model without recurrence knows the order of its tokens: section 3.5, and four later schemes.
 
-Every scheme is one object with three doors; each overrides one and leaves the others shut:
-`embed` adds to the embeddings, `rotation` turns queries and keys, `bias` adds to the scores of attention.
-Positions count from zero and are (B, T) or (1, T): rows may stand at different places.
-Another scheme is another class: `--model.positions=package.module:Class`, or one more entry in `POSITIONS`.
+A scheme overrides one of three methods: `embed` adds to the embeddings, `rotation` rotates queries and keys, `bias`
+adds to the scores of attention. Positions count from zero and have shape (B, T), or (1, T) if all rows have the same.
+To use another scheme, name its class with `--model.positions=package.module:Class`, or add it to `POSITIONS`.
 """
 
 import math
@@ -14,29 +13,31 @@ from torch import Tensor, nn
 
 from ..errors import ModelError
 
+_LARGEST_TABLE = 2**29  # numbers: 4 GiB while the table is computed
+
 
 class Rotation(NamedTuple):
-    """The cosines and sines that `rotate` turns by, both (B, 1, T, K) in float64."""
+    """The cosines and sines of the angles to rotate by, both (B, 1, T, K) in float64."""
 
     cos: Tensor
     sin: Tensor
 
 
 class Positions(nn.Module):
-    """No positions at all: the base of the schemes, and what cross-attention uses."""
+    """No positions at all: the base of all schemes."""
 
-    endless = True  # whether any position can be asked for; a table has a last one
+    endless = True  # any position is valid; a table has a last one
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:  # (B, T, D), (B, T) -> (B, T, D)
-        """The embeddings with their positions."""
+        """Add positions to the embeddings."""
         return x
 
     def rotation(self, positions: Tensor) -> Rotation | None:  # (B, T) -> (B, 1, T, K), (B, 1, T, K)
-        """What queries and keys at these positions are turned by."""
+        """Return what queries and keys at these positions are rotated by, if anything."""
         return None
 
     def bias(self, queries: Tensor, keys: Tensor) -> Tensor | None:  # (B, T), (B, S) -> (B, H, T, S)
-        """What is added to the scores between these positions."""
+        """Return what to add to the scores between these positions, if anything."""
         return None
 
 
@@ -46,18 +47,26 @@ def sinusoid(n_positions: int, d_model: int) -> Tensor:
     frequency = torch.exp(torch.arange(0, d_model, 2, dtype=torch.float64) * (-math.log(10_000.0) / d_model))
     table = torch.zeros(n_positions, d_model, dtype=torch.float64)
     table[:, 0::2] = torch.sin(position * frequency)
-    table[:, 1::2] = torch.cos(position * frequency)[:, : d_model // 2]  # an odd width has one cosine less
+    table[:, 1::2] = torch.cos(position * frequency)[:, : d_model // 2]  # an odd width has one cosine fewer
     return table.to(torch.get_default_dtype())
 
 
 class Sinusoidal(Positions):
-    """The paper's: a fixed table of sines and cosines is added to the embeddings."""
+    """The paper's scheme: add a fixed table of sines and cosines to the embeddings."""
 
     endless = False
     table: Tensor
 
     def __init__(self, d_model: int, max_len: int = 5000) -> None:
         super().__init__()
+        if max_len * d_model > _LARGEST_TABLE:
+            raise ModelError(
+                f"max_len={max_len} makes a table of {max_len * d_model:,} numbers",
+                expected=f"at most {_LARGEST_TABLE // d_model:,} at d_model={d_model}",
+                fix="set model.max_len to the length of your longest text, or use positions without a table",
+                name="max_len",
+                value=max_len,
+            )
         self.register_buffer("table", sinusoid(max_len, d_model), persistent=False)
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:  # (B, T, D), (B, T) -> (B, T, D)
@@ -65,7 +74,7 @@ class Sinusoidal(Positions):
 
 
 class Learned(Positions):
-    """A table of the same shape, learned (section 3.5 found it equal on translation)."""
+    """Add a learned table of the same shape. Section 3.5 found it equally good for translation."""
 
     endless = False
 
@@ -78,34 +87,42 @@ class Learned(Positions):
 
 
 class Rotary(Positions):
-    """Queries and keys are turned by an angle that grows with the position, so that their product depends on the
-    distance alone (Su et al. 2021)."""
+    """Rotate queries and keys by an angle that grows with the position (Su et al. 2021).
+
+    Their product then depends on the distance alone.
+    """
 
     def __init__(self, d_head: int, base: float = 10_000.0) -> None:
         super().__init__()
         if d_head % 2:
-            raise ModelError(f"rotary positions need an even head width; got {d_head}")
+            raise ModelError(
+                f"rotary positions can't rotate heads of width d_head={d_head}",
+                expected="an even width",
+                name="d_head",
+                value=d_head,
+            )
         self.d_head, self.base = d_head, base
 
     def rotation(self, positions: Tensor) -> Rotation:  # (B, T) -> (B, 1, T, K), (B, 1, T, K)
-        # in float64 whatever the model's precision: bfloat16 cannot tell position 256 from 257
+        # always in float64: bfloat16 can't tell position 256 from 257
         exponent = torch.arange(0, self.d_head, 2, dtype=torch.float64, device=positions.device) / self.d_head
         angle = positions[:, None, :, None] * (self.base**-exponent).repeat(2)
         return Rotation(angle.cos(), angle.sin())
 
 
 def rotate(x: Tensor, rotation: Rotation) -> Tensor:
-    """Turn each pair (x_i, x_{i + K/2}) by its angle. (B, H, T, K), (B, 1, T, K) -> (B, H, T, K)"""
+    """Rotate each pair (x_i, x_{i + K/2}) by its angle. (B, H, T, K), (B, 1, T, K) -> (B, H, T, K)"""
     first, second = x.chunk(2, dim=-1)
-    turned = torch.cat([-second, first], dim=-1)
+    quarter_turn = torch.cat([-second, first], dim=-1)
     cos, sin = (wave.to(torch.promote_types(x.dtype, torch.float32)) for wave in rotation)
-    return (x * cos + turned * sin).to(x.dtype)
+    return (x * cos + quarter_turn * sin).to(x.dtype)
 
 
 class Relative(Positions):
-    """A learned number a head for each bucket of distances, exact near and logarithmic far (Raffel et al. 2020).
+    """Add a learned bias for each head and bucket of distances (Raffel et al. 2020).
 
-    Two-sided, half of the buckets look ahead; one-sided (a causal decoder), all look back.
+    Near distances have a bucket each, far ones share logarithmic buckets. In an encoder (`two_sided`), half of the
+    buckets look ahead; in a causal decoder, all look back.
     """
 
     def __init__(self, n_heads: int, *, two_sided: bool = True, n_buckets: int = 32, max_distance: int = 128) -> None:
@@ -114,7 +131,7 @@ class Relative(Positions):
         self.table = nn.Parameter(torch.zeros(n_buckets, n_heads))
 
     def bucket(self, distance: Tensor) -> Tensor:
-        """The bucket of key position minus query position. (...) -> (...), 0 to n_buckets - 1"""
+        """Return the bucket, 0 to n_buckets - 1, of each key position minus query position. (...) -> (...)"""
         n, offset = self.n_buckets, torch.zeros_like(distance)
         if self.two_sided:
             n //= 2
@@ -132,9 +149,10 @@ class Relative(Positions):
 
 
 class Alibi(Positions):
-    """Every head subtracts its own slope times the distance (Press et al. 2022): nothing is learned.
+    """Subtract a slope times the distance, with a fixed slope for each head (Press et al. 2022).
 
-    Two-sided the distance counts in both directions; one-sided the future gets no bias, since it is masked anyway.
+    In an encoder (`two_sided`), the distance counts in both directions. In a causal decoder, the future gets no bias:
+    it's masked anyway.
     """
 
     slopes: Tensor
@@ -151,14 +169,17 @@ class Alibi(Positions):
 
 
 def alibi_slopes(n_heads: int) -> list[float]:
-    """2^(-8/n), 2^(-16/n), ... for n a power of two; else of the power below and every second of the one above."""
+    """Return 2^(-8/n), 2^(-16/n), ..., 2^-8 for n heads.
+
+    If n isn't a power of two, return the slopes for the power below, then every second slope for the power above.
+    """
     power = 2 ** int(math.log2(n_heads))
     slopes = [2 ** (-8 * (head + 1) / power) for head in range(power)]
     between = [2 ** (-4 * (head + 1) / power) for head in range(0, 2 * power, 2)]
     return slopes + between[: n_heads - power]
 
 
-POSITIONS: dict[str, type[Positions]] = {  # by the names that `model.positions` knows
+POSITIONS: dict[str, type[Positions]] = {  # the names that model.positions knows
     "sinusoidal": Sinusoidal,
     "learned": Learned,
     "rotary": Rotary,
@@ -173,6 +194,9 @@ def _look_up(table: Tensor, positions: Tensor, scheme: str) -> Tensor:
     except IndexError as error:
         last = int(positions.max())
         raise ModelError(
-            f"position {last} is beyond the {len(table)} {scheme} positions of this model; "
-            "shorten the text, or train with a larger model.max_len"
+            f"position {last} is beyond the {len(table)} {scheme} positions of this model",
+            expected=f"at most {len(table)} tokens",
+            fix="shorten the text, or train with a larger model.max_len",
+            name="positions",
+            value=last,
         ) from error

@@ -1,4 +1,4 @@
-"""What stands around every sub-layer (section 3.1, 5.4): the only place that knows post-norm from pre-norm."""
+"""The residual connection (sections 3.1 and 5.4). Nothing else knows post-norm from pre-norm."""
 
 from collections.abc import Callable
 

@@ -130,13 +130,13 @@ def test_a_decoder_block_without_cross_attention_is_an_encoder_block(pre_norm) -
 
 
 def test_a_block_with_cross_attention_refuses_to_go_without_a_memory() -> None:
-    message = r"^this block attends to an encoder's memory, which is missing; pass memory=\.\.\.$"
-    with pytest.raises(ModelError, match=message):
+    with pytest.raises(ModelError) as caught:
         decoder_block()(torch.randn(B, T, D))
+    assert (caught.value.name, caught.value.value) == ("memory", None)
 
 
 @pytest.mark.parametrize(("cross", "count"), [(True, 2), (True, 4), (False, 1), (False, 3)])
 def test_a_decoder_block_needs_an_add_norm_for_each_sub_layer(cross, count) -> None:
-    message = f"^a decoder block of {3 if cross else 2} sub-layers needs as many add_norms; got {count}$"
-    with pytest.raises(ModelError, match=message):
+    with pytest.raises(ModelError) as caught:
         DecoderBlock(SelfAttention(D, H), CrossAttention(D, H) if cross else None, FeedForward(D, F), add_norms(count))
+    assert (caught.value.name, caught.value.value) == ("add_norms", count)

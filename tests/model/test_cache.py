@@ -1,5 +1,3 @@
-import re
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -67,8 +65,9 @@ def test_selecting_rows_keeps_the_buffers_shape_but_for_the_rows() -> None:
 def test_tokens_beyond_the_capacity_are_refused_and_leave_what_there_is() -> None:
     cache = empty(2, capacity=4)
     keys, _ = cache.append(torch.ones(2, G, 3, K), torch.ones(2, G, 3, K))
-    with pytest.raises(ModelError, match=f"^{re.escape('the cache has room for 4 tokens; got 5')}$"):
+    with pytest.raises(ModelError) as caught:
         cache.append(torch.zeros(2, G, 2, K), torch.zeros(2, G, 2, K))
+    assert (caught.value.name, caught.value.value) == ("tokens", 5)
     assert cache.length == 3 and keys.equal(torch.ones(2, G, 3, K))
 
 
@@ -107,8 +106,9 @@ def test_a_full_ring_takes_several_tokens_at_once_no_more_and_stays_as_it_is() -
     keys, values = torch.zeros(1, G, 3, K), torch.zeros(1, G, 3, K)
     cache = LayerCache(keys, values, ring=True)
     cache.append(torch.ones(1, G, 2, K), torch.ones(1, G, 2, K))
-    with pytest.raises(ModelError, match=r"^a ring of 3 tokens takes them one by one where it overwrites; got 2$"):
+    with pytest.raises(ModelError) as caught:
         cache.append(torch.ones(1, G, 2, K), torch.ones(1, G, 2, K))
+    assert (caught.value.name, caught.value.value) == ("tokens", 2)
     assert cache.length == 2 and not cache.keys[:, :, 2].any()
 
 

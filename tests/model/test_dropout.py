@@ -1,11 +1,9 @@
-import re
-
 import pytest
 import torch
 import torch.nn.functional as F
 
 from clearhead.errors import ModelError
-from clearhead.model.dropout import Dropout, dropout
+from clearhead.model.dropout import Dropout, _scales, dropout
 
 N = 200_000
 
@@ -80,10 +78,31 @@ def test_other_devices_use_torchs_own() -> None:
     assert dropout(x, 0.5).shape == F.dropout(x, 0.5).shape == (3, 5)
 
 
+@pytest.mark.parametrize("p", [0.05, 0.1, 0.3, 0.7, 0.9])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_the_mean_stays_in_16_bits_although_the_scale_is_rounded(p, dtype) -> None:
+    """Every value of a byte occurs equally often, so that nothing is left to chance."""
+    dropped = round(256 * p)
+    scales = _scales(torch.arange(256, dtype=torch.uint8), dropped, dtype).double()
+    assert scales.sum() == 256 and (scales == 0).sum() == dropped
+    exact = 256 / (256 - dropped)
+    assert ((scales[dropped:] / exact - 1).abs() < torch.finfo(dtype).eps).all()
+
+
+def test_the_bits_of_float32_depend_on_the_seed_alone() -> None:
+    torch.manual_seed(0)
+    draws = torch.empty(2, dtype=torch.int64).random_(-(2**63), None).view(torch.uint8)[:12]
+    torch.manual_seed(0)
+    x = torch.linspace(1, 2, 12, dtype=torch.float32)
+    expected = [
+        float(value * torch.tensor(256 / 230, dtype=torch.float32)) if b >= 26 else 0.0 for value, b in zip(x, draws)
+    ]
+    assert dropout(x, 0.1).tolist() == expected
+
+
 @pytest.mark.parametrize("p", [-0.1, 1.0, 1.5, float("nan")])
-def test_what_is_no_probability_of_dropping_is_refused(p) -> None:
-    message = f"dropout = {p} is no probability of dropping; expected at least 0 and below 1"
-    with pytest.raises(ModelError, match=f"^{re.escape(message)}$"):
-        dropout(torch.ones(3), p)
-    with pytest.raises(ModelError, match=f"^{re.escape(message)}$"):
-        Dropout(p)(torch.ones(3))
+def test_a_probability_out_of_range_is_an_error(p) -> None:
+    for drop in (lambda x: dropout(x, p), Dropout(p)):
+        with pytest.raises(ModelError) as caught:
+            drop(torch.ones(3))
+        assert caught.value.name == "dropout" and caught.value.value is p

@@ -1,5 +1,3 @@
-import re
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -33,8 +31,9 @@ def test_a_causal_mask_has_as_many_keys_as_queries_unless_told() -> None:
 
 
 def test_a_causal_mask_with_fewer_keys_than_queries_is_refused() -> None:
-    with pytest.raises(ModelError, match=r"^a causal mask of 4 queries needs at least as many keys; got 3$"):
+    with pytest.raises(ModelError) as caught:
         causal_mask(4, 3)
+    assert (caught.value.name, caught.value.value) == ("n_keys", 3)
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=4))
@@ -59,9 +58,9 @@ def test_the_causal_mask_is_a_length_mask_with_one_key_more_a_query() -> None:
 
 @pytest.mark.parametrize("shape", [(), (2, 3, 4)])
 def test_lengths_of_another_shape_are_refused(shape) -> None:
-    message = f"valid_lengths has the shape {shape}; expected (B,) or (B, T)"
-    with pytest.raises(ModelError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(ModelError) as caught:
         length_mask(torch.ones(shape, dtype=torch.long), 5)
+    assert (caught.value.name, caught.value.value) == ("valid_lengths", shape)
 
 
 def test_masks_combined_with_and_open_what_all_of_them_open() -> None:
@@ -76,15 +75,15 @@ def test_masks_combined_with_and_open_what_all_of_them_open() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.uint8])
 def test_a_mask_of_numbers_is_refused(dtype) -> None:
-    message = f"the mask holds {dtype}; expected torch.bool, True where a query may attend"
-    with pytest.raises(ModelError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(ModelError) as caught:
         check_mask(torch.ones(2, 2, dtype=dtype), (1, 1, 2, 2))
+    assert (caught.value.name, caught.value.value) == ("mask", dtype)
 
 
 def test_a_mask_that_does_not_broadcast_is_refused_with_both_shapes() -> None:
-    message = "the mask has the shape (2, 1, 1, 4), which does not broadcast to (2, 8, 3, 5) (B, H, T, S)"
-    with pytest.raises(ModelError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(ModelError) as caught:
         check_mask(torch.ones(2, 1, 1, 4, dtype=torch.bool), (2, 8, 3, 5))
+    assert (caught.value.name, caught.value.value) == ("mask", (2, 1, 1, 4))
 
 
 @given(st.lists(SIDES, max_size=5), st.tuples(SIDES, SIDES, SIDES, SIDES))
@@ -97,5 +96,6 @@ def test_a_mask_passes_just_when_torch_broadcasts_it_to_the_scores_without_makin
     if fits:
         check_mask(torch.ones(shape, dtype=torch.bool), scores)
     else:
-        with pytest.raises(ModelError, match="does not broadcast"):
+        with pytest.raises(ModelError) as caught:
             check_mask(torch.ones(shape, dtype=torch.bool), scores)
+        assert (caught.value.name, caught.value.value) == ("mask", tuple(shape))

@@ -1,7 +1,5 @@
 """Several heads, with separate and with fused products, against the formula, each other, and torch."""
 
-import re
-
 import pytest
 import torch
 from torch import Tensor, nn
@@ -157,24 +155,25 @@ def test_hypotheses_of_one_source_read_one_memory_as_if_each_had_its_own(length)
 def test_rows_that_cannot_share_the_memories_evenly_are_refused() -> None:
     part = CrossAttention(D, H)
     memory = part.project(torch.randn(2, S, D))
-    with pytest.raises(ModelError, match=r"^3 rows of queries cannot share 2 memories; expected a multiple$"):
+    with pytest.raises(ModelError) as caught:
         part(torch.randn(3, 4, D), memory)
+    assert (caught.value.name, caught.value.value) == ("x", 3)
 
 
 @pytest.mark.parametrize("part", [MultiHeadAttention, SelfAttention, CrossAttention])
 @pytest.mark.parametrize("n_heads", [0, 3, 16])
 def test_heads_that_do_not_divide_the_width_are_refused(part, n_heads) -> None:
-    message = f"n_heads = {n_heads} does not divide d_model = 8; expected a divisor of it"
-    with pytest.raises(ModelError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(ModelError) as caught:
         part(8, n_heads)
+    assert (caught.value.name, caught.value.value) == ("n_heads", n_heads)
 
 
 @pytest.mark.parametrize("part", [SelfAttention, CrossAttention])
 @pytest.mark.parametrize("n_kv_heads", [0, 3, 8])
 def test_heads_of_keys_and_values_that_do_not_divide_those_of_queries_are_refused(part, n_kv_heads) -> None:
-    message = f"n_kv_heads = {n_kv_heads} does not divide n_heads = 4; expected a divisor of it"
-    with pytest.raises(ModelError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(ModelError) as caught:
         part(8, 4, n_kv_heads=n_kv_heads)
+    assert (caught.value.name, caught.value.value) == ("n_kv_heads", n_kv_heads)
 
 
 def test_evaluation_repeats_itself_and_training_drops_weights() -> None:

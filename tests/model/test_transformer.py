@@ -280,8 +280,9 @@ def test_an_empty_source_gives_finite_logits_and_gradients_in_every_precision(po
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
 def test_a_text_longer_than_the_table_of_positions_is_refused(positions) -> None:
     net = build(small(positions=positions, max_len=4))
-    with pytest.raises(ModelError, match=f"^position 4 is beyond the 4 {positions} positions of this model; shorten"):
+    with pytest.raises(ModelError) as caught:
         net(SOURCE, TARGET)
+    assert (caught.value.name, caught.value.value) == ("positions", 4)
 
 
 @torch.no_grad()
@@ -290,5 +291,6 @@ def test_a_cache_keeps_the_heads_of_keys_and_values_only_and_refuses_what_it_has
     cache = net.decoder.new_cache(2, 5, net.encode(SOURCE))
     assert all(layer.keys.shape == (2, 1, 5, D // 2) and layer.memory[0].size(1) == 1 for layer in cache.layers)
     net.decoder(TARGET, cache=cache)
-    with pytest.raises(ModelError, match=r"^the cache has room for 5 tokens; got 8$"):
+    with pytest.raises(ModelError) as caught:
         net.decoder(TARGET, cache=cache)
+    assert (caught.value.name, caught.value.value) == ("tokens", 8)

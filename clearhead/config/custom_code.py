@@ -1,0 +1,136 @@
+"""Custom parts: classes that a setting names as `package.module:Class`.
+
+If you name one on the command line or in your own TOML file, that's your consent to run its code. A model folder can
+come from anywhere, so the parts it names are imported only with your explicit consent.
+"""
+
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import TypeVar
+
+from ..errors import ConfigError, ModelError, nearest
+from .settings import Config
+
+T = TypeVar("T")
+
+SETTINGS = ("model.front", "model.attention", "model.positions", "model.feed_forward", "model.norm", "train.task")
+
+
+def is_custom(name: object) -> bool:
+    """Return whether the value of a setting names a class rather than a built-in part."""
+    return isinstance(name, str) and ":" in name
+
+
+def custom_parts(config: Config) -> dict[str, str]:
+    """Return the custom parts of a configuration, by setting: {"model.norm": "own_parts:ScaleNorm"}."""
+    return {setting: config.value(setting) for setting in SETTINGS if is_custom(config.value(setting))}
+
+
+def check_consent(config: Config, origin: object, allowed: bool | Collection[str]) -> None:
+    """Raise ModelError unless you allowed every custom part of a configuration. Imports nothing.
+
+    Args:
+        config: the configuration.
+        origin: the file or folder it was read from, for the message.
+        allowed: True to allow any part, or the parts that you named yourself.
+    """
+    if allowed is True:
+        return
+    for setting, part in custom_parts(config).items():
+        if not allowed or part not in allowed:
+            raise ModelError(
+                f"{origin} names custom code: {setting}={part!r}",
+                fix="if you trust it, pass --allow-custom-code; in Python, allow_custom_code=True; "
+                f"to train, name the part yourself: --{setting}={part}",
+                name=setting,
+                value=part,
+            )
+
+
+def import_class(setting: str, name: str, base: type[T]) -> type[T]:
+    """Return the class that a setting names as `package.module:Class`.
+
+    Modules are also found in the current folder, after all other places, but never in a model folder.
+
+    Raises:
+        ConfigError: The name is misspelt, the module can't be imported, or it has no such subclass of `base`.
+    """
+    module, _, attribute = name.partition(":")
+    if not re.fullmatch(r"\w+(\.\w+)*:\w+", name) or module.endswith(".py"):
+        spelling = re.sub(r"\.py(?=:)", "", name).replace("/", ".").strip(".")
+        suggestion = nearest(name, [spelling])
+        raise ConfigError(
+            f"{setting}={name!r} isn't a class name",
+            expected="package.module:Class",
+            fix=f"did you mean {suggestion!r}?" if suggestion else "",
+            name=setting,
+            value=name,
+        )
+    source = _import(module, setting, name)
+    found = getattr(source, attribute, None)
+    if not inspect.isclass(found):
+        classes = [key for key, it in vars(source).items() if inspect.isclass(it) and issubclass(it, base)]
+        suggestion = nearest(attribute, classes)
+        raise ConfigError(
+            f"{setting}={name!r}: {getattr(source, '__file__', module)} has no class {attribute!r}",
+            expected=", ".join(classes),
+            fix=f"did you mean {module}:{suggestion}?" if suggestion else "",
+            name=setting,
+            value=name,
+        )
+    if not issubclass(found, base):
+        full = f"{base.__module__.removesuffix('.modules.module')}.{base.__name__}"
+        raise ConfigError(
+            f"{setting}={name!r} isn't a subclass of {full}",
+            expected=f"class {attribute}({full})",
+            name=setting,
+            value=name,
+        )
+    return found
+
+
+def _import(module: str, setting: str, name: str) -> ModuleType:
+    try:
+        with _current_folder_last():
+            return importlib.import_module(module)
+    except Exception as error:  # a module can raise anything while it's imported
+        if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
+            raise ConfigError(
+                f"{setting}={name!r}: there is no module {error.name}",
+                expected=f"a file {error.name.replace('.', '/')}.py in the current folder, or its folder in PYTHONPATH",
+                name=setting,
+                value=name,
+            ) from error
+        raise ConfigError(
+            f"{setting}={name!r}: importing {module} raised {type(error).__name__}: {error}",
+            fix=f"run python -c 'import {module}' to see the whole error",
+            name=setting,
+            value=name,
+        ) from error
+
+
+@contextmanager
+def _current_folder_last() -> Iterator[None]:
+    before, searched = list(sys.path), _search_path(sys.path)
+    importlib.invalidate_caches()  # a file can be newer than Python's last look
+    sys.path[:] = searched
+    try:
+        yield
+    finally:
+        added = [place for place in sys.path if place not in searched]  # by the module itself
+        sys.path[:] = before + added
+
+
+def _search_path(places: Iterable[str]) -> list[str]:
+    here = str(Path.cwd())
+    return [place for place in [*(it for it in places if it not in ("", here)), here] if not _is_model_folder(place)]
+
+
+def _is_model_folder(place: str) -> bool:
+    return all((Path(place) / name).exists() for name in ("config.json", "manifest.json"))

@@ -1,0 +1,61 @@
+"""A trained model from its configuration and its weights."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from ..config import ModelConfig
+from ..config.custom_code import is_custom
+from ..errors import ModelError
+from ..folder.model_folder import CONFIG, load_weights
+from .transformer import Decoder, Encoder, EncoderDecoder, EncoderModel, build
+
+
+def restore(config: ModelConfig, weights: Mapping[str, Tensor]) -> EncoderDecoder | EncoderModel | Encoder | Decoder:
+    """Build the model that a configuration describes, and load its weights.
+
+    Raises:
+        ModelError: The weights belong to another configuration. That's found before the model is built, since a wrong
+            size could take all memory.
+    """
+    check_shapes(config, {name: tuple(weight.shape) for name, weight in weights.items()})
+    model = build(config)
+    load_weights(model, weights)
+    return model
+
+
+def check_shapes(config: ModelConfig, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise ModelError if weights of these shapes can't belong to the configuration. Allocates nothing.
+
+    Counts the blocks, and compares everything else with a model of one block a stack on torch's meta device.
+    """
+    for stack, topology in (("encoder", "decoder-only"), ("decoder", "encoder-only")):
+        setting = f"n_{stack}_layers"
+        expected, found = getattr(config, setting), _count_blocks(shapes, stack)
+        if config.topology != topology and expected != found:
+            raise _mismatch(f"model.{setting}={expected}, but the weights have {found} blocks", setting, expected)
+    parts = (config.front, config.attention, config.positions, config.feed_forward, config.norm)
+    if any(is_custom(part) for part in parts):
+        return  # a custom part needn't work on the meta device
+    single = {name: min(getattr(config, name), 1) for name in ("n_encoder_layers", "n_decoder_layers")}
+    try:
+        with torch.device("meta"):
+            small = build(replace(config, **single)).state_dict()
+    except (ArithmeticError, MemoryError, RuntimeError, TypeError, ValueError) as error:
+        raise ModelError(f"a model of this configuration can't be built: {error}", name=CONFIG) from error
+    for name, weight in small.items():
+        expected = tuple(weight.shape)
+        if shapes.get(name, expected) != expected:
+            raise _mismatch(f"{name} has shape {shapes[name]}, but {CONFIG} asks for {expected}", name, shapes[name])
+
+
+def _count_blocks(shapes: Mapping[str, tuple[int, ...]], stack: str) -> int:
+    numbers = (re.match(rf"(?:{stack}\.)?blocks\.(\d+)\.", name) for name in shapes)
+    return len({found[1] for found in numbers if found})
+
+
+def _mismatch(what: str, name: str, value: object) -> ModelError:
+    return ModelError(what, fix=f"restore {CONFIG} and the weights from the same model", name=name, value=value)
