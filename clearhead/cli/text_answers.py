@@ -75,7 +75,7 @@ def _check_suppressed(app: "Translator", pieces: Iterable[str], *, texts_may_be_
     """Refuse what is no token before standard input is waited for."""
     for piece in pieces:
         try:
-            app.tokenizers.target.token(piece)
+            app.tokenizers.target.token_id(piece)
         except DataError as error:
             if not texts_may_be_among_them:
                 raise

@@ -74,7 +74,7 @@ class PromptSession(Session):
     def __init__(
         self, engine: WindowedEngine, config: DecodeConfig, tokenizer: Tokenizer, *, stopping: StoppingCriteria
     ) -> None:
-        named = [tokenizer.token(piece) for piece in config.suppress]
+        named = [tokenizer.token_id(piece) for piece in config.suppress]
         endless = [EOS] if stopping.chars is not None else []  # the model must not end before that many characters
         super().__init__(engine, config, suppress=[*named, *endless], detokenize=self._text)
         self.window, self.tokenizer, self.stopping = engine.max_len, tokenizer, stopping

@@ -1,4 +1,4 @@
-"""Tokens to text while they still come: never half a character, and never one that a later token takes back."""
+"""Streaming detokenization: whole characters only, none of which a later token changes."""
 
 import codecs
 from collections.abc import Iterable
@@ -8,20 +8,23 @@ from .tokenizer import Tokenizer
 
 
 class StreamingDetokenizer:
-    """What tokens add to a text, a few at a time.
+    """Turns tokens into text, a few at a time.
 
-    All that `add` gave, joined, is what `Tokenizer.decode` makes of all tokens; only a last character of which bytes
-    are missing is still held back, where `decode` shows U+FFFD.
+    The results of `add`, joined, are what `Tokenizer.decode` returns for all tokens, except that an incomplete last
+    character is held back, where `decode` shows U+FFFD.
+
+    Args:
+        tokenizer: the one that made the tokens.
+        before: tokens of the text so far, which `add` doesn't return again.
     """
 
     def __init__(self, tokenizer: Tokenizer, before: Iterable[int] = ()) -> None:
-        """`before`: the tokens of the text so far, which `add` does not give again."""
         self.tokenizer, self._decoder = tokenizer, codecs.getincrementaldecoder("utf-8")("replace")
-        self._at_start = tokenizer.space_in_front
+        self._at_start = tokenizer.adds_space
         self.add(before)
 
     def add(self, ids: Iterable[int]) -> str:
-        """The characters that these tokens complete."""
+        """Return the characters that these tokens complete."""
         token_bytes = self.tokenizer.token_bytes
         text = self._decoder.decode(b"".join([token_bytes[i] for i in ids]))
         if text and self._at_start:
@@ -29,7 +32,7 @@ class StreamingDetokenizer:
         return text
 
     def copy(self) -> Self:
-        """Another one that has come as far."""
+        """Return an independent copy in the same state."""
         twin = type(self)(self.tokenizer)
         twin._decoder.setstate(self._decoder.getstate())
         twin._at_start = self._at_start

@@ -1,10 +1,10 @@
-"""How text becomes pieces, and pieces text again: all but the vocabulary, as stages of the `tokenizers` library.
+"""Normalisation, splitting and decoding: everything but the vocabulary, as stages of the `tokenizers` library.
 
-    text -> Unicode form, case, white space -> a space in front -> split -> bytes as letters
+    text -> Unicode form, case, white space -> add a space in front -> split into pieces -> bytes as letters
 
-The space in front lets a word at the start of a text share its token with the same word in the middle; decoding takes
-exactly one away. A piece carries the space before it, so that nothing is lost between pieces. Writing each byte as one
-printable letter (as GPT-2 does) makes every text sayable with 256 letters, and one decoder right for all kinds.
+With a space in front, a word at the start of a text has the same token as elsewhere; decoding removes that space. Each
+piece includes the space before it, so joining the pieces gives the text. Each byte is written as one printable letter
+(as in GPT-2), so 256 letters are enough for every text, and one decoder works for all kinds of vocabulary.
 """
 
 from typing import Literal
@@ -17,22 +17,22 @@ from ..config import DataConfig
 Kind = Literal["bpe", "unigram", "word", "character"]
 
 _LETTERS, _OTHERS = r"\p{L}\p{M}", r"\s\p{L}\p{M}\p{N}"
-# A French elision stands apart from the noun that follows it: l' homme, qu' il; aujourd'hui, don't and I'm stay whole.
+# French elisions are split off: l' homme, qu' il. Words such as aujourd'hui, don't and I'm stay whole.
 _ELISION = r" ?(?i:[cdjlmnst]|(?:jus|lors|puis|quoi)?qu)['’](?=\p{L})"
-# Digits one by one: numbers are copied from language to language, and most are too rare to be learnt whole.
+# Digits are single pieces: translations copy numbers, and most numbers are too rare to learn as a whole.
 _SUBWORD = rf"{_ELISION}| ?[{_LETTERS}]++(?:['’][{_LETTERS}]++)*+| ?\p{{N}}| ?[^{_OTHERS}]++|\s+(?!\S)|\s+"
 _WORD = rf"{_ELISION}| ?[{_LETTERS}\p{{N}}]++(?:['’][{_LETTERS}\p{{N}}]++)*+| ?[^{_OTHERS}]\p{{M}}*+|\s"
 _PATTERN: dict[Kind, str] = {"bpe": _SUBWORD, "unigram": _SUBWORD, "word": _WORD, "character": r"[\s\S]"}
 
 
 def text_pipeline(data: DataConfig) -> tokenizers.Tokenizer:
-    """Normalisation, splitting and decoding as `data` wants them; the model in it has learnt nothing yet."""
+    """Return the stages that the settings describe, around an untrained model."""
     split = pre_tokenizers.Split(Regex(_PATTERN[data.tokenizer]), "isolated")
     as_letters = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     before = _normalizers(data)
     after: list[decoders.Decoder] = [decoders.ByteLevel()]
     if data.tokenizer != "character":
-        before.append(normalizers.Prepend(" "))  # always, even before a space: then decoding knows that there is one
+        before.append(normalizers.Prepend(" "))  # also before a space, so that decoding can always remove one
         after.append(decoders.Strip(" ", 1, 0))
     pipeline = tokenizers.Tokenizer(models.BPE())
     pipeline.normalizer = normalizers.Sequence(before)
@@ -48,7 +48,7 @@ def _normalizers(data: DataConfig) -> list[normalizers.Normalizer]:
         steps.append(form())
     if data.lowercase:
         steps.append(normalizers.Lowercase())
-        if form is not None:  # a small letter can compose where the capital could not: J and a caron
+        if form is not None:  # lower-case letters may compose where capitals don't: J with a caron
             steps.append(form())
     if data.whitespace:
         steps += [normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
@@ -56,7 +56,7 @@ def _normalizers(data: DataConfig) -> list[normalizers.Normalizer]:
 
 
 def _byte_letters() -> dict[str, int]:
-    """The letter that the library writes for each byte: itself where it prints, else one from U+0100 on."""
+    """Map the letter that the library writes for each byte to the byte: itself if printable, else U+0100 and up."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = sorted(set(range(256)) - set(printable))
     return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
@@ -65,16 +65,16 @@ def _byte_letters() -> dict[str, int]:
 BYTES = _byte_letters()
 
 
-def spelled(piece: str) -> bytes:
-    """The bytes that a piece stands for in a text."""
+def piece_bytes(piece: str) -> bytes:
+    """Return the bytes of a text that a piece represents."""
     if not BYTES.keys() >= set(piece):
-        return piece.encode()  # of another program's vocabulary
+        return piece.encode()  # from another program's vocabulary
     return bytes(BYTES[letter] for letter in piece)
 
 
-def readable(piece: str) -> str:
-    """A piece as a table shows it: "▁" for a space, escapes for part of a character and for what does not print."""
+def display_form(piece: str) -> str:
+    """Return a piece in printable form: "▁" for a space, escapes for unprintable and incomplete characters."""
     if not BYTES.keys() >= set(piece):
-        return piece  # of another program's vocabulary
-    text = spelled(piece).decode("utf-8", "backslashreplace").replace(" ", "▁")
+        return piece  # from another program's vocabulary
+    text = piece_bytes(piece).decode("utf-8", "backslashreplace").replace(" ", "▁")
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

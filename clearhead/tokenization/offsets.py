@@ -1,8 +1,8 @@
-"""Where tokens stand in the original text, and which tokens stand at a place of it; in code points.
+"""Offsets of tokens in the original text, in code points, and the tokens at given offsets.
 
-The tokens are those of a text that was normalised: composed, lower-cased, its white space folded. The library keeps
-track of that, but of characters that became one it names the first alone, and a space that was put in front stands for
-a letter of the text. Here every character that is no white space belongs to a token, and none of the white space does.
+Tokens come from the normalised text: composed, lower-cased, with folded white space. The library tracks this, but of
+characters that were composed into one it reports only the first, and it assigns a letter to the space put in front.
+Here every character except white space belongs to a token, and white space belongs to none.
 """
 
 from bisect import bisect_left, bisect_right
@@ -14,10 +14,10 @@ from .tokenizer import UNK, Tokenizer
 
 @dataclass(frozen=True)
 class TokensWithOffsets:
-    """The tokens of a text. Token i stands at text[starts[i] : ends[i]], without white space around it.
+    """The tokens of a text. Token i covers text[starts[i] : ends[i]], without white space around it.
 
-    Neither starts nor ends ever go back. Tokens that share a character, as the bytes of one do, all have it as a
-    whole. A token of white space alone has an empty place, between what stands before and behind it.
+    Starts and ends never decrease. Tokens that are bytes of one character each cover the whole character. A token of
+    white space alone covers an empty span.
     """
 
     text: str
@@ -26,14 +26,14 @@ class TokensWithOffsets:
     ends: list[int]
 
     def span_of(self, first: int, last: int) -> tuple[int, int]:
-        """The place of the tokens from `first` to `last`, both included, without white space around it."""
+        """Return the span of the tokens `first` to `last`, both included, without white space around it."""
         return _stripped(self.text, self.starts[first], self.ends[last])
 
     def tokens_of(self, start: int, end: int) -> tuple[int, int] | None:
-        """The first and the last of the tokens that have a character of text[start:end]; None where it has none."""
+        """Return the first and last token that cover a character of text[start:end]; None if it's only white space."""
         start, end = _stripped(self.text, start, end)
         first, last = bisect_right(self.ends, start), bisect_left(self.starts, end) - 1
-        while first <= last and self.starts[first] == self.ends[first]:  # white space, which has no character
+        while first <= last and self.starts[first] == self.ends[first]:  # white space covers nothing
             first += 1
         while first <= last and self.starts[last] == self.ends[last]:
             last -= 1
@@ -41,24 +41,28 @@ class TokensWithOffsets:
 
 
 def encode_with_offsets(tokenizer: Tokenizer, text: str) -> TokensWithOffsets:
-    """The tokens of `text`, as `encode` gives them, with their places. Half a surrogate pair in it is a DataError."""
+    """Return the tokens of a text, the same as `encode` returns, with their offsets.
+
+    Raises:
+        DataError: the text contains a lone surrogate.
+    """
     encoding = tokenizer.encoding(text)
     ids, starts, ends = encoding.ids, *([place[side] for place in encoding.offsets] for side in (0, 1))
     if ids and ids[0] != UNK and not tokenizer.decode(ids[:1]) and text[starts[0] : ends[0]].strip():
-        ends[0] = starts[0]  # the space that was put in front, if it is a token by itself
+        ends[0] = starts[0]  # the space put in front, if it's a token by itself
     ends = [_next(starts, end, len(text)) for end in ends]
     placed = [_stripped(text, start, end) for start, end in zip(starts, ends)]
     return TokensWithOffsets(text, ids, [start for start, _ in placed], [end for _, end in placed])
 
 
 def _next(starts: Sequence[int], end: int, whole: int) -> int:
-    """Where the next token begins: what no token has follows the character with which it became one, or is space."""
+    """Return where the next token starts: characters in between were composed into this one, or are white space."""
     following = bisect_left(starts, end)
     return starts[following] if following < len(starts) else whole
 
 
 def _stripped(text: str, start: int, end: int) -> tuple[int, int]:
-    """The place without white space around it; of nothing else an empty one at its end."""
+    """Return the span without white space around it; if there's nothing else, an empty span at its end."""
     while start < end and text[start].isspace():
         start += 1
     while start < end and text[end - 1].isspace():

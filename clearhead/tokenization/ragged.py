@@ -19,7 +19,7 @@ class Ragged:
 
     @classmethod
     def of(cls, tokens: NDArray[np.integer[Any]], lengths: IntArray) -> Self:
-        """Sequences that lie in one array already, which may be a file mapped into memory."""
+        """Wrap a flat array that holds the sequences already, such as a memory-mapped file."""
         ragged = cls.__new__(cls)
         ragged._hold(tokens, lengths)
         return ragged
@@ -36,7 +36,7 @@ class Ragged:
         return self.tokens[start : start + self.lengths[index]].tolist()
 
     def padded(self, rows: IntArray, pad: int) -> IntArray:
-        """These sequences below each other, with padding on the right. (B,) -> (B, longest)"""
+        """Return these sequences as rows, padded on the right. (B,) -> (B, longest)"""
         lengths = self.lengths[rows]
         columns = np.arange(int(lengths.max(initial=0)))
         real = columns < lengths[:, None]

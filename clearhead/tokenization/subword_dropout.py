@@ -1,10 +1,10 @@
-"""Subword dropout (Provilkov, Emelianenko and Voita 2020): the same word in other pieces, so that pieces learn to fit.
+"""Subword dropout (BPE-dropout, Provilkov, Emelianenko and Voita 2020): random segmentations as a regulariser.
 
-Byte-pair encoding joins, time after time, the neighbours whose merge was learnt first. Here each merge that is possible
-is passed over with probability p, anew each time; where none is left, the word is done. With p = 0 it is the usual cut.
+Byte-pair encoding repeatedly applies the merge that was learned first. Here every possible merge is skipped with
+probability p in each round, and a word is done when no merge is left. With p = 0, this is plain BPE.
 
-The library has such dropout too, but draws it from a generator that nobody can seed. This one is a function of (seed,
-epoch): what a killed run had drawn is drawn again.
+The library implements this, too, but its random generator can't be seeded. Here the result is a function of (seed,
+epoch), so a resumed run draws the same segmentations as the killed one.
 """
 
 import json
@@ -15,17 +15,17 @@ from itertools import chain, pairwise
 import numpy as np
 import tokenizers
 
-from ..tokenization.ragged import Ragged
 from .normalise import BYTES
+from .ragged import Ragged
 from .tokenizer import SPECIALS, Tokenizer
 
 _SPACE = next(letter for letter, byte in BYTES.items() if byte == ord(" "))
-_VARIANTS = 32  # cuts of one word in one epoch; more occurrences share them
-_CHUNK = 16_384  # sequences that are lists at a time
+_VARIANTS = 32  # segmentations of one word in one epoch; further occurrences reuse them
+_CHUNK = 16_384  # sequences held as lists at a time
 
 
 class SubwordDropout:
-    """Sequences of a tokenizer of kind "bpe", cut anew."""
+    """Draws new segmentations for the sequences of a BPE tokenizer."""
 
     def __init__(self, tokenizer: Tokenizer, p: float) -> None:
         backend = tokenizers.Tokenizer.from_str(tokenizer.to_json())
@@ -37,7 +37,10 @@ class SubwordDropout:
         self._folded = tokenizer.normalize("a  b") == "a b"
 
     def __call__(self, side: Ragged, longest: int, *, seed: str) -> Ragged:
-        """The same texts in other tokens; as before where they would be more than `longest`, the special ones aside."""
+        """Return the same texts with other tokens; a sequence stays as it is if it would exceed `longest`.
+
+        Special tokens don't count towards `longest`.
+        """
         rng, variants = random.Random(seed), dict[str, list[list[int]]]()
         parts = []
         for start in range(0, len(side), _CHUNK):
@@ -47,8 +50,8 @@ class SubwordDropout:
         tokens = np.concatenate([np.empty(0, dtype), *(part.tokens.astype(dtype) for part in parts)])
         return Ragged.of(tokens, np.concatenate([np.empty(0, np.int64), *(part.lengths for part in parts)]))
 
-    def cut(self, word: str, rng: random.Random) -> list[int]:
-        """The tokens of a word, which is written in the letters of bytes."""
+    def segment(self, word: str, rng: random.Random) -> list[int]:
+        """Return the tokens of a word, given with its bytes as letters."""
         pieces, ranks, p = list(word), self._ranks, self._p
         while True:
             possible = [(ranks[pair], i) for i, pair in enumerate(pairwise(pieces)) if pair in ranks]
@@ -63,19 +66,17 @@ class SubwordDropout:
         self, ids: list[int], longest: int, rng: random.Random, variants: dict[str, list[list[int]]]
     ) -> list[int]:
         inner = [i for i in ids if i >= len(SPECIALS)]
-        if (
-            len(inner) >= longest
-        ):  # its end may have been cut off, in the middle of a character; nor could it get longer
+        if len(inner) >= longest:  # can't get longer, and may have been truncated in the middle of a character
             return ids
         letters = "".join(map(self._letters.__getitem__, inner))
-        cut = list(chain.from_iterable(self._drawn(part, rng, variants) for part in self._parts(letters)))
-        if len(cut) > longest:
+        drawn = list(chain.from_iterable(self._drawn(part, rng, variants) for part in self._parts(letters)))
+        if len(drawn) > longest:
             return ids
         first = ids[: ids.index(inner[0])] if inner else ids
-        return [*first, *cut, *(ids[len(first) + len(inner) :])]
+        return [*first, *drawn, *(ids[len(first) + len(inner) :])]
 
     def _parts(self, letters: str) -> Iterator[str]:
-        """What may be cut by itself: each word with its space, where there is one space between words."""
+        """Return the parts to segment separately: words with their space if spaces are single, else the whole text."""
         if not self._folded:
             return iter([letters] if letters else [])
         return (_SPACE + part for part in letters.split(_SPACE)[1:])
@@ -85,5 +86,5 @@ class SubwordDropout:
         if len(known) == _VARIANTS:
             return known[int(rng.random() * _VARIANTS)]
         text = bytes(map(BYTES.__getitem__, part)).decode()
-        known.append(list(chain.from_iterable(self.cut(word, rng) for word, _ in self._split(text))))
+        known.append(list(chain.from_iterable(self.segment(word, rng) for word, _ in self._split(text))))
         return known[-1]

@@ -1,11 +1,11 @@
-"""Text to token ids and back, over the `tokenizers` library; everything that decides an id lies in one file.
+"""Text to token ids and back, based on the `tokenizers` library. One file holds everything that decides an id.
 
-Four kinds of vocabulary: of "word"s, of "character"s, or of the pieces of words that "bpe" (byte-pair encoding) or
-"unigram" find. The last two hold all 256 bytes, so that nothing is unknown to them, and
-decode(encode(text)) == normalize(text) for every text; with the first two the same, where no piece is unknown.
+There are four kinds of vocabulary: "word", "character", and the subwords of "bpe" (byte-pair encoding) and "unigram".
+Subword vocabularies contain all 256 bytes, so they have no unknown words, and decode(encode(text)) == normalize(text)
+for every text. For words and characters, the same holds if the text has no unknown tokens.
 
-The special tokens cannot be forged: no split leaves "<" and a letter in one piece, so text that spells "</s>" becomes
-ordinary pieces, and no piece that is learnt can be called "</s>".
+A text can't forge special tokens. "<" and a letter never share a piece, so "</s>" in a text becomes ordinary pieces,
+and training can't learn a piece "</s>".
 """
 
 import itertools
@@ -20,48 +20,52 @@ from tokenizers import models, trainers
 
 from ..config import DataConfig
 from ..errors import ConfigError, DataError, ModelError
-from .normalise import BYTES, Kind, readable, spelled, text_pipeline
+from .normalise import BYTES, Kind, display_form, piece_bytes, text_pipeline
 from .unigram import train_unigram
 from .word_ids import WordEncoder
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
 
-_SUBWORDS = 4000  # where data.vocab_size says nothing; words and characters are then all taken
+_SUBWORDS = 4000  # default of data.vocab_size for subwords; words and characters have no limit
 _KINDS: dict[type, Literal["bpe", "unigram"] | None] = {
     models.BPE: "bpe",
     models.Unigram: "unigram",
     models.WordLevel: None,
 }
 
-_CHUNK = 8192  # texts handed to the library together: bounds the memory of its encodings
+_CHUNK = 8192  # texts passed to the library at once, to limit the memory of its encodings
 
 
 class Tokenizer:
-    """One vocabulary with its normalisation. Make one with `train`; ids 0 to 3 are PAD, BOS, EOS and UNK."""
+    """A vocabulary with its normalisation. Use `train` to make one; ids 0 to 3 are PAD, BOS, EOS and UNK."""
 
     def __init__(self, backend: tokenizers.Tokenizer) -> None:
-        backend.encode_special_tokens = True  # "</s>" in a text is text; the library does not keep this in the file
+        backend.encode_special_tokens = True  # "</s>" in a text is text; the file doesn't store this
         self._backend, self._encode = backend, WordEncoder(backend)
-        # whether a text begins with a space more, which `decode` takes away; of all kinds, only characters have none
-        self.space_in_front: bool = backend.normalizer.normalize_str("a") != "a"
-        self.kind: Kind = _KINDS[type(backend.model)] or ("word" if self.space_in_front else "character")
+        # All kinds but characters put a space in front of a text, which `decode` removes.
+        self.adds_space: bool = backend.normalizer.normalize_str("a") != "a"
+        self.kind: Kind = _KINDS[type(backend.model)] or ("word" if self.adds_space else "character")
 
     @classmethod
     def train(cls, texts: Iterable[str], data: DataConfig) -> Self:
-        """Learn the vocabulary of `texts`; the same texts give the same vocabulary, whatever the machine's threads.
+        """Learn a vocabulary from texts. The same texts give the same vocabulary, with any number of threads.
 
-        They are not kept, but for an iterator that unigram wants to read twice.
+        Args:
+            texts: read once and not kept, except that unigram, which reads twice, copies an iterator into a list.
+            data: the kind, the size and the normalisation. The vocabulary is smaller than `data.vocab_size` if the
+                texts don't contain enough.
 
-        There may be fewer tokens than `data.vocab_size` where the texts hold no more. A ConfigError where it is too
-        small for the 256 bytes, a DataError where the texts hold nothing.
+        Raises:
+            ConfigError: `data.vocab_size` has no room for the 256 bytes.
+            DataError: the texts are empty, or not valid Unicode.
         """
         backend = text_pipeline(data)
         try:
             if data.tokenizer == "unigram":
                 size = _size(data) - len(SPECIALS)
-                again = list(texts) if isinstance(texts, Iterator) else texts
-                pieces = train_unigram(again, text_pipeline(data), size)
+                readable_twice = list(texts) if isinstance(texts, Iterator) else texts
+                pieces = train_unigram(readable_twice, text_pipeline(data), size)
                 backend.model = models.Unigram([(special, 0.0) for special in SPECIALS] + pieces, UNK)
                 backend.add_special_tokens(list(SPECIALS))
             else:
@@ -69,153 +73,171 @@ class Tokenizer:
                     backend.model = models.WordLevel(unk_token=SPECIALS[UNK])
                 backend.train_from_iterator(texts, _trainer(data))
         except UnicodeEncodeError as error:
-            raise _half_a_character(error) from error
+            raise _lone_surrogate(error) from error
         if backend.get_vocab_size() == len(SPECIALS):
             raise DataError(
-                f"there is no text to take a vocabulary of kind {data.tokenizer!r} from; expected a word at least"
+                f"the training texts are empty, so they give no vocabulary of data.tokenizer={data.tokenizer!r}",
+                expected="at least one word",
+                name="data.tokenizer",
+                value=data.tokenizer,
             )
         return cls(backend)
 
     @property
     def vocab_size(self) -> int:
-        """The number of tokens, special ones included."""
+        """Number of tokens, special tokens included."""
         return self._backend.get_vocab_size()
 
     def normalize(self, text: str) -> str:
-        """`text` as the tokenizer sees it: what decoding its ids gives back."""
+        """Return the normalised text, which is what decoding its ids gives back."""
         try:
             normalized: str = self._backend.normalizer.normalize_str(text)
         except UnicodeEncodeError as error:
-            raise _half_a_character(error) from error
-        return normalized[1:] if self.space_in_front else normalized
+            raise _lone_surrogate(error) from error
+        return normalized[1:] if self.adds_space else normalized
 
     def encode(self, text: str) -> list[int]:
-        """The ids of `text`, without special tokens around them. Half a surrogate pair in it is a DataError."""
+        """Return the ids of a text, without special tokens.
+
+        Raises:
+            DataError: the text contains a lone surrogate.
+        """
         return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """`encode` for many texts, with all cores."""
+        """Encode many texts, on all cores."""
         ids: list[list[int]] = []
         for start in range(0, len(texts), _CHUNK):
             chunk = list(texts[start : start + _CHUNK])
             try:
                 ids += self._encode(chunk)
-            except TypeError:  # this is what the library makes of text that is no UTF-8
+            except TypeError:  # the library raises this for text that UTF-8 can't encode
                 for text in chunk:
                     self.normalize(text)
                 raise
         return ids
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of `ids`; special tokens have none. Bytes that make no whole character become U+FFFD."""
+        """Return the text of ids, without special tokens. Incomplete characters become U+FFFD."""
         return self._backend.decode(list(ids), skip_special_tokens=True)
 
     def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
-        """`decode` for many, with all cores."""
+        """Decode many sequences, on all cores."""
         return self._backend.decode_batch([list(ids) for ids in batch], skip_special_tokens=True)
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Each token as a table shows it: "▁" for a space, escapes for part of a character and what does not print."""
-        return [self._readable[i] for i in ids]
+        """Return tokens in printable form: "▁" for a space, escapes for unprintable and incomplete characters."""
+        return [self._displayed[i] for i in ids]
 
-    def words(self) -> list[str]:
-        """The whole vocabulary in the order of the ids, each token as `pieces` shows it."""
-        return list(self._readable)
+    def vocabulary(self) -> list[str]:
+        """Return all tokens in the order of their ids, in the form that `pieces` returns."""
+        return list(self._displayed)
 
-    def token(self, piece: str) -> int:
-        """The id of a token by what `pieces` shows; a piece that is no token is a DataError."""
-        if piece not in self._readable:
-            raise DataError(f"{piece!r} is no token of the vocabulary; expected one as `translate --json` writes them")
-        return self._readable.index(piece)
+    def token_id(self, piece: str) -> int:
+        """Return the id of a token in the form that `pieces` returns.
+
+        Raises:
+            DataError: it isn't in the vocabulary.
+        """
+        if piece not in self._displayed:
+            raise DataError(
+                f"the token {piece!r} isn't in the vocabulary",
+                expected="a token as `translate --json` prints it",
+                name="token",
+                value=piece,
+            )
+        return self._displayed.index(piece)
 
     def unknown_words(self, text: str) -> list[str]:
-        """The words (or characters) of `text` that are not in the vocabulary, each once; never any for subwords."""
+        """Return the words (or characters) of a text that aren't in the vocabulary, each once; none for subwords."""
         if self.kind in ("bpe", "unigram"):
             return []
         encoding = self.encoding(text)
         spans = [span for i, span in zip(encoding.ids, encoding.offsets) if i == UNK]
         return list(dict.fromkeys(text[start:end].strip() or text[start:end] for start, end in spans))
 
-    def word_numbers(self, text: str) -> list[int]:
-        """The word of `text`, counted from 0, that each of its tokens belongs to; words are what white space separates.
+    def word_indices(self, text: str) -> list[int]:
+        """Return the index of the word that each token of a text belongs to. White space separates words.
 
-        A token that is unknown has its place, too. White space before the first word belongs to it, and any other to
-        the word before.
+        Unknown tokens count, too. White space belongs to the word before it, or to the first word.
         """
         return [max(len(text[:end].split()) - 1, 0) for _, end in self.encoding(text).offsets]
 
     def encoding(self, text: str) -> tokenizers.Encoding:
-        """The tokens with the library's idea of their places in `text`; that of `places.py` is exact."""
-        self.normalize(text)  # refuses what the next line would call a TypeError
+        """Return the library's encoding, whose offsets aren't exact; for exact ones see `offsets.py`."""
+        self.normalize(text)  # raises a DataError where the next line would raise a TypeError
         return self._backend.encode(text, add_special_tokens=False)
 
     def to_json(self) -> str:
-        """The text of a `tokenizers` file; `from_json` reads it back to the same tokenizer."""
+        """Return the content of a `tokenizers` file, from which `from_json` makes the same tokenizer."""
         return self._backend.to_str(pretty=True)
 
     @classmethod
     def from_json(cls, text: str, *, origin: str) -> Self:
-        """The inverse of `to_json`; a file that is damaged or another program's is a ModelError that names `origin`."""
+        """Read the content of a `tokenizers` file that `to_json` wrote.
+
+        Raises:
+            ModelError: it's damaged, or another program wrote it; the message names `origin`.
+        """
         try:
             backend = tokenizers.Tokenizer.from_str(text)
-            backend.encode("\U0010ffff")  # no vocabulary has this: a wrong name for <unk> would show only here
-        except Exception as error:  # the library has no narrower type
-            raise ModelError(
-                f"{origin} is damaged or no tokenizer ({error}); expected the file that training wrote"
-            ) from error
+            backend.encode("\U0010ffff")  # never in a vocabulary, so a wrong name for <unk> shows here
+        except Exception as error:  # the library raises no narrower type
+            raise _bad_file(origin, f"is damaged, or isn't a tokenizer file ({error})") from error
         found = [backend.id_to_token(i) for i in range(len(SPECIALS))]
         if found != list(SPECIALS):
-            raise ModelError(
-                f"{origin} is another program's tokenizer: its first tokens are {', '.join(map(str, found))}; "
-                f"expected {', '.join(SPECIALS)}"
-            )
+            first = ", ".join(map(str, found))
+            problem = f"wasn't written by Clearhead: its first tokens are {first}, not {', '.join(SPECIALS)}"
+            raise _bad_file(origin, problem)
         steps = (backend.normalizer, backend.pre_tokenizer, backend.decoder)
         gaps = set(range(len(SPECIALS) + 1, backend.get_vocab_size())) - set(backend.get_vocab().values())
         if None in steps or gaps or type(backend.model) not in _KINDS:
-            raise ModelError(
-                f"{origin} lacks a part of its pipeline or vocabulary; expected the file that training wrote"
-            )
+            raise _bad_file(origin, "lacks a part of its pipeline or vocabulary")
         return cls(backend)
 
     @cached_property
     def token_bytes(self) -> list[bytes]:
-        """The bytes that each token adds to a text, in the order of the ids; special tokens add none."""
-        return [*(b"" for _ in SPECIALS), *map(spelled, self._learnt())]
+        """The bytes that each token adds to a text, in the order of the ids; none for special tokens."""
+        return [*(b"" for _ in SPECIALS), *map(piece_bytes, self._learned())]
 
     @cached_property
-    def _readable(self) -> list[str]:
-        return [*SPECIALS, *map(readable, self._learnt())]
+    def _displayed(self) -> list[str]:
+        return [*SPECIALS, *map(display_form, self._learned())]
 
-    def _learnt(self) -> list[str]:
+    def _learned(self) -> list[str]:
         tokens = sorted(self._backend.get_vocab().items(), key=lambda item: item[1])
         return [token for token, _ in tokens[len(SPECIALS) :]]
 
 
 @dataclass(frozen=True)
 class Tokenizers:
-    """The tokenizers of a model's two sides; one and the same object where the vocabulary is joint."""
+    """The tokenizers of a model's two sides: the same object twice if the vocabulary is joint."""
 
     source: Tokenizer
     target: Tokenizer
 
     @property
     def joint(self) -> bool:
-        """Whether both sides have one vocabulary."""
+        """True if both sides share one vocabulary."""
         return self.source is self.target
 
     def to_json(self) -> str:
-        """The text of one file: a `tokenizers` file if joint, else {"source": ..., "target": ...} of such."""
+        """Return the content of one file: a `tokenizers` file if joint, else {"source": ..., "target": ...}."""
         if self.joint:
             return self.source.to_json()
         return f'{{"source": {self.source.to_json()},\n"target": {self.target.to_json()}}}'
 
     @classmethod
     def from_json(cls, text: str, *, origin: str) -> Self:
-        """The inverse of `to_json`; a text that is damaged or another program's is a ModelError that names `origin`."""
+        """Read what `to_json` wrote.
+
+        Raises:
+            ModelError: it's damaged, or another program wrote it; the message names `origin`.
+        """
         try:
             content = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise ModelError(f"{origin} is damaged: it is not JSON; expected the file that training wrote") from error
+            raise _bad_file(origin, "is damaged: it isn't JSON") from error
         if isinstance(content, dict) and content.keys() == {"source", "target"}:
             source, target = (
                 Tokenizer.from_json(json.dumps(content[side]), origin=f"{origin} ({side})")
@@ -228,7 +250,7 @@ class Tokenizers:
 
 @dataclass(frozen=True)
 class _Joint(Iterable[str]):
-    """Both sides one after the other, as often as they are wanted."""
+    """The texts of both sides in turn; can be read repeatedly."""
 
     sources: Iterable[str]
     targets: Iterable[str]
@@ -238,7 +260,7 @@ class _Joint(Iterable[str]):
 
 
 def train_tokenizers(sources: Iterable[str], targets: Iterable[str], data: DataConfig) -> Tokenizers:
-    """One vocabulary over both sides, or one a side, as `data.joint` says. The texts are not kept."""
+    """Learn one vocabulary from both sides, or one per side, depending on `data.joint`; see `Tokenizer.train`."""
     if data.joint:
         one = Tokenizer.train(_Joint(sources, targets), data)
         return Tokenizers(one, one)
@@ -250,7 +272,7 @@ def _trainer(data: DataConfig) -> trainers.Trainer:
     if data.tokenizer == "bpe":
         return trainers.BpeTrainer(
             vocab_size=_size(data),
-            min_frequency=2,  # what is seen once is no habit of the language
+            min_frequency=2,  # a pair seen once says nothing about the language
             special_tokens=specials,
             initial_alphabet=list(BYTES),
             show_progress=False,
@@ -261,21 +283,33 @@ def _trainer(data: DataConfig) -> trainers.Trainer:
 
 
 def _size(data: DataConfig) -> int:
-    """The most tokens of the vocabulary, special ones included."""
+    """Return the maximum size of the vocabulary, special tokens included."""
     if data.tokenizer in ("word", "character"):
         return data.vocab_size or 2**31
     size, least = data.vocab_size or _SUBWORDS, len(SPECIALS) + len(BYTES)
     if size < least:
         raise ConfigError(
-            f"data.vocab_size = {size} is too small for data.tokenizer = {data.tokenizer!r}; expected at least {least} "
-            f"({len(SPECIALS)} special tokens and the {len(BYTES)} bytes), or data.tokenizer = 'character'"
+            f"data.vocab_size={size} is too small for data.tokenizer={data.tokenizer!r}",
+            expected=f"at least {least}, for {len(SPECIALS)} special tokens and the {len(BYTES)} bytes",
+            fix="raise data.vocab_size, or set data.tokenizer='character'",
+            name="data.vocab_size",
+            value=size,
         )
     return size
 
 
-def _half_a_character(error: UnicodeEncodeError) -> DataError:
+def _lone_surrogate(error: UnicodeEncodeError) -> DataError:
     code = f"U+{ord(error.object[error.start]):04X}"
     text = ascii(error.object[max(0, error.start - 20) : error.start + 20])
     return DataError(
-        f"the text {text} holds {code}, half of a surrogate pair, which UTF-8 cannot write; expected whole characters"
+        f"the text {text} contains {code}, a lone surrogate, which UTF-8 can't encode",
+        expected="valid Unicode",
+        name="text",
+        value=error.object,
     )
+
+
+def _bad_file(origin: str, problem: str) -> ModelError:
+    expected = "the file that training wrote"
+    fix = "restore it from a copy of the model folder, or train again"
+    return ModelError(f"{origin} {problem}", expected=expected, fix=fix, name=origin)

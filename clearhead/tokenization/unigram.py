@@ -1,8 +1,8 @@
-"""Training of a unigram vocabulary (Kudo 2018), the same on every machine.
+"""Deterministic training of a unigram vocabulary (Kudo 2018).
 
-The library's own trainer adds up floating-point numbers in the order of a hash table and of its threads, so that it
-gives another vocabulary each time. Here every sum is one of whole numbers: each word counts through its single best
-segmentation (hard expectation-maximisation). The library still does the segmenting.
+The library's trainer adds floating-point numbers in the order of a hash table and of its threads, so its result varies.
+Here all sums are of integers: each word counts with its single best segmentation (hard expectation-maximisation). The
+segmentation itself is the library's.
 """
 
 import math
@@ -15,22 +15,25 @@ from tokenizers import models, trainers
 
 from .normalise import BYTES
 
-_SEEDS = 4  # candidates for each piece that is wanted
-_KEPT = 0.75  # of the candidates, after each round
-_ROUNDS = 2  # of counting and scoring between two prunings
-_LONGEST = 48  # letters of a candidate
-_UNSEEN = 0.5  # the count of a piece that no segmentation uses
+_SEEDS = 4  # initial candidates per piece of the final vocabulary
+_KEPT = 0.75  # share of the candidates kept in each pruning
+_ROUNDS = 2  # EM iterations between two prunings
+_LONGEST = 48  # maximum letters of a candidate
+_UNSEEN = 0.5  # count of a piece that no segmentation uses
 
 Scores = dict[str, float]  # log-probability of each piece
 
 
 def train_unigram(texts: Iterable[str], pipeline: tokenizers.Tokenizer, size: int) -> list[tuple[str, float]]:
-    """At most `size` pieces with their log-probabilities, the likeliest first; all bytes among them.
+    """Return at most `size` pieces, all bytes included, with their log-probabilities, most likely first.
 
-    The texts are read twice. `pipeline` normalises and splits.
+    Candidates are the pieces of a larger BPE vocabulary. Each round prunes those that contribute least to the
+    likelihood of the texts.
 
-    Candidates are the pieces of a larger BPE vocabulary; round after round, those go
-    that the likelihood of the texts misses least.
+    Args:
+        texts: read twice.
+        pipeline: normalises and splits the texts; its model is replaced.
+        size: at least the 256 bytes.
     """
     words = _count_words(texts, pipeline)
     trainer = trainers.BpeTrainer(
@@ -54,7 +57,7 @@ def train_unigram(texts: Iterable[str], pipeline: tokenizers.Tokenizer, size: in
 
 
 def _count_words(texts: Iterable[str], pipeline: tokenizers.Tokenizer) -> dict[str, int]:
-    """How often the texts hold each word, as bytes written in letters."""
+    """Count each word, with its bytes as letters."""
     counts: Counter[str] = Counter()
     for text in texts:
         pieces = pipeline.pre_tokenizer.pre_tokenize_str(pipeline.normalizer.normalize_str(text))
@@ -67,7 +70,7 @@ def _model(scores: Scores) -> tokenizers.Tokenizer:
 
 
 def _count_pieces(model: tokenizers.Tokenizer, words: Mapping[str, int]) -> Counter[str]:
-    """How often each piece stands in the best segmentation of all words."""
+    """Count each piece in the best segmentations of all words."""
     encodings = model.encode_batch_fast(list(words), add_special_tokens=False)
     counts = np.zeros(model.get_vocab_size(), dtype=np.int64)
     for encoding, times in zip(encodings, words.values()):
@@ -76,13 +79,13 @@ def _count_pieces(model: tokenizers.Tokenizer, words: Mapping[str, int]) -> Coun
 
 
 def _score(pieces: Sequence[str], counts: Mapping[str, int]) -> Scores:
-    """The log-probabilities by which these counts are likeliest, rounded so that a file gives them back exactly."""
+    """Return the maximum-likelihood log-probabilities for these counts, rounded to survive a file unchanged."""
     total = math.log(max(1, sum(counts[piece] for piece in pieces)))
     return {piece: round(math.log(counts[piece] or _UNSEEN) - total, 6) for piece in pieces}
 
 
 def _prune(scores: Scores, counts: Mapping[str, int], size: int) -> Scores:
-    """The `size` pieces whose going would cost the likelihood most, and in any case the bytes."""
+    """Return the bytes, and of the other pieces those whose removal would cost the most likelihood."""
     cost = {piece: counts[piece] * (score - _without(piece, scores)) for piece, score in scores.items()}
     cost |= dict.fromkeys(BYTES, math.inf)
     kept = set(sorted(cost, key=lambda piece: (-cost[piece], piece))[:size])
@@ -90,8 +93,8 @@ def _prune(scores: Scores, counts: Mapping[str, int], size: int) -> Scores:
 
 
 def _without(piece: str, scores: Scores) -> float:
-    """The log-probability of the best segmentation of `piece` into other pieces."""
-    best = [0.0] + [-math.inf] * len(piece)  # best[end]: of the piece's first `end` letters
+    """Return the log-probability of the best segmentation of `piece` into other pieces."""
+    best = [0.0] + [-math.inf] * len(piece)  # best[end] covers the first `end` letters
     for end in range(1, len(piece) + 1):
         for start in range(end):
             part = piece[start:end]

@@ -1,7 +1,7 @@
-"""Texts to ids word by word: what a word became once it becomes again, so that most words are only looked up.
+"""Encoding word by word, with a cache of the words seen before.
 
-White space is where a text may be cut without changing its tokens: runs of it are one space after normalisation, every
-piece begins with its space and ends before the next, and no normal form but the compatible ones joins or makes spaces.
+A text can be split at white space without changing its tokens: normalisation folds it to single spaces, every piece
+starts with its space and ends before the next one, and only the compatibility forms (NFKC) create or join spaces.
 """
 
 import re
@@ -10,23 +10,23 @@ from itertools import chain
 
 import tokenizers
 
-_MOST = 200_000  # words that are remembered; then all are forgotten, and the frequent ones come back soon
-_LONG = 40  # letters: what is longer hardly comes again, as the sentences of languages that write no spaces
-_UNLIKE = re.compile("[\x1c-\x1f]")  # white space for Python, and not for Unicode
+_MOST = 200_000  # cached words; when it's full, the cache is cleared, and frequent words soon return
+_LONG = 40  # longer words, such as sentences in languages without spaces, rarely repeat, and aren't cached
+_UNLIKE = re.compile("[\x1c-\x1f]")  # white space in Python, but not in Unicode
 
 
 class WordEncoder:
-    """Encodes as `backend` does, and remembers the ids of words."""
+    """Encodes texts as `backend` does, and caches the ids of words."""
 
     def __init__(self, backend: tokenizers.Tokenizer) -> None:
         self._backend = backend
-        self._known: dict[str, tuple[int, ...]] = {}  # tuples, which the garbage collector need not go through
+        self._known: dict[str, tuple[int, ...]] = {}  # tuples of ints, which the garbage collector skips
         normalize = backend.normalizer.normalize_str
-        self._cuts = normalize("a \n\u3000b ") == " a b"  # white space is folded, and a space put in front
-        self._compatible = normalize("ﬁ") != " ﬁ"  # such forms make spaces out of other characters
+        self._cuts = normalize("a \n\u3000b ") == " a b"  # True if it folds white space and adds a space
+        self._compatible = normalize("ﬁ") != " ﬁ"  # True for forms that turn other characters into spaces
 
     def __call__(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text, with all cores for what is new."""
+        """Return the ids of each text; new words are encoded on all cores."""
         if not self._cuts:
             return self._encoded(texts)
         words = [self._words(text) for text in texts]
@@ -44,7 +44,7 @@ class WordEncoder:
         return encoded
 
     def _words(self, text: str) -> list[str]:
-        """What may be encoded by itself: the words, or the whole text."""
+        """Return the parts that can be encoded separately: the words, or the whole text."""
         if _UNLIKE.search(text) or (self._compatible and not text.isascii()):
             return [text]
         return text.split()

@@ -143,7 +143,8 @@ def _first_files(config: Config, tokenizers: Tokenizers, card: str) -> dict[str,
 
 def _word_list(tokenizer: Tokenizer) -> str:
     """The words seen in training, one a line, in the order of the alphabet."""
-    return "\n".join(sorted({word.strip("▁") for word in tokenizer.words()[len(SPECIALS) :]}, key=str.casefold)) + "\n"
+    words = {word.strip("▁") for word in tokenizer.vocabulary()[len(SPECIALS) :]}
+    return "\n".join(sorted(words, key=str.casefold)) + "\n"
 
 
 def prepare_again(

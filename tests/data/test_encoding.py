@@ -61,7 +61,7 @@ def test_where_sources_are_cut_other_processes_cut_them_alike(encoder: PairEncod
 def test_an_error_there_is_one_here(encoder: PairEncoder, monkeypatch) -> None:
     monkeypatch.setattr(encoding, "_MANY", 0)
     bad = Pairs(["half \ud800"], ["b"], array("q", [1]), Report(()))
-    with pytest.raises(DataError, match="half of a surrogate pair"):
+    with pytest.raises(DataError, match="lone surrogate"):
         list(encoder.each(iter([bad]), 1, 2))
 
 

@@ -55,10 +55,10 @@ def test_the_cut_is_a_function_of_the_seed(tokenizer: Tokenizer) -> None:
 def test_each_possible_merge_is_passed_over_with_probability_p() -> None:
     """A word of two letters with one merge stays in two pieces with probability p."""
     tokenizer = Tokenizer.train(["ab ab"], DataConfig(vocab_size=262))
-    merged = SubwordDropout(tokenizer, 0.0).cut("ab", random.Random(0))
+    merged = SubwordDropout(tokenizer, 0.0).segment("ab", random.Random(0))
     assert len(merged) == 1
     rng, dropout, n = random.Random(0), SubwordDropout(tokenizer, 0.3), 20_000
-    apart = Counter(len(dropout.cut("ab", rng)) for _ in range(n))[2]
+    apart = Counter(len(dropout.segment("ab", rng)) for _ in range(n))[2]
     assert abs(apart / n - 0.3) < 4 * (0.3 * 0.7 / n) ** 0.5
 
 

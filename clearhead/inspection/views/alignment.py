@@ -16,7 +16,7 @@ def words_of(ids: Sequence[int], decode: Callable[[Sequence[int]], str]) -> list
     """The word, counted from 0, that each token belongs to; words are what white space separates in the text.
 
     White space before the first word belongs to it, and any other to the word before. None may be unknown, as in an
-    answer, since decoding passes over it; of any text `Tokenizer.word_numbers` tells.
+    answer, since decoding passes over it; of any text `Tokenizer.word_indices` tells.
     """
     return [max(len(decode(ids[: end + 1]).split()) - 1, 0) for end in range(len(ids))]
 

@@ -42,7 +42,7 @@ def explain_label(task: Classification, model: EncoderModel, text: str, search: 
         answer=task.labels[best],
         values={"probability": float(torch.tensor(p[best]).exp())},
         tokens={"encoder": tuple(source.pieces(ids))},
-        source_words=tuple(source.word_numbers(text)),
+        source_words=tuple(source.word_indices(text)),
         flow=tuple(dimension_flow(model, (1, len(ids)))),
         trace=trace,
         model=model,

@@ -194,4 +194,4 @@ class Generation(Task):
     def check_search(self, model: "nn.Module") -> None:
         """Raise an error if a token to suppress isn't in the vocabulary."""
         for piece in self.config.decode.suppress:
-            self.tokenizers.target.token(piece)
+            self.tokenizers.target.token_id(piece)

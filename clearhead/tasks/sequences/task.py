@@ -194,7 +194,7 @@ class Sequences(Task):
             ConfigError: this engine can't run the model, or doesn't support one of the settings.
             DataError: a token to suppress isn't in the vocabulary.
         """
-        suppress = [self.tokenizers.target.token(piece) for piece in decode.suppress]
+        suppress = [self.tokenizers.target.token_id(piece) for piece in decode.suppress]
         engine = open_engine(as_handle(model, self.config.model), decode.engine)
         longest = self.config.model.max_len
         return Session(engine, decode, max_len=longest, suppress=suppress, detokenize=self.text)

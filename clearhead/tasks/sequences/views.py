@@ -46,7 +46,7 @@ def explain_sequence(task: Sequences, model: EncoderDecoder, text: str, search: 
         tokens={"encoder": tuple(source.pieces(tokens)), "decoder": tuple(target.pieces(inputs))},
         outputs=tuple(target.pieces(said)),
         said=tuple(said),
-        source_words=tuple(source.word_numbers(text)),
+        source_words=tuple(source.word_indices(text)),
         target_words=tuple(target_words),
         flow=tuple(dimension_flow(model, (1, len(tokens)), (1, len(inputs)))),
         trace=trace,

@@ -71,7 +71,7 @@ def test_every_view_fits_a_terminal(run: Run, model_folder: Path, view: list[str
 def test_a_word_is_traced_back_to_the_parts_that_spoke_for_it(run: Run, word_model_folder: Path) -> None:
     app = load(word_model_folder, device="cpu")
     word = app.explain("She sings.").answer.split()[0]
-    spoken = (it.removeprefix("▁") for it in app.tokenizers.target.words() if it.startswith("▁"))
+    spoken = (it.removeprefix("▁") for it in app.tokenizers.target.vocabulary() if it.startswith("▁"))
     other = next(it for it in spoken if it.isalpha() and it != word)
     out = run("explain", word_model_folder, "She sings.", "--why", word, "--not", other).out
     assert out.startswith(f'why "▁{word}" and not "▁{other}": the logits differ by')

@@ -35,7 +35,7 @@ def test_words_are_what_white_space_separates_whatever_the_tokens(kind: str) -> 
 @settings(max_examples=60, deadline=None)
 def test_the_words_of_a_text_are_those_of_its_tokens_and_the_unknown_have_their_places(kind: str, text: str) -> None:
     tokenizer = trained(kind)
-    ids, words = tokenizer.encode(text), tokenizer.word_numbers(text)
+    ids, words = tokenizer.encode(text), tokenizer.word_indices(text)
     assert len(words) == len(ids) and set(words) == set(range(len(text.split())))
     if UNK not in ids:
         assert words == words_of(ids, tokenizer.decode)
@@ -53,11 +53,11 @@ def test_the_words_of_a_text_are_those_of_its_tokens_and_the_unknown_have_their_
 )
 def test_a_word_that_is_unknown_is_counted_wherever_it_stands(text: str, words: list[int]) -> None:
     assert trained("word").unknown_words(text)
-    assert trained("word").word_numbers(text) == words
+    assert trained("word").word_indices(text) == words
 
 
 def test_nothing_has_no_words() -> None:
-    assert words_of([], lambda ids: "") == trained("word").word_numbers(" ") == []
+    assert words_of([], lambda ids: "") == trained("word").word_indices(" ") == []
     assert align(torch.ones(1, 1), [], []) == []
 
 

@@ -292,7 +292,7 @@ def test_models_that_read_in_different_blocks_are_not_compared(changed: dict) ->
 
 def test_a_token_that_is_never_to_be_generated_must_be_one() -> None:
     generation = task(decode__suppress=["zz"])
-    with pytest.raises(DataError, match="'zz' is no token of the vocabulary"):
+    with pytest.raises(DataError, match="'zz'"):
         generation.check_search(net(generation))
     task(decode__suppress=["t"]).check_search(net(generation))
 
