@@ -70,7 +70,7 @@ def as_json_lines(sources: Sequence[Source]) -> bytes:
 
 @dataclass(frozen=True)
 class Packed:
-    """What general programs need for the held-out files, in bits a byte; `after` those that were learnt from, too."""
+    """What general programs need for the held-out files, in bits per byte; `after` those that were learnt from, too."""
 
     gzip: float
     xz: float

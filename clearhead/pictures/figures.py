@@ -131,7 +131,7 @@ def confusion_matrix(counts: npt.ArrayLike, labels: Sequence[str], path: Path) -
         for row, column in zip(*np.nonzero(array)) if cell > 0.4 else ():
             ink = "white" if shares[row, column] > 0.6 else INK  # on the paler ones it would fade
             panel.text(column, row, f"{array[row, column]:,}", ha="center", va="center", fontsize=8, color=ink)
-        panel.set_ylabel("right label")
+        panel.set_ylabel("correct label")
         panel.set_xlabel("label given")
 
 

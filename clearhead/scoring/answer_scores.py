@@ -1,7 +1,7 @@
-"""How good answers from a text are: exact match and F1 by SQuAD's rules, and answers that need no model.
+"""Scores of answers from a text: exact match and F1 by SQuAD's rules, and baseline answers that need no model.
 
-The rules are those of the official scripts, evaluate-v1.1 (Rajpurkar et al. 2016) and evaluate-v2.0 (2018); those give
-per cent.
+The rules are those of the official scripts, evaluate-v1.1 (Rajpurkar et al. 2016) and evaluate-v2.0 (2018), which
+report percentages.
 """
 
 import re
@@ -21,7 +21,7 @@ from .translation_scores import References, check
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _WINDOW, _AROUND = 4, 10  # words
-# Words that a question shares with any sentence. Of other languages than English all words count.
+# Words that a question shares with any sentence. In other languages than English, all words count as content words.
 _FUNCTION_WORDS = (
     " a about after all an and any are as at be been before being but by can could did do does during for from had has "
     "have how if in into is it its kind many most much name named of on or s that the their there these they this "
@@ -31,7 +31,7 @@ _FUNCTION_WORDS = (
 
 @dataclass(frozen=True, eq=False)
 class AnswerScores:
-    """Exact match and F1 of N questions, 0 to 1."""
+    """Exact match and F1 of N questions, from 0 to 1."""
 
     exact_match: Estimate
     f1: Estimate
@@ -39,15 +39,15 @@ class AnswerScores:
 
     @property
     def estimates(self) -> dict[str, Estimate]:
-        """Both, by their names."""
+        """Both scores by name."""
         return {"f1": self.f1, "exact_match": self.exact_match}
 
     def measures(self) -> dict[str, Any]:
-        """Plain values for JSON: both means and the ends of their 95% intervals."""
+        """Return plain values for JSON: both means with their 95% intervals."""
         return self.exact_match.named("exact_match") | self.f1.named("f1")
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; where some questions have no answer, with the means of both kinds."""
+        """Return plain values for JSON; if some questions have no answer, with the means of either kind."""
         found = {"questions": len(self.answerable)} | self.measures()
         if self.answerable.all():
             return found
@@ -59,7 +59,7 @@ class AnswerScores:
         return found
 
     def of_kinds(self) -> str:
-        """The same of both kinds in words, a line each; nothing where there is one kind alone."""
+        """Return a line for questions with an answer and one for those without; "" if all have one."""
         values = self.to_dict()
         kinds = {"with an answer": values.get("answerable", {}), "without one": values.get("unanswerable", {})}
         return "\n".join(
@@ -70,15 +70,21 @@ class AnswerScores:
 
 
 def answer_scores(answers: Sequence[str], references: References, *, unanswerable: bool = False) -> AnswerScores:
-    """Exact match and F1 of each answer with the reference that suits it best, each measure its own.
+    """Return exact match and F1 of each answer, each with the reference that scores best.
 
-    By the rules of SQuAD v1; where there may be unanswerable questions, of v2: they have no references, and the empty
-    answer is right. No answers, and a question without a reference in v1, are a DataError.
+    Args:
+        answers: one answer a question.
+        references: the correct answers to each question.
+        unanswerable: whether to use the rules of SQuAD v2, where a question without references has the empty answer;
+            otherwise those of v1.
+
+    Raises:
+        DataError: there are no answers, or a question has no reference in v1.
     """
     check(answers, [texts or [""] for texts in references] if unanswerable else references)
     values = np.zeros((len(answers), 2))
     for row, answer, texts in zip(values, answers, references):
-        if unanswerable:  # v2 leaves out references of articles and punctuation alone
+        if unanswerable:  # v2 ignores references with nothing but articles and punctuation
             texts = [text for text in texts if normalised(text)] or [""]
         row[0] = max(normalised(answer) == normalised(text) for text in texts)
         row[1] = max(_f1(answer, text, empty_equals_empty=unanswerable) for text in texts)
@@ -87,12 +93,12 @@ def answer_scores(answers: Sequence[str], references: References, *, unanswerabl
 
 
 def normalised(text: str) -> str:
-    """In lower case, without ASCII punctuation, the English articles and white space but single spaces."""
+    """Return a text in lower case, without ASCII punctuation and English articles, with single spaces."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
 
 
 def _f1(answer: str, reference: str, *, empty_equals_empty: bool) -> float:
-    """Of the words that both have; of two texts without words v1 says 0 and v2 says 1."""
+    """Return F1 of the shared words. For two texts without words, it's 0 in v1 and 1 in v2."""
     said, wanted = normalised(answer).split(), normalised(reference).split()
     if not said and not wanted:
         return float(empty_equals_empty)
@@ -100,22 +106,22 @@ def _f1(answer: str, reference: str, *, empty_equals_empty: bool) -> float:
 
 
 def first_sentence(context: str, question: str) -> str:
-    """The answer of one who does not read the question; of an empty text, "", as of the other two."""
+    """Return the first sentence, whatever the question. For an empty text, all baselines return ""."""
     return next(iter(sentences(context)), "")
 
 
 def closest_sentence(context: str, question: str) -> str:
-    """The first of the sentences that have most of the question's content words, each counted once."""
+    """Return the sentence with the most distinct content words of the question; the first of several."""
     asked = content_words(question)
     return max(sentences(context), key=lambda sentence: len(asked.intersection(words(sentence))), default="")
 
 
 def closest_window(context: str, question: str) -> str:
-    """Four successive words that stand near those of the question, and are not among them.
+    """Return four consecutive words that are close to the words of the question, but not among them.
 
-    Of all windows that one is taken around which (itself and ten words on each side) most content words of the question
-    stand, each counted once; of several, the one that has fewest of them itself, then the one that is nearest to them,
-    then the first. A shorter text is taken whole.
+    The window with the most distinct content words of the question around it wins, counting itself and ten words on
+    each side. Ties go to the window with the fewest of them inside, then to the nearest one, then to the first one. A
+    shorter text is returned as a whole.
     """
     places, asked = list(word_places(context)), content_words(question)
     here = [word if word in asked else None for word in words(context)]
@@ -137,5 +143,5 @@ def closest_window(context: str, question: str) -> str:
 
 
 def content_words(question: str) -> set[str]:
-    """The words of a question without those that any sentence may have."""
+    """Return the words of a question, without function words."""
     return {word for word in words(question) if f" {word} " not in _FUNCTION_WORDS}

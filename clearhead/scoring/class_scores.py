@@ -1,6 +1,6 @@
-"""How good a classifier is: what it gets right, which classes it confuses, and whether its confidence can be trusted.
+"""Scores of a classifier: accuracy, F1, the confusion matrix and calibration.
 
-N examples, C classes, counted from zero.
+N examples, C classes, numbered from 0.
 """
 
 from collections.abc import Sequence
@@ -13,45 +13,45 @@ from ..errors import DataError
 from .resampling import Estimate, FloatArray, IntArray, estimates
 
 _BINS = 15
-_TOLERANCE = 1e-3  # of a sum of probabilities that were rounded
+_TOLERANCE = 1e-3  # for the sum of rounded probabilities
 
 
 @dataclass(frozen=True)
 class OfClass:
-    """The scores of one class, 0 to 1: 0 where nothing was predicted, or where there is nothing to find."""
+    """The scores of one class, from 0 to 1; 0 if the class is never predicted, or never correct."""
 
     label: str
-    precision: float  # how many of those that were taken for it are of it
-    recall: float  # how many of it were found
+    precision: float  # share of correct predictions
+    recall: float  # share of its examples that are found
     f1: float
-    support: int  # the examples of it
+    support: int  # number of its examples
 
 
 @dataclass(frozen=True)
 class Bin:
-    """The examples whose prediction has a probability in (low, high], and how many of those predictions are right."""
+    """The examples whose prediction has a probability in (low, high], for calibration."""
 
     low: float
     high: float
-    confidence: float  # the mean of the probabilities
-    accuracy: float
+    confidence: float  # mean probability of the predictions
+    accuracy: float  # share of correct predictions
     count: int
 
 
 @dataclass(frozen=True, eq=False)
 class ClassScores:
-    """Everything that is said about a classifier; shares are between 0 and 1."""
+    """All scores of a classifier. Shares are from 0 to 1."""
 
-    accuracy: Estimate  # its values are 1 where the prediction is right
-    macro_f1: float  # the mean over the classes that occur or were predicted
-    negative_log_likelihood: float  # nats an example; inf where a right class was given no probability at all
-    calibration_error: float  # the mean distance of confidence from accuracy, bin by bin
+    accuracy: Estimate  # its values are 1 for correct predictions
+    macro_f1: float  # mean F1 of the classes that occur or are predicted
+    negative_log_likelihood: float  # nats per example; inf if a correct class has probability 0
+    calibration_error: float  # expected calibration error
     classes: tuple[OfClass, ...]
-    confusion: IntArray  # (C, C), of the class of the row, those that were taken for the class of the column
+    confusion: IntArray  # (C, C): examples of the row's class predicted as the column's
     bins: tuple[Bin, ...]  # without empty ones
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return {
             "examples": len(self.accuracy.values),
             **self.accuracy.named("accuracy"),
@@ -65,10 +65,15 @@ class ClassScores:
 
 
 def class_scores(log_probabilities: FloatArray, truth: IntArray, labels: Sequence[str]) -> ClassScores:
-    """All scores, from logarithms of the probabilities (N, C), the right classes (N,) and the C names of the classes.
+    """Return all scores of a classifier. The prediction is the most likely class, the first one in a tie.
 
-    The likeliest class is the prediction, the first of several. No examples, shapes that do not fit, a class that there
-    is not, and probabilities that do not add up to 1 are a DataError.
+    Args:
+        log_probabilities: of each class for each example (N, C).
+        truth: the correct classes (N,).
+        labels: the names of the C classes.
+
+    Raises:
+        DataError: there are no examples, the shapes don't match, a class is unknown, or probabilities don't sum to 1.
     """
     _check(log_probabilities, truth, labels)
     log_probabilities = log_probabilities.astype(np.float64)
@@ -92,9 +97,11 @@ def class_scores(log_probabilities: FloatArray, truth: IntArray, labels: Sequenc
 
 
 def calibration(confidence: FloatArray, right: FloatArray) -> tuple[Bin, ...]:
-    """The bins of the expected calibration error (Guo et al. 2017): 15 of equal width, those without examples left out.
+    """Return the bins of the expected calibration error (Guo et al. 2017): 15 of equal width, without empty ones.
 
-    Probabilities of the predictions (N,), in (0, 1], and 1 where they are right (N,).
+    Args:
+        confidence: the probability of each prediction, in (0, 1] (N,).
+        right: 1 for correct predictions, 0 for others (N,).
     """
     place = np.clip(np.ceil(confidence * _BINS).astype(np.int64) - 1, 0, _BINS - 1)
     bins = []
@@ -114,21 +121,24 @@ def _of_class(label: str, confusion: IntArray, c: int) -> OfClass:
 def _check(log_probabilities: FloatArray, truth: IntArray, labels: Sequence[str]) -> None:
     n, classes = len(truth), len(labels)
     if not n:
-        raise DataError("there is nothing to score: no examples; expected at least one")
+        raise DataError("there are no examples to score", expected="at least one", name="truth")
     if log_probabilities.shape != (n, classes):
-        raise DataError(
-            f"log-probabilities of shape {log_probabilities.shape} for {n} examples of {classes} classes; "
-            f"expected {(n, classes)}"
-        )
+        shape = log_probabilities.shape
+        what = f"the log-probabilities have shape {shape}, for {n} examples and {classes} classes"
+        raise DataError(what, expected=f"shape {(n, classes)}", name="log_probabilities", value=shape)
     wrong = (truth < 0) | (truth >= classes)
     if wrong.any():
         place = int(wrong.argmax())
-        raise DataError(f"example {place} is of class {truth[place]}; expected 0 to {classes - 1}")
+        what, value = f"example {place} has class {truth[place]}", int(truth[place])
+        raise DataError(what, expected=f"0 to {classes - 1}", name="truth", value=value)
     sums = np.exp(log_probabilities.astype(np.float64)).sum(1)
-    off = ~(np.abs(sums - 1) < _TOLERANCE)  # so that NaN is off, too
+    off = ~(np.abs(sums - 1) < _TOLERANCE)  # catches NaN, too
     if off.any():
         place = int(off.argmax())
         raise DataError(
-            f"the probabilities of example {place} add up to {sums[place]:.4g}; expected 1: the logarithms of "
-            "probabilities are wanted, as log_softmax gives them"
+            f"the probabilities of example {place} sum to {sums[place]:.4g}",
+            expected="1",
+            fix="pass log-probabilities, such as those of log_softmax",
+            name="log_probabilities",
+            value=float(sums[place]),
         )

@@ -1,4 +1,4 @@
-"""Which labels are taken for which: as a table for a terminal, and as a picture."""
+"""The confusion matrix as a table for the terminal, and as a picture."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,28 +8,29 @@ from ..pictures.figures import confusion_matrix
 from ..readers.lines import shown
 from .class_scores import ClassScores
 
-_WIDE = 12  # labels that a table has room for
-_PAIRS = 10  # of labels that are confused, named where there are more
-_NAME, _DRAWN = 20, 16  # letters of a label, and of one in a picture
-_COLUMNS = 53  # of a terminal, beside precision, recall and F1
+_WIDE = 12  # labels that fit into a table
+_PAIRS = 10  # confused pairs listed if there are more labels than that
+_NAME, _DRAWN = 20, 16  # letters of a label in a table, and in a picture
+_HEADING = "correct label"
+_COLUMNS = 53  # of an 80-column terminal, next to precision, recall and F1
 
 
 def confusion_table(scores: ClassScores) -> str:
-    """How often each label was taken for which, a row a label; of many labels those that are confused most.
+    """Return a table with a row for each correct label, or the most confused pairs if there are many labels.
 
-    Where the names of the columns would take more than a terminal has, they are the numbers of the rows.
+    If the names of the columns are too wide for a terminal, the columns are numbered.
     """
     names = short_names([it.label for it in scores.classes], _NAME)
     if len(names) > _WIDE:
         return _most_confused(scores, names)
     heads, least = names, 5
-    if max(map(len, names)) + sum(max(len(name), least) + 2 for name in names) > _COLUMNS:
+    if max(len(_HEADING), *map(len, names)) + sum(max(len(name), least) + 2 for name in names) > _COLUMNS:
         heads, least = [str(number) for number in range(1, len(names) + 1)], 3
         names = [f"{number:>2} {name}" for number, name in zip(heads, names)]
     counts = [[f"{count:,}" for count in row] for row in scores.confusion.tolist()]
     widths = [max(len(heads[c]), least, *(len(row[c]) for row in counts)) for c in range(len(names))]
-    first = max(len("right label"), *map(len, names))
-    rows = [f"{'right label':<{first}}  " + "  ".join(f"{name:>{width}}" for name, width in zip(heads, widths))]
+    first = max(len(_HEADING), *map(len, names))
+    rows = [f"{_HEADING:<{first}}  " + "  ".join(f"{name:>{width}}" for name, width in zip(heads, widths))]
     rows[0] += "  precision  recall      F1"
     for name, row, it in zip(names, counts, scores.classes):
         cells = "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths))
@@ -38,7 +39,7 @@ def confusion_table(scores: ClassScores) -> str:
 
 
 def _most_confused(scores: ClassScores, names: list[str]) -> str:
-    """The pairs of labels with the most texts, and how many of the right label's texts these are."""
+    """Return the most confused pairs of labels, with the number of texts and the total for the correct label."""
     found = [
         (count, right, taken)
         for right, row in enumerate(scores.confusion.tolist())
@@ -47,9 +48,9 @@ def _most_confused(scores: ClassScores, names: list[str]) -> str:
     ]
     found = sorted(found, key=lambda it: (-it[0], it[1:]))[:_PAIRS]
     if not found:
-        return f"none of the {len(names):,} labels is taken for another"
-    first, second = (max(11, *(len(names[it[side]]) for it in found)) for side in (1, 2))
-    rows = [f"{'right label':<{first}}  {'taken for':<{second}}  texts      of"]
+        return f"none of the {len(names):,} labels is ever confused with another"
+    first, second = (max(len(_HEADING), *(len(names[it[side]]) for it in found)) for side in (1, 2))
+    rows = [f"{_HEADING:<{first}}  {'predicted':<{second}}  texts      of"]
     for count, right, taken in found:
         of = scores.classes[right].support
         rows.append(f"{names[right]:<{first}}  {names[taken]:<{second}}  {count:>5,}  {of:>6,}")
@@ -57,8 +58,8 @@ def _most_confused(scores: ClassScores, names: list[str]) -> str:
 
 
 def short_names(labels: Sequence[str], most: int) -> list[str]:
-    """Labels on one line, with at most so many letters; those that would look alike then lose their middle instead of
-    their end."""
+    """Return labels with up to `most` letters each, on one line. Labels that would become equal are cut in the middle
+    instead of at the end."""
     whole = [shown(label, len(label))[1:-1] for label in labels]
     cut = [text if len(text) <= most else text[: most - 1] + "…" for text in whole]
     alike, half = Counter(cut), most // 2

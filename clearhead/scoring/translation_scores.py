@@ -1,6 +1,6 @@
-"""How good translations are: pure functions over lists of texts, and over counts of tokens.
+"""Scores of translations: pure functions over texts and token counts.
 
-References are lists: any number of them a sentence, at least one, and not the same number for every sentence.
+Every sentence has a list of one or more references. Their number may differ between sentences.
 """
 
 import math
@@ -18,7 +18,7 @@ References = Sequence[Sequence[str]]  # a list of references for every sentence
 
 
 class CorpusScore(NamedTuple):
-    """A score between 0 and 100, and sacrebleu's signature, with which others can reproduce it."""
+    """A score from 0 to 100, with sacrebleu's signature to reproduce it."""
 
     score: float
     signature: str
@@ -26,10 +26,10 @@ class CorpusScore(NamedTuple):
 
 @dataclass(frozen=True)
 class TokenCounts:
-    """Sums over the target tokens of a corpus, teacher-forced; counts of parts of it are added with `+`."""
+    """Sums over the target tokens of a corpus, with teacher forcing. Add the counts of its parts with `+`."""
 
     tokens: int = 0
-    correct: int = 0  # the likeliest token was the right one
+    correct: int = 0  # tokens whose most likely prediction is correct
     negative_log_likelihood: float = 0.0  # natural logarithm, without label smoothing
 
     def __add__(self, other: "TokenCounts") -> "TokenCounts":
@@ -41,12 +41,12 @@ class TokenCounts:
 
     @property
     def accuracy(self) -> float:
-        """Share of right tokens, 0 to 1; without any token a DataError."""
+        """The share of correct tokens, from 0 to 1."""
         return self.correct / self._at_least_one()
 
     @property
     def perplexity(self) -> float:
-        """exp of the mean negative log-likelihood, at least 1 (inf beyond what a float holds)."""
+        """exp of the mean negative log-likelihood, at least 1, or inf if a float can't hold it."""
         mean = self.negative_log_likelihood / self._at_least_one()
         try:
             return math.exp(mean)
@@ -55,13 +55,13 @@ class TokenCounts:
 
     def _at_least_one(self) -> int:
         if self.tokens < 1:
-            raise DataError(f"token accuracy and perplexity of {self.tokens} tokens; expected at least 1")
+            raise DataError("there are no tokens to score", expected="at least one token", value=self.tokens)
         return self.tokens
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scores:
-    """Everything that `evaluate` reports. `bleu` and `chrf` are between 0 and 100, shares between 0 and 1."""
+    """All scores of translations. BLEU and chrF are from 0 to 100, shares from 0 to 1."""
 
     sentences: int
     bleu: float
@@ -73,12 +73,16 @@ class Scores:
     perplexity: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; what was not measured is left out."""
+        """Return plain values for JSON, without scores that weren't measured."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 def score(hypotheses: Sequence[str], references: References, counts: TokenCounts | None = None) -> Scores:
-    """All scores of a corpus; no sentences, or one without a reference, is a DataError."""
+    """Return all scores of a corpus.
+
+    Raises:
+        DataError: there are no sentences, or a sentence has no reference.
+    """
     bleu_score, chrf_score = bleu(hypotheses, references), chrf(hypotheses, references)
     return Scores(
         sentences=len(hypotheses),
@@ -93,21 +97,21 @@ def score(hypotheses: Sequence[str], references: References, counts: TokenCounts
 
 
 def bleu(hypotheses: Sequence[str], references: References) -> CorpusScore:
-    """Corpus BLEU (Papineni et al. 2002), cased, sacrebleu's 13a tokens: the figure to compare with others'."""
+    """Return corpus BLEU (Papineni et al. 2002), cased, with sacrebleu's 13a tokens: the figure that papers report."""
     from sacrebleu.metrics.bleu import BLEU
 
-    return _corpus_score(BLEU(force=True), hypotheses, references)  # force: no advice about tokens, the text is plain
+    return _corpus_score(BLEU(force=True), hypotheses, references)  # force: don't warn about text that looks tokenized
 
 
 def chrf(hypotheses: Sequence[str], references: References) -> CorpusScore:
-    """Corpus chrF2 (Popović 2015): F-score of character n-grams up to 6, recall counting twice as much."""
+    """Return corpus chrF2 (Popović 2015): the F-score of character n-grams up to 6, with recall weighted twice."""
     from sacrebleu.metrics.chrf import CHRF
 
     return _corpus_score(CHRF(), hypotheses, references)
 
 
 def exact_match(hypotheses: Sequence[str], references: References) -> float:
-    """Share of hypotheses that equal one of their references, but for Unicode form (NFC) and kinds of white space."""
+    """Return the share of hypotheses that equal a reference, ignoring Unicode form (NFC) and kinds of white space."""
     check(hypotheses, references)
     hits = sum(_folded(text) in map(_folded, texts) for text, texts in zip(hypotheses, references))
     return hits / len(hypotheses)
@@ -118,7 +122,7 @@ def _folded(text: str) -> str:
 
 
 def sentence_chrf(hypotheses: Sequence[str], references: References) -> list[float]:
-    """chrF2 of each sentence, 0 to 100: to find the best and the worst of them."""
+    """Return chrF2 of each sentence, from 0 to 100, to rank sentences."""
     from sacrebleu.metrics.chrf import CHRF
 
     check(hypotheses, references)
@@ -127,29 +131,33 @@ def sentence_chrf(hypotheses: Sequence[str], references: References) -> list[flo
 
 
 def columns(references: References) -> Sequence[Sequence[str]]:
-    """As sacrebleu wants them: every sentence's first reference, then every sentence's second; None: there is none."""
+    """Return references as sacrebleu takes them: the first one of every sentence, then the second; None if absent."""
     most = max(map(len, references))
     by_number = [[texts[n] if n < len(texts) else None for texts in references] for n in range(most)]
-    return cast(Sequence[Sequence[str]], by_number)  # its types forget None
+    return cast(Sequence[Sequence[str]], by_number)  # its types lack None
 
 
 def _corpus_score(metric: "Metric", hypotheses: Sequence[str], references: References) -> CorpusScore:
     check(hypotheses, references)
     result = metric.corpus_score(hypotheses, columns(references))
-    return CorpusScore(min(float(result.score), 100.0), str(metric.get_signature()))  # rounding may exceed 100
+    return CorpusScore(min(float(result.score), 100.0), str(metric.get_signature()))  # rounding can exceed 100
 
 
 def check(hypotheses: Sequence[str], references: References) -> None:
-    """Raise a DataError unless there is a hypothesis for each sentence, and a reference at least."""
+    """Raise a DataError unless every sentence has a hypothesis and at least one reference."""
     if not hypotheses:
-        raise DataError("there is nothing to score: no hypotheses; expected at least one")
+        raise DataError("there are no hypotheses to score", expected="at least one", name="hypotheses")
     if len(hypotheses) != len(references):
         raise DataError(
-            f"{len(hypotheses)} hypotheses cannot be scored against references of {len(references)} sentences; "
-            "expected as many of both"
+            f"there are {len(hypotheses)} hypotheses, but references for {len(references)} sentences",
+            expected="the same number of both",
+            name="hypotheses",
+            value=len(hypotheses),
         )
     for number, texts in enumerate(references, start=1):
         if isinstance(texts, str):
-            raise DataError(f"the references of sentence {number} are one text, {texts!r}; expected a list of texts")
+            what = f"the references of sentence {number} are a single text, {texts!r}"
+            raise DataError(what, expected="a list of texts", name="references", value=texts, line=number)
         if not texts:
-            raise DataError(f"sentence {number} has no reference; expected at least one: leave the sentence out")
+            what = f"sentence {number} has no reference"
+            raise DataError(what, fix="leave the sentence out, or add one", name="references", line=number)

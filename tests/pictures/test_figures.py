@@ -53,7 +53,7 @@ def test_any_score_is_drawn_and_the_best_of_one_that_falls_is_its_lowest(
     monkeypatch.setattr(Axes, "annotate", lambda _, text, place, **__: marked.append((text, place)))
     bits = [{"step": step, "valid_loss": 5 / step, "valid_bits_per_byte": 2 + 3 / step} for step in (1, 2, 3)]
     for lower in (True, False):
-        loss_curve(bits, tmp_path / "loss.png", Curve("bits_per_byte", "bits a byte", ".4f", lower))
+        loss_curve(bits, tmp_path / "loss.png", Curve("bits_per_byte", "bits per byte", ".4f", lower))
         assert WARM in colours(tmp_path / "loss.png")
     assert marked == [("3.0000", (3, 3.0)), ("5.0000", (1, 5.0))]
     loss_curve(bits, tmp_path / "loss.png", Curve("accuracy", "accuracy"))

@@ -108,14 +108,15 @@ def test_the_scores_are_those_of_scikit_learn(n: int, classes: int, seed: int) -
 
 def test_what_cannot_be_scored_is_said() -> None:
     log_probabilities, truth = examples(3)
-    with pytest.raises(DataError, match="nothing to score: no examples; expected at least one"):
+    with pytest.raises(DataError, match="no examples"):
         class_scores(log_probabilities[:0], truth[:0], LABELS)
-    with pytest.raises(DataError, match=r"shape \(3, 4\) for 3 examples of 2 classes; expected \(3, 2\)"):
+    with pytest.raises(DataError) as caught:
         class_scores(log_probabilities, truth, ["a", "b"])
-    with pytest.raises(DataError, match="example 1 is of class 4; expected 0 to 3"):
-        class_scores(log_probabilities, np.array([0, 4, 1]), LABELS)
-    with pytest.raises(DataError, match="example 0 is of class -1; expected 0 to 3"):
-        class_scores(log_probabilities, np.array([-1, 4, 1]), LABELS)
+    assert (caught.value.value, caught.value.expected) == ((3, 4), "shape (3, 2)")
+    for classes, wrong_class in (([0, 4, 1], 4), ([-1, 4, 1], -1)):
+        with pytest.raises(DataError) as caught:
+            class_scores(log_probabilities, np.array(classes), LABELS)
+        assert (caught.value.value, caught.value.expected) == (wrong_class, "0 to 3")
     for wrong in (np.exp(log_probabilities), log_probabilities * np.nan):
-        with pytest.raises(DataError, match=r"probabilities of example 0 add up to .*; expected 1: the logarithms"):
+        with pytest.raises(DataError, match="probabilities of example 0 sum to"):
             class_scores(wrong, truth, LABELS)

@@ -19,7 +19,7 @@ def scores(truth: list[int], given: list[int], labels: list[str]) -> ClassScores
 def test_a_row_of_the_table_is_a_right_label_and_a_column_the_one_that_it_got() -> None:
     table = confusion_table(scores([0, 0, 0, 1, 1], [0, 0, 1, 1, 0], ["ham", "a longer name"]))
     heading, *rows = table.splitlines()
-    assert heading.split() == ["right", "label", "ham", "a", "longer", "name", "precision", "recall", "F1"]
+    assert heading.split() == ["correct", "label", "ham", "a", "longer", "name", "precision", "recall", "F1"]
     assert rows[0].split() == ["ham", "2", "1", "0.6667", "0.6667", "0.6667"]
     assert rows[1].split() == ["a", "longer", "name", "1", "1", "0.5000", "0.5000", "0.5000"]
     assert len({len(line) for line in (heading, *rows)}) == 1
@@ -29,7 +29,7 @@ def test_of_many_labels_the_pairs_that_are_confused_most_are_named_and_how_many_
     labels = [f"label {n}" for n in range(13)]
     truth, given = [*range(13), 3, 3, 3, 7], [*range(13), 5, 5, 4, 0]
     rows = [line.split() for line in confusion_table(scores(truth, given, labels)).splitlines()]
-    assert rows[0] == ["right", "label", "taken", "for", "texts", "of"]
+    assert rows[0] == ["correct", "label", "predicted", "texts", "of"]
     assert [(row[1], row[3], row[4], row[5]) for row in rows[1:]] == [
         ("3", "5", "2", "4"), ("3", "4", "1", "4"), ("7", "0", "1", "2")
     ]  # fmt: skip
@@ -38,7 +38,7 @@ def test_of_many_labels_the_pairs_that_are_confused_most_are_named_and_how_many_
 def test_that_many_labels_are_never_confused_is_said() -> None:
     labels = [f"{n}" for n in range(13)]
     table = confusion_table(scores([*range(13)], [*range(13)], labels))
-    assert table == "none of the 13 labels is taken for another"
+    assert table == "none of the 13 labels is ever confused with another"
 
 
 def test_a_label_that_is_long_or_does_not_print_takes_little_room_on_one_line() -> None:
@@ -57,7 +57,7 @@ def test_labels_that_begin_alike_are_told_apart_by_their_ends() -> None:
 def test_a_table_that_a_terminal_has_no_room_for_has_numbers_above_its_columns() -> None:
     labels = [f"the name of label {letter}" for letter in "abcdef"]
     heading, *rows = confusion_table(scores([*range(6), 0], [*range(6), 3], labels)).splitlines()
-    assert heading.split() == ["right", "label", *"123456", "precision", "recall", "F1"]
+    assert heading.split() == ["correct", "label", *"123456", "precision", "recall", "F1"]
     assert [row.split()[0] for row in rows] == [*"123456"] and all(len(row) <= 80 for row in (heading, *rows))
     assert len({len(row) for row in (heading, *rows)}) == 1
 

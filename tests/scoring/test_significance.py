@@ -1,3 +1,4 @@
+import itertools
 import os
 import random
 
@@ -42,19 +43,27 @@ def test_a_large_difference_is_no_chance_and_a_small_one_may_be() -> None:
     assert second.p_value > 0.05 > 0.01 > third.p_value
 
 
-def test_p_is_the_share_of_corpora_whose_difference_exceeds_the_mean_by_more_than_the_measured_one() -> None:
-    one, references = corpus(1, 0.25, 10)
-    other = corpus(2, 0.25, 10)[0]
-    draws = np.random.default_rng(12345).choice(10, size=(1000, 10), replace=True)
+def exact_p_value(change: np.ndarray) -> float:
+    """Enumerate all N^N corpora: the share whose mean is at least as far from the measured one as that is from 0."""
+    n = len(change)
+    means = np.array([change[list(drawn)].mean() for drawn in itertools.product(range(n), repeat=n)])
+    return float(np.mean(abs(means - change.mean()) >= abs(change.mean()) - 1e-12))
 
-    def score(texts: list[str], places) -> float:
-        return bleu([texts[i] for i in places], [references[i] for i in places]).score
 
-    measured = abs(score(other, range(10)) - score(one, range(10)))
-    signed = np.array([score(other, places) - score(one, places) for places in draws])
-    exceeding = sum(abs(signed) - abs(signed).mean() > measured)
-    p = paired_bootstrap([("one", one), ("other", other)], references).by_score["bleu"][1].p_value
-    assert 0.01 < p < 0.5 and p == pytest.approx((exceeding + 1) / 1001, abs=2.1 / 1001)  # sacrebleu counts in float32
+@pytest.mark.parametrize("change", [[3, 1, -1, 2, 2], [-4, 1, 0, -2, 1], [1, -1, 1, 0, 0], [2, -1, 0, 0, -1]])
+def test_p_is_two_tailed_and_that_of_all_corpora_that_can_be_drawn(change: list[int]) -> None:
+    one = np.array([0.1, 0.7, 0.2, 0.9, 0.4])
+    other = one + np.array(change) / 7
+    exact = exact_p_value(np.array(change, float))
+    p = compare_means([("one", one), ("other", other)])[1].p_value
+    assert p == pytest.approx(exact, abs=3.5 * np.sqrt(max(exact * (1 - exact), 1e-3) / 1000))
+    assert p == compare_means([("other", other), ("one", one)])[1].p_value, "the direction doesn't matter"
+
+
+def test_p_is_uniform_where_two_systems_are_equally_good() -> None:
+    dice = np.random.default_rng(5)
+    found = [compare_means([("a", dice.random(60)), ("b", dice.random(60))])[1].p_value for _ in range(60)]
+    assert sum(p < 0.05 for p in found) <= 9 and 0.4 < np.mean(found) < 0.6
 
 
 def test_a_system_beside_itself_is_no_better() -> None:
@@ -92,10 +101,12 @@ def test_sentences_may_have_different_numbers_of_references() -> None:
 
 def test_what_cannot_be_compared_is_refused() -> None:
     one, references = corpus(1, 0.2, 10)
-    with pytest.raises(DataError, match="1 systems cannot be compared; expected at least two"):
+    with pytest.raises(DataError, match="can't be compared") as caught:
         paired_bootstrap([("a", one)], references)
-    with pytest.raises(DataError, match="9 hypotheses cannot be scored against references of 10 sentences"):
+    assert caught.value.value == 1
+    with pytest.raises(DataError) as caught:
         paired_bootstrap([("a", one), ("b", one[:9])], references)
+    assert caught.value.value == 9
 
 
 def values(seed: int, mean: float, n: int = 200) -> np.ndarray:
@@ -111,10 +122,10 @@ def test_means_are_compared_by_the_same_rule_as_bleu() -> None:
         means = sorted(alone[draws].mean(1))
         assert (found.score, found.mean) == pytest.approx((alone.mean(), np.mean(means)))
         assert found.interval == pytest.approx((means[974] - means[25]) / 2)
-    away = abs((other - one)[draws].mean(1))
-    exceeding = sum(away - away.mean() > abs((other - one).mean()))
+    change = (other - one).mean()
+    extreme = sum(abs((other - one)[draws].mean(1) - change) >= change - 1e-12)
     assert (first.system, first.p_value) == ("one", None)
-    assert 0 < exceeding < 1000 and second.p_value == pytest.approx((exceeding + 1) / 1001)
+    assert 0 < extreme < 1000 and second.p_value == pytest.approx((extreme + 1) / 1001)
 
 
 def test_bleu_and_chrf_have_the_figures_of_sacrebleu_s_own_test(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,12 +144,7 @@ def test_bleu_and_chrf_have_the_figures_of_sacrebleu_s_own_test(monkeypatch: pyt
     for name, key in (("bleu", "BLEU"), ("chrf", "chrF2")):
         assert found.signatures[name] == str(signatures[key])
         for ours, their in zip(found.by_score[name], theirs[key]):
-            assert (ours.score, ours.mean, ours.interval, ours.p_value) == (
-                their.score,
-                their.mean,
-                their.ci,
-                their.p_value,
-            )
+            assert (ours.score, ours.mean, ours.interval) == (their.score, their.mean, their.ci)
 
 
 def test_the_difference_to_the_first_lies_where_that_of_the_samples_does() -> None:
@@ -155,54 +161,12 @@ def test_the_difference_to_the_first_lies_where_that_of_the_samples_does() -> No
         assert low < compared[1].score - compared[0].score < high < 0
 
 
-def test_sacrebleu_gives_the_same_figures_of_a_score_that_is_a_mean(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Accuracy, as a metric that sacrebleu itself resamples: its texts are "1" where an answer is right."""
-    from sacrebleu.metrics.base import Metric, Score, Signature
-    from sacrebleu.significance import PairedTest
-
-    class Accuracy(Metric):
-        _SIGNATURE_TYPE = Signature
-
-        def _preprocess_segment(self, sent):
-            return sent
-
-        def _extract_reference_info(self, refs):
-            return {}
-
-        def _compute_segment_statistics(self, hypothesis, ref_kwargs):
-            return [int(hypothesis), 1]
-
-        def _aggregate_and_compute(self, stats):
-            return self._compute_score_from_stats(np.sum(stats, axis=0))
-
-        def _compute_score_from_stats(self, stats):
-            return Score("Accuracy", float(stats[0] / stats[1]))
-
-    one, other = values(1, 0.60), values(2, 0.66)
-    named = [(name, [str(int(it)) for it in system]) for name, system in (("one", one), ("other", other))]
-    monkeypatch.setenv("SACREBLEU_SEED", "12345")
-    _, scores = PairedTest(named, {"Accuracy": Accuracy()}, [["1"] * 200], test_type="bs", n_samples=1000)()
-    for found, theirs in zip(compare_means([("one", one), ("other", other)]), scores["Accuracy"]):
-        assert (found.score, found.mean, found.interval) == pytest.approx(
-            (theirs.score, theirs.mean, theirs.ci), rel=1e-5
-        )
-        assert found.p_value == pytest.approx(theirs.p_value, abs=2.1 / 1001)  # sacrebleu counts in float32
-
-
 def test_a_large_difference_of_means_is_no_chance_and_no_difference_is() -> None:
     one = values(1, 0.6)
     systems = [("one", one), ("same", one.copy()), ("alike", values(2, 0.6)), ("worse", values(3, 0.4))]
     assert [it.system for it in compare_means(systems)] == ["one", "same", "alike", "worse"]
     _, same, alike, worse = (it.p_value for it in compare_means(systems))
     assert same == 1 > alike > 0.05 > 0.01 > worse
-
-
-def test_systems_that_do_not_differ_are_seldom_told_apart() -> None:
-    called = sum(
-        compare_means([("a", values(2 * n, 0.5, 100)), ("b", values(2 * n + 1, 0.5, 100))])[1].p_value < 0.025
-        for n in range(40)
-    )
-    assert called <= 6, "one in twenty: p counts one tail of two"
 
 
 def test_a_ratio_of_sums_is_a_weighted_mean() -> None:
@@ -219,16 +183,17 @@ def test_a_ratio_of_sums_is_a_weighted_mean() -> None:
 
 def test_means_that_cannot_be_compared_are_refused() -> None:
     one = values(1, 0.5, 10)
-    with pytest.raises(DataError, match="1 systems cannot be compared; expected at least two"):
-        compare_means([("a", one)])
-    with pytest.raises(
-        DataError, match=r"b has values of shape \(9,\), a of shape \(10,\); expected one value for each"
+    odd = np.where(np.arange(10) == 2, np.nan, one)
+    for systems, name in (
+        ([("a", one)], ""),
+        ([("a", one), ("b", one[:9])], "b"),
+        ([("a", one[:0]), ("b", one[:0])], "a"),
+        ([("a", one), ("b", odd)], "b"),
     ):
-        compare_means([("a", one), ("b", one[:9])])
-    with pytest.raises(DataError, match=r"a has values of shape \(0,\), a of shape \(0,\); .* and at least one"):
-        compare_means([("a", one[:0]), ("b", one[:0])])
-    with pytest.raises(DataError, match="value 2 of b is nan; expected a finite number"):
-        compare_means([("a", one), ("b", np.where(np.arange(10) == 2, np.nan, one))])
+        with pytest.raises(DataError) as caught:
+            compare_means(systems)
+        assert caught.value.name == name
     for weights in (np.ones(9), np.zeros(10), np.full(10, np.inf)):
-        with pytest.raises(DataError, match="weights of the examples are not 10 finite numbers above 0, one for each"):
+        with pytest.raises(DataError) as caught:
             compare_means([("a", one), ("b", one)], weights)
+        assert caught.value.expected == "10 finite numbers above 0"

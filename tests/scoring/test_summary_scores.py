@@ -144,10 +144,11 @@ def test_the_first_and_the_longest_sentences_of_prose() -> None:
 
 
 def test_what_cannot_be_scored_is_said() -> None:
-    with pytest.raises(DataError, match="2 hypotheses cannot be scored against references of 1 sentences"):
+    with pytest.raises(DataError, match="2 hypotheses"):
         summary_scores(["a", "b"], [["a"]])
     with pytest.raises(DataError, match="sentence 1 has no reference"):
         summary_scores(["a"], [[]])
     for baseline in (first, longest):
-        with pytest.raises(DataError, match="a summary of 0 sentences was asked for; expected at least 1"):
+        with pytest.raises(DataError, match="0 sentences") as caught:
             baseline("A text.", 0)
+        assert caught.value.name == "n"

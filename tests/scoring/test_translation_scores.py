@@ -140,19 +140,17 @@ def test_importing_the_scores_does_not_import_sacrebleu() -> None:
 
 @pytest.mark.parametrize("metric", [bleu, chrf, exact_match, score])
 def test_what_cannot_be_scored_is_said(metric) -> None:
-    with pytest.raises(DataError, match="nothing to score: no hypotheses; expected at least one"):
+    with pytest.raises(DataError, match="there are no hypotheses to score"):
         metric([], [])
-    with pytest.raises(
-        DataError, match="2 hypotheses cannot be scored against references of 1 sentences; expected as many"
-    ):
+    with pytest.raises(DataError, match="2 hypotheses, but references for 1 sentences"):
         metric(["a", "b"], [["a"]])
-    with pytest.raises(DataError, match="sentence 2 has no reference; expected at least one"):
+    with pytest.raises(DataError, match="sentence 2 has no reference"):
         metric(["a", "b"], [["a"], []])
-    with pytest.raises(DataError, match="references of sentence 1 are one text, 'ab'; expected a list of texts"):
+    with pytest.raises(DataError, match="references of sentence 1 are a single text, 'ab'"):
         metric(["a"], ["ab"])
 
 
 def test_no_tokens_have_no_accuracy_and_no_perplexity() -> None:
     for name in ("accuracy", "perplexity"):
-        with pytest.raises(DataError, match="perplexity of 0 tokens; expected at least 1"):
+        with pytest.raises(DataError, match="no tokens to score"):
             getattr(TokenCounts(), name)

@@ -108,7 +108,7 @@ def _table(comparison: "Comparison") -> str:
     names = list(comparison.by_score)
     tables = [names] if len(names) <= _BESIDE else [[name] for name in names]
     rows = [row for table in tables for row in _rows([(LABELS[it], comparison.by_score[it]) for it in table])]
-    notes = ["p: paired bootstrap against the first model, one-sided; small if the difference is more than chance."]
+    notes = ["p: two-tailed p-value of the paired bootstrap against the first model."]
     notes += [f"{LABELS[name].name} {signature}" for name, signature in comparison.signatures.items()]
     return "\n".join([*rows, *notes])
 

@@ -149,7 +149,7 @@ def draw_curves(panel: "Axes", frames: Sequence[Frame], marked: Sequence[int], l
     for step in marked:
         panel.axvline(step, color=FAINT, linewidth=0.8)
     names = _shown_scores(frames)
-    if len(names) > 1 and _are_one_curve(frames, *names):  # bits a byte are the loss in another unit
+    if len(names) > 1 and _are_one_curve(frames, *names):  # bits per byte are the loss in another unit
         names = names[1:]
     for number, (name, color, line) in enumerate(zip(names, (STRONG, WARM), ("-", "--"))):
         axes = panel.twinx() if number else panel

@@ -52,7 +52,7 @@ _SHARES = (1, 2)  # of a budget, and one for each run that follows
 _DROPOUT = 0.1  # at most, where other words are hidden every time: more of it finds fewer of them again
 _OF_LABELS = 3  # times the steps of the task, which are few, for labels are soon learnt by heart
 _SOUP_OF_LABELS = 4  # runs of as few steps, whose mean got up to half a point more right than one of them
-_CHANCE = 0.025  # a p below is no luck: it is of one side, and both are looked at
+_CHANCE = 0.05  # a two-tailed p-value below this is called significant
 _HEADING = "With and without learning from the texts alone"
 
 

@@ -17,7 +17,7 @@ from ...conftest import ANSWERING, make_questions
 from ..conftest import Done, Run
 
 BASELINES = (
-    "no answer to any question",
+    "never answering",
     "the first sentence",
     "the sentence with most words of the question",
     "four words near those of the question",

@@ -80,7 +80,7 @@ def test_the_folder_says_what_it_is_and_how_good(trained: Path) -> None:
     card = (model / "README.md").read_text(encoding="utf-8")
     assert "# A text classifier" in card and 'clearhead classify THIS_FOLDER "a text"' in card
     assert "labelled texts from `texts.tsv`" in card and "--train.task=classify" in card and "\n1 layers," in card
-    assert "| on | texts | accuracy | macro F1 | nats a text |" in card and "| test | 4 | 1.0000 | 1.0000 |" in card
+    assert "| on | texts | accuracy | macro F1 | nats per text |" in card and "| test | 4 | 1.0000 | 1.0000 |" in card
     assert (model / "confusion.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -279,7 +279,7 @@ def test_a_model_for_another_verb_names_its_own(run: Run, trained: Path, model_f
 def test_evaluate_shows_what_is_confused_and_keeps_it(run: Run, trained: Path, folder: Path) -> None:
     done = run("evaluate", folder, "--data", trained / "test.tsv")
     assert done.code == 0 and "accuracy          1.0000  share of texts that get their label" in done.out
-    assert "right label    Pos    neg  precision  recall      F1\nPos              2      0" in done.out
+    assert "correct label    Pos    neg  precision  recall      F1\nPos                2      0" in done.out
     values = json.loads(run("evaluate", folder, "--data", trained / "test.tsv", "--json").out)
     assert values == json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))
     assert values["texts"] == 4 and values["confusion"] == [[2, 0], [0, 2]] and values["unseen_labels"] == 0
@@ -294,7 +294,7 @@ def test_a_label_that_training_did_not_have_is_a_row_of_its_own(run: Run, folder
     assert done.code == 0 and "accuracy          0.6667" in done.out and "unseen labels          1" in done.out
     assert "\nmixed " in done.out
     report = (tmp_path / "report.txt").read_text(encoding="utf-8")
-    assert "right label" in report and "p 0.0000  so so\n" in report
+    assert "correct label" in report and "p 0.0000  so so\n" in report
 
 
 def test_labels_of_a_few_short_texts_are_found_since_the_model_knows_them(run: Run, folder: Path, tmp_path) -> None:

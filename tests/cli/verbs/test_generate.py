@@ -86,8 +86,8 @@ def test_running_text_is_known_by_looking_and_what_follows_is_said(
     assert f"{text_file}: text, 1,710 characters in 1 document; 180 of 180 lines used" in told
     assert "held out the last 171 of 1,710 characters, from " in told
     assert "tokens: 96 blocks in" in told and "96 blocks, 1,536 tokens an epoch; 120 steps" in told
-    assert "validation: bits a byte 0." in told and "(171 characters, step" in told
-    assert "test: bits a byte 0." in told and "(1,710 characters, step" in told
+    assert "validation: bits per byte 0." in told and "(171 characters, step" in told
+    assert "test: bits per byte 0." in told and "(1,710 characters, step" in told
     assert said[-1] == f'use it: clearhead generate {folder} "once upon a time"'
     assert (folder / "loss.png").exists()
 
@@ -103,7 +103,7 @@ def test_the_card_says_what_it_is_and_how_good(folder: Path) -> None:
     assert card.startswith("# A language model\n")
     assert 'clearhead generate THIS_FOLDER "once upon a time"' in card
     assert "96 blocks of text from `book.txt`" in card
-    assert "| on | characters | bits a byte | nats a character |" in card
+    assert "| on | characters | bits per byte | nats per character |" in card
     assert "| validation | 171 |" in card and "| test | 1,710 |" in card
 
 
@@ -144,7 +144,7 @@ def test_a_budget_chooses_shape_and_steps(
     assert done.code == 0, done.err
     assert "train.preset = nano: " in done.err and "million tokens in that time" in done.err
     assert ": an eighth of the steps, 300 at most" in done.err
-    assert "bits a byte" in done.err and "use it: clearhead generate" in done.err
+    assert "bits per byte" in done.err and "use it: clearhead generate" in done.err
     config = clearhead.load(tmp_path / "m").config
     assert config.train.budget == "40s" and config.train.steps > 100 and config.model.topology == "decoder-only"
 
@@ -303,12 +303,12 @@ def test_one_model_is_scored(run: Run, own: Path, text_file: Path, tmp_path: Pat
     done = run("evaluate", own, "--data", text_file, "--report", report)
     values = json.loads((own / "evaluation.json").read_text(encoding="utf-8"))
     assert done.code == 0 and [line[:16].strip() for line in done.out.splitlines()] == [
-        "characters", "bits a byte", "nats a character", "token accuracy", "perplexity", "unknown tokens",
+        "characters", "bits per byte", "nats per character", "token accuracy", "perplexity", "unknown tokens",
     ]  # fmt: skip
     assert f"{values['bits_per_byte']:.4f}  what a byte of the text takes" in done.out
     assert values["examples"] == []
     lines = report.read_text(encoding="utf-8").splitlines()
-    blocks = [line for line in lines if line.startswith("bits a byte") and '"' in line]
+    blocks = [line for line in lines if line.startswith("bits per byte") and '"' in line]
     assert len(blocks) == 30 and any(r"\n\tfox" in line for line in blocks)
     assert run("evaluate", own, "--data", text_file, "--report", tmp_path / "report.json").code == 0
     best = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["lines"]["best"]
@@ -342,7 +342,7 @@ def test_info_shows_the_stack_and_the_scores(run: Run, own: Path, text_file: Pat
     run("evaluate", own, "--data", text_file)
     done = run("info", own)
     assert done.code == 0 and done.out.startswith("decoder-only: 2 layers, d_model 32")
-    assert "\nvalidation  bits a byte 0." in done.out and "\nevaluation  bits a byte 0." in done.out
+    assert "\nvalidation  bits per byte 0." in done.out and "\nevaluation  bits per byte 0." in done.out
     assert "(1,710 characters of" in done.out
 
 

@@ -88,7 +88,7 @@ def test_training_says_the_scores_beside_those_of_no_model_and_goes_on_where_it_
         assert f"\n  the {name} 3 sentences or turns: ROUGE-1 {100 * scores.rouge_1.f1.mean:.2f}  ROUGE-2" in done.err
     assert done.err.endswith(f'use it: clearhead summarize {out} "a document"\n')
     card = (out / "README.md").read_text(encoding="utf-8")
-    assert card.startswith("# A model that summarises") and "40 documents with summaries from" in card
+    assert card.startswith("# A summarization model") and "40 documents with summaries from" in card
     assert "| on | documents | ROUGE-1 | ROUGE-2 | ROUGE-L |" in card
     assert "\n| test, the first 3 sentences or turns | 6 |" in card
     assert "is complete: it was trained to step 4" in run("train", *given, "--out", out, "--resume").err

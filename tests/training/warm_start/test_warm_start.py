@@ -513,7 +513,7 @@ def test_a_language_model_of_little_text_learns_from_more_of_its_kind_first(toy,
     first, second, third = (int(it.split()[1]) for it in said if it.startswith("tokens: "))
     assert first == third and second > 5 * first
     [verdict] = [it for it in said if it.startswith("learning from the texts alone")]
-    assert "learning from the texts alone helped: bits a byte" in verdict
+    assert "learning from the texts alone helped: bits per byte" in verdict
     card = (with_it / "README.md").read_text("utf-8")
     learnt = (
         r"First it learnt for 60 steps from the texts alone; in the end it predicted \d+\.\d% of the tokens that were "
