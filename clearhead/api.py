@@ -43,9 +43,9 @@ def load(path: str | Path, *, device: str = "auto", threads: int | None = None) 
     """A model folder as an App; a ModelError where it is absent, damaged or not to be understood."""
     keep_freed_memory()
     folder = load_model_folder(Path(path))
-    config = folder.config.override({"train.device": choose_device(device)})
+    config = folder.config.assign({"train.device": choose_device(device)}, "machine")
     if threads is not None:
-        config = config.override({"train.threads": threads})
+        config = config.assign({"train.threads": threads}, "user")
         torch.set_num_threads(threads)
     task = task_of(config)
     for name, value in task.required.items():

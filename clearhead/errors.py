@@ -86,6 +86,12 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return next(iter(difflib.get_close_matches(word, list(known), n=1)), "")
 
 
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Return `did you mean 'x'?`, the `fix` of an unknown word, or "" if no known word is close."""
+    found = nearest(word, known)
+    return f"did you mean {found!r}?" if found else ""
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` for the nearest known word, or "" if none is close."""
     found = nearest(word, known)

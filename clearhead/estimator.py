@@ -110,7 +110,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         for name in self.settings or {}:
             if name in values:
                 raise ConfigError(f"TextClassifier itself says what {name} is; expected settings without it")
-        return Config().override({**(self.settings or {}), **values}, origin="TextClassifier")
+        return Config().override({**(self.settings or {}), **values}, source="TextClassifier")
 
     def _model(self) -> Classifier:
         """The model in use, made once from the files."""

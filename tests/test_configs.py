@@ -48,13 +48,12 @@ def test_a_recipe_takes_a_step(path: Path, tmp_path: Path, monkeypatch: pytest.M
     small |= {"data.vocab_size": 300} if recipe.data.tokenizer in ("bpe", "unigram") else {}
     small |= {"train.epochs": 0.001, "train.steps": None} if recipe.train.epochs else {}
     small |= {"data.train": [str(made_up(task_of(recipe).verb, tmp_path))]}
-    given = {*recipe.given, *small}
     said: list[str] = []
-    out = train(recipe.override(small), tmp_path / "out", given=given, say=said.append)
+    out = train(recipe.override(small), tmp_path / "out", say=said.append)
     [first, *_] = [record for record in read_metrics(out / "metrics.jsonl") if "loss" in record]
     assert 0 < first["loss"] < 10
     trained = read_config(out)
-    for name in recipe.given - small.keys():
+    for name in recipe.by_origin()["user"].keys() - small.keys():
         assert trained.value(name) == recipe.value(name), name
 
 
@@ -62,7 +61,7 @@ def test_a_recipe_takes_a_step(path: Path, tmp_path: Path, monkeypatch: pytest.M
 def test_the_recipes_of_others_do_not_change_with_what_is_usual(path: Path) -> None:
     recipe = Config.from_toml(path)
     if recipe.train.task == "generate" and recipe.train.optimizer != "muon":  # ours is
-        assert recipe.given >= {f"model.{name}" for name in ("positions", "pre_norm", "activation", "tie")}
+        assert all(recipe.is_users(f"model.{name}") for name in ("positions", "pre_norm", "activation", "tie"))
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)

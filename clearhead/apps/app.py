@@ -157,7 +157,7 @@ class App(ABC):
         A ConfigError where one is unknown, or would change nothing beside the others.
         """
         values = {f"decode.{name}": value for name, value in changes.items()}
-        search = self.config.override(values, origin="the call").decode
+        search = self.config.override(values, source="the call").decode
         if "unknown" in changes and self.task.verb != "generate":
             raise ConfigError(
                 f"decode.unknown = {changes['unknown']} would change nothing: what the vocabulary lacks is always read "

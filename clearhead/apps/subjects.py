@@ -178,7 +178,7 @@ def _reloaded(model: nn.Module, folder: Path, config: Config, tokenizers: Tokeni
 
     Where it has parts that no setting describes, their weights are loaded into a copy that has lost its own.
     """
-    files = model_files(config=config.to_dict(), tokenizer=tokenizers.to_json(), weights=model.state_dict(), card="")
+    files = model_files(config=config.to_record(), tokenizer=tokenizers.to_json(), weights=model.state_dict(), card="")
     save_files(folder, files)
     found = load_model_folder(folder)
     with torch.random.fork_rng(devices=()):  # the caller's generator goes on as if nothing was drawn

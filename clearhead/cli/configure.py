@@ -1,4 +1,4 @@
-"""From options to a Config: defaults, below the preset, below the configuration file, below the command line."""
+"""Combine defaults, preset, configuration file and command line into one Config, from weak to strong."""
 
 from pathlib import Path
 from typing import Any
@@ -10,17 +10,19 @@ from .parser import Options, given_settings
 Layer = dict[str, Any]  # settings by section, as TOML holds them
 
 
-def configure(options: Options, below: dict[str, Any] | None = None) -> tuple[Config, set[str]]:
-    """The configuration, and the names that the file and the command line set; a preset's values are not among them.
+def configure(options: Options, defaults: dict[str, Any] | None = None) -> Config:
+    """Return the configuration that the options ask for.
 
-    What is in `below`, {"model.tie": "none"}, takes the place of a default. Everything is checked together, since a
-    value may fit only with one of another layer.
+    Values are checked together, since one may only fit with a value of another layer.
+
+    Args:
+        options: parsed options; `options.config` may name a TOML file.
+        defaults: values by dotted name that replace defaults, {"model.tie": "none"}.
     """
     flags = _sections(given_settings(options))
     file = read_toml(Path(options.config)) if options.config else {}
-    origin = f"{options.config} or the command line" if options.config else "the command line"
-    config = Config.from_dict(_merged(_sections(below or {}), file, flags), origin=origin)
-    return config, {f"{section}.{key}" for layer in (file, flags) for section in layer for key in layer[section]}
+    source = f"{options.config} or the command line" if options.config else "the command line"
+    return Config.from_dict(_merged(_sections(defaults or {}), file, flags), source=source)
 
 
 def _sections(dotted: dict[str, Any]) -> Layer:
@@ -32,7 +34,7 @@ def _sections(dotted: dict[str, Any]) -> Layer:
 
 
 def _merged(*layers: Layer) -> Layer:
-    """Later layers over earlier ones; a section that is no table stays as it is, to be refused."""
+    """Merge later layers over earlier ones. A section that isn't a table is kept, to be rejected."""
     merged: Layer = {}
     for layer in layers:
         for section, values in layer.items():

@@ -191,6 +191,8 @@ def _values(setting: Setting) -> str:
     kind = setting.type
     if setting.name == "train.preset":
         return "|".join(PRESETS)
+    if setting.name == "train.task":
+        return "TASK"
     if typing.get_origin(kind) in (types.UnionType, typing.Union):
         kind = next(arm for arm in typing.get_args(kind) if arm is not types.NoneType)
     if typing.get_origin(kind) is tuple:

@@ -1,23 +1,11 @@
-"""Settings, presets, and the plain values and messages that everything else builds on."""
+"""Settings with the source of each value, presets, and the plain values and messages that everything else uses."""
 
-from .settings import (
-    DROPOUT,
-    NEWEST,
-    PRESETS,
-    SEPARATORS,
-    SHAPE,
-    TASKS,
-    Config,
-    DataConfig,
-    DecodeConfig,
-    ModelConfig,
-    Setting,
-    TrainConfig,
-    chosen,
-    preset,
-    setting,
-    settings,
-)
+from .config import Config, Setting, chosen, settings
+from .data_config import SEPARATORS, DataConfig
+from .decode_config import DecodeConfig
+from .model_config import DROPOUT, SHAPE, ModelConfig
+from .presets import PRESETS, TASKS, preset
+from .train_config import NEWEST, TrainConfig
 
 __all__ = [
     "DROPOUT",
@@ -34,6 +22,5 @@ __all__ = [
     "TrainConfig",
     "chosen",
     "preset",
-    "setting",
     "settings",
 ]

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import TypeVar
 
 from ..errors import ConfigError, ModelError, nearest
-from .settings import Config
+from .config import Config
 
 T = TypeVar("T")
 

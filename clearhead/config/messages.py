@@ -1,4 +1,4 @@
-"""What a person is told beside the results, on stderr."""
+"""Messages for the user, on stderr."""
 
 import contextlib
 import os
@@ -6,13 +6,13 @@ import sys
 
 
 def say(message: str) -> None:
-    """Tell the user something; that nobody can hear it, since stderr is closed, is no reason to stop."""
+    """Print a message to stderr. A closed stderr is not an error."""
     if sys.stderr is not None:  # print would take None for stdout
-        with contextlib.suppress(OSError, ValueError):  # nobody reads it any more; it was closed
+        with contextlib.suppress(OSError, ValueError):
             print(message, file=sys.stderr, flush=True)
 
 
 def say_within_a_handler(message: str) -> None:
-    """The same where a signal arrived: not by print, which it may have interrupted."""
+    """Write a message to stderr from a signal handler, which may have interrupted a print."""
     with contextlib.suppress(OSError):
         os.write(2, f"{message}\n".encode())

@@ -1,4 +1,4 @@
-"""Plain values: those of settings, as TOML files and the command line write them, and those that JSON can hold."""
+"""Read and write plain values: settings from TOML files and the command line, numbers for JSON."""
 
 import math
 import re
@@ -8,35 +8,48 @@ import typing
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from ..errors import ConfigError, did_you_mean
+from ..errors import ConfigError, suggestion
 
 T = TypeVar("T", int, float)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file; a file that is absent or no TOML is a ConfigError."""
+    """Return the tables of a TOML file. Raises a ConfigError if it can't be read or isn't TOML."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ConfigError(f"cannot read the configuration {path}: {error.strerror}") from error
+        raise ConfigError(
+            f"can't read the configuration {path}: {error.strerror}", expected="a TOML file", name=str(path)
+        ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not TOML: {error}") from error
+        raise ConfigError(f"{path} isn't valid TOML: {error}", name=str(path)) from error
 
 
-def read_duration(text: str) -> float:
-    """Seconds of a time as people write it: 90s, 15m, 1h30m, 2h; anything else is a ConfigError."""
+def read_duration(text: str, name: str = "") -> float:
+    """Return the seconds of a duration such as 90s, 15m, 1h30m or 2h. A ConfigError names the setting `name`."""
     number = r"(\d+(?:\.\d+)?)"
     found = re.fullmatch(rf"(?:{number}h)?(?:{number}m(?:in)?)?(?:{number}s)?", text.replace(" ", ""))
     seconds = sum(float(n or 0) * unit for n, unit in zip(found.groups(), (3600, 60, 1))) if found else 0.0
     if not seconds:
-        raise ConfigError(f"{text!r} is no time; expected hours, minutes or seconds, such as 15m, 1h30m or 90s")
+        what = f"{name}={text!r}" if name else repr(text)
+        expected = "hours, minutes or seconds, such as 15m, 1h30m or 90s"
+        raise ConfigError(f"{what} isn't a duration", expected=expected, name=name, value=text)
     return seconds
 
 
-def read_value(value: Any, kind: Any, where: str) -> Any:
-    """`value` as the type of a setting; strings are parsed, since the command line has nothing else.
+def spell(value: Any) -> str:
+    """Return a setting's value as the command line and messages write it: true, none, 0.1, 'text', a.en b.fr."""
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return " ".join(map(str, value)) or "none"
+    return repr(value)
 
-    A ConfigError that begins with `where` says what cannot be read so.
+
+def read_value(value: Any, kind: Any, name: str, *, source: str = "") -> Any:
+    """Return `value` as the type `kind` of the setting `name`, parsing it if it is a string, as on a command line.
+
+    Raises a ConfigError that begins with `source`, the place that the value comes from.
     """
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         if value is None or value == "none":
@@ -46,18 +59,18 @@ def read_value(value: Any, kind: Any, where: str) -> Any:
         choices = typing.get_args(kind)
         if value in choices:
             return value
-        named = ", ".join(choice or "'' (nothing)" for choice in choices)
-        raise ConfigError(f"{where} = {value!r} is not one of {named}{did_you_mean(str(value), choices)}")
+        expected = f"one of {', '.join(choice or repr(choice) for choice in choices)}"
+        raise _mismatch(source, name, value, expected, fix=suggestion(str(value), choices))
     if typing.get_origin(kind) is tuple:
         items = value.split(",") if isinstance(value, str) else value
         if isinstance(items, list | tuple) and all(isinstance(item, str) for item in items):
             return tuple(items)
     elif kind is bool:
-        spoken = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False}
+        spellings = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False}
         if isinstance(value, bool):
             return value
-        if isinstance(value, str) and value.lower() in spoken:
-            return spoken[value.lower()]
+        if isinstance(value, str) and value.lower() in spellings:
+            return spellings[value.lower()]
     elif kind is float and type(value) in (int, float):
         if math.isfinite(value):
             return float(value)
@@ -68,12 +81,17 @@ def read_value(value: Any, kind: Any, where: str) -> Any:
             return whole
         if kind is float and (number := _parsed(value, float)) is not None and math.isfinite(number):
             return number
-    words = {int: "a whole number", float: "a finite number", bool: "true or false", str: "a text"}
-    raise ConfigError(f"{where} = {value!r} is not {words.get(kind, 'a list of texts')}")
+    words = {int: "a whole number", float: "a finite number", bool: "true or false", str: "a string"}
+    raise _mismatch(source, name, value, words.get(kind, "a list of strings"))
+
+
+def _mismatch(source: str, name: str, value: Any, expected: str, fix: str = "") -> ConfigError:
+    error = ConfigError(f"{name}={spell(value)} isn't {expected}", fix=fix, name=name, value=value)
+    return error.within(source) if source else error
 
 
 def _whole(value: str | float) -> int | None:
-    """A whole number however it is written: 300, or 1e5, which is a fine way to write 100000."""
+    """Return a whole number, also from a spelling such as 1e5."""
     exact = _parsed(value, int) if isinstance(value, str) else None
     number = _parsed(value, float) if exact is None else None
     return int(number) if number is not None and number.is_integer() else exact
@@ -87,7 +105,7 @@ def _parsed(value: str | float, kind: type[T]) -> T | None:
 
 
 def finite(value: Any) -> Any:
-    """The same as every reader of JSON knows it: NaN and infinity are null."""
+    """Return `value` with null in place of NaN and infinity, which JSON doesn't have."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):

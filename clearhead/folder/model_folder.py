@@ -117,7 +117,7 @@ def _parse_config(path: Path, data: bytes) -> Config:
     check_format(path, values)
     del values["format_version"]
     try:
-        return Config.from_dict(values, origin=str(path))
+        return Config.from_record(values, source=str(path))
     except ConfigError as error:
         raise ModelError(f"{error}\n  a newer version of Clearhead may have written it: use that one") from error
 

@@ -10,7 +10,7 @@ To add a task, derive from `Task` and name the class in `tasks.registry`, or tra
 
 import shlex
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -190,20 +190,18 @@ class Task(ABC):
         return f'clearhead.load({folder!r})("a text")'
 
     @classmethod
-    def settle(cls, config: Config, given: Collection[str]) -> Config:
+    def settle(cls, config: Config) -> Config:
         """Return `config` with the required, default and derived settings of this task.
 
-        Args:
-            config: the settings so far.
-            given: the names of those that the user set. Defaults don't replace them.
-
         Raises:
-            ConfigError: a setting that was given doesn't work with this task.
+            ConfigError: a setting that the user gave doesn't work with this task.
         """
-        cls._check_given(config, given)
+        cls._check_given(config)
         cls._check_support(config)
-        free = {name: it for name, it in cls.defaults.items() if name not in given or config.value(name) is None}
-        config = config.override({"train.task": config.train.task or cls.verb, **free, **cls.required})
+        if config.train.task is None:
+            config = config.assign({"train.task": cls.verb}, "data")
+        config = config.assign(cls.required, "task")
+        config = config.choose({name: it for name, it in cls.defaults.items() if name not in cls.required}, "task")
         if config.train.best == NEWEST and config.train.patience:
             raise ConfigError(
                 f"train.patience={config.train.patience} needs a score to watch, but train.best={NEWEST!r} has none",
@@ -211,7 +209,7 @@ class Task(ABC):
                 name="train.patience",
                 value=config.train.patience,
             )
-        return config.override({name: it for name, it in cls.derived(config).items() if name not in given})
+        return config.choose(cls.derived(config), "task")
 
     @classmethod
     def derived(cls, config: Config) -> Mapping[str, Any]:
@@ -301,12 +299,12 @@ class Task(ABC):
     # --- checks of `settle`
 
     @classmethod
-    def _check_given(cls, config: Config, given: Collection[str]) -> None:
+    def _check_given(cls, config: Config) -> None:
         for name, value in cls.required.items():
-            if name in given and config.value(name) != value:
+            if config.is_users(name) and config.value(name) != value:
                 raise _misfit(cls.verb, name, config.value(name), expected=f"{name}={value}")
         for name in cls.unused:
-            if name in given and config.value(name) != settings()[name].default:
+            if config.is_users(name) and config.value(name) != settings()[name].default:
                 raise _misfit(cls.verb, name, config.value(name), fix=f"leave out {name}")
 
     @classmethod

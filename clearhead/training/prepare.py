@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ..config import Config, chosen
+from ..config.values import spell
 from ..data.forms import Divided, Source
 from ..data.store import Store, token_digest
 from ..errors import ConfigError, DataError
@@ -26,7 +27,7 @@ from .choices import budget, recipe
 from .example_store import Say, Shelf
 from .pace import Scoring
 from .report.card import model_card
-from .starting_point import KEPT, StartingPoint
+from .starting_point import StartingPoint
 
 PLACES = ("data.train", "data.valid", "data.test", "data.texts", "data.store")  # where files lie
 
@@ -74,37 +75,39 @@ class _Read:
 def prepare(
     folder: RunFolder,
     config: Config,
-    given: Collection[str],
     say: Say,
     *,
     task_type: type[Task] | None = None,
     start: StartingPoint | None = None,
     end: float = math.inf,
 ) -> Prepared:
-    """Read the data, make every choice, and write down both; what is in `given` stays as it is.
+    """Read the data, make every choice that the user left open, and write down both.
 
-    It learns `task_type`, or else the task of the configuration, and begins as `start` or as the model of
-    `train.init_from`. A run with a budget is to be over at `end`, a time of `time.monotonic`.
+    Args:
+        folder: where the run writes its files.
+        config: the settings, with their origins.
+        say: receives messages for the user.
+        task_type: the task to learn instead of the configuration's.
+        start: the model to start from instead of `train.init_from`.
+        end: when a run with a budget has to end, by `time.monotonic`.
     """
-    asked = given
     _expect_places(config)
     task_type = task_type or task_of(config)
     if config.train.init_from:
         start = StartingPoint.load(Path(config.train.init_from))
     if start is not None:
-        config, given = start.settings(config, given), {*given, *KEPT}
+        config = start.configure(config)
         for message in start.differences(config):
             say(message)
-    given = {*given, *task_type.defaults}  # what suits the task is not chosen otherwise, either
-    config, begun = budget.begin(config, given) if config.train.budget else (config, [])
+    config, begun = budget.begin(config) if config.train.budget else (config, [])
     config, machine = recipe.choose_machine(config)
     torch.set_num_threads(chosen(config.train.threads))
     with task_type.form.open(config.data.train, config.data) as source:
         digest = source.digest()  # of what is read from here on
         read = _read(task_type, source, config, say)
         size, spoken = task_type.form.extent(read.corpus)
-        config, model = recipe.choose_model(config, size, given, spoken)
-        config = config.override(task_type.from_data(read.corpus, config))  # before a tokenizer learns from all of it
+        config, model = recipe.choose_model(config, size, spoken)
+        config = config.assign(task_type.from_data(read.corpus, config), "data")
         tokenizers = start.tokenizers if start is not None else _learn(read.corpus, config, say)
         config, vocabularies = _with_vocabularies(config, tokenizers)
         task = task_type(tokenizers, config)
@@ -119,23 +122,22 @@ def prepare(
     examples = prepared.examples
     config, batch = recipe.choose_batch(config, examples.tokens, task.units.tokens)
     if config.train.budget:
-        config, planned = budget.plan(config, given, task, examples, lambda: end - time.monotonic(), prepared.scoring)
-        batch, given = [*batch, *planned], {*given, *(choice.name for choice in planned)}
+        config, planned = budget.plan(config, task, examples, lambda: end - time.monotonic(), prepared.scoring)
+        batch = [*batch, *planned]
     data = config.data
     n_batches = len(examples.batches(chosen(data.batch_tokens), max_rows=data.batch_sentences).epoch(0))
-    config, schedule = recipe.choose_schedule(config, n_batches, given)
+    config, schedule = recipe.choose_schedule(config, n_batches)
     notes = [str(choice) for choice in (*begun, *model, *vocabularies, *batch, *schedule, *machine)]
     for note in notes:
         say(note)
-    asked = {*asked} - {choice.name for choice in machine}  # "auto" is no wish
-    card = model_card(config, task_type, count=len(examples), notes=notes, given=asked)
+    card = model_card(config, task_type, count=len(examples), notes=notes)
     folder.begin(_first_files(config, tokenizers, card))
     return replace(prepared, config=config, task=task_type(tokenizers, config), start=start)
 
 
 def _first_files(config: Config, tokenizers: Tokenizers, card: str) -> dict[str, bytes]:
     """What the folder of a run holds before its first step."""
-    files = model_files(config=config.to_dict(), tokenizer=tokenizers.to_json(), card=card)
+    files = model_files(config=config.to_record(), tokenizer=tokenizers.to_json(), card=card)
     if tokenizers.source.kind == "word":  # the others know every word, or none
         files[WORDS] = _word_list(tokenizers.source).encode()
     return files
@@ -147,18 +149,16 @@ def _word_list(tokenizer: Tokenizer) -> str:
     return "\n".join(sorted(words, key=str.casefold)) + "\n"
 
 
-def prepare_again(
-    folder: RunFolder, asked: Config, given: Collection[str], say: Say, *, task_type: type[Task] | None = None
-) -> Prepared:
-    """The same from what the run in `folder` wrote down when it began; only where files lie is taken from `asked`.
+def prepare_again(folder: RunFolder, asked: Config, say: Say, *, task_type: type[Task] | None = None) -> Prepared:
+    """Prepare a run to resume from what it wrote down when it began; only the paths of files are taken from `asked`.
 
-    Where its tokens still lie, the training data are not read again, but for their digest.
+    If the encoded training data are still there, the files are only read for their digest.
     """
     out = folder.path
     config = read_config(out)
-    refuse_contradictions(out, config, asked, given)
+    refuse_contradictions(out, config, asked)
     places = {name: asked.value(name) for name in PLACES}
-    config = config.override({name: place for name, place in places.items() if place})
+    config = config.assign({name: place for name, place in places.items() if place}, "user")
     _expect_places(config)
     recipe.choose_device(chosen(config.train.device))  # it may be gone
     torch.set_num_threads(chosen(config.train.threads))
@@ -190,20 +190,29 @@ def _expect_places(config: Config) -> None:
         raise ConfigError(f"data.store = {data.store} cannot be used; expected a folder, and it is a file")
 
 
-def refuse_contradictions(out: Path, stored: Config, asked: Config, given: Collection[str]) -> None:
-    """Raise a ConfigError where a given setting is another than the one that the run in `out` was begun with.
+def refuse_contradictions(out: Path, stored: Config, asked: Config, names: Collection[str] | None = None) -> None:
+    """Raise a ConfigError if the user now asks for a value that the run in `out` doesn't have.
 
-    Files may lie elsewhere now; but those to score on are not given to a run that was begun without them.
+    Files may have moved, but validation, test and extra texts can't be added to a run that started without them.
+
+    Args:
+        out: the folder of the run.
+        stored: the settings of the run.
+        asked: the settings that the user gave now.
+        names: the settings to compare (default: all that the user gave).
     """
-    added = [name for name in ("data.valid", "data.test", "data.texts") if not stored.value(name)]
-    for name in sorted({*given, *added}):
+    if names is None:
+        added = {name for name in ("data.valid", "data.test", "data.texts") if not stored.value(name)}
+        names = {name for name in asked.by_origin().get("user", ()) if name not in PLACES} | added
+    for name in sorted(names):
         before, now = stored.value(name), asked.value(name)
         if before != now and now not in (None, "auto"):
-            before, now = (" ".join(it) if isinstance(it, tuple) else it for it in (before, now))
-            before, now = ("none" if it in ("", None) else it for it in (before, now))
             raise ConfigError(
-                f"{name} = {now} contradicts {before}, with which {out} was begun; "
-                "leave the setting out to resume, or begin anew with another --out"
+                f"{name}={spell(now)} contradicts the run in {out}, which started with {spell(before)}",
+                expected="the same value",
+                fix="leave the setting out to resume, or start a new run in another --out",
+                name=name,
+                value=now,
             )
 
 
@@ -218,7 +227,7 @@ def _read(task_type: type[Task], source: Source, config: Config, say: Say) -> _R
     for message in said:
         say(message)
     if data.valid or data.test:
-        config = config.override(task_type.from_data(corpus, config))  # so that the labels of small files are known
+        config = config.assign(task_type.from_data(corpus, config), "data")  # labels for small files
     valid = _file(task_type, data.valid, config, say) or held_out
     return _Read(corpus, held_out, valid or None, _file(task_type, data.test, config, say), said)
 
@@ -248,9 +257,9 @@ def _with_vocabularies(config: Config, tokenizers: Tokenizers) -> tuple[Config, 
     sizes = {"src": tokenizers.source.vocab_size, "tgt": tokenizers.target.vocab_size}
     values: dict[str, Any] = {f"model.{side}_vocab_size": size for side, size in sizes.items()}
     if config.model.tie != "all" or tokenizers.joint:
-        return config.override(values), []
+        return config.assign(values, "data"), []
     why = "source and target have no vocabulary in common"
-    return config.override(values | {"model.tie": "target"}), [recipe.Choice("model.tie", "target", why)]
+    return config.assign(values | {"model.tie": "target"}, "data"), [recipe.Choice("model.tie", "target", why)]
 
 
 def _prepared(task: Task, store: Store, valid: Any | None, test: Any | None, say: Say) -> Prepared:

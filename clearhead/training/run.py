@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..config import PRESETS, SHAPE, Config, chosen, messages, settings
+from ..config import Config, chosen, messages
 from ..config.values import read_duration
 from ..data.batches import Batches, Plan
 from ..errors import ConfigError
@@ -66,7 +66,6 @@ def train(
     *,
     resume: bool = False,
     replace: bool = False,
-    given: Collection[str] | None = None,
     say: Say = messages.say,
     on_step: Observer | None = None,
     on_eval: Observer | None = None,
@@ -75,9 +74,7 @@ def train(
 ) -> Path:
     """Train a model into the folder `out`, which is returned.
 
-    `resume` goes on with the run in `out`; `replace` removes it first. `given` names the settings that nothing may
-    choose otherwise (`{"model.d_model"}`); without it, those that `config` was told, and those that differ from their
-    default and from the preset's.
+    `resume` goes on with the run in `out`; `replace` removes it first. Nothing chooses otherwise what the user set.
 
     `on_step` is called after every update with {"step", "epoch", "loss", "lr", "grad_norm", "tokens", "seconds"}, and
     `on_eval` after every evaluation with {"step", "epoch", "seconds"} and the scores of the task, such as "loss". What
@@ -89,31 +86,33 @@ def train(
     if not config.data.train:
         raise ConfigError("data.train names no file; expected a file, a folder, or two line-aligned files")
     check_parts(config.model)  # what cannot be built is better known before the data are read
-    out, given = Path(out), (seemingly_given(config) if given is None else set(given)) - following(config)
+    out = Path(out)
     if config.train.task is None:
         begun = resume and (out / CONFIG).exists()
-        config = config.override({"train.task": task_of(read_config(out)).verb}) if begun else with_task(config, say)
+        config = (
+            config.assign({"train.task": task_of(read_config(out)).verb}, "data") if begun else with_task(config, say)
+        )
     task = part.task or task_of(config)
-    config = task.settle(config, given)
+    config = task.settle(config)
     began = time.monotonic() if began is None else began
     if config.train.tensorboard:
         summary_writer()  # what is missing is better known before the data are read
     keep_freed_memory()
     with StopSignals() as stop, RunFolder.create(out, resume=resume, replace=replace, say=say) as folder:
         if resume and folder.finished_step is not None:
-            refuse_contradictions(out, read_config(out), config, given)
+            refuse_contradictions(out, read_config(out), config)
             say(f"{out} is complete: it was trained to step {folder.finished_step:,}")
             return out
         checkpoint = folder.latest_checkpoint() if resume else None
         end = began + read_duration(config.train.budget) if config.train.budget else math.inf
         end = end if part.end is None else part.end
         if checkpoint is None:
-            prepared = prepare(folder, config, given, say, task_type=task, start=part.start, end=end)
+            prepared = prepare(folder, config, say, task_type=task, start=part.start, end=end)
         else:
-            prepared = prepare_again(folder, config, given, say, task_type=task)
+            prepared = prepare_again(folder, config, say, task_type=task)
         model = _model(prepared.config)  # a new head, too, is the same in every turn, or a mean of them tells nothing
         seed = (prepared.config.train.seed + part.turn) % 2**63  # what is held out follows from the first alone
-        prepared = dataclasses.replace(prepared, config=prepared.config.override({"train.seed": seed}))
+        prepared = dataclasses.replace(prepared, config=prepared.config.assign({"train.seed": seed}, "machine"))
         trainer = _ready(prepared, model, checkpoint, folder, say)
         trainer.others = part.others
         if config.train.budget and checkpoint is None:  # one that goes on ends with the step that it last aimed at
@@ -132,7 +131,7 @@ def with_task(config: Config, say: Say) -> Config:
     verb, why = find_task(config.data.train, config.data)
     if verb != "translate":
         say(f"task: {verb}, for {why}; if it is another, name it with --task")
-    return config.override({"train.task": verb})
+    return config.assign({"train.task": verb}, "data")
 
 
 def _ready(prepared: Prepared, model: nn.Module, checkpoint: Checkpoint | None, folder: RunFolder, say: Say) -> Trainer:
@@ -150,7 +149,7 @@ def _ready(prepared: Prepared, model: nn.Module, checkpoint: Checkpoint | None, 
     if checkpoint is not None:
         trainer.restore(checkpoint, folder.kept())
         say(f"resuming {folder.path} at step {checkpoint.step:,} of {trainer.last_step:,}")
-    aimed = config.override({"train.steps": trainer.last_step})
+    aimed = config.assign({"train.steps": trainer.last_step}, "budget")
     say(forecast(aimed, model, examples, prepared.task.units, done=trainer.state.step))
     return trainer
 
@@ -169,24 +168,6 @@ def _go(trainer: Trainer, prepared: Prepared, folder: RunFolder, stop: StopSigna
             trainer.on_eval.append(opened.enter_context(film).on_eval)
         metrics = opened.enter_context(MetricsLog(folder.path / METRICS, after=done))
         trainer.run(folder, metrics, opened.enter_context(Progress(trainer.last_step)), stop)
-
-
-def seemingly_given(config: Config) -> set[str]:
-    """The settings that somebody seems to have set; of a shape that is no preset's, all of it."""
-    preset = PRESETS.get(config.train.preset or "", {})
-    values = {f"{section}.{name}": value for section, part in config.to_dict().items() for name, value in part.items()}
-    given = {name for name, it in settings().items() if values[name] not in (it.default, preset.get(name, it.default))}
-    return {*config.given, *given, *(SHAPE if not preset and given.intersection(SHAPE) else ())}
-
-
-def following(config: Config) -> set[str]:
-    """The settings that follow from others and are nobody's wish, although a file of all settings names them.
-
-    Of files what they hold counts, and not where they lie.
-    """
-    follow = {"data.train", "data.valid", "data.test", "data.texts", "data.store", "data.labels", "data.unanswerable"}
-    follow |= {"model.src_vocab_size", "model.tgt_vocab_size", "model.n_classes"}
-    return follow | {"model.tie"} if config.model.tie == "all" and not config.data.joint else follow
 
 
 def _model(config: Config) -> nn.Module:

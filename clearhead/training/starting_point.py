@@ -1,6 +1,6 @@
 """`--init-from MODEL`: weights and tokenizer of a trained model, to go on with; optimiser and schedule begin anew."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Self
@@ -8,7 +8,8 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from ..config import DROPOUT, Config, ModelConfig
+from ..config import DROPOUT, PRESETS, Config, ModelConfig
+from ..config.values import spell
 from ..errors import ConfigError
 from ..folder.model_folder import TOKENIZER, load_model_folder, load_weights
 from ..tasks.registry import task_of
@@ -39,31 +40,35 @@ class StartingPoint:
         tokenizers = Tokenizers.from_json(folder.tokenizer, origin=str(path / TOKENIZER))
         return cls(path, folder.config, tokenizers, folder.weights)
 
-    def settings(self, config: Config, given: Collection[str]) -> Config:
-        """`config` with the shape and the text of the model; a ConfigError where something else of these is given, or
-        where the task needs other stacks."""
+    def configure(self, config: Config) -> Config:
+        """Return `config` with the shape and the tokenizer of the model.
+
+        Raises a ConfigError if the user asked for others, or the task needs another topology.
+        """
         then, now = self.config.model.topology, config.model.topology
         if then != now:
             raise ConfigError(
-                f"train.init_from = {self.path} is {then}, and what learns to {task_of(config).verb} is {now}; "
-                f"expected a model that is {now}"
+                f"train.init_from={str(self.path)!r} is {then}, but train.task={task_of(config).verb!r} needs {now}",
+                expected=f"a model folder whose model is {now}",
+                name="train.init_from",
+                value=str(self.path),
             )
         new = {"model.n_classes": 0, "data.labels": ()}  # until the data tell
         own = {name: self.config.value(name) for name in KEPT if self.is_same_task(config) or name not in OF_TASK}
-        config = config if self.is_same_task(config) else config.override(new)
+        config = config if self.is_same_task(config) else config.assign(new, "data")
         for name in own:
-            if name in given and config.value(name) != own[name]:
+            if config.is_users(name) and config.value(name) != own[name]:
                 raise ConfigError(
-                    f"{name} = {config.value(name)} contradicts {own[name]}, with which {self.path} was trained; "
-                    "expected the same or nothing: weights and tokenizer are taken as they are"
+                    f"{name}={spell(config.value(name))} contradicts {self.path}, which was trained with "
+                    f"{spell(own[name])}",
+                    expected="the same value, since the weights and the tokenizer are reused",
+                    fix=f"leave {name} out",
+                    name=name,
+                    value=config.value(name),
                 )
-        if "train.preset" in given and config.train.init_from:  # which somebody named beside it
-            raise ConfigError(
-                f"train.preset = {config.train.preset} beside train.init_from = {self.path}; "
-                "expected one of them: the shape is that of the model"
-            )
-        own |= {name: self.config.value(name) for name in DROPOUT if name not in given}
-        return config.override(own)
+        others = {name for name in DROPOUT if config.is_users(name)} | {*PRESETS.get(config.train.preset or "", ())}
+        own |= {name: self.config.value(name) for name in DROPOUT if name not in others}
+        return config.assign(own, "model")
 
     def is_same_task(self, config: Config) -> bool:
         """Whether what stands on the stacks can be taken, too."""

@@ -39,7 +39,7 @@ OWN: dict[str, dict[str, Any]] = {
 def make_folder(path: Path, verb: str) -> Path:
     """A model of a task, with random weights."""
     given = {**SIZES, **OWN[verb]}
-    config = task_named(verb).settle(Config().override(given), given.keys())
+    config = task_named(verb).settle(Config().override(given))
     tokenizers = train_tokenizers(ENGLISH, FRENCH, config.data)
     size = tokenizers.source.vocab_size
     classes = {"model.n_classes": len(config.data.labels)}

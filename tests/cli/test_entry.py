@@ -53,7 +53,7 @@ def test_the_help_of_a_verb_has_examples_that_it_understands(run: Run, verb: str
 def test_the_help_of_train_names_every_setting(run: Run) -> None:
     text = run("train", "--help").out
     follow = {"model.src_vocab_size", "model.tgt_vocab_size", "model.n_classes", "data.labels", "data.unanswerable"}
-    assert {name for name in clearhead.config.settings.settings() if f"--{name} " not in text} == follow
+    assert {name for name in clearhead.config.settings() if f"--{name} " not in text} == follow
 
 
 def test_version(run: Run) -> None:

@@ -88,7 +88,7 @@ def test_what_fails_before_the_first_step_leaves_no_folder(toy) -> None:
         with pytest.raises(
             Exception, match=r"warmup = 50 is longer than|no pairs are left to train on: all 1 are longer"
         ):
-            train(toy.config(changes), toy.folder / "run", say=quiet, given={"train.warmup"})
+            train(toy.config(changes), toy.folder / "run", say=quiet)
         assert not (toy.folder / "run").exists()
 
 

@@ -56,31 +56,20 @@ def test_what_it_learns_is_the_new_data(toy, trained: Path) -> None:
 def test_only_dropout_may_be_another(toy, trained: Path) -> None:
     model = load(fine_tuned(toy, trained, {"model.dropout": 0.45, "model.attention_dropout": 0.05})).config.model
     assert (model.dropout, model.attention_dropout, model.activation_dropout) == (0.45, 0.05, None)
-    message = rf"model\.d_model = 64 contradicts 32, with which {trained} was trained; expected the same or nothing"
-    with pytest.raises(ConfigError, match=message):
-        fine_tuned(toy, trained, {"model.d_model": 64}, "third")
-    with pytest.raises(ConfigError, match=r"data\.lowercase = True contradicts False"):
-        fine_tuned(toy, trained, {"data.lowercase": True}, "third")
-    with pytest.raises(ConfigError, match=r"train\.preset = nano beside train\.init_from = .*; expected one of them"):
-        fine_tuned(toy, trained, {"train.preset": "nano"}, "third")
+    for name, value in (("model.d_model", 64), ("data.lowercase", True)):
+        with pytest.raises(ConfigError) as caught:
+            fine_tuned(toy, trained, {name: value}, "third")
+        assert (caught.value.name, caught.value.value) == (name, value)
     assert not (toy.folder / "third").exists()
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "own"),
-    [
-        ("data.vocab_size", 500, r"[\d_]+|None"),
-        ("data.tokenizer", "bpe", "word"),
-        ("data.joint", False, "True"),
-    ],
+    ("name", "value"), [("data.vocab_size", 500), ("data.tokenizer", "bpe"), ("data.joint", False)]
 )
-def test_another_vocabulary_is_refused_with_the_reason(toy, trained: Path, name: str, value: object, own: str) -> None:
-    message = (
-        rf"^{name} = {value} contradicts {own}, with which {trained} was trained; "
-        "expected the same or nothing: weights and tokenizer are taken as they are$"
-    )
-    with pytest.raises(ConfigError, match=message):
+def test_another_vocabulary_is_rejected(toy, trained: Path, name: str, value: object) -> None:
+    with pytest.raises(ConfigError) as caught:
         fine_tuned(toy, trained, {name: value})
+    assert (caught.value.name, caught.value.value) == (name, value) and str(trained) in caught.value.what
     assert not (toy.folder / "second").exists()
 
 
@@ -172,15 +161,12 @@ def test_parts_that_only_the_new_model_has_are_named() -> None:
 def test_what_belongs_to_the_task_is_not_that_of_another_head() -> None:
     start = of_another_head({"model.pooling": "first"})
     asked = Config().override({"train.task": "classify", "model.topology": "encoder-only", "model.head": "class"})
-    settled = start.settings(asked, {"model.head", "model.pooling"})
+    settled = start.configure(asked)
     assert (settled.model.head, settled.model.pooling, settled.model.d_model) == ("class", "mean", 8)
 
 
 def test_other_stacks_are_refused() -> None:
     asked = Config().override({"train.task": "translate"})
-    message = (
-        "train.init_from = old is encoder-only, and what learns to translate is encoder-decoder; expected a model that "
-        "is encoder-decoder"
-    )
-    with pytest.raises(ConfigError, match=message):
-        of_another_head().settings(asked, set())
+    with pytest.raises(ConfigError) as caught:
+        of_another_head().configure(asked)
+    assert caught.value.name == "train.init_from" and "encoder-decoder" in caught.value.expected

@@ -48,11 +48,11 @@ def _described(options: Options) -> Config:
     if (_SOURCE in given) != (_TARGET in given) or (options.vocab and _SOURCE in given):
         raise UsageError("expected --vocab N for one vocabulary, or both of --src-vocab N and --tgt-vocab N")
     if _SOURCE in given:
-        return configure(options, below={"model.tie": "none"})[0]
+        return configure(options, defaults={"model.tie": "none"})
     if options.vocab:
         given |= {_SOURCE: options.vocab, _TARGET: options.vocab}
-        return configure(options)[0]
-    config = configure(options)[0]
+        return configure(options)
+    config = configure(options)
     if config.model.src_vocab_size or config.model.tgt_vocab_size:
         return config
     say(f"one vocabulary of {_PAPERS_VOCABULARY:,} tokens, as in the paper; say otherwise with --vocab N")

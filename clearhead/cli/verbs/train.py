@@ -46,15 +46,14 @@ def _run(options: Options) -> None:
         if "data.train" in vars(options):
             raise UsageError("the training files are named twice; leave --data.train out, or the files before it")
         vars(options)["data.train"] = options.files
-    config, given = configure(options)
+    config = configure(options)
     if "data.split" in vars(options) and config.data.valid:
         raise UsageError(
             f"--split holds out a part of the training data, and --valid names {' + '.join(config.data.valid)} for the "
             "same purpose; expected one of the two"
         )
     if options.print_config:
-        print(_settled(config, given).to_toml(), end="")
-        _warn_of_frozen_shape(config, given)
+        print(_completed(config).to_toml(), end="")
         return
     if not config.data.train:
         raise UsageError(
@@ -66,11 +65,11 @@ def _run(options: Options) -> None:
     from ...api import train
     from ...training.pace import process_began
 
-    train(config, options.out, resume=options.resume, given=given, began=process_began())
+    train(config, options.out, resume=options.resume, began=process_began())
 
 
-def _settled(config: Config, given: set[str]) -> Config:
-    """The settings that a run would begin with: with those of its task, which the data tell where nobody does."""
+def _completed(config: Config) -> Config:
+    """Return the settings that a run would begin with: those of its task added, which may be detected from the data."""
     from ...tasks.registry import task_of
     from ...training.run import with_task
 
@@ -78,16 +77,7 @@ def _settled(config: Config, given: set[str]) -> Config:
         config = with_task(config, say)
     elif config.train.task is None:
         say("note: no task is named, and no file is there to tell; these are for `translate`. For another: --task")
-    return task_of(config).settle(config, given)
-
-
-def _warn_of_frozen_shape(config: Config, given: set[str]) -> None:
-    """A file of all settings leaves nothing to be chosen by the size of the data."""
-    if config.train.preset is None and not any(name.startswith("model.") for name in given):
-        say(
-            "note: without a preset the shape of the model is chosen by the size of the data; "
-            "a run with --config and these settings has the shape above"
-        )
+    return task_of(config).settle(config)
 
 
 VERB = Verb(

@@ -7,13 +7,13 @@ is corrected on the way where the end would come too late or too early, and the 
 
 import itertools
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from ...config import SHAPE, Config, chosen
+from ...config import Config, chosen
 from ...config.values import read_duration
 from ...errors import ConfigError
 from ...model.fronts.tokens import Embedding
@@ -21,7 +21,7 @@ from ...model.transformer import build
 from ...tasks.base import Learnable, Task
 from ..pace import AIM, CLOSING, Scoring
 from ..update import Update
-from .recipe import USUAL_OPTIMIZER, Choice, fast_rate, short_warmup, with_preset
+from .recipe import USUAL_OPTIMIZER, Choice, fast_rate, has_open_shape, short_warmup, with_preset
 
 _SHAPES = ("nano", "mini", "small", "base", "big")
 _TOKENS_A_WEIGHT = 0.8  # a shape is worth its time where each weight sees so many tokens, embeddings apart
@@ -44,29 +44,19 @@ class Measured:
         return seconds / self.seconds * self.tokens >= _TOKENS_A_WEIGHT * self.weights
 
 
-def begin(config: Config, given: Collection[str]) -> tuple[Config, list[Choice]]:
-    """What follows from the time alone: a norm that learns fast, and validation that leaves time for training.
-
-    A ConfigError where steps are given as well.
-    """
-    for name in ("steps", "epochs"):
-        if (value := config.value(f"train.{name}")) is not None:
-            raise ConfigError(
-                f"train.{name} = {value} beside train.budget = {config.train.budget}; expected one of them: "
-                "a budget chooses the steps"
-            )
+def begin(config: Config) -> tuple[Config, list[Choice]]:
+    """Choose what follows from the time alone: a norm that learns fast, and a validation set that is quick to score."""
     sentences = min(max(int(read_duration(config.train.budget) / 2), 50), config.train.eval_sentences)
     choices = [
         Choice("model.pre_norm", True, "learns faster in a short time"),
         Choice("train.eval_sentences", sentences, "so that evaluations leave time for training"),
     ]
-    choices = [choice for choice in choices if choice.name not in given]
-    return config.override({choice.name: choice.value for choice in choices}), choices
+    choices = [choice for choice in choices if config.accepts(choice.name, "budget")]
+    return config.assign({choice.name: choice.value for choice in choices}, "budget"), choices
 
 
 def plan(
     config: Config,
-    given: Collection[str],
     task: Task,
     examples: Learnable,
     left: Callable[[], float],
@@ -77,10 +67,9 @@ def plan(
     A ConfigError where the time is too short for a model.
     """
     asked = read_duration(config.train.budget)
-    shape = _choose_shape(
-        config, given, task, examples, lambda step: left() - scoring.closing(scoring.evaluation(step), step)
-    )
-    config = _shaped(config, shape.name, given)
+    shape = _choose_shape(config, task, examples, lambda step: left() - scoring.closing(scoring.evaluation(step), step))
+    chooses_shape = has_open_shape(config) and not config.is_users("train.preset")
+    config = _shaped(config, shape.name)
     seconds = left() - (1 - AIM) * asked - CLOSING
     evaluation = scoring.evaluation(shape.seconds)
     closing = scoring.closing(evaluation, shape.seconds)
@@ -107,25 +96,23 @@ def plan(
         "train.eval_every": f"{_EVALUATIONS} evaluations",
         "model.dropout": f"for {epochs:.1f} epochs",
     }
-    kept = {name: value for name, value in values.items() if name not in given}
+    kept = {name: value for name, value in values.items() if config.accepts(name, "budget")}
     choices = [Choice(name, value, why[name]) for name, value in kept.items()]
-    if "train.preset" not in given and not set(SHAPE) <= set(given):
+    if chooses_shape:
         choices.insert(0, Choice("train.preset", shape.name, _why(shape, seconds, task.units.tokens)))
-    return config.override(kept), choices
+    return config.assign(kept, "budget"), choices
 
 
-def _choose_shape(
-    config: Config, given: Collection[str], task: Task, examples: Learnable, left: Callable[[float], float]
-) -> Measured:
+def _choose_shape(config: Config, task: Task, examples: Learnable, left: Callable[[float], float]) -> Measured:
     """The largest shape that the time teaches enough; measuring ends with the first that it does not.
 
     `left` is the time that is left for steps, by the seconds that one takes.
     """
-    if config.train.preset is not None or set(SHAPE) <= set(given):
+    if config.train.preset is not None or not has_open_shape(config):
         return _measure(config, config.train.preset or "", task, examples)
     best: Measured | None = None
     for name in _SHAPES:
-        measured = _measure(_shaped(config, name, given), name, task, examples)
+        measured = _measure(_shaped(config, name), name, task, examples)
         seconds = left(measured.seconds)
         read = seconds / measured.seconds * measured.tokens
         few = config.model.topology == "encoder-only" and read < _OFTEN * examples.tokens
@@ -159,10 +146,8 @@ def _measure(config: Config, name: str, task: Task, examples: Learnable, n_steps
     return Measured(name, weights, sorted(seconds[1:])[n_steps // 2], sum(tokens[1:]) / n_steps)
 
 
-def _shaped(config: Config, name: str, given: Collection[str]) -> Config:
-    if config.train.preset is not None or not name:
-        return config
-    return with_preset(config, name, given)
+def _shaped(config: Config, name: str) -> Config:
+    return config if config.train.preset is not None or not name else with_preset(config, name, "budget")
 
 
 def _dropout(epochs: float) -> float:

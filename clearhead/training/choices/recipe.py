@@ -6,7 +6,6 @@ processor give the same run.
 import math
 import os
 import time
-from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
@@ -14,6 +13,7 @@ from typing import Any, Literal
 import torch
 
 from ...config import PRESETS, SHAPE, Config, TrainConfig, preset
+from ...config.provenance import Origin
 from ...errors import ConfigError
 from ..schedule import paper_peak
 
@@ -48,8 +48,7 @@ def choose_machine(config: Config) -> tuple[Config, list[Choice]]:
     if precision == "auto":
         precision, why = _precision(torch.device(device), threads)
         choices.append(Choice("train.precision", precision, why))
-    values = {"train.device": device, "train.threads": threads, "train.precision": precision}
-    return config.override(values), choices
+    return config.assign({choice.name: choice.value for choice in choices}, "machine"), choices
 
 
 def _threads() -> tuple[int, str]:
@@ -61,32 +60,38 @@ def _threads() -> tuple[int, str]:
     return cores, "every core that this process may use"
 
 
-def choose_model(config: Config, n_pairs: int, given: Collection[str], what: str = "") -> tuple[Config, list[Choice]]:
-    """Preset and vocabulary, by the number of pairs, `what` in words; whatever is in `given` stays as it is."""
+def choose_model(config: Config, n_pairs: int, what: str = "") -> tuple[Config, list[Choice]]:
+    """Choose preset and vocabulary by the number of pairs, which `what` states in words."""
     what = what or f"{n_pairs:,} pairs"
     choices: list[Choice] = []
-    if config.train.preset is None and not set(SHAPE) <= set(given) and not config.train.budget:
+    if config.train.preset is None and has_open_shape(config) and not config.train.budget:
         few = 200_000 if config.model.head == "class" else 20_000
         name = "nano" if n_pairs < few else "small" if n_pairs < 1_000_000 else "base"
-        config, kept = with_preset(config, name, given), [it for it in preset(name) if it in given]
+        kept = [it for it in preset(name) if not config.accepts(it, "data")]
+        config = with_preset(config, name, "data")
         but = f", but for {', '.join(kept)}" if kept else ""
         choices.append(Choice("train.preset", name, f"for {what}{but}"))
-    elif config.train.preset is not None:  # a Config that was made without `override` has only its name
-        config = with_preset(config, config.train.preset, given)
+    elif config.train.preset is not None:  # a Config made without `override` has only its name
+        config = with_preset(config, config.train.preset, "data")
     if config.data.vocab_size is None and config.data.tokenizer in ("bpe", "unigram"):
         if config.model.head == "class":
             size, why = 4000 if n_pairs < 10_000 else 8000, f"for {what} with labels, which hang on whole words"
         else:
             sizes = ((2_000, 1000), (20_000, 2000), (500_000, 4000), (5_000_000, 16_000))
             size, why = next((size for below, size in sizes if n_pairs < below), 32_000), f"for {what}"
-        config = config.override({"data.vocab_size": size})
+        config = config.assign({"data.vocab_size": size}, "data")
         choices.append(Choice("data.vocab_size", size, why))
     return config, choices
 
 
-def with_preset(config: Config, name: str, given: Collection[str]) -> Config:
-    """The settings that a preset brings, but for those that are given."""
-    return config.override(preset(name) | {it: config.value(it) for it in preset(name) if it in given})
+def has_open_shape(config: Config) -> bool:
+    """Return whether a part of the model's shape is still to be chosen."""
+    return any(config.accepts(name, "budget") for name in SHAPE)
+
+
+def with_preset(config: Config, name: str, origin: Origin) -> Config:
+    """Return the configuration with a preset that `origin` chose, except where something stronger set a value."""
+    return config.choose({"train.preset": name}, origin).choose(PRESETS[name], "preset")
 
 
 def choose_batch(config: Config, n_tokens: int, what: str) -> tuple[Config, list[Choice]]:
@@ -103,10 +108,10 @@ def choose_batch(config: Config, n_tokens: int, what: str) -> tuple[Config, list
         usual = 512 if n_tokens < 100_000 else 1024 if n_tokens < _MUCH else 2048
     tokens = max(usual, config.data.max_len + 1)
     why = f"for {n_tokens:,} {what} an epoch"
-    return config.override({"data.batch_tokens": tokens}), [Choice("data.batch_tokens", tokens, why)]
+    return config.assign({"data.batch_tokens": tokens}, "data"), [Choice("data.batch_tokens", tokens, why)]
 
 
-def choose_schedule(config: Config, batches_an_epoch: int, given: Collection[str]) -> tuple[Config, list[Choice]]:
+def choose_schedule(config: Config, batches_an_epoch: int) -> tuple[Config, list[Choice]]:
     """Steps, optimiser, warm-up, learning rate, and how often to evaluate and save.
 
     A given warm-up that is longer than training is a ConfigError; a preset's is shortened.
@@ -123,40 +128,37 @@ def choose_schedule(config: Config, batches_an_epoch: int, given: Collection[str
         steps = round(train.epochs * an_epoch) if train.epochs else round(min(max(usual * an_epoch, 1000), 100_000))
         steps = max(steps, 1)
         choose("steps", steps, f"{steps / an_epoch:,.0f} epochs of {batches_an_epoch:,} batches{_together(train)}")
-    elif train.epochs and "train.steps" in given:
-        raise ConfigError(
-            f"train.steps = {steps} beside train.epochs = {train.epochs:g}; expected one of them, "
-            "since each follows from the other"
-        )
     optimizer = train.optimizer or choose("optimizer", USUAL_OPTIMIZER, "learns more from as many tokens than adam")
-    schedule = train.schedule or choose(
-        "schedule", "linear", f"falls to {train.lr_end or 'zero'} at the last step, which suits a fixed number of steps"
-    )
+    if not train.schedule:
+        why = f"falls to {train.lr_end or 'zero'} at the last step, which suits a fixed number of steps"
+        choose("schedule", "linear", why)
     fast = config.model.pre_norm and optimizer == "muon"
-    if fast and "train.warmup" not in given:
+    open_warmup = config.accepts("train.warmup", "data")
+    if fast and open_warmup:
         warmup = choose("warmup", *short_warmup(steps))
-    elif warmup is None or "train.warmup" not in given:
+    elif warmup is None or open_warmup:
         usual = warmup if warmup is not None else PRESETS.get(train.preset or "", {}).get("train.warmup", 1000)
         warmup = choose("warmup", min(usual, steps // 3), _why_warmup(usual, steps))
     elif warmup > steps:
         raise ConfigError(
-            f"train.warmup = {warmup} is longer than train.steps = {steps}; expected a part of training, "
-            "or nothing: then at most a third of it is chosen"
+            f"train.warmup={warmup} is longer than the whole run, train.steps={steps}",
+            expected="fewer steps than train.steps",
+            fix="leave train.warmup out, and at most a third of the run is chosen",
+            name="train.warmup",
+            value=warmup,
         )
     peak = paper_peak(config.model.d_model, max(warmup, 400))  # a shorter warm-up allows no higher rate
     n_tokens = batches_an_epoch * (config.data.batch_tokens or 0)
     rate = fast_rate(config, n_tokens) if fast else usual_rate(peak, "the paper's peak for width and warm-up", train)
-    lr = train.lr or choose("lr", *rate)
+    if not train.lr:
+        choose("lr", *rate)
     eval_every = train.eval_every or choose("eval_every", max(steps // 20, 1), "some twenty evaluations a run")
-    save_every = train.save_every or choose("save_every", eval_every, "at every evaluation")
-    chosen = {"optimizer": optimizer, "steps": steps, "schedule": schedule, "warmup": warmup, "lr": lr}
-    chosen |= {"eval_every": eval_every, "save_every": save_every}
-    values: dict[str, Any] = {f"train.{name}": value for name, value in chosen.items()}
+    if not train.save_every:
+        choose("save_every", eval_every, "at every evaluation")
     reads_on = config.model.topology == "decoder-only" and not train.begins_trained  # a trained model keeps its own
-    if reads_on and steps < _FEW * an_epoch and "model.dropout" not in given and config.model.dropout:
-        values["model.dropout"] = 0.0
+    if reads_on and steps < _FEW * an_epoch and config.accepts("model.dropout", "data") and config.model.dropout:
         choices.append(Choice("model.dropout", 0.0, f"for fewer than {_FEW} epochs"))
-    return config.override(values), choices
+    return config.assign({choice.name: choice.value for choice in choices}, "data"), choices
 
 
 def fast_rate(config: Config, n_tokens: int) -> tuple[float, str]:
@@ -203,7 +205,10 @@ def choose_device(asked: str) -> str:
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).splitlines()[0]
         raise ConfigError(
-            f"train.device = {asked!r} cannot be used here: {reason}; expected auto, cpu or cuda"
+            f"train.device={asked!r} isn't available here: {reason}",
+            expected="auto, cpu or cuda",
+            name="train.device",
+            value=asked,
         ) from error
     return str(device)
 

@@ -1,22 +1,20 @@
 """The README of a model folder: what it is, what it was made from, how good it is, and how to use it."""
 
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...config import PRESETS, SHAPE, Config, chosen, settings
+from ...config import Config, chosen
 from ...scoring import score_labels
 from ...tasks.base import Task
 
+_FILES = ("data.valid", "data.test", "data.texts", "train.init_from")
 _UNSCORED = "None yet: training has not ended."
 
 
-def model_card(
-    config: Config, task: type[Task], *, count: int, notes: Sequence[str] = (), given: Collection[str] = ()
-) -> str:
-    """Markdown, of a model that learnt from so many examples; `notes` are the choices that were made for these data,
-    `given` the settings that nobody had to choose.
+def model_card(config: Config, task: type[Task], *, count: int, notes: Sequence[str] = ()) -> str:
+    """Markdown, of a model that learnt from so many examples; `notes` are the choices that were made for these data.
     The scores come later: `with_scores`.
     """
     data, model, train = config.data, config.model, config.train
@@ -49,7 +47,7 @@ def model_card(
         + f"{_steps(chosen(train.steps))}{train.seed}. All settings are in `config.json`. The same again:",
         "",
         "```",
-        training_command(config, given),
+        training_command(config),
         "```",
     ]
     if notes:
@@ -63,23 +61,16 @@ def _layers(config: Config) -> str:
     return one.get(model.topology, f"{model.n_encoder_layers} + {model.n_decoder_layers}")
 
 
-def training_command(config: Config, given: Collection[str]) -> str:
-    """What trains such a model: the settings that were `given` and are not as they would be anyway, and the names of
-    files without their folders."""
-    files = {"data.valid", "data.test", "data.texts", "train.init_from"}
-    chooses = bool(config.train.budget or config.train.init_from)  # otherwise than the defaults and the size of data
-    brought = {} if chooses and "train.preset" not in given else PRESETS.get(config.train.preset or "", {})
-    usual = {name: brought.get(name, it.default) for name, it in settings().items()}
-    kept = set() if brought else {*SHAPE}
-    kept |= {*given} - brought.keys() if chooses else set()
-    given = {name for name in given if config.value(name) != usual[name] or name in kept}
+def training_command(config: Config) -> str:
+    """Return the command that trains such a model: the user's settings, and file names without their folders."""
     words = ["clearhead", "train", *(Path(name).name for name in config.data.train), "--out", "ANOTHER_FOLDER"]
-    for name in sorted({*given, *(name for name in files if config.value(name))} - {"data.train", "data.store"}):
-        value = config.value(name)
-        parts = [value] if not isinstance(value, tuple) else list(value)
-        parts = [Path(part).name for part in parts] if name in files else parts
-        spoken = [str(part).lower() if isinstance(part, bool) or part is None else str(part) for part in parts]
-        words += [f"--{name}={spoken[0]}"] if len(spoken) == 1 else [f"--{name}", *spoken] if spoken else []
+    for name, value in sorted(config.by_origin().get("user", {}).items()):
+        if name in ("data.train", "data.store") or value == ():
+            continue
+        parts = [*value] if isinstance(value, tuple) else [value]
+        parts = [Path(part).name for part in parts] if name in _FILES else parts
+        spelled = [str(part).lower() if isinstance(part, bool) or part is None else str(part) for part in parts]
+        words += [f"--{name}={spelled[0]}"] if len(spelled) == 1 else [f"--{name}", *spelled]
     return shlex.join(words)
 
 

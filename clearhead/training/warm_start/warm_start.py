@@ -62,7 +62,6 @@ def train(
     *,
     resume: bool = False,
     replace: bool = False,
-    given: Collection[str] | None = None,
     say: Say = messages.say,
     on_step: Observer | None = None,
     on_eval: Observer | None = None,
@@ -70,9 +69,7 @@ def train(
 ) -> Path:
     """Train a model into the folder `out`, which is returned.
 
-    `resume` goes on with the run in `out`; `replace` removes it first. `given` names the settings that nothing may
-    choose otherwise (`{"model.d_model"}`); without it, those that `config` was told, and those that differ from their
-    default and from the preset's.
+    `resume` goes on with the run in `out`; `replace` removes it first. Nothing chooses otherwise what the user set.
 
     `on_step` is called after every update with {"step", "epoch", "loss", "lr", "grad_norm", "tokens", "seconds"}, and
     `on_eval` after every evaluation with {"step", "epoch", "seconds"} and the scores of the task, such as "loss"; of a
@@ -99,17 +96,18 @@ def train(
             "--out"
         )
     if not is_warm or not config.data.train:
-        return run.train(config, out, given=given, say=say, began=began, **named)
-    given = run.seemingly_given(config) if given is None else set(given)
+        return run.train(config, out, say=say, began=began, **named)
     if resume and (out / CONFIG).exists() and not _is_old(out):
-        refuse_contradictions(out, read_config(out), config, given & {"train.warm_start"})
+        refuse_contradictions(
+            out, read_config(out), config, [it for it in ("train.warm_start",) if config.is_users(it)]
+        )
     if resume and (out / _ASKED).exists():
-        config, given = _as_begun(out, config, given)
+        config = _as_begun(out, config)
     if config.train.task is None:
         config = run.with_task(config, say)
     began = time.monotonic() if began is None else began
-    config = config.override({"train.warm_start": "denoise"})
-    return _WarmStart(config, given, out, say).train(began, **named)
+    config = config.choose({"train.warm_start": "denoise"}, "user")
+    return _WarmStart(config, out, say).train(began, **named)
 
 
 def _was_warm(out: Path) -> bool:
@@ -119,19 +117,17 @@ def _was_warm(out: Path) -> bool:
     return (out / _ASKED).exists()
 
 
-def _as_begun(out: Path, config: Config, given: Collection[str]) -> tuple[Config, set[str]]:
-    """What the warm start in a folder was begun with, but for where its files lie now, and what was given then.
+def _as_begun(out: Path, config: Config) -> Config:
+    """What the warm start in a folder was begun with, but for where its files lie now.
 
     A ConfigError where something else is given now. What was left open then is for the runs that are there to judge.
     """
-    asked = parse_json_object(out / _ASKED, read_bytes(out / _ASKED))
-    begun, then = Config.from_dict(asked["settings"], origin=str(out / _ASKED)), set(asked["given"])
-    told = {*given} - run.following(config)
-    new = {name for name in told - then if begun.value(name) in (None, "auto")}
+    begun = Config.from_record(parse_json_object(out / _ASKED, read_bytes(out / _ASKED)), source=str(out / _ASKED))
+    told = {name for name in config.by_origin().get("user", ()) if name not in PLACES}
+    new = {name for name in told if not begun.is_users(name) and begun.value(name) in (None, "auto")}
     refuse_contradictions(out, begun, config, told - new)
-    values = {name: begun.value(name) for name in then}  # and not as a preset among the new ones would have them
-    values |= {name: config.value(name) for name in (*new, *(it for it in PLACES if config.value(it)))}
-    return begun.override(values), then | new
+    places = {name for name in PLACES if config.value(name)}
+    return begun.override({name: config.value(name) for name in new | places})
 
 
 def _is_old(out: Path) -> bool:
@@ -161,9 +157,9 @@ class _Clock:
 class _WarmStart:
     """The runs, and what comes of them."""
 
-    def __init__(self, config: Config, given: Collection[str], out: Path, say: Say) -> None:
+    def __init__(self, config: Config, out: Path, say: Say) -> None:
         """A ConfigError where the texts alone teach nothing more, or nobody could say what they taught."""
-        self.config, self.given, self.out, self.say = config, set(given), out, say
+        self.config, self.out, self.say = config, out, say
         self.without, self.pretrained = out / WITHOUT, out / PRETRAINED
         self.task = task_of(config)
         self.denoising = denoising(self.task, config.data.texts)
@@ -174,7 +170,7 @@ class _WarmStart:
 
     def train(self, began: float, *, resume: bool, replace: bool, **observers: Any) -> Path:
         """One after the other; on resume those that are complete are passed over."""
-        self.task.settle(self.config, self.given - run.following(self.config))  # what the last run would refuse
+        self.task.settle(self.config)  # rejects what the last run would reject
         with RunFolder.create(self.out, resume=resume, replace=replace, say=lambda _: None) as folder:
             if replace:
                 self._forget(self.without, *self._way())
@@ -186,7 +182,7 @@ class _WarmStart:
                 with writing(self.out):
                     write_file(self.out / _ASKED, self._asked())
         if complete:
-            run.train(self.config, self.out, given=self.given, resume=True, say=self.say)
+            run.train(self.config, self.out, resume=True, say=self.say)
         else:
             try:
                 with StopSignals():  # each run has its own; this one hears what comes between two of them
@@ -200,17 +196,17 @@ class _WarmStart:
         return self.out
 
     def _asked(self) -> bytes:
-        config = self.config.override({"train.soup": self.soup})
-        return json.dumps({"given": sorted(self.given), "settings": config.to_dict()}, indent=1).encode() + b"\n"
+        config = self.config.choose({"train.soup": self.soup}, "data")
+        return json.dumps(config.to_record(), indent=1).encode() + b"\n"
 
     def _train(self, began: float, resume: bool, replace: bool, observers: dict[str, Any]) -> None:
         done = [i for i, it in enumerate((self.without, self.pretrained, *self.also)) if resume and _is_complete(it)]
         clock, count = _Clock(self.config.train.budget, began, done, self.soup), 2 + self.soup
 
-        def go(path: Path, config: Config, given: Collection[str], part: Part, **more: Any) -> None:
+        def go(path: Path, config: Config, part: Part, **more: Any) -> None:
             old = path == self.out and _is_old(self.out)
             again = resume and (path / CONFIG).exists() and not old
-            run.train(config, path, given=given, resume=again, replace=replace or old, part=part, say=self.say, **more)
+            run.train(config, path, resume=again, replace=replace or old, part=part, say=self.say, **more)
             if path != self.out and (path / CHECKPOINTS).exists():  # it is complete, and there may be many such runs
                 with writing(path):
                     remove_folder(path / CHECKPOINTS)
@@ -219,22 +215,22 @@ class _WarmStart:
         unseen = {"train.watch": "", "data.test": ()}  # on the way to the last run
         alone = {"train.warm_start": "", "data.texts": (), **dict.fromkeys(OF_WARM_START)}
         part = Part(end=clock.end(0), last=False)
-        go(self.without, self.config.override(unseen | alone), self.given - alone.keys(), part)
+        go(self.without, self.config.assign(unseen | alone, "default"), part)
         self.say(f"2 of {count}: denoise, from the texts alone, to {self.pretrained}")
         shape = dataclasses.replace(StartingPoint.load(self.without), weights={})
         part = Part(self.denoising, shape, clock.end(1), last=False)
-        go(self.pretrained, *self._of_texts(shape.config), part)
+        go(self.pretrained, self._of_texts(shape.config), part)
         learnt, dropouts = StartingPoint.load(self.pretrained), {name: shape.config.value(name) for name in DROPOUT}
-        start = dataclasses.replace(learnt, config=learnt.config.override(dropouts))  # those of the task
-        config = self._shaped(shape.config).override({"train.soup": self.soup})
+        start = dataclasses.replace(learnt, config=learnt.config.assign(dropouts, "model"))  # those of the task
+        config = self._shaped(shape.config).choose({"train.soup": self.soup}, "data")
         for turn, path in enumerate(self.also, 1):
             self.say(f"{2 + turn} of {count}: {self.task.verb}, from the weights of that, to {path}")
             part = Part(start=start, end=clock.end(1 + turn), turn=turn, last=False)
-            go(path, config.override(unseen), self.given, part)
+            go(path, config.assign(unseen, "default"), part)
         mean = f", and the mean of all {self.soup}" if self.also else ""
         self.say(f"{count} of {count}: {self.task.verb}, from the weights of that, to {self.out}{mean}")
         part = Part(start=start, end=clock.end(count - 1), others=tuple(self.also), ending=self._compared)
-        go(self.out, config, self.given, part, **observers)
+        go(self.out, config, part, **observers)
 
     def _forecast(self) -> str:
         """How long all of it will take beside the first run, where the steps of the others follow from that."""
@@ -250,18 +246,19 @@ class _WarmStart:
     def _shaped(self, of: Config) -> Config:
         """The settings with the preset that was chosen for the first run."""
         preset = of.train.preset
-        return self.config if preset is None else with_preset(self.config, preset, self.given)
+        return self.config if preset is None else with_preset(self.config, preset, of.origin("train.preset"))
 
-    def _of_texts(self, first: Config) -> tuple[Config, set[str]]:
-        """The settings of the second run, and which of them nothing may choose otherwise."""
+    def _of_texts(self, first: Config) -> Config:
+        """The settings of the second run."""
         values: dict[str, Any] = {"train.warm_start": "", "train.soup": None, "train.watch": "", "train.best": "loss"}
         values |= {"data.test": (), "data.texts": (), "data.subword_dropout": 0.0, "train.epochs": None}
         usual = {"model.dropout": min(first.model.dropout, _DROPOUT), "train.label_smoothing": 0.0}
-        values |= {name: value for name, value in usual.items() if name not in self.given}
+        values |= {name: value for name, value in usual.items() if not self.config.is_users(name)}
         if not self.config.train.budget:
             values["train.steps"] = self.config.train.warm_steps or self._times * chosen(first.train.steps)
-        free = {"train.preset", "train.warmup", "model.head"}  # for another number of steps, with another head
-        return self._shaped(first).override(values), {*self.given, *values} - free
+        config = self._shaped(first).assign(values, "user")
+        free = {name: config.value(name) for name in ("train.warmup", "model.head")}
+        return config.assign(free, "preset")  # for another number of steps, with another head
 
     def _compared(self, prepared: Prepared, judged: Judged | None) -> tuple[str, str]:
         """A section of the card: the scores of the same task with and without, and whether the difference is luck."""

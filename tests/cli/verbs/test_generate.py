@@ -42,10 +42,10 @@ def made(text_file: Path) -> tuple[Path, list[str]]:
 
     out, said = text_file.parent / "model", []
     options = ["--data.split=0.1", "--test", str(text_file), "--train.steps=120"]
-    config, given = configure(parse(VERB, ["--data.train", str(text_file), "--out", str(out), *SMALL, *options]))
+    config = configure(parse(VERB, ["--data.train", str(text_file), "--out", str(out), *SMALL, *options]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("clearhead.training.run.keep_freed_memory", lambda: True)
-        clearhead.train(config, out, given=given, say=said.append)
+        clearhead.train(config, out, say=said.append)
     return out, said
 
 

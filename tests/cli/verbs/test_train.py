@@ -30,7 +30,13 @@ def test_the_spelling_of_the_contract_trains(run: Run, calls: list[dict[str, Any
     assert (config.data.train, call["out"], call["resume"]) == (("pairs.tsv",), "DIR", True)
     assert (config.train.steps, config.train.save_every, config.train.seed) == (300, 40, 7)
     assert (config.train.preset, config.model.d_model) == ("nano", 128)
-    assert call["given"] == {"data.train", "train.preset", "train.steps", "train.save_every", "train.seed"}
+    assert set(config.by_origin()["user"]) == {
+        "data.train",
+        "train.preset",
+        "train.steps",
+        "train.save_every",
+        "train.seed",
+    }
 
 
 def test_short_spellings_are_settings(run: Run, calls: list[dict[str, Any]]) -> None:
@@ -72,7 +78,7 @@ def test_print_config_prints_the_settings_as_toml_and_does_not_train(run: Run, c
     assert (done.code, done.err, calls) == (0, "", [])
     values = tomllib.loads(done.out)
     assert (values["train"]["steps"], values["train"]["preset"], values["data"]["train"]) == (3, "nano", ["a.tsv"])
-    assert "\n# d_model = 128\n" in done.out  # the preset brings it
+    assert "\n# d_model = 128  # preset nano\n" in done.out
 
 
 @pytest.mark.parametrize("verb", list(TASKS))
@@ -85,7 +91,7 @@ def test_what_print_config_prints_is_what_a_run_begins_with(
     assert run("train", "--config", file, "--print-config").out == file.read_text(encoding="utf-8")
     for arguments in (asked, ("--config", file)):
         assert run("train", "a.tsv", *arguments, "--out", "D").code == 0
-    begun, read = (task_named(verb).settle(it["config"], it["given"]) for it in calls)
+    begun, read = (task_named(verb).settle(it["config"]) for it in calls)
     assert read == begun
 
 
@@ -93,7 +99,7 @@ def test_print_config_finds_the_task_that_the_data_tell(run: Run, tmp_path: Path
     path = tmp_path / "book.txt"
     path.write_text("once upon a time\n" * 99)
     done = run("train", path, "--preset", "nano", "--print-config")
-    assert tomllib.loads(done.out)["train"]["task"] == "generate" and done.err.startswith("task: generate, for")
+    assert '# task = "generate"  # data' in done.out and done.err.startswith("task: generate, for")
 
 
 def test_files_of_an_option_that_is_given_twice_add_up(run: Run, calls: list[dict[str, Any]]) -> None:
@@ -101,17 +107,10 @@ def test_files_of_an_option_that_is_given_twice_add_up(run: Run, calls: list[dic
     assert calls[0]["config"].data.valid == ("b", "c", "d")
 
 
-def test_print_config_warns_of_a_shape_that_nobody_chose(run: Run, calls: list[dict[str, Any]]) -> None:
-    done = run("train", "a.tsv", "--task", "translate", "--print-config")
-    assert done.code == 0 and tomllib.loads(done.out)
-    assert done.err.startswith("note: without a preset the shape of the model is chosen by the size of the data")
-    assert run("train", "a.tsv", "--task", "translate", "--print-config", "--model.d_model=64").err == ""
-
-
 def test_print_config_says_whose_settings_these_are_where_nothing_tells(run: Run) -> None:
     for files in ([], ["absent.tsv"]):
         done = run("train", *files, "--preset", "nano", "--print-config")
-        assert tomllib.loads(done.out)["train"]["task"] == "translate"
+        assert '# task = "translate"  # data' in done.out
         assert done.err.startswith("note: no task is named, and no file is there to tell; these are for `translate`")
 
 

@@ -56,7 +56,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[P
                 patch.setattr("clearhead.training.run.loss_curve", lambda *_: None)
                 patch.setattr("clearhead.scoring.confusion.confusion_matrix", lambda *_: None)
                 config = Config().override({**TINY, "train.task": task, "data.train": [str(data)], "data.split": 0.1})
-                clearhead.train(config, folder / "model", given={"train.task", *TINY}, say=lambda _: None)
+                clearhead.train(config, folder / "model", say=lambda _: None)
             torch.set_num_threads(threads)
             torch.random.set_rng_state(generator)
             made[task] = folder / "model", data

@@ -140,7 +140,7 @@ def test_each_epoch_hides_other_spans_of_the_same_texts() -> None:
 
 @pytest.mark.parametrize(("verb", "span"), [("answer", 3), ("classify", 1), ("translate", 3), ("summarize", 3)])
 def test_tokens_are_hidden_together_but_for_labels(verb: str, span: int) -> None:
-    config = denoising(task_named(verb)).settle(settings({"train.task": verb}), set())
+    config = denoising(task_named(verb)).settle(settings({"train.task": verb}))
     assert config.train.hidden_span == span
 
 

@@ -38,7 +38,7 @@ def task(text: str = TEXT, **changed: object) -> Generation:
     values = {"train.task": "generate", "data.tokenizer": "character", "data.max_len": 8, "train.device": "cpu"}
     values |= {"model.d_model": 16, "model.n_heads": 2, "model.d_ff": 24, "model.n_decoder_layers": 1}
     values |= {name.replace("__", "."): value for name, value in changed.items()}
-    config = task_named("generate").settle(Config().override(values), values)
+    config = task_named("generate").settle(Config().override(values))
     tokenizers = train_tokenizers([text], [], config.data)
     size = tokenizers.target.vocab_size
     return Generation(tokenizers, config.override({"model.src_vocab_size": size, "model.tgt_vocab_size": size}))
@@ -324,6 +324,6 @@ def test_a_text_that_comes_round_again_is_learnt_to_a_perplexity_below_1_05() ->
 @pytest.mark.parametrize(("n_heads", "positions"), [(4, "sinusoidal"), (3, "rotary")])
 def test_positions_turn_pairs_of_numbers_where_a_head_has_such(n_heads: int, positions: str) -> None:
     asked = Config().override({"model.d_model": 36, "model.n_heads": n_heads})
-    assert task_named("generate").settle(asked, asked.given).model.positions == positions
+    assert task_named("generate").settle(asked).model.positions == positions
     given = asked.override({"model.positions": "alibi"})
-    assert task_named("generate").settle(given, given.given).model.positions == "alibi"
+    assert task_named("generate").settle(given).model.positions == "alibi"

@@ -118,9 +118,9 @@ import torch
 from clearhead.model.transformer import build
 from clearhead.tasks.loss import smoothed_cross_entropy
 from clearhead.tasks.examples import Examples
-from clearhead.tasks.translation import Translation
-from clearhead.text.batches import Ragged
-from clearhead.training.forecast import forecast
+from clearhead.tasks.translate.task import Translation
+from clearhead.tokenization.ragged import Ragged
+from clearhead.training.choices.forecast import forecast
 from clearhead.training.update import Update
 
 config = Config.from_toml(__import__("pathlib").Path(sys.argv[1]))

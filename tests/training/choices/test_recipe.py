@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from clearhead.config import PRESETS, SHAPE, Config, TrainConfig, preset
+from clearhead.config import PRESETS, SHAPE, Config, ModelConfig, TrainConfig, preset
 from clearhead.errors import ConfigError
 from clearhead.training.choices import recipe
 from clearhead.training.choices.recipe import (
@@ -18,8 +18,8 @@ from clearhead.training.choices.recipe import (
     choose_machine,
     choose_model,
     choose_schedule,
+    with_preset,
 )
-from clearhead.training.run import seemingly_given
 
 
 def names(choices: list[Choice]) -> list[str]:
@@ -44,7 +44,7 @@ def names(choices: list[Choice]) -> list[str]:
     ],
 )
 def test_more_pairs_get_a_larger_model_and_vocabulary(n_pairs: int, name: str, vocab_size: int) -> None:
-    config, choices = choose_model(Config(), n_pairs, set())
+    config, choices = choose_model(Config(), n_pairs)
     assert config.train.preset == name
     assert config == Config().override(preset(name) | {"data.vocab_size": vocab_size})
     assert [str(choice) for choice in choices] == [
@@ -57,14 +57,14 @@ def test_more_pairs_get_a_larger_model_and_vocabulary(n_pairs: int, name: str, v
 @pytest.mark.parametrize("n_pairs", [10, 10_000_000])
 def test_a_preset_that_is_given_stays(name: str, n_pairs: int) -> None:
     asked = Config().override(preset(name) | {"data.vocab_size": 5000, "model.dropout": 0.25})
-    assert choose_model(asked, n_pairs, {"train.preset", "data.vocab_size", "model.dropout"}) == (asked, [])
+    assert choose_model(asked, n_pairs) == (asked, [])
 
 
 @pytest.mark.parametrize(
     "changes", [{"model.dropout": 0.33}, {"train.warmup": 7}, {"model.d_model": 64}, {"model.n_encoder_layers": 3}]
 )
 def test_of_a_preset_that_is_chosen_a_given_setting_is_kept(changes: dict) -> None:
-    config, choices = choose_model(Config().override(changes), 100, set(changes))
+    config, choices = choose_model(Config().override(changes), 100)
     assert config == Config().override(preset("nano") | {"data.vocab_size": 1000} | changes)
     (name,) = changes
     assert str(choices[0]) == f"train.preset = nano: for 100 pairs, but for {name}"
@@ -72,14 +72,14 @@ def test_of_a_preset_that_is_chosen_a_given_setting_is_kept(changes: dict) -> No
 
 def test_a_whole_shape_that_is_given_is_no_presets() -> None:
     shape = dict(zip(SHAPE, (96, 3, 200, 1, 2)))
-    config, choices = choose_model(Config().override(shape), 100, set(shape))
+    config, choices = choose_model(Config().override(shape), 100)
     assert config == Config().override(shape | {"data.vocab_size": 1000})
     assert names(choices) == ["data.vocab_size"]
 
 
 @pytest.mark.parametrize("kind", ["word", "character"])
 def test_words_and_characters_are_all_taken(kind: str) -> None:
-    config, choices = choose_model(Config().override({"data.tokenizer": kind}), 100, {"data.tokenizer"})
+    config, choices = choose_model(Config().override({"data.tokenizer": kind}), 100)
     assert config.data.vocab_size is None and names(choices) == ["train.preset"]
 
 
@@ -87,56 +87,40 @@ def test_every_preset_gives_the_whole_shape() -> None:
     assert all(set(SHAPE) < set(PRESETS[name]) for name in PRESETS)
 
 
-# --- what is given, where nobody says so
+# --- what the user set
 
 
-def test_what_was_told_or_differs_from_its_default_isseemingly_given() -> None:
-    assert seemingly_given(Config()) == set()
-    assert seemingly_given(Config(train=TrainConfig(lr=0.1, seed=0))) == {"train.lr"}
-    told = {"data.train": ["a"], "train.lr": 0.1, "train.seed": 0, "data.joint": False}
-    assert seemingly_given(Config().override(told)) == set(told)
-
-
-def test_a_shape_that_is_told_stays_where_it_is_the_default() -> None:
+def test_a_shape_that_the_user_set_stays_even_if_it_is_the_default() -> None:
     asked = Config().override({"model.d_model": 512, "model.n_heads": 8})
-    model = choose_model(asked, 100, seemingly_given(asked))[0].model
+    model = choose_model(asked, 100)[0].model
     assert (model.d_model, model.n_heads, model.d_ff) == (512, 8, PRESETS["nano"]["model.d_ff"])
 
 
-@pytest.mark.parametrize("name", PRESETS)
-def test_what_a_preset_sets_is_not_given_but_what_differs_from_it_is(name: str) -> None:
-    assert seemingly_given(Config().override({"train.preset": name})) == {"train.preset"}
-    changed = Config().override({"train.preset": name, "train.warmup": 33, "model.d_ff": 96})
-    assert seemingly_given(changed) == {"train.preset", "train.warmup", "model.d_ff"}
-
-
-def test_a_shape_that_is_no_presets_is_given_as_a_whole() -> None:
-    asked = Config().override(
-        {"model.d_model": 512, "model.n_heads": 8, "model.d_ff": 1024}
-    )  # the first two by default
-    assert seemingly_given(asked) == set(SHAPE)
-    assert choose_model(asked, 100, seemingly_given(asked))[0].model == asked.model
+def test_a_shape_without_origins_is_taken_as_a_whole() -> None:
+    asked = Config(model=ModelConfig(d_ff=1024))  # the other parts are the defaults
+    assert choose_model(asked, 100)[0].model == asked.model
 
 
 def test_a_preset_that_a_config_only_names_brings_its_shape() -> None:
     bare = Config(train=TrainConfig(preset="nano"))
-    model = choose_model(bare, 1_000_000, seemingly_given(bare))[0].model
+    model = choose_model(bare, 1_000_000)[0].model
     assert {f"model.{name}": value for name, value in vars(model).items()}.items() >= {
         (name, value) for name, value in PRESETS["nano"].items() if name.startswith("model.")
     }
-    wider = Config(train=TrainConfig(preset="nano")).override({"model.d_model": 512})
-    assert choose_model(wider, 10, seemingly_given(wider))[0].model.d_model == 512
+    assert choose_model(bare.override({"model.d_model": 512}), 10)[0].model.d_model == 512
 
 
 def test_an_unknown_preset_is_refused_wherever_it_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"unknown preset 'nanu'; there are nano, .*; did you mean 'nano'"):
+    with pytest.raises(ConfigError) as caught:
         TrainConfig(preset="nanu")
+    assert (caught.value.name, caught.value.value) == ("train.preset", "nanu")
 
 
 def test_a_given_warm_up_is_left_as_it_is_also_where_the_preset_has_the_same() -> None:
     asked = Config().override({"train.preset": "nano", "train.warmup": 600, "train.steps": 1000})
-    assert choose_schedule(asked, 100, {"train.warmup", "train.steps"})[0].train.warmup == 600
-    assert choose_schedule(asked, 100, {"train.steps"})[0].train.warmup == 333
+    assert choose_schedule(asked, 100)[0].train.warmup == 600
+    asked = Config().override({"train.preset": "nano", "train.steps": 1000})
+    assert choose_schedule(asked, 100)[0].train.warmup == 333
 
 
 @pytest.mark.parametrize(
@@ -144,13 +128,7 @@ def test_a_given_warm_up_is_left_as_it_is_also_where_the_preset_has_the_same() -
 )
 def test_epochs_are_steps(epochs: float, accumulate: int, steps: int) -> None:
     asked = Config().override({"train.epochs": epochs, "train.accumulate": accumulate, "train.warmup": 0})
-    assert choose_schedule(asked, 100, set(asked.given))[0].train.steps == steps
-
-
-def test_steps_beside_epochs_are_refused() -> None:
-    asked = Config().override({"train.epochs": 20, "train.steps": 100})
-    with pytest.raises(ConfigError, match=r"train\.steps = 100 beside train\.epochs = 20; expected one of them"):
-        choose_schedule(asked, 100, set(asked.given))
+    assert choose_schedule(asked, 100)[0].train.steps == steps
 
 
 # --- batches
@@ -183,7 +161,7 @@ OPEN = ["steps", "optimizer", "schedule", "warmup", "lr", "eval_every", "save_ev
 @pytest.mark.parametrize("name", PRESETS)
 @pytest.mark.parametrize("batches", [1, 2, 30, 600, 20_000, 10**7])
 def test_everything_open_is_chosen_and_the_warm_up_is_at_most_a_third(name: str, batches: int) -> None:
-    config, choices = choose_schedule(Config().override(preset(name)), batches, {"train.preset"})
+    config, choices = choose_schedule(Config().override(preset(name)), batches)
     train = config.train
     assert all(getattr(train, it) is not None for it in OPEN)
     assert 1000 <= train.steps <= 100_000
@@ -193,15 +171,15 @@ def test_everything_open_is_chosen_and_the_warm_up_is_at_most_a_third(name: str,
     assert train.lr == pytest.approx((config.model.d_model * max(train.warmup, 400)) ** -0.5, abs=1e-6)
     assert train.steps / 20 - 1 < train.eval_every == train.save_every <= train.steps / 20
     assert names(choices) == [f"train.{it}" for it in OPEN]
-    assert choose_schedule(config, batches, set()) == (config, choose_schedule(config, batches, set())[1])
+    assert choose_schedule(config, batches) == (config, choose_schedule(config, batches)[1])
 
 
 @pytest.mark.parametrize(("steps", "warmup"), [(5, 1), (160, 20), (5000, 300)])
 def test_muon_over_norms_that_stand_before_has_a_short_warm_up_and_a_high_rate(steps: int, warmup: int) -> None:
     asked = Config().override({"train.preset": "nano", "model.pre_norm": True, "train.steps": steps})
-    train = choose_schedule(asked, 100, {"train.steps"})[0].train
+    train = choose_schedule(asked, 100)[0].train
     assert (train.warmup, train.lr) == (warmup, pytest.approx(0.08 / 128**0.5, abs=1e-6))
-    adam = choose_schedule(asked.override({"train.optimizer": "adam"}), 100, {"train.steps"})[0].train
+    adam = choose_schedule(asked.override({"train.optimizer": "adam"}), 100)[0].train
     assert adam.warmup == min(600, steps // 3) and adam.lr < train.lr
 
 
@@ -209,7 +187,7 @@ LANGUAGE_MODEL = {"train.preset": "nano", "train.task": "generate", "model.pre_n
 
 
 def test_a_language_model_learns_twice_as_fast() -> None:
-    train = choose_schedule(Config().override(LANGUAGE_MODEL), 100, ())[0].train
+    train = choose_schedule(Config().override(LANGUAGE_MODEL), 100)[0].train
     assert train.lr == pytest.approx(0.16 / 128**0.5, abs=1e-6)
 
 
@@ -231,16 +209,17 @@ def test_a_language_model_gets_smaller_batches(n_tokens: int, expected: int) -> 
     ],
 )
 def test_a_language_model_that_sees_its_text_a_few_times_drops_nothing(changes: dict, dropout: float) -> None:
-    config, choices = choose_schedule(Config().override(LANGUAGE_MODEL | changes), 100, set(changes))
+    asked = Config().override({"train.task": "generate", "model.pre_norm": True} | changes)
+    config, choices = choose_schedule(with_preset(asked, "nano", "data"), 100)
     assert config.model.dropout == dropout
     said = [str(it) for it in choices if it.name == "model.dropout"]
     assert said == (["model.dropout = 0.0: for fewer than 5 epochs"] if not dropout else [])
 
 
 def test_trained_weights_move_by_a_fifth_of_the_rate() -> None:
-    asked = Config().override(preset("small"))
-    random, _ = choose_schedule(asked, 600, {"train.preset"})
-    trained, choices = choose_schedule(asked.override({"train.init_from": "models/a"}), 600, set())
+    asked = with_preset(Config(), "small", "data")
+    random, _ = choose_schedule(asked, 600)
+    trained, choices = choose_schedule(asked.override({"train.init_from": "models/a"}), 600)
     assert trained.train.lr == pytest.approx(random.train.lr / 5, rel=1e-3)
     assert "a fifth of what suits random weights" in str(next(it for it in choices if it.name == "train.lr"))
 
@@ -256,29 +235,29 @@ def test_texts_with_labels_come_in_smaller_batches(tokens: int, batch: int) -> N
 
 def test_labels_hang_on_whole_words_and_are_soon_learnt() -> None:
     asked = Config().override(LABELLED)
-    subwords = [choose_model(asked, n_texts, set())[0].data.vocab_size for n_texts in (9_999, 10_000)]
+    subwords = [choose_model(asked, n_texts)[0].data.vocab_size for n_texts in (9_999, 10_000)]
     assert subwords == [4000, 8000]
-    presets = [choose_model(asked, n_texts, set())[0].train.preset for n_texts in (199_999, 200_000)]
+    presets = [choose_model(asked, n_texts)[0].train.preset for n_texts in (199_999, 200_000)]
     assert presets == ["nano", "small"]
     asked = asked.override({"data.batch_tokens": 1000})
     warm, other = asked.override({"train.warm_start": "denoise"}), {"model.head": "span", "model.n_classes": 0}
-    few, many = (choose_schedule(asked, batches, set())[0].train for batches in (399, 2000))
+    few, many = (choose_schedule(asked, batches)[0].train for batches in (399, 2000))
     assert (few.steps, many.steps) == (1197, 6000)
-    few_warm, many_warm = (choose_schedule(warm, batches, set())[0].train.lr for batches in (399, 2000))
+    few_warm, many_warm = (choose_schedule(warm, batches)[0].train.lr for batches in (399, 2000))
     assert many.lr == many_warm < few_warm < few.lr
-    assert choose_schedule(asked.override(other), 2000, set())[0].train.lr == few.lr, "of labels alone"
+    assert choose_schedule(asked.override(other), 2000)[0].train.lr == few.lr, "of labels alone"
 
 
 def test_after_a_warm_start_the_rate_is_that_of_random_weights() -> None:
     asked = Config().override(preset("small"))
     random, warm = (asked.override({"train.warm_start": it}) for it in ("", "denoise"))
-    assert choose_schedule(random, 600, set())[0].train.lr == choose_schedule(warm, 600, set())[0].train.lr
+    assert choose_schedule(random, 600)[0].train.lr == choose_schedule(warm, 600)[0].train.lr
 
 
 @pytest.mark.parametrize("steps", [1, 2, 10, 59, 300, 5000])
 def test_a_presets_warm_up_is_shortened_where_training_is_short(steps: int) -> None:
     asked = Config().override(preset("nano") | {"train.steps": steps})
-    config, choices = choose_schedule(asked, 10, {"train.preset", "train.steps"})
+    config, choices = choose_schedule(asked, 10)
     assert config.train.steps == steps
     assert config.train.warmup == min(600, steps // 3)
     (said,) = (str(it) for it in choices if it.name == "train.warmup")
@@ -304,27 +283,27 @@ def test_a_presets_warm_up_is_shortened_where_training_is_short(steps: int) -> N
 )
 def test_what_is_given_of_the_schedule_stays(given: dict) -> None:
     asked = Config().override(preset("nano") | {f"train.{name}": value for name, value in given.items()})
-    config, choices = choose_schedule(asked, 50, {f"train.{name}" for name in given})
+    config, choices = choose_schedule(asked, 50)
     assert {name: getattr(config.train, name) for name in given} == given
     assert names(choices) == [f"train.{name}" for name in OPEN if name not in given]
     untouched = [it.name for it in dataclasses.fields(TrainConfig) if it.name not in OPEN]
     assert all(getattr(config.train, name) == getattr(asked.train, name) for name in untouched)
 
 
-def test_checkpoints_follow_the_evaluations_where_only_those_areseemingly_given() -> None:
-    config, _ = choose_schedule(Config().override({"train.eval_every": 17}), 50, {"train.eval_every"})
+def test_checkpoints_follow_the_evaluations_where_only_those_are_given() -> None:
+    config, _ = choose_schedule(Config().override({"train.eval_every": 17}), 50)
     assert config.train.save_every == 17
 
 
 def test_a_given_warm_up_that_is_longer_than_training_is_refused() -> None:
     asked = Config().override({"train.steps": 300, "train.warmup": 301})
-    message = r"train\.warmup = 301 is longer than train\.steps = 300; expected a part of training, or nothing"
-    with pytest.raises(ConfigError, match=message):
-        choose_schedule(asked, 10, {"train.steps", "train.warmup"})
+    with pytest.raises(ConfigError) as caught:
+        choose_schedule(asked, 10)
+    assert (caught.value.name, caught.value.value) == ("train.warmup", 301)
 
 
 def test_without_a_preset_the_warm_up_is_a_thousand_steps() -> None:
-    config, _ = choose_schedule(Config().override({"train.steps": 9000}), 10, {"train.steps"})
+    config, _ = choose_schedule(Config().override({"train.steps": 9000}), 10)
     assert config.train.warmup == 1000
 
 
@@ -412,9 +391,9 @@ def test_what_is_given_of_the_machine_stays() -> None:
 
 @pytest.mark.parametrize("asked", ["cuda:99", "gpu", "", "meta:x", "meta"])
 def test_a_device_that_cannot_be_used_is_refused(asked: str) -> None:
-    message = rf"train\.device = '{asked}' cannot be used here: .+; expected auto, cpu or cuda"
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(ConfigError) as caught:
         choose_device(asked)
+    assert (caught.value.name, caught.value.value) == ("train.device", asked)
 
 
 def test_auto_is_a_device_that_can_be_used() -> None:

@@ -1,0 +1,275 @@
+"""All settings of a run in one object, with the source of each value; TOML files and dotted names such as train.steps.
+
+A setting whose default is None is chosen before the first step, from the data and the machine. The choice is written to
+the model folder and reused when the run resumes.
+"""
+
+import dataclasses
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from ..errors import ConfigError, suggestion
+from .data_config import DataConfig
+from .decode_config import DecodeConfig
+from .model_config import SHAPE, ModelConfig
+from .presets import PRESETS, TASKS, preset
+from .provenance import Origin, Origins, is_origin, may_replace
+from .setting import require
+from .train_config import TrainConfig
+from .values import read_toml, read_value, spell
+
+T = TypeVar("T")
+
+_SECTIONS: dict[str, type[Any]] = {
+    "model": ModelConfig,
+    "data": DataConfig,
+    "train": TrainConfig,
+    "decode": DecodeConfig,
+}
+_FOUND_IN_DATA = (
+    *("model.src_vocab_size", "model.tgt_vocab_size", "model.n_classes"),
+    *("data.labels", "data.unanswerable"),
+)
+_EITHER_OR = (  # two settings of which the user may give one, and why
+    ("train.steps", "train.epochs", "each follows from the other"),
+    ("train.steps", "train.budget", "a budget chooses the steps"),
+    ("train.epochs", "train.budget", "a budget chooses the steps"),
+    ("train.warm_steps", "train.budget", "a budget chooses the steps"),
+    ("train.warm_start", "train.init_from", "each gives the initial weights"),
+    ("train.preset", "train.init_from", "the model to start from has a shape already"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Everything that decides a run, and what `config.json` in a model folder holds.
+
+    `origins` says where each value came from (see `provenance`). A value that differs from its default, and whose
+    origin nobody recorded, counts as the user's.
+    """
+
+    model: ModelConfig = field(default_factory=ModelConfig)
+    data: DataConfig = field(default_factory=DataConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    decode: DecodeConfig = field(default_factory=DecodeConfig)
+    origins: Origins = field(default_factory=dict, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Complete the origins, and reject settings that contradict each other."""
+        object.__setattr__(self, "origins", {**self._assumed_origins(), **self.origins})
+        for one, other, why in _EITHER_OR:
+            if all(self.is_users(name) and self.value(name) for name in (one, other)):
+                raise ConfigError(
+                    f"{one}={spell(self.value(one))} and {other}={spell(self.value(other))} contradict each other",
+                    expected=f"one of them, since {why}",
+                    name=one,
+                    value=self.value(one),
+                )
+        joint = self.data.joint or not self.model.copy
+        what = "needs one vocabulary for source and target, and data.joint=false gives two"
+        require(joint, "model.copy", self.model.copy, "data.joint=true", what=what, fix="set model.copy=false")
+
+    def value(self, name: str) -> Any:
+        """Return the value of a setting by its dotted name."""
+        section, key = name.split(".")
+        return getattr(getattr(self, section), key)
+
+    def origin(self, name: str) -> Origin:
+        """Return where the value of a setting came from."""
+        return self.origins.get(name, "default")
+
+    def is_users(self, name: str) -> bool:
+        """Return whether the user gave this setting."""
+        return self.origin(name) == "user"
+
+    def accepts(self, name: str, origin: Origin) -> bool:
+        """Return whether `choose` would set this setting: nothing stronger has, or it is None, an open choice."""
+        return self.value(name) is None or may_replace(origin, self.origin(name))
+
+    def by_origin(self) -> dict[Origin, dict[str, Any]]:
+        """Return the settings that aren't defaults, grouped by origin, the user's first."""
+        found: dict[Origin, dict[str, Any]] = {"user": {}}
+        for name in settings():
+            if name in self.origins:
+                found.setdefault(self.origins[name], {})[name] = self.value(name)
+        return {origin: values for origin, values in found.items() if values}
+
+    # --- changes
+
+    def choose(self, values: Mapping[str, Any], origin: Origin) -> Self:
+        """Return a copy with these values, except where a stronger origin has set one."""
+        return self.assign({name: value for name, value in values.items() if self.accepts(name, origin)}, origin)
+
+    def assign(self, values: Mapping[str, Any], origin: Origin) -> Self:
+        """Return a copy with these values, whatever set them before."""
+        return self._with(values, dict.fromkeys(values, origin))
+
+    def override(self, values: Mapping[str, Any], *, source: str = "the command line") -> Self:
+        """Return a copy with the user's values, such as {"train.steps": 300}. Strings are read as the setting's type.
+
+        A task also sets the model that it needs, and a preset sets its values, except where the user gives others.
+        `override(preset("nano"))` and `override({"train.preset": "nano"})` are the same.
+
+        Raises:
+            ConfigError: a name is unknown or a value can't be used; the message begins with `source`.
+        """
+        if not isinstance(values, Mapping):
+            raise ConfigError(f"{spell(values)} can't override settings", expected="a dictionary such as "
+                              "{'train.steps': 300}", value=values)  # fmt: skip
+        given = {name: _read(name, value, source) for name, value in values.items()}
+        merged: dict[str, Any] = {}
+        origins: dict[str, Origin] = {}
+        brought: dict[Origin, dict[str, Any]] = {"task": self._of_task(given), "preset": _of_preset(given)}
+        for origin, group in brought.items():
+            for name, value in group.items():
+                if self.accepts(name, origin):
+                    merged[name], origins[name] = value, origin
+        by_value = brought["preset"].keys() <= given.keys()  # the caller passed what `preset` returns
+        for name, value in given.items():
+            if not (name in merged and merged[name] == value and (by_value or origins[name] == "task")):
+                merged[name], origins[name] = value, "data" if name in _FOUND_IN_DATA else "user"
+        return self._with(merged, origins)
+
+    def _with(self, values: Mapping[str, Any], origins: Origins) -> Self:
+        sections: dict[str, dict[str, Any]] = {}
+        for name, value in values.items():
+            section, key = name.split(".")
+            sections.setdefault(section, {})[key] = tuple(value) if isinstance(value, list) else value
+        changed = {section: replace(getattr(self, section), **new) for section, new in sections.items()}
+        merged = {name: it for name, it in {**self.origins, **origins}.items() if it != "default"}
+        return replace(self, **changed, origins=merged)
+
+    def _of_task(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the task among `given` sets; nothing if the user wants another model, which training rejects."""
+        own = TASKS.get(given.get("train.task") or "", {})
+        said = {name: given.get(name, self.value(name)) for name in own if name in given or self.is_users(name)}
+        return {} if any(own[name] != value for name, value in said.items()) else dict(own)
+
+    def _assumed_origins(self) -> dict[str, Origin]:
+        """Return an origin for values that differ from the default without one. A shape is taken as a whole."""
+        brought, found = PRESETS.get(self.train.preset or "", {}), dict[str, Origin]()
+        for section, default in _defaults().items():
+            if getattr(self, section) == default:
+                continue
+            for key, value in vars(getattr(self, section)).items():
+                name = f"{section}.{key}"
+                if name not in self.origins and value != getattr(default, key):
+                    found[name] = "preset" if brought.get(name) == value else "user"
+        if not brought and any(name in SHAPE for name in found):
+            found |= {name: "user" for name in SHAPE if name not in self.origins}
+        return found
+
+    # --- files
+
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """Return the values by section, as JSON and TOML hold them."""
+        return {section: dataclasses.asdict(getattr(self, section)) for section in _SECTIONS}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], *, source: str = "the configuration") -> Self:
+        """Return the defaults overridden by nested values. A ConfigError names the `source` of what can't be used."""
+        return cls().override(_flat(values, source), source=source)
+
+    def to_record(self) -> dict[str, dict[str, Any]]:
+        """Return the values by section together with their origins, as a model folder stores them."""
+        return {**self.to_dict(), "origins": dict(self.origins)}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any], *, source: str) -> Self:
+        """Read the inverse of `to_record`. Values of a record without origins get the origin "unknown"."""
+        values = _flat({name: value for name, value in record.items() if name != "origins"}, source)
+        values = {name: _read(name, value, source) for name, value in values.items()}
+        origins = record.get("origins")
+        if origins is None:
+            differing = [name for name, value in values.items() if value != settings()[name].default]
+            return cls()._with(values, dict.fromkeys(differing, "unknown"))
+        if not isinstance(origins, Mapping):
+            raise ConfigError(f"{source}: origins={origins!r} isn't a table", expected="an origin for each setting")
+        known = {name: origin for name, origin in origins.items() if name in settings() and is_origin(origin)}
+        return cls()._with(values, known)
+
+    @classmethod
+    def from_toml(cls, path: Path) -> Self:
+        """Read a TOML file with the optional sections [model], [data], [train] and [decode]."""
+        return cls.from_dict(read_toml(path), source=str(path))
+
+    def to_toml(self) -> str:
+        """Return a TOML file of all settings. Only the user's are active; the others are comments with their source."""
+        import tomli_w
+
+        tables = []
+        for section, values in self.to_dict().items():
+            rows = [f"[{section}]"]
+            for key, value in values.items():
+                if value is not None:
+                    row, origin = tomli_w.dumps({key: value}).rstrip(), self.origin(f"{section}.{key}")
+                    row = " ".join(line.strip() for line in row.splitlines())
+                    origin_text = f"preset {self.train.preset}" if origin == "preset" else origin
+                    rows.append(row if origin == "user" else f"# {row}  # {origin_text}")
+            tables.append("\n".join(rows) + "\n")
+        return "\n".join(tables)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting as the command line and the documentation describe it."""
+
+    name: str
+    type: Any
+    default: Any
+    help: str
+
+
+@cache
+def settings() -> Mapping[str, Setting]:
+    """Return every setting by its dotted name, in the order of the sections."""
+    found = {}
+    for section, kind in _SECTIONS.items():
+        types = typing.get_type_hints(kind)
+        for it in dataclasses.fields(kind):
+            name = f"{section}.{it.name}"
+            found[name] = Setting(name, types[it.name], it.default, it.metadata["help"])
+    return found
+
+
+def chosen(value: T | None) -> T:
+    """Return a setting that was None until a choice was made; the choice must have been made."""
+    assert value is not None, "a choice was left open"
+    return value
+
+
+@cache
+def _defaults() -> dict[str, Any]:
+    return {section: kind() for section, kind in _SECTIONS.items()}
+
+
+def _of_preset(given: Mapping[str, Any]) -> dict[str, Any]:
+    name = given.get("train.preset")
+    return {} if name is None else {key: value for key, value in preset(name).items() if key != "train.preset"}
+
+
+def _read(name: str, value: Any, source: str) -> Any:
+    """Return a value as the type of the setting `name`."""
+    if name not in settings():
+        raise ConfigError(f"{source}: unknown setting {name!r}", fix=suggestion(str(name), settings()), name=str(name))
+    return read_value(value, settings()[name].type, name, source=source)
+
+
+def _flat(values: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Return nested values by their dotted names."""
+    flat: dict[str, Any] = {}
+    for section, table in values.items():
+        if section not in _SECTIONS:
+            fix = suggestion(section, _SECTIONS)
+            expected = f"one of {', '.join(f'[{it}]' for it in _SECTIONS)}"
+            raise ConfigError(f"{source}: unknown section [{section}]", expected=expected, fix=fix, name=section)
+        if not isinstance(table, Mapping):
+            what = f"{source}: {section}={spell(table)} isn't a section"
+            expected = f"[{section}] with settings below it"
+            raise ConfigError(what, expected=expected, name=section, value=table)
+        flat |= {f"{section}.{key}": value for key, value in table.items()}
+    return flat

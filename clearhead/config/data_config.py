@@ -1,0 +1,81 @@
+"""Settings of the data."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from .setting import FRACTION, POSITIVE, require, setting
+
+SEPARATORS = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|"}  # by name, since shells make some hard to type
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """Files to read, and how their text becomes tokens and batches."""
+
+    train: tuple[str, ...] = setting(
+        (), "training data: a file, a folder of files, two line-aligned files, or - for standard input"
+    )
+    valid: tuple[str, ...] = setting((), "validation data (default: a held-out split of the training data)")
+    test: tuple[str, ...] = setting((), "test data, scored once after training")
+    texts: tuple[str, ...] = setting(
+        (), "more unlabelled text for train.warm_start: one text a line, or JSON lines with one text each"
+    )
+    source_column: str = setting("", "source column: header name, JSON key or 1-based index (default: detected)")
+    target_column: str = setting("", "target column: header name, JSON key or 1-based index (default: detected)")
+    separator: str = setting(
+        "", "column separator: one character, or tab, comma, semicolon or pipe (default: detected)"
+    )
+    reverse: bool = setting(False, "swap source and target")
+    store: str = setting("", "folder that keeps the encoded data for later runs (default: kept for this run only)")
+    split: float = setting(
+        0.02, "fraction of the distinct sources held out when there is no data.valid; at most 10,000 sources"
+    )
+    tokenizer: Literal["bpe", "unigram", "word", "character"] = setting("bpe", "tokenizer algorithm")
+    vocab_size: int | None = setting(
+        None, "maximum vocabulary size, special tokens included (default: chosen by the size of the data)"
+    )
+    joint: bool = setting(True, "share one vocabulary between source and target")
+    subword_dropout: float = setting(
+        0.0, "probability of skipping a BPE merge during training, so that words split differently each epoch"
+    )
+    unicode: Literal["NFC", "NFKC", "none"] = setting("NFC", "Unicode normalisation form")
+    whitespace: bool = setting(True, "collapse runs of whitespace to one space and strip both ends")
+    lowercase: bool = setting(False, "convert all text to lower case")
+    max_len: int = setting(
+        250, "maximum length of an example side in tokens; longer examples are dropped or truncated, and reported"
+    )
+    batch_tokens: int | None = setting(
+        None,
+        "maximum tokens in a batch on each side, padding included (default: chosen by the size of the data)",
+    )
+    batch_sentences: int | None = setting(
+        None, "maximum examples in a batch (default: as many as data.batch_tokens allows)"
+    )
+    unanswerable: bool = setting(
+        False, "whether the training data have questions without an answer in their text; found in the data"
+    )
+    labels: tuple[str, ...] = setting((), "all labels of the training data; found in the data")
+    name: str = setting("", "name of the data set, for the model card")
+    source: str = setting("", "origin of the data, for the model card")
+    licence: str = setting("", "licence of the data, for the model card")
+
+    def __post_init__(self) -> None:
+        """Reject what can't be read."""
+        fits = self.separator in ("", *SEPARATORS) or (len(self.separator) == 1 and self.separator not in '"\r\n')
+        names = f"one character other than a quote or line break, or one of {', '.join(SEPARATORS)}"
+        require(fits, "data.separator", self.separator, names, what="isn't a column separator")
+        require(0 <= self.split < 1, "data.split", self.split, FRACTION)
+        enough = self.vocab_size is None or self.vocab_size >= 5
+        require(enough, "data.vocab_size", self.vocab_size, "5 or more, since there are 4 special tokens")
+        require(self.max_len >= 1, "data.max_len", self.max_len, POSITIVE)
+        require(0 <= self.subword_dropout < 1, "data.subword_dropout", self.subword_dropout, FRACTION)
+        merges = self.tokenizer == "bpe" or not self.subword_dropout
+        what = f"needs BPE merges, but data.tokenizer={self.tokenizer!r} has none"
+        require(merges, "data.subword_dropout", self.subword_dropout, "0", what=what,
+                fix="set data.tokenizer=bpe, or data.subword_dropout=0")  # fmt: skip
+        positive = self.batch_sentences is None or self.batch_sentences >= 1
+        require(positive, "data.batch_sentences", self.batch_sentences, POSITIVE)
+        longest = self.max_len + 1  # with the end-of-sentence token
+        holds = self.batch_tokens is None or self.batch_tokens >= longest
+        what = f"is too small for an example of data.max_len={self.max_len} tokens"
+        require(holds, "data.batch_tokens", self.batch_tokens, f"{longest} or more", what=what)

@@ -1,0 +1,129 @@
+"""Settings of the model."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from .setting import FRACTION, NOT_NEGATIVE, POSITIVE, require, setting
+
+DROPOUT = ("model.dropout", "model.attention_dropout", "model.activation_dropout")
+SHAPE = ("model.d_model", "model.n_heads", "model.d_ff", "model.n_encoder_layers", "model.n_decoder_layers")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """Shape and parts of a Transformer (sections 3 and 6.2 of the paper). `build` turns it into a model."""
+
+    topology: Literal["encoder-decoder", "decoder-only", "encoder-only"] = setting(
+        "encoder-decoder", "model topology: the stacks of Figure 1 to build"
+    )
+    src_vocab_size: int = setting(0, "source vocabulary size; 0 until the tokenizer is trained")
+    tgt_vocab_size: int = setting(0, "target vocabulary size; 0 until the tokenizer is trained")
+    front: str = setting("tokens", "front end that embeds the encoder's input: tokens or package.module:Class")
+    d_model: int = setting(512, "width of embeddings and hidden states")
+    n_heads: int = setting(8, "number of attention heads; must divide d_model")
+    n_kv_heads: int | None = setting(
+        None, "number of key and value heads, for grouped-query attention (default: model.n_heads)"
+    )
+    d_ff: int = setting(2048, "inner width of the feed-forward network")
+    n_encoder_layers: int = setting(6, "number of encoder blocks")
+    n_decoder_layers: int = setting(6, "number of decoder blocks")
+    dropout: float = setting(0.1, "dropout probability for embeddings and sub-layer outputs (section 5.4)")
+    attention_dropout: float | None = setting(
+        None, "dropout probability for attention weights (default: model.dropout)"
+    )
+    activation_dropout: float | None = setting(
+        None, "dropout probability inside the feed-forward network (default: model.dropout)"
+    )
+    attention: str = setting("softmax", "attention function: softmax (Equation 1) or package.module:Class")
+    positions: str = setting(
+        "sinusoidal", "position scheme: sinusoidal, learned, rotary, relative, alibi or package.module:Class"
+    )
+    max_len: int = setting(5000, "longest sequence the model reads, in tokens")
+    norm: str = setting("layer", "normalisation: layer, rms or package.module:Class")
+    norm_eps: float = setting(1e-5, "epsilon added to the variance in normalisation layers")
+    pre_norm: bool = setting(False, "normalise before each sub-layer instead of after it (the paper: after)")
+    activation: Literal["relu", "gelu", "swiglu"] = setting(
+        "relu", "activation function of the feed-forward network (the paper: relu)"
+    )
+    feed_forward: str | None = setting(
+        None, "feed-forward network: relu, gelu, swiglu or package.module:Class (default: model.activation)"
+    )
+    bias: bool = setting(True, "add biases to linear layers")
+    tie: Literal["all", "target", "none"] = setting(
+        "all",
+        "weight tying: all (source embedding, target embedding and output projection share a matrix), "
+        "target (target embedding and output projection) or none",
+    )
+    copy: bool = setting(False, "add a pointer that copies source tokens; needs one vocabulary for source and target")
+    head: Literal["none", "class", "span", "token"] = setting(
+        "none",
+        "output head of an encoder-only model: class (label a text), span (find a passage), token (predict masked "
+        "tokens) or none",
+    )
+    n_classes: int = setting(0, "number of classes of the class head; 0 until the labels are known")
+    pooling: Literal["mean", "first"] = setting(
+        "mean", "pooling of the class head: mean of all tokens, or the first token"
+    )
+    n_token_types: int = setting(
+        0, "number of token types with a learned embedding, such as question and text; encoder-only models; 0: none"
+    )
+
+    def __post_init__(self) -> None:
+        """Reject what can't be built."""
+        for name in ("d_model", "n_heads", "d_ff", "max_len"):
+            require(getattr(self, name) >= 1, f"model.{name}", getattr(self, name), POSITIVE)
+        for name in ("src_vocab_size", "tgt_vocab_size", "n_classes", "n_token_types"):
+            require(getattr(self, name) >= 0, f"model.{name}", getattr(self, name), NOT_NEGATIVE)
+        for name, without in (("n_encoder_layers", "decoder-only"), ("n_decoder_layers", "encoder-only")):
+            fewest = 0 if self.topology == without else 1
+            require(getattr(self, name) >= fewest, f"model.{name}", getattr(self, name), f"{fewest} or more")
+        for name in DROPOUT:
+            value = getattr(self, name.split(".")[1])
+            require(value is None or 0 <= value < 1, name, value, FRACTION)
+        require(self.norm_eps > 0, "model.norm_eps", self.norm_eps, "a number above 0")
+        self._check_heads()
+        self._check_vocabularies()
+        self._check_topology()
+
+    def _check_heads(self) -> None:
+        fits = self.d_model % self.n_heads == 0
+        what, expected = f"doesn't divide model.d_model={self.d_model}", f"a divisor of {self.d_model}"
+        require(fits, "model.n_heads", self.n_heads, expected, what=what)
+        if self.n_kv_heads is not None:
+            fits = self.n_kv_heads >= 1 and self.n_heads % self.n_kv_heads == 0
+            what, expected = f"doesn't divide model.n_heads={self.n_heads}", f"a divisor of {self.n_heads}"
+            require(fits, "model.n_kv_heads", self.n_kv_heads, expected, what=what)
+        width = self.d_model // self.n_heads
+        even = self.positions != "rotary" or width % 2 == 0
+        what, expected = f"doesn't work with heads of odd width {width}", "an even model.d_model / model.n_heads"
+        require(even, "model.positions", self.positions, expected, what=what)
+
+    def _check_vocabularies(self) -> None:
+        if self.topology != "encoder-decoder":
+            return
+        same = self.src_vocab_size == self.tgt_vocab_size
+        sizes = f"{self.src_vocab_size:,} source and {self.tgt_vocab_size:,} target tokens"
+        what = f"needs one vocabulary for source and target, but they have {sizes}"
+        fits = same or self.tie != "all" or self.front != "tokens"
+        fix = "set model.tie to target or none"
+        require(fits, "model.tie", self.tie, "equal vocabulary sizes", what=what, fix=fix)
+        require(same or not self.copy, "model.copy", self.copy, "equal vocabulary sizes", what=what,
+                fix="set model.copy=false")  # fmt: skip
+
+    def _check_topology(self) -> None:
+        tokens = self.front == "tokens" or not self.copy
+        require(tokens, "model.copy", self.copy, "model.front='tokens'", what=f"doesn't fit model.front={self.front!r}")
+        copies = self.topology == "encoder-decoder" or not self.copy
+        require(copies, "model.copy", self.copy, "an encoder-decoder", what=self._does_not_fit)
+        for name, unset, tasks in (("head", "none", "classify or answer"), ("n_token_types", 0, "answer")):
+            value = getattr(self, name)
+            fits = self.topology == "encoder-only" or value == unset
+            fix = f"leave it out, or set train.task to {tasks}"
+            require(fits, f"model.{name}", value, "an encoder-only model", what=self._does_not_fit, fix=fix)
+        has_classes = self.head == "class" or not self.n_classes
+        what = f"doesn't fit model.head={self.head!r}"
+        require(has_classes, "model.n_classes", self.n_classes, "model.head='class'", what=what)
+
+    @property
+    def _does_not_fit(self) -> str:
+        return f"doesn't fit model.topology={self.topology!r}"

@@ -1,0 +1,45 @@
+"""Where each setting's value came from, and which source may replace it.
+
+A run starts from the user's settings and completes them step by step. Each step sets values in its own name, and never
+replaces what a stronger source has set. From weak to strong:
+
+default    the value in the source code
+preset     the model size, train.preset
+data       the size and content of the training data
+budget     the time given by train.budget
+machine    the speed and the cores of this machine
+task       what train.task needs, or what suits it best
+model      the trained model named by train.init_from
+user       the command line, a configuration file or a call
+unknown    a model folder written before sources were recorded
+"""
+
+from collections.abc import Mapping
+from typing import Literal, get_args
+
+from .values import spell
+
+Origin = Literal["default", "preset", "data", "budget", "machine", "task", "model", "user", "unknown"]
+Origins = Mapping[str, Origin]  # of the settings whose origin isn't "default", by dotted name
+
+_STRENGTH: dict[str, int] = {origin: rank for rank, origin in enumerate(get_args(Origin))}
+
+
+def may_replace(new: Origin, old: Origin) -> bool:
+    """Return whether a value from `new` may replace one from `old`: a stronger one is kept."""
+    return _STRENGTH[new] >= _STRENGTH[old]
+
+
+def is_origin(value: object) -> bool:
+    """Return whether a value read from a file names an origin."""
+    return value in _STRENGTH
+
+
+def render_sources(by_origin: Mapping[Origin, Mapping[str, object]]) -> str:
+    """Return a table of settings by the source of their value, as `info` prints it: one row a source."""
+    labels: dict[Origin, str] = {"user": "you", "model": "train.init_from", "unknown": "not recorded"}
+    rows = []
+    for origin, values in by_origin.items():
+        row = ", ".join(f"{name}={spell(value)}" for name, value in values.items())
+        rows.append(f"{labels.get(origin, origin):<16}{row}")
+    return "\n".join(rows)

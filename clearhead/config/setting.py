@@ -1,0 +1,22 @@
+"""What every section of the configuration is made of: described fields, and checks of their values."""
+
+from dataclasses import field
+from typing import Any, TypeVar
+
+from ..errors import ConfigError
+from .values import spell
+
+T = TypeVar("T")
+
+POSITIVE, NOT_NEGATIVE, FRACTION = "1 or more", "0 or more", "0 or more, and less than 1"
+
+
+def setting(default: T, help: str) -> T:
+    """Return a dataclass field with the text that `--help` and the documentation print for it."""
+    return field(default=default, metadata={"help": help})
+
+
+def require(holds: bool, name: str, value: Any, expected: str, *, what: str = "is out of range", fix: str = "") -> None:
+    """Raise a ConfigError about the setting `name` unless the condition holds; `what` completes "name=value ..."."""
+    if not holds:
+        raise ConfigError(f"{name}={spell(value)} {what}", expected=expected, fix=fix, name=name, value=value)

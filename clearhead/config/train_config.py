@@ -1,0 +1,124 @@
+"""Settings of training."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from .presets import check_task, preset
+from .setting import FRACTION, NOT_NEGATIVE, POSITIVE, require, setting
+from .values import read_duration
+
+NEWEST = "newest"  # a value of train.best: keep the newest weights, whatever their score
+_COUNTS = ("steps", "warm_steps", "soup", "eval_every", "eval_sentences", "save_every", "keep", "log_every", "threads",
+           "accumulate")  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """How the weights are learned (section 5 of the paper)."""
+
+    task: str | None = setting(
+        None,
+        "task to learn: translate, generate, classify, answer, summarize or package.module:Task "
+        "(default: detected from the data)",
+    )
+    preset: str | None = setting(None, "model size by name (default: chosen by the size of the data)")
+    budget: str = setting("", "time for the whole run, such as 15m or 1h30m; chooses the preset and the steps")
+    init_from: str = setting("", "model folder to start from: its weights, shape and tokenizer")
+    warm_start: Literal["", "denoise"] = setting(
+        "",
+        "denoise: first learn to restore masked parts of the texts alone (with task generate: to predict data.texts), "
+        "then train the task, and report the gain",
+    )
+    warm_steps: int | None = setting(
+        None, "optimiser steps of the warm start (default: as many as the task, for classify three times as many)"
+    )
+    hidden_span: float | None = setting(
+        None, "mean length of a masked span in tokens, 1: single tokens (default: 3, for classify 1)"
+    )
+    soup: int | None = setting(
+        None,
+        "runs after a warm start whose weights are averaged, with different dropout and data order (Wortsman et al. "
+        "2022) (default: 1, for classify without a budget 4)",
+    )
+    steps: int | None = setting(None, "optimiser steps (default: chosen by the size of the data)")
+    epochs: float | None = setting(None, "passes over the training data, instead of train.steps")
+    seed: int = setting(0, "random seed for initial weights, data order and dropout")
+    optimizer: Literal["adam", "adamw", "muon"] | None = setting(
+        None, "optimiser: adam (section 5.3), adamw or muon, which needs fewer tokens (default: muon)"
+    )
+    lr: float | None = setting(
+        None, "peak learning rate (default: chosen by width and warmup; a fifth of that with train.init_from)"
+    )
+    beta1: float = setting(0.9, "Adam's decay rate of the gradient average")
+    beta2: float = setting(0.98, "Adam's decay rate of the squared-gradient average")
+    eps: float = setting(1e-9, "Adam's epsilon")
+    weight_decay: float = setting(0.0, "decoupled weight decay of matrices; adamw, and muon inside the blocks")
+    schedule: Literal["paper", "cosine", "linear", "constant"] | None = setting(
+        None, "learning-rate schedule after the warmup (default: linear)"
+    )
+    lr_end: float = setting(0.0, "final learning rate of the cosine and linear schedules")
+    warmup: int | None = setting(None, "learning-rate warmup steps (default: chosen by preset and steps)")
+    accumulate: int = setting(1, "gradient accumulation: batches in each step")
+    label_smoothing: float = setting(0.1, "label smoothing (section 5.4)")
+    balance: bool = setting(False, "weight classes by inverse frequency, so that rare labels count as much as others")
+    r_drop: float = setting(
+        0.0, "R-Drop weight (Liang et al. 2021): two passes with different dropout are made to agree; 0: one pass"
+    )
+    clip: float = setting(1.0, "maximum gradient norm; 0: no clipping")
+    precision: Literal["auto", "fp32", "bf16"] = setting("auto", "auto, fp32 or bf16; auto: bf16 if it's faster here")
+    device: str = setting("auto", "auto, cpu, cuda or cuda:1")
+    threads: int | None = setting(None, "CPU threads (default: OMP_NUM_THREADS, or every available core)")
+    eval_every: int | None = setting(None, "steps between evaluations (default: a twentieth of the run)")
+    eval_sentences: int = setting(500, "maximum number of validation examples to score in an evaluation")
+    best: str = setting(
+        "loss", "validation score that selects the weights to keep: loss or another score of the task; newest: none"
+    )
+    patience: int = setting(0, "early stopping after this many evaluations without a better score; 0: off")
+    average: int = setting(0, "checkpoint averaging: try the mean of this many newest checkpoints; 0: off")
+    ema: float = setting(0.0, "decay of the exponential moving average of the weights, kept in their place; 0: off")
+    save_every: int | None = setting(None, "steps between checkpoints (default: train.eval_every)")
+    keep: int = setting(2, "number of newest checkpoints to keep")
+    log_every: int = setting(20, "steps between lines in metrics.jsonl")
+    watch: str = setting("", "text to record at each evaluation, for `explain --film`")
+    tensorboard: bool = setting(False, "write TensorBoard logs to tensorboard/ in the model folder")
+
+    @property
+    def begins_trained(self) -> bool:
+        """Whether the first step starts from trained weights."""
+        return bool(self.init_from or self.warm_start)
+
+    def __post_init__(self) -> None:
+        """Reject what can't be trained."""
+        check_task(self.task)
+        if self.preset is not None:
+            preset(self.preset)
+        if self.budget:
+            read_duration(self.budget, "train.budget")
+        for name in _COUNTS:
+            value = getattr(self, name)
+            require(value is None or value >= 1, f"train.{name}", value, POSITIVE)
+        for name in ("beta1", "beta2", "label_smoothing", "ema"):
+            require(0 <= getattr(self, name) < 1, f"train.{name}", getattr(self, name), FRACTION)
+        for name in ("clip", "weight_decay", "seed", "average", "patience", "r_drop", "lr_end"):
+            require(getattr(self, name) >= 0, f"train.{name}", getattr(self, name), NOT_NEGATIVE)
+        require(self.seed < 2**63, "train.seed", self.seed, "less than 2^63")
+        require(self.epochs is None or self.epochs > 0, "train.epochs", self.epochs, "a number above 0")
+        require(self.warmup is None or self.warmup >= 0, "train.warmup", self.warmup, NOT_NEGATIVE)
+        require(self.lr is None or self.lr > 0, "train.lr", self.lr, "a number above 0")
+        require(self.eps > 0, "train.eps", self.eps, "a number above 0")
+        long_enough = self.hidden_span is None or self.hidden_span >= 1
+        require(long_enough, "train.hidden_span", self.hidden_span, POSITIVE)
+        self._check_schedule()
+        one_average = not (self.ema and self.average)
+        require(one_average, "train.average", self.average, "0", what=f"contradicts train.ema={self.ema}",
+                fix="set train.average=0 or train.ema=0")  # fmt: skip
+        decays = not self.weight_decay or self.optimizer != "adam"
+        require(decays, "train.weight_decay", self.weight_decay, "0", what="has no effect with train.optimizer='adam'",
+                fix="set train.optimizer to adamw or muon")  # fmt: skip
+
+    def _check_schedule(self) -> None:
+        below = self.lr is None or self.lr_end <= self.lr
+        require(below, "train.lr_end", self.lr_end, f"{self.lr} or less", what=f"is above train.lr={self.lr}")
+        falls = not self.lr_end or self.schedule not in ("paper", "constant")
+        what = f"has no effect with train.schedule={self.schedule!r}"
+        require(falls, "train.lr_end", self.lr_end, "0", what=what, fix="set train.schedule to cosine or linear")
