@@ -210,18 +210,11 @@ def test_settings_of_a_call_replace_the_models_own(app: Translator) -> None:
     assert all(len(result.tokens) <= limit - 3 for result, limit in zip(app.results(TEXTS, max_extra=1), limits))
 
 
-@pytest.mark.parametrize(
-    ("settings_", "message"),
-    [
-        ({"beams": 2}, r"the call names an unknown setting 'decode\.beams'; did you mean 'decode\.beam'\?"),
-        ({"beam": 0}, r"decode\.beam = 0 cannot be used; expected at least 1"),
-        ({"beam": 1.5}, r"the call: decode\.beam = 1\.5 is not a whole number"),
-        ({"alpha": "much"}, r"the call: decode\.alpha = 'much' is not a finite number"),
-    ],
-)
-def test_wrong_settings_of_a_call_are_refused(app: Translator, settings_: dict, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        app("I am hungry.", **settings_)
+@pytest.mark.parametrize(("name", "value"), [("beams", None), ("beam", 0), ("beam", 1.5), ("alpha", "much")])
+def test_wrong_settings_of_a_call_are_refused(app: Translator, name: str, value: object) -> None:
+    with pytest.raises(ConfigError) as caught:
+        app("I am hungry.", **{name: value})
+    assert (caught.value.name, caught.value.value) == (f"decode.{name}", value)
 
 
 # --- loading
@@ -253,15 +246,14 @@ def test_threads_are_set_where_they_are_given(model_folder: Path) -> None:
         assert torch.get_num_threads() == before + 1
     finally:
         torch.set_num_threads(before)
-    with pytest.raises(ConfigError, match="threads = 0 cannot be used; expected at least 1"):
+    with pytest.raises(ConfigError, match="threads=0"):
         load(model_folder, threads=0)
 
 
 def test_a_device_that_is_not_there_is_refused(model_folder: Path) -> None:
-    with pytest.raises(
-        ConfigError, match=r"train\.device = 'cuda:99' cannot be used here: .*expected auto, cpu or cuda"
-    ):
+    with pytest.raises(ConfigError) as caught:
         load(model_folder, device="cuda:99")
+    assert (caught.value.name, caught.value.value) == ("train.device", "cuda:99")
 
 
 def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
@@ -287,7 +279,7 @@ def test_settings_that_are_unknown_are_named_with_their_file(copy: Path) -> None
     save_files(copy, model_files(config=config))
     with pytest.raises(
         ModelError,
-        match=r"config\.json names an unknown setting 'model\.n_wheels'.*\n  a newer version",
+        match=r"config\.json: unknown setting 'model\.n_wheels'",
     ):
         load(copy)
 
@@ -579,15 +571,15 @@ def test_a_suppressed_token_is_not_generated_and_must_be_one(app: Translator) ->
 @pytest.mark.parametrize(
     ("settings_", "message"),
     [
-        ({"n_best": 5}, "decode.n_best = 5 cannot be used; expected at most decode.beam = 4 where nothing is sampled"),
-        ({"temperature": 0}, "decode.temperature = 0.0 cannot be used; expected above 0"),
-        ({"top_p": 0}, "decode.top_p = 0.0 cannot be used; expected above 0 and at most 1"),
-        ({"min_p": 2}, "decode.min_p = 2.0 cannot be used; expected at least 0 and at most 1"),
-        ({"top_k": -1}, "decode.top_k = -1 cannot be used; expected at least 0"),
-        ({"min_len": 5, "max_len": 4}, "decode.max_len = 4 cannot be used; expected at least 1 and decode.min_len = 5"),
-        ({"max_ratio": 0.5, "min_ratio": 1}, "decode.max_ratio = 0.5 cannot be used; expected above 0 and at least"),
-        ({"repetition_penalty": 0.5}, "decode.repetition_penalty = 0.5 cannot be used; expected at least 1"),
-        ({"sample": True, "diverse": True}, "decode.diverse = True cannot be used; expected decode.sample = false"),
+        ({"n_best": 5}, "decode.n_best=5 "),
+        ({"temperature": 0}, "decode.temperature=0.0 "),
+        ({"top_p": 0}, "decode.top_p=0.0 "),
+        ({"min_p": 2}, "decode.min_p=2.0 "),
+        ({"top_k": -1}, "decode.top_k=-1 "),
+        ({"min_len": 5, "max_len": 4}, "decode.max_len=4 "),
+        ({"max_ratio": 0.5, "min_ratio": 1}, "decode.max_ratio=0.5 "),
+        ({"repetition_penalty": 0.5}, "decode.repetition_penalty=0.5 "),
+        ({"sample": True, "diverse": True}, "decode.diverse=true "),
     ],
 )
 def test_ways_to_decode_that_make_no_sense_are_refused(app: Translator, settings_: dict, message: str) -> None:

@@ -187,7 +187,9 @@ def _expect_places(config: Config) -> None:
             f"standard input, -, was named twice, by {' and '.join(named)}; it is read to its end by the first of them"
         )
     if data.store and Path(data.store).is_file():
-        raise ConfigError(f"data.store = {data.store} cannot be used; expected a folder, and it is a file")
+        raise ConfigError(
+            f"data.store={data.store!r} is a file", expected="a folder", name="data.store", value=data.store
+        )
 
 
 def refuse_contradictions(out: Path, stored: Config, asked: Config, names: Collection[str] | None = None) -> None:

@@ -227,7 +227,7 @@ def test_a_config_changed_on_purpose_is_accepted_with_its_new_digest(folder: Pat
         ("config.json", b'{"format_version": 99}', "config.json has format_version 99, this version reads 1"),
         ("config.json", b"{}", "config.json has format_version None, expected 1"),
         ("config.json", b"not json", "config.json is not JSON"),
-        ("config.json", b'{"format_version": 1, "modle": {}}', "config.json has an unknown section "),
+        ("config.json", b'{"format_version": 1, "modle": {}}', "config.json: unknown section "),
         ("config.json", b"[]", "config.json holds a JSON list, expected an object"),
         ("model.safetensors", b"\x08\0\0\0\0\0\0\0{}", "model.safetensors is not in the safetensors format: "),
         ("model.safetensors", b"", "model.safetensors is not in the safetensors format: "),

@@ -254,8 +254,9 @@ def test_some_lines_with_a_separator_are_a_hint(refused) -> None:
 
 @pytest.mark.parametrize("separator", ["ab", '"', "\n", "\r", "coma"])
 def test_a_separator_is_one_character_or_a_name(separator: str) -> None:
-    with pytest.raises(ConfigError, match=r"data\.separator = .* cannot be used; expected one character other than"):
+    with pytest.raises(ConfigError) as caught:
         DataConfig(separator=separator)
+    assert (caught.value.name, caught.value.value) == ("data.separator", separator)
 
 
 @pytest.mark.parametrize(

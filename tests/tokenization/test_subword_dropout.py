@@ -87,12 +87,8 @@ def test_frequent_words_share_a_few_cuts_and_rare_ones_have_their_own(tokenizer:
 
 def test_dropout_is_a_probability_and_of_merges() -> None:
     for p in (-0.1, 1.0):
-        with pytest.raises(
-            ConfigError, match=r"data\.subword_dropout = .* cannot be used; expected at least 0 and below 1"
-        ):
+        with pytest.raises(ConfigError, match=r"data\.subword_dropout"):
             DataConfig(subword_dropout=p)
     for kind in ("unigram", "word", "character"):
-        with pytest.raises(
-            ConfigError, match=r"subword_dropout = 0\.1 cannot be used; expected 0, or data\.tokenizer = 'bpe'"
-        ):
+        with pytest.raises(ConfigError, match=r"data\.subword_dropout"):
             DataConfig(subword_dropout=0.1, tokenizer=kind)

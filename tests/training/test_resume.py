@@ -287,20 +287,21 @@ def test_resuming_a_finished_run_changes_nothing(toy, said) -> None:
 
 @pytest.mark.parametrize("finished", [False, True])
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("name", "value"),
     [
-        ({"train.lr": 0.5}, "train.lr = 0.5 contradicts 0.003, with which .*run was begun; leave the setting out"),
-        ({"train.steps": 24}, "train.steps = 24 contradicts 12"),
-        ({"model.d_model": 64}, "model.d_model = 64 contradicts 32"),
-        ({"data.tokenizer": "unigram"}, "data.tokenizer = unigram contradicts word"),
-        ({"train.threads": 2}, "train.threads = 2 contradicts 1"),
-        ({"train.precision": "bf16"}, "train.precision = bf16 contradicts fp32"),
+        ("train.lr", 0.5),
+        ("train.steps", 24),
+        ("model.d_model", 64),
+        ("data.tokenizer", "unigram"),
+        ("train.threads", 2),
+        ("train.precision", "bf16"),
     ],
 )
-def test_a_setting_that_contradicts_the_runs_is_refused(toy, monkeypatch, finished, changes, message) -> None:
+def test_a_setting_that_contradicts_the_runs_is_refused(toy, monkeypatch, finished, name, value) -> None:
     run = train(toy.config(), toy.folder / "run", say=quiet) if finished else stopped_run(toy, monkeypatch, 6)
-    with pytest.raises(ConfigError, match=message):
-        train(toy.config(changes), run, resume=True, say=quiet)
+    with pytest.raises(ConfigError) as caught:
+        train(toy.config({name: value}), run, resume=True, say=quiet)
+    assert (caught.value.name, caught.value.value) == (name, value)
 
 
 def test_settings_that_nobody_gives_are_those_of_the_run(toy, outcome, uninterrupted, monkeypatch) -> None:
@@ -415,12 +416,9 @@ def test_a_file_to_score_on_that_the_run_was_begun_without_is_refused_and_spoils
 ) -> None:
     run = train(toy.config(), toy.folder / "run", say=quiet) if finished else stopped_run(toy, monkeypatch, 6)
     added = toy.config({f"data.{which}": (str(toy.pairs(8, name="added.tsv")),)})
-    expected = (
-        rf"^data\.{which} = \S*added\.tsv contradicts none, with which \S*run was begun; leave the setting out to "
-        "resume, or begin anew with another --out$"
-    )
-    with pytest.raises(ConfigError, match=expected):
+    with pytest.raises(ConfigError) as caught:
         train(added, run, resume=True, say=quiet)
+    assert caught.value.name == f"data.{which}"
     assert outcome(until_finished(toy.config(), run, said.append)) == uninterrupted
     assert finished or f"tokens of the same data and tokenizer are in {run / '.tokens'}: they are used again" in said
 

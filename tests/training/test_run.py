@@ -300,7 +300,7 @@ def test_training_may_end_within_its_first_epoch(toy, outcome) -> None:
 
 
 def test_a_batch_that_cannot_hold_the_longest_sentence_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"data\.batch_tokens = 12 cannot be used; expected at least .* = 13"):
+    with pytest.raises(ConfigError, match=r"data\.batch_tokens=12"):
         Config().override({"data.max_len": 12, "data.batch_tokens": 12})
 
 

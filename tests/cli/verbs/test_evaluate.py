@@ -109,7 +109,7 @@ def test_of_several_models_the_one_that_refuses_is_named(run: Run, folder: Path,
     done = run("evaluate", folder, other, "--data", pairs, "--beam", "2")
     assert done.code == 2 and f"error: {other}: decode.beam = 2 would change nothing" in done.err
     narrow = run("evaluate", folder, folder, "--data", pairs, "--n-best", "9")
-    assert narrow.code == 2 and f"error: {folder}: decode.n_best = 9 cannot be used" in narrow.err
+    assert narrow.code == 2 and f"{folder}: decode.n_best=9 " in narrow.err
 
 
 def test_a_folder_that_cannot_be_written_to_loses_the_file_but_not_the_scores(
