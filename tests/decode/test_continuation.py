@@ -174,9 +174,17 @@ def test_the_beginning_of_a_stop_string_is_held_back_until_it_is_none() -> None:
     assert streamed(writer, writer.prompt("here"))[0] == ["abc", "ab"]
 
 
-@pytest.mark.parametrize("kind", ["bpe", "character"])
-@pytest.mark.parametrize("positions", POSITIONS)
-@pytest.mark.parametrize("chars", [1, 7, 50])
+FEW = [("bpe", "rotary", 1), ("character", "learned", 1), ("bpe", "sinusoidal", 7), ("character", "alibi", 7),
+       ("bpe", "relative", 50), ("character", "rotary", 50), ("bpe", "learned", 50)]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "positions", "chars"),
+    [
+        pytest.param(*it, marks=() if it in FEW else pytest.mark.slow)
+        for it in itertools.product(["bpe", "character"], POSITIONS, [1, 7, 50])
+    ],
+)
 def test_so_many_characters_are_so_many_though_the_model_would_end(kind, positions, chars) -> None:
     for config in (DecodeConfig(beam=1), DecodeConfig(sample=True, temperature=1.5)):
         writer = writer_of(positions, config, kind, chars=chars)
@@ -245,7 +253,9 @@ def test_where_nothing_may_follow_the_text_ends_and_says_so() -> None:
 # --- how tokens are chosen ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("positions", POSITIONS)
+@pytest.mark.parametrize(
+    "positions", [pytest.param(it, marks=() if it in ("rotary", "learned") else pytest.mark.slow) for it in POSITIONS]
+)
 def test_streamed_alone_or_together_a_text_is_the_same(positions) -> None:
     for config in (DecodeConfig(beam=1, max_len=30), DecodeConfig(sample=True, top_p=0.9, temperature=1.3, max_len=30)):
         writer = writer_of(positions, config)

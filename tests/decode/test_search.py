@@ -156,6 +156,7 @@ def test_batch_mates_and_their_order_change_no_answer(sentences, beam, random) -
 
 
 @given(seeds, st.integers(1, 5))
+@settings(max_examples=40, deadline=None)
 def test_a_score_is_the_sum_of_its_tokens_over_the_penalty_of_its_length_with_the_end_token(seed, beam) -> None:
     for answer in search(Toy(), [seed], [9], Rules(eos=END, suppress=(0, 1), beam=beam, alpha=0.6))[0]:
         tokens = [*answer.ids, END] if answer.finished else list(answer.ids)
@@ -166,6 +167,7 @@ def test_a_score_is_the_sum_of_its_tokens_over_the_penalty_of_its_length_with_th
 
 
 @given(seeds, st.integers(2, 6))
+@settings(max_examples=40, deadline=None)
 def test_answers_come_best_first_and_differ(seed, beam) -> None:
     answers = search(Toy(), [seed], [8], Rules(eos=END, beam=beam))[0]
     assert 1 <= len(answers) <= beam
@@ -290,6 +292,7 @@ def test_what_was_cut_off_fills_up_behind_what_ended(n_best: int) -> None:
 
 
 @given(seeds, st.integers(1, 3))
+@settings(max_examples=40, deadline=None)
 def test_where_nothing_may_follow_the_answers_are_what_was_alive_last(seed, beam) -> None:
     rules = Rules(eos=END, suppress=(0, 1), beam=beam, no_repeat_ngram=1)  # of two words
     for answer in search(Toy(5), [seed], [12], rules, min_len=9)[0]:
@@ -324,7 +327,7 @@ def test_no_sentences_have_no_answers() -> None:
 
 
 @given(seeds, st.integers(1, 4))
-@settings(deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_observing_shows_every_candidate_once_and_changes_nothing(seed, beam) -> None:
     rules, steps = Rules(eos=END, suppress=(0, 1), beam=beam), list[Step]()
     unseen = search(Toy(), [seed, seed + 1], [6, 3], rules)
@@ -492,6 +495,7 @@ def test_draws_tell_the_models_own_probabilities() -> None:
 
 
 @given(seeds)
+@settings(max_examples=40, deadline=None)
 def test_of_one_token_the_draw_is_greedy(seed) -> None:
     greedy = search(Toy(), [seed], [9], Rules(eos=END, suppress=(0, 1), beam=1))[0]
     assert draw(Toy(), [seed], 9, Sampling(top_k=1), 1)[0] == greedy

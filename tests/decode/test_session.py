@@ -79,13 +79,13 @@ def best(session: Session, sources: Sequence[Sequence[int]]) -> list[list[int]]:
 
 
 @given(SOURCES, st.integers(1, 4), st.integers(1, 200))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 def test_answers_come_in_the_order_of_the_sources_whatever_the_batches(sources, beam, batch_tokens) -> None:
     assert best(Session(Echo(), config(beam, batch_tokens)), sources) == sources
 
 
 @given(SOURCES, st.integers(1, 4), st.integers(1, 200))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 def test_a_batch_holds_one_source_or_at_most_batch_tokens_and_no_two_could_be_joined(
     sources, beam, batch_tokens
 ) -> None:
@@ -99,7 +99,7 @@ def test_a_batch_holds_one_source_or_at_most_batch_tokens_and_no_two_could_be_jo
 
 
 @given(SOURCES)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 def test_stream_gives_every_place_once_and_holds_no_engine_open_while_it_waits(sources) -> None:
     engine, places = Echo(), []
     for place, answers in Session(engine, config()).stream(sources):
@@ -136,7 +136,7 @@ def test_an_empty_source_has_an_answer_and_no_source_has_none() -> None:
 
 
 @given(SOURCES)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 def test_an_answer_is_at_most_max_extra_tokens_longer_than_its_own_source(sources) -> None:
     for source, answers in zip(sources, Session(Echo(endless=True), config(max_extra=3)).answers(sources)):
         assert len(answers[0].ids) == len(source) + 3 and not answers[0].finished

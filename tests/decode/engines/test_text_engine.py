@@ -1,5 +1,6 @@
 """A decoder alone behind the three calls. What is expected is computed without a cache, a batch or padding."""
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -71,9 +72,17 @@ def run(engine: TextEngine, prompts: Sequence[Sequence[int]], limit: int, beam: 
         return beam_search(decoding, start, [Request(limit)] * len(prompts), rules)
 
 
-@pytest.mark.parametrize("positions", POSITIONS)
-@pytest.mark.parametrize("max_len", [1, 2, 5, BLOCK, 40])
-def test_a_step_gives_what_the_whole_text_gives_within_the_block_and_beyond(positions, max_len) -> None:
+def twice(values: Sequence[int]) -> pytest.MarkDecorator:
+    """All positions with all values; each but two pairs of a scheme and of a value are slow."""
+    few = {(scheme, values[(i + shift) % len(values)]) for i, scheme in enumerate(POSITIONS) for shift in (0, 2)}
+    pairs = itertools.product(POSITIONS, values)
+    rows = [pytest.param(*it, marks=() if it in few else pytest.mark.slow) for it in pairs]
+    return pytest.mark.parametrize(("positions", "value"), rows)
+
+
+@twice([1, 2, 5, BLOCK, 40])
+def test_a_step_gives_what_the_whole_text_gives_within_the_block_and_beyond(positions, value) -> None:
+    max_len = value
     it, rng = engine(positions, max_len), np.random.default_rng(0)
     prompts, written = list(TEXTS), [[[]] for _ in TEXTS]
     with it.prefill([prompt[:-1] for prompt in prompts], 20) as decoding:
@@ -93,9 +102,9 @@ def test_a_step_gives_what_the_whole_text_gives_within_the_block_and_beyond(posi
             written = [[[*written[b][w], int(rng.integers(4, VOCAB))] for w in row] for b, row in zip(live, beams)]
 
 
-@pytest.mark.parametrize("positions", POSITIONS)
-@pytest.mark.parametrize("length", [BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK])
-def test_of_a_prompt_longer_than_the_block_the_newest_tokens_are_read(positions, length) -> None:
+@twice([BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK])
+def test_of_a_prompt_longer_than_the_block_the_newest_tokens_are_read(positions, value) -> None:
+    length = value
     it, rng = engine(positions), np.random.default_rng(1)
     prompt, written = rng.integers(4, VOCAB, length).tolist(), []
     with it.prefill([prompt[:-1], [5, 6]], 4) as decoding:
