@@ -1,8 +1,7 @@
-"""Files that are whole or not there.
+"""Atomic writes: a file is whole or absent.
 
-A process may be killed between any two instructions here, and the disk may be full at any of them; what is read
-afterwards is the old content or the new, never half of one. What a killed process left behind has a name like
-`.model.safetensors.partial` and is removed by the next run.
+A process can be killed, or the disk can fill up, at any instruction here. A reader then finds the old content or the
+new, never half of one. A killed process leaves files such as `.model.safetensors.partial`, which the next run removes.
 """
 
 import errno
@@ -16,10 +15,9 @@ from ..errors import TrainingError
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Replace a file by `data` in one step; an OSError leaves the earlier content.
+    """Replace a file in one step. If that fails with an OSError, the old content stays.
 
-    A link stays, and what it leads to is replaced. What is no regular file (a device, a pipe) cannot be replaced: it
-    gets the data.
+    A link stays, and its target is replaced. A device or a pipe can't be replaced, so the data is written to it.
     """
     if path.exists() and not path.is_file():
         with path.open("wb") as file:
@@ -34,7 +32,7 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def write_files(folder: Path, files: Mapping[str, bytes], *, before_moving: tuple[str, bytes]) -> None:
-    """Write all `files` aside, then the one file `before_moving`, then give each of `files` its name."""
+    """Write `files` under temporary names, then the file `before_moving`, then rename them."""
     with _discarding_on_error(*(_partial(folder / name) for name in files)):
         for name, data in files.items():
             _write_synced(_partial(folder / name), data)
@@ -45,9 +43,9 @@ def write_files(folder: Path, files: Mapping[str, bytes], *, before_moving: tupl
 
 
 def write_folder(target: Path, files: Iterable[tuple[str, bytes]]) -> None:
-    """Make a folder of `files` appear in one step; one of the same name is replaced.
+    """Make a folder of `files` appear in one step, in place of an old one with the same name.
 
-    `files` may be a generator, so that only one content at a time is held.
+    `files` can be a generator, so that only one content at a time is in memory.
     """
     partial = _partial(target)
     shutil.rmtree(partial, ignore_errors=True)
@@ -64,42 +62,49 @@ def write_folder(target: Path, files: Iterable[tuple[str, bytes]]) -> None:
 
 
 def remove_folder(path: Path) -> None:
-    """Delete a folder such that a half deleted one is never seen under its name."""
+    """Delete a folder. Its name disappears in one step, before its files do."""
     shutil.rmtree(_retire(path), ignore_errors=True)
 
 
 def remove_partials(folder: Path) -> None:
-    """Remove what a killed process left half written in a folder of ours."""
+    """Remove what a killed process left half-written in a run's folder."""
     for path in folder.glob(".*.partial"):
         _discard(path)
 
 
 @contextmanager
 def writing(
-    folder: Path, *, again: str = "give the command again, a training with --resume", instead: str = "give another one"
+    folder: Path,
+    *,
+    again: str = "run the command again (to continue training, with --resume)",
+    instead: str = "choose another one",
 ) -> Iterator[None]:
-    """Turn an OSError while something in `folder` is written into a TrainingError that says what to do.
+    """Turn an OSError while writing to a folder into a TrainingError that says what to do.
 
-    That is, once there is room on the disk, `again`; and where the folder is not to be written to, `instead`.
+    Args:
+        folder: where the files go.
+        again: what to do once there's room on the disk.
+        instead: what to do if the folder can't be written to.
     """
     try:
         yield
     except OSError as error:
-        reason = error.strerror or str(error)
+        expected, reason = "", error.strerror or str(error)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
             free = shutil.disk_usage(there).free / 2**20
-            advice = f"{free:,.0f} MiB are free: make room and {again}; what was saved before is intact"
+            reason += f" ({free:,.0f} MiB are free)"
+            fix = f"make room and {again}; everything saved before is intact"
         elif isinstance(error, (FileExistsError, NotADirectoryError)):
-            advice = f"expected a folder where a file is: move the file or {instead}"
+            expected, fix = "a folder, but there's a file of that name", f"move the file, or {instead}"
         else:
-            advice = f"expected a folder that this user may write to: change its rights or {instead}"
-        raise TrainingError(f"cannot write to {folder}: {reason}; {advice}") from error
+            expected, fix = "a folder that you may write to", f"change its permissions, or {instead}"
+        raise TrainingError(f"can't write to {folder}: {reason}", expected=expected, fix=fix, value=folder) from error
 
 
 @contextmanager
 def _discarding_on_error(*partials: Path) -> Iterator[None]:
-    """Leave nothing half written behind where writing fails, least of all on a full disk."""
+    """Leave nothing half-written if writing fails, least of all on a full disk."""
     try:
         yield
     except OSError:
@@ -121,7 +126,7 @@ def _partial(path: Path) -> Path:
 
 
 def _retire(path: Path) -> Path:
-    """Rename a folder to a name that the next run removes, and return that name."""
+    """Rename a folder to one that the next run removes, and return the new name."""
     retired = path.with_name(f".{path.name}.old.partial")
     shutil.rmtree(retired, ignore_errors=True)
     return path.replace(retired)
@@ -135,7 +140,7 @@ def _write_synced(path: Path, data: bytes) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the names in a folder survive a power cut, where the system can (Windows cannot open a folder)."""
+    """Make the names in a folder survive a power cut. Windows can't: it doesn't open folders."""
     if os.name == "nt":
         return
     handle = os.open(folder, os.O_RDONLY)

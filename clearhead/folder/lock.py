@@ -1,4 +1,4 @@
-"""One writer a folder: a lock that the operating system lets go of when the process ends, however it ends."""
+"""One writer per folder: a lock that the operating system releases when the process ends, however it ends."""
 
 import errno
 import os
@@ -16,45 +16,54 @@ _BUSY = (errno.EAGAIN, errno.EACCES, errno.EDEADLK)  # what flock, and msvcrt on
 
 
 class FolderLock:
-    """Held from the making of the object to `release`, or the end of the process."""
+    """A lock, held from its creation to `release` or the end of the process."""
 
     def __init__(
         self,
         folder: Path,
         *,
         say: Callable[[str], None],
-        advice: str = "wait for it, stop it, or give another folder with --out",
+        advice: str = "wait for it, stop it, or choose another folder with --out",
     ) -> None:
-        """Take the lock; a folder that another run holds is a TrainingError, which ends with the `advice`.
+        """Take the lock.
 
-        An OSError of the folder passes through. Where the file system has no locks, `say` is told so, and that is all.
+        Args:
+            folder: the folder to lock.
+            say: gets a warning if the file system has no locks.
+            advice: what to do if another run holds the lock.
+
+        Raises:
+            TrainingError: Another run holds the lock.
+            OSError: The folder can't be written to.
         """
         self._path = folder / _NAME
         self._file = self._path.open("a+b", buffering=0)
         while not self._acquire(folder, say, advice):
             self._file = self._path.open("a+b", buffering=0)
-        with suppress(OSError):  # only a courtesy to whoever is refused
+        with suppress(OSError):  # names the holder in the error that others get
             self._file.truncate(0)
             self._file.write(f"process {os.getpid()} on {socket.gethostname()}\n".encode())
 
     def release(self) -> None:
-        """Let go of the lock and remove its file."""
+        """Release the lock and remove its file."""
         try:
-            with suppress(OSError):  # Windows removes no open file; an old one does no harm
+            with suppress(OSError):  # Windows removes no open file; a leftover does no harm
                 self._path.unlink()
         finally:
             self._file.close()
 
     def _acquire(self, folder: Path, say: Callable[[str], None], advice: str) -> bool:
-        """Whether the lock is ours; False where its holder removed the file after we had opened it."""
+        """Return whether the lock is ours. It isn't if its holder removed the file after we opened it."""
         try:
             _lock(self._file)
         except OSError as error:
             if error.errno in _BUSY:
                 holder = self._holder()
                 self._file.close()
-                raise TrainingError(f"{folder} is in use by another run ({holder}); {advice}") from error
-            say(f"{folder} cannot be locked ({error.strerror}): see to it that no other run writes there")
+                raise TrainingError(
+                    f"{folder} is in use by another run ({holder})", fix=advice, name="folder", value=folder
+                ) from error
+            say(f"can't lock {folder} ({error.strerror}): make sure that no other run writes there")
         try:
             ours = os.path.samestat(os.fstat(self._file.fileno()), self._path.stat())
         except FileNotFoundError:
@@ -72,7 +81,7 @@ if sys.platform == "win32":
     import msvcrt
 
     def _lock(file: FileIO) -> None:
-        file.seek(1 << 30)  # far behind the text, which others may want to read
+        file.seek(1 << 30)  # far past the text, which others may want to read
         msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
 else:
     import fcntl

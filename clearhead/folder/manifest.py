@@ -1,10 +1,12 @@
-"""`manifest.json`: the SHA-256 of each file of a folder, so that what is read is what was written.
+"""`manifest.json`: the SHA-256 of each file in a folder, to detect damage.
 
 {"format_version": 1, "files": {"model.safetensors": "6e34..."}, "finished": 300}
 """
 
 import hashlib
 import json
+import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,14 +17,17 @@ from .atomic import write_file, write_files, write_folder
 
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
-RESTORE = "restore the folder from where it came from"
+RESTORE = "restore the folder from its source or a backup"
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What `manifest.json` holds: the digest of each file, and the step at which the run was complete, if it was.
+    """The content of `manifest.json`.
 
-    `incoming` has the digests of files that are being replaced: until that is done, either of the two is right.
+    Attributes:
+        files: the digest of each file.
+        incoming: the new digests of files that are being replaced. Until that's done, either digest is right.
+        finished: the step at which the run finished, if it did.
     """
 
     files: dict[str, str] = field(default_factory=dict)
@@ -31,42 +36,49 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """The manifest of a folder; one that is absent, damaged or of another format is a ModelError."""
+        """Read the manifest of a folder. Raise ModelError if it's missing, damaged or in another format."""
         path = folder / MANIFEST
         values = parse_json_object(path, read_bytes(path))
         check_format(path, values)
         files, incoming, finished = values.get("files"), values.get("incoming", {}), values.get("finished")
         if not (_is_digests(files) and _is_digests(incoming) and isinstance(finished, int | None)):
-            raise ModelError(f'{path} is damaged: expected "files" with the SHA-256 of each file; {RESTORE}')
+            raise ModelError(
+                f"{path} is damaged",
+                expected='"files" with the SHA-256 of each file',
+                fix=RESTORE,
+                name=MANIFEST,
+            )
         return cls(files, incoming, finished)
 
     def to_bytes(self) -> bytes:
-        """The JSON text; what is empty is left out."""
+        """Return the JSON text, without empty fields."""
         values: dict[str, Any] = {"format_version": FORMAT_VERSION, "files": self.files}
         values |= {"incoming": self.incoming} if self.incoming else {}
         values |= {"finished": self.finished} if self.finished is not None else {}
         return (json.dumps(values, indent=2) + "\n").encode()
 
     def check(self, path: Path, data: bytes) -> None:
-        """Raise a ModelError unless `data`, the content of `path`, has the digest that the manifest says."""
+        """Raise ModelError unless the content of a file has the digest that the manifest names."""
         expected = [digests[path.name] for digests in (self.files, self.incoming) if path.name in digests]
         manifest = path.parent / MANIFEST
         if not expected:
-            raise ModelError(f"{manifest} has no digest of {path.name}; {RESTORE}")
+            raise ModelError(f"{manifest} has no digest of {path.name}", fix=RESTORE, name=path.name)
         found = digest(data)
         if found not in expected:
             raise ModelError(
-                f"{path} is damaged, or was changed by hand ({len(data):,} bytes)\n"
-                f"  expected SHA-256: {' or '.join(expected)}\n  found:            {found}\n"
-                f"  {RESTORE}; if the change was meant, write the digest found into {manifest}"
+                f"{path} is damaged or was edited ({len(data):,} bytes, SHA-256 {found})",
+                expected=f"SHA-256 {' or '.join(expected)}",
+                fix=f"{RESTORE}; if you edited the file on purpose, write its new digest into {manifest}",
+                name=path.name,
+                value=found,
             )
 
 
 def replace_files(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Replace some files of a folder and keep its manifest true at every moment.
+    """Replace some files of a folder, with a manifest that's true at every moment.
 
-    The manifest first names the new digests beside the old ones, then the files move, then the old digests go: a
-    process killed anywhere in between leaves a folder in which each file is the old one or the new, and verifies.
+    The manifest first gets the new digests next to the old ones, then the files are replaced, then the old digests go.
+    If the process is killed in between, each file is the old one or the new one, and the folder verifies.
     """
     manifest = _settled(folder)
     incoming = {name: digest(data) for name, data in files.items()}
@@ -75,12 +87,12 @@ def replace_files(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def mark_finished(folder: Path, step: int | None) -> None:
-    """Write into the manifest that the run is complete at `step`, or that it is not (None)."""
+    """Record in the manifest that the run finished at `step`, or with None, that it hasn't."""
     write_file(folder / MANIFEST, replace(_settled(folder), finished=step).to_bytes())
 
 
 def write_folder_with_manifest(target: Path, files: Iterable[tuple[str, bytes]]) -> None:
-    """`write_folder`, and the manifest of what was in `files` last."""
+    """Write a folder in one step (`write_folder`), with a manifest of its files."""
 
     def with_manifest() -> Iterator[tuple[str, bytes]]:
         digests = {}
@@ -93,7 +105,7 @@ def write_folder_with_manifest(target: Path, files: Iterable[tuple[str, bytes]])
 
 
 def read_verified(folder: Path, names: Iterable[str] | None = None) -> dict[str, bytes]:
-    """The contents of files (None: all that the manifest names), each equal to its digest; otherwise a ModelError."""
+    """Read files, by default all in the manifest. Raise ModelError unless each has its digest."""
     manifest = Manifest.read(folder)
     wanted = tuple(manifest.files if names is None else names)
     while True:
@@ -104,50 +116,60 @@ def read_verified(folder: Path, names: Iterable[str] | None = None) -> dict[str,
         except ModelError:
             if manifest == (manifest := Manifest.read(folder)):
                 raise
-            # a run replaced files while we read them: once more
+            # a run replaced files while we read them: read them again
         else:
             return contents
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a file; one that is missing or cannot be read is a ModelError."""
+    """Read a regular file. Raise ModelError if it's missing, unreadable, or a pipe or device, which could block."""
     try:
-        return path.read_bytes()
+        with open(path, "rb", opener=_without_waiting) as file:
+            regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+            data = file.read() if regular else b""
     except FileNotFoundError as error:
-        raise ModelError(f"{path} is missing; {RESTORE}") from error
+        raise ModelError(f"{path} is missing", fix=RESTORE, name=path.name) from error
     except OSError as error:
-        raise ModelError(f"cannot read {path}: {error.strerror}; {RESTORE}") from error
+        raise ModelError(f"can't read {path}: {error.strerror}", fix=RESTORE, name=path.name) from error
+    if not regular:
+        raise ModelError(f"{path} is a pipe or a device", expected="a regular file", fix=RESTORE, name=path.name)
+    return data
 
 
 def parse_json_object(path: Path, data: bytes) -> dict[str, Any]:
-    """The object in a JSON file whose content is `data`; anything else is a ModelError that names `path`."""
+    """Parse the content of a JSON file. Raise ModelError unless it's an object."""
     try:
         values = json.loads(data)
     except (ValueError, RecursionError) as error:  # ValueError: no JSON, or no UTF-8
-        raise ModelError(f"{path} is not JSON: {error}; {RESTORE}") from error
+        raise ModelError(f"{path} isn't JSON: {error}", fix=RESTORE, name=path.name) from error
     if not isinstance(values, dict):
-        raise ModelError(f"{path} holds a JSON {type(values).__name__}, expected an object; {RESTORE}")
+        raise ModelError(
+            f"{path} holds a JSON {type(values).__name__}", expected="a JSON object", fix=RESTORE, name=path.name
+        )
     return values
 
 
 def check_format(path: Path, values: Mapping[str, Any]) -> None:
-    """Raise a ModelError unless a file's `format_version` is the one that is read here."""
+    """Raise ModelError unless this version of Clearhead reads a file's `format_version`."""
     found = values.get("format_version")
-    if type(found) is int and found > FORMAT_VERSION:
-        raise ModelError(
-            f"{path} has format_version {found}, this version reads {FORMAT_VERSION}; install a newer Clearhead"
-        )
     if type(found) is not int or found != FORMAT_VERSION:
-        raise ModelError(f"{path} has format_version {found!r}, expected {FORMAT_VERSION}; {RESTORE}")
+        newer = type(found) is int and found > FORMAT_VERSION
+        raise ModelError(
+            f"{path} has format_version={found!r}",
+            expected=f"{FORMAT_VERSION}, which this version reads",
+            fix="install a newer Clearhead" if newer else RESTORE,
+            name="format_version",
+            value=found,
+        )
 
 
 def digest(data: bytes) -> str:
-    """SHA-256 in hexadecimal."""
+    """Return the SHA-256 in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
 
 
 def _settled(folder: Path) -> Manifest:
-    """The manifest after the question is closed which incoming files arrived; an empty one where there is none."""
+    """Return the manifest, or an empty one, with every incoming file that arrived counted among its files."""
     if not (folder / MANIFEST).exists():
         return Manifest()
     manifest = Manifest.read(folder)
@@ -157,6 +179,10 @@ def _settled(folder: Path) -> Manifest:
         if path.exists() and digest(read_bytes(path)) == expected:
             arrived[name] = expected
     return replace(manifest, files=manifest.files | arrived, incoming={})
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _is_digests(value: object) -> TypeGuard[dict[str, str]]:

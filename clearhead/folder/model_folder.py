@@ -1,11 +1,11 @@
-"""A model in a folder: settings, weights and tokenizer, all that is needed to run on raw text.
+"""A model in a folder: settings, weights and tokenizer.
 
 config.json  model.safetensors  tokenizer.json  README.md  manifest.json
 """
 
 import json
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +16,14 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from ..config import Config, messages
+from ..config.custom_code import check_consent
 from ..errors import ConfigError, ModelError
 from .atomic import writing
 from .lock import FolderLock
 from .manifest import (
     FORMAT_VERSION,
     MANIFEST,
+    RESTORE,
     Manifest,
     check_format,
     digest,
@@ -31,13 +33,20 @@ from .manifest import (
 )
 
 CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenizer.json", "README.md"
-WORDS = "words.txt"  # those seen in training, where tokens are words
+WORDS = "words.txt"  # the words seen in training, if tokens are words
 
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """A model as it was read and verified: settings, weights (see `load_weights`) with the digest of their file, and
-    the text of the tokenizer's file. A run may write other files meanwhile: these belong together."""
+    """A model, read and verified. A run may replace files meanwhile, but these belong together.
+
+    Attributes:
+        path: the folder.
+        config: its settings.
+        weights: its tensors by name, for `load_weights`.
+        weights_digest: the SHA-256 of the weights file.
+        tokenizer: the text of the tokenizer file.
+    """
 
     path: Path
     config: Config
@@ -53,7 +62,7 @@ def model_files(
     weights: Mapping[str, Tensor] | None = None,
     card: str | None = None,
 ) -> dict[str, bytes]:
-    """The contents of a model folder by file name, of the parts that are given."""
+    """Return the contents of a model folder's files, by name, for the given parts."""
     files: dict[str, bytes] = {}
     if config is not None:
         files[CONFIG] = (json.dumps({"format_version": FORMAT_VERSION, **config}, indent=2) + "\n").encode()
@@ -67,9 +76,10 @@ def model_files(
 
 
 def save_files(folder: Path, files: Mapping[str, bytes], *, say: Callable[[str], None] | None = None) -> None:
-    """Write files (`model_files`, an evaluation) into a model folder and its manifest.
+    """Write files (`model_files`, an evaluation) into a model folder, and update its manifest.
 
-    TrainingError: a run holds the folder, or it cannot be written to; then nothing is changed.
+    Raises:
+        TrainingError: A run holds the folder, or it can't be written to. Nothing was changed.
     """
     with writing(folder, again="try again", instead="work on a copy"):
         folder.mkdir(parents=True, exist_ok=True)
@@ -80,28 +90,37 @@ def save_files(folder: Path, files: Mapping[str, bytes], *, say: Callable[[str],
             lock.release()
 
 
-def load_model_folder(folder: Path) -> ModelFolder:
-    """Read a model and verify it; a ModelError says what is missing, damaged or unknown, and what to do."""
+def load_model_folder(folder: Path, *, allow_custom_code: bool | Collection[str] = True) -> ModelFolder:
+    """Read a model and verify it.
+
+    Args:
+        folder: the model folder.
+        allow_custom_code: True to allow custom parts (`package.module:Class`) that the folder's settings name, or the
+            parts that you named yourself. This imports none of them.
+
+    Raises:
+        ModelError: Something is missing, damaged, unknown or not allowed.
+    """
     with _reading(folder):
         _expect_folder(folder)
         _expect_weights(folder)
     files = read_verified(folder, (CONFIG, TOKENIZER, WEIGHTS))
     weights = weights_from_bytes(folder / WEIGHTS, files[WEIGHTS])
-    config = _parse_config(folder / CONFIG, files[CONFIG])
+    config = _parse_config(folder / CONFIG, files[CONFIG], allow_custom_code)
     return ModelFolder(
         folder, config, weights, digest(files[WEIGHTS]), _parse_text(folder / TOKENIZER, files[TOKENIZER])
     )
 
 
-def read_config(folder: Path) -> Config:
-    """The settings of a model, or of a run that has no weights yet; a ModelError where they cannot be trusted."""
+def read_config(folder: Path, *, allow_custom_code: bool | Collection[str] = True) -> Config:
+    """Read the settings of a model, or of a run that has no weights yet. See `load_model_folder`."""
     with _reading(folder):
         _expect_folder(folder)
-    return _parse_config(folder / CONFIG, read_verified(folder, (CONFIG, TOKENIZER))[CONFIG])
+    return _parse_config(folder / CONFIG, read_verified(folder, (CONFIG, TOKENIZER))[CONFIG], allow_custom_code)
 
 
 def read_tokenizer(folder: Path) -> str:
-    """The text of the tokenizer's file; a ModelError where it cannot be trusted."""
+    """Read the tokenizer file. Raise ModelError if it's missing or damaged."""
     return _parse_text(folder / TOKENIZER, read_verified(folder, (TOKENIZER,))[TOKENIZER])
 
 
@@ -109,17 +128,24 @@ def _parse_text(path: Path, data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise ModelError(f"{path} is not UTF-8: {error}; expected the file that training wrote") from error
+        raise ModelError(
+            f"{path} isn't UTF-8: {error}", expected="the file that training wrote", name=path.name
+        ) from error
 
 
-def _parse_config(path: Path, data: bytes) -> Config:
+def _parse_config(path: Path, data: bytes, allow_custom_code: bool | Collection[str]) -> Config:
     values = parse_json_object(path, data)
     check_format(path, values)
     del values["format_version"]
     try:
-        return Config.from_record(values, source=str(path))
+        config = Config.from_record(values, source=str(path))
     except ConfigError as error:
-        raise ModelError(f"{error}\n  a newer version of Clearhead may have written it: use that one") from error
+        fix = "it may come from a newer Clearhead: install that version"
+        raise ModelError(
+            error.what, expected=error.expected, fix=error.fix or fix, name=error.name, value=error.value
+        ) from error
+    check_consent(config, path, allow_custom_code)
+    return config
 
 
 @contextmanager
@@ -127,37 +153,48 @@ def _reading(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ModelError(f"cannot read {folder}: {error.strerror}; expected a model folder") from error
+        raise ModelError(
+            f"can't read {folder}: {error.strerror}", expected="a model folder", name="folder", value=folder
+        ) from error
 
 
 def _expect_folder(folder: Path) -> None:
-    """Say what it is that is no model folder."""
+    """Raise ModelError unless this is the folder of a model or a run."""
     if not folder.is_dir():
         what, made = ("is a file", "DIR") if folder.exists() else ("does not exist", shlex.quote(str(folder)))
         raise ModelError(
-            f"{folder} {what}; expected a model folder, as `clearhead train pairs.tsv --out {made}` makes it"
+            f"{folder} {what}",
+            expected=f"a model folder, such as `clearhead train pairs.tsv --out {made}` writes",
+            name="folder",
+            value=folder,
         )
     if not (folder / CONFIG).exists() and not (folder / MANIFEST).exists():
-        raise ModelError(f"{folder} is no model folder: it has neither {CONFIG} nor {MANIFEST}")
+        raise ModelError(
+            f"{folder} has neither {CONFIG} nor {MANIFEST}", expected="a model folder", name="folder", value=folder
+        )
 
 
 def _expect_weights(folder: Path) -> None:
-    """Say what a folder is that is not yet a model."""
+    """Raise ModelError if a run hasn't written weights yet, or has lost them."""
     if not (folder / CONFIG).exists() or (folder / WEIGHTS).exists():
         return
     if (folder / MANIFEST).exists() and Manifest.read(folder).finished is not None:
         raise ModelError(
-            f"{folder} has lost its weights: {WEIGHTS} is missing, and training was complete; expected the whole "
-            "folder, as training left it"
+            f"{folder} has lost its weights: {WEIGHTS} is missing, but training had finished",
+            expected="the whole folder, as training left it",
+            fix=RESTORE,
+            name=WEIGHTS,
         )
     raise ModelError(
-        f"{folder} has no weights yet ({WEIGHTS} is missing): training writes them at its first evaluation; "
-        "go on with it by `clearhead train ... --resume`"
+        f"{folder} has no weights yet: {WEIGHTS} is missing",
+        expected="a run that has been evaluated at least once",
+        fix="continue it with `clearhead train ... --resume`",
+        name=WEIGHTS,
     )
 
 
 def weights_to_bytes(tensors: Mapping[str, Tensor]) -> bytes:
-    """Named tensors in the safetensors format; of several names for one tensor (tied weights) the first is written."""
+    """Return named tensors in the safetensors format. A tensor with several names (tied weights) is written once."""
     seen: set[object] = set()
     distinct = {}
     for name, tensor in tensors.items():
@@ -168,17 +205,18 @@ def weights_to_bytes(tensors: Mapping[str, Tensor]) -> bytes:
 
 
 def weights_from_bytes(path: Path, data: bytes) -> dict[str, Tensor]:
-    """The inverse of `weights_to_bytes`; bytes of another format are a ModelError that names `path`."""
+    """Return the tensors in the content of a safetensors file. Raise ModelError if it's in another format."""
     try:
         return safetensors.torch.load(data)
     except SafetensorError as error:
-        raise ModelError(f"{path} is not in the safetensors format: {error}") from error
+        raise ModelError(f"{path} isn't in the safetensors format: {error}", fix=RESTORE, name=path.name) from error
 
 
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Copy weights into a model; a name that was left out gets the tensor that the model itself ties it to.
+    """Copy weights into a model. A tied weight may be missing under one of its names.
 
-    ModelError where names or shapes differ.
+    Raises:
+        ModelError: Names or shapes differ. Nothing was copied.
     """
     own = model.state_dict()
     names_of: dict[object, list[str]] = {}
@@ -198,18 +236,21 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     if problems:
         shown = "\n  ".join(sorted(problems)[:5])
         raise ModelError(
-            f"the weights do not fit the model in {len(problems)} places; do they belong to its {CONFIG}?\n  {shown}"
+            f"the weights don't fit the model in {len(problems)} places\n  {shown}",
+            fix=f"restore {CONFIG} and {WEIGHTS} from the same model",
+            name=WEIGHTS,
+            value=len(problems),
         )
     model.load_state_dict(filled)
 
 
 def _identity(tensor: Tensor) -> object:
-    """Equal for two names of one tensor; an empty tensor has no storage, and is only itself."""
+    """A key that's equal for two names of one tensor. An empty tensor has no storage, so it equals only itself."""
     return (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype) if tensor.numel() else id(tensor)
 
 
 def _alone(tensor: Tensor) -> Tensor:
-    """On the CPU, contiguous, and in a storage of its own, as the format wants it; no copy where it is so already."""
+    """The tensor on the CPU, contiguous and in its own storage, as the format needs it. Copied only if necessary."""
     tensor = tensor.detach().cpu().contiguous()
     whole = tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
     return tensor if whole else tensor.clone()

@@ -52,9 +52,10 @@ def test_what_is_no_regular_file_gets_the_data_and_stays_what_it_is(tmp_path: Pa
 
 
 def test_what_to_do_is_for_the_caller_to_say(tmp_path: Path, disk_full, read_only) -> None:
-    for error, advice in ((disk_full, "make room and drink tea; what was"), (read_only, "change its rights or leave")):
-        with pytest.raises(TrainingError, match=advice), writing(tmp_path, again="drink tea", instead="leave"):
+    for error, advice in ((disk_full, "make room and drink tea; "), (read_only, "change its permissions, or leave")):
+        with pytest.raises(TrainingError) as caught, writing(tmp_path, again="drink tea", instead="leave"):
             raise error
+        assert caught.value.fix.startswith(advice) and caught.value.value == tmp_path
 
 
 def test_a_folder_that_is_killed_at_any_call_is_whole_or_not_there(tmp_path: Path, crash_points) -> None:
@@ -98,9 +99,10 @@ def test_a_full_disk_is_said_with_the_room_there_is_and_leaves_no_half_file(
 ) -> None:
     write_file(tmp_path / "file", b"old")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9 << 20, 6 << 20, 3 << 20))
-    message = r"cannot write to .*: No space left on device; 3 MiB are free: make room and give the command again"
-    with pytest.raises(TrainingError, match=message), fail_from(1, disk_full), writing(tmp_path):
+    with pytest.raises(TrainingError) as caught, fail_from(1, disk_full), writing(tmp_path):
         write_file(tmp_path / "file", b"new")
+    assert caught.value.what == f"can't write to {tmp_path}: No space left on device (3 MiB are free)"
+    assert caught.value.fix.startswith("make room and run the command again")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"file": b"old"}
 
 
@@ -127,6 +129,13 @@ def test_the_room_is_found_although_the_folder_is_not_there_yet(tmp_path: Path, 
 
 
 def test_a_folder_that_may_not_be_written_is_said(tmp_path: Path, read_only) -> None:
-    message = "Read-only file system; expected a folder that this user may write to"
-    with pytest.raises(TrainingError, match=message), writing(tmp_path):
+    with pytest.raises(TrainingError, match="Read-only file system") as caught, writing(tmp_path):
         raise read_only
+    assert caught.value.expected == "a folder that you may write to"
+
+
+def test_a_file_in_place_of_a_folder_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(TrainingError) as caught, writing(tmp_path / "file"):
+        (tmp_path / "file").mkdir()
+    assert caught.value.expected.startswith("a folder") and caught.value.fix.startswith("move the file")

@@ -76,13 +76,12 @@ def test_a_folder_that_was_made_and_got_nothing_is_gone_again_and_one_of_the_use
 
 def test_an_occupied_folder_is_refused_without_resume(run: RunFolder) -> None:
     run.close()
-    with pytest.raises(
-        TrainingError, match="run is occupied: it holds a run without a checkpoint; go on with --resume"
-    ):
+    with pytest.raises(TrainingError, match="already holds a run without a checkpoint") as caught:
         RunFolder.create(run.path)
+    assert caught.value.value == run.path and "--resume" in caught.value.fix
     with reopen(run) as again:
         again.save_checkpoint(40, tensors(40), STATE)
-    with pytest.raises(TrainingError, match="a run whose newest checkpoint is of step 40; go on with --resume"):
+    with pytest.raises(TrainingError, match="a run whose newest checkpoint is of step 40"):
         RunFolder.create(run.path)
     assert not (run.path / ".lock").exists()
 
@@ -93,15 +92,24 @@ def test_a_folder_of_other_things_is_refused_and_left_alone(tmp_path: Path, resu
         (tmp_path / name).touch()
     (tmp_path / "config.json").write_text('{"name": "of another program"}')
     (tmp_path / "manifest.json").write_text("<xml>")
-    with pytest.raises(TrainingError, match=r"not of a run \(a, b, c, config.json, d and 4 more\); give another"):
+    with pytest.raises(TrainingError, match=r"a, b, c, config\.json, d and 4 more") as caught:
         RunFolder.create(tmp_path, resume=resume)
+    assert caught.value.value == tmp_path and "--out" in caught.value.fix
     assert len(list(tmp_path.iterdir())) == 9
 
 
 def test_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(TrainingError, match="file is a file; expected a folder: give another one with --out"):
+    with pytest.raises(TrainingError, match="is a file") as caught:
         RunFolder.create(tmp_path / "file")
+    assert caught.value.expected == "a folder" and "--out" in caught.value.fix
+
+
+def test_a_folder_with_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "config.json")
+    with pytest.raises(TrainingError) as caught:
+        RunFolder.create(tmp_path)
+    assert caught.value.value == tmp_path
 
 
 @pytest.mark.parametrize("resume", [False, True])
@@ -111,15 +119,14 @@ def test_a_folder_in_use_is_refused(run: RunFolder, resume: bool) -> None:
 
 
 def test_a_folder_that_may_not_be_written_is_refused(tmp_path: Path, fail_from, read_only) -> None:
-    message = r"cannot write to .*run: Read-only file system; expected a folder"
-    with pytest.raises(TrainingError, match=message), fail_from(1, read_only):
+    with pytest.raises(TrainingError, match="Read-only file system"), fail_from(1, read_only):
         RunFolder.create(tmp_path / "run")
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="permissions do not bind the administrator")
 def test_a_folder_without_write_permission_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
-    with pytest.raises(TrainingError, match="Permission denied; expected a folder that this user may write to"):
+    with pytest.raises(TrainingError, match="Permission denied"):
         RunFolder.create(tmp_path)
     tmp_path.chmod(0o700)
 
@@ -130,21 +137,19 @@ def test_resume_without_a_run_starts_afresh_and_says_so_once(tmp_path: Path, sai
         (tmp_path / "run").mkdir()
     with RunFolder.create(tmp_path / "run", resume=True, say=said.append) as run:
         assert run.latest_checkpoint() is None
-    assert said == [f"{tmp_path / 'run'} is empty, there is nothing to resume: training starts afresh"]
+    assert len(said) == 1 and "nothing to resume" in said[0]
 
 
 def test_resume_without_a_complete_checkpoint_starts_afresh_and_says_so(run: RunFolder, said: list[str]) -> None:
     with reopen(run, said.append) as again:
         assert again.latest_checkpoint() is None
-    assert said == [f"{run.path} has no complete checkpoint: training starts afresh"]
+    assert len(said) == 1 and "no complete checkpoint" in said[0]
 
 
 def test_without_say_messages_go_to_stderr(tmp_path: Path, capsys) -> None:
     RunFolder.create(tmp_path / "run", resume=True).close()
-    assert capsys.readouterr() == (
-        "",
-        f"{tmp_path / 'run'} is empty, there is nothing to resume: training starts afresh\n",
-    )
+    out, err = capsys.readouterr()
+    assert out == "" and "nothing to resume" in err
 
 
 def test_leftovers_of_a_killed_run_are_removed_at_the_next_start(run: RunFolder) -> None:
@@ -160,7 +165,7 @@ def test_a_folder_that_cannot_be_looked_at_is_said(tmp_path: Path, monkeypatch) 
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     monkeypatch.setattr(Path, "exists", denied)
-    with pytest.raises(TrainingError, match="Permission denied; expected a folder that this user may write to"):
+    with pytest.raises(TrainingError, match="Permission denied"):
         RunFolder.create(tmp_path / "run")
 
 
@@ -189,7 +194,7 @@ def test_a_new_folder_needs_no_replacing(tmp_path: Path) -> None:
 
 def test_a_folder_of_other_things_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "photo.jpg").touch()
-    with pytest.raises(TrainingError, match=r"not of a run \(photo.jpg\)"):
+    with pytest.raises(TrainingError, match=r"photo\.jpg"):
         RunFolder.create(tmp_path, replace=True)
     assert [path.name for path in tmp_path.iterdir()] == ["photo.jpg"]
 
@@ -247,7 +252,7 @@ def test_a_finished_model_without_checkpoints_is_not_overwritten(run: RunFolder)
     run.finish(300)
     with (
         reopen(run) as again,
-        pytest.raises(TrainingError, match="complete at step 300 and no checkpoint to go on"),
+        pytest.raises(TrainingError, match="finished at step 300, but no checkpoint"),
     ):
         again.latest_checkpoint()
 
@@ -350,8 +355,7 @@ def test_a_full_disk_loses_no_earlier_checkpoint_and_leaves_no_half_one(
     run: RunFolder, fail_from, disk_full, number: int
 ) -> None:
     run.save_checkpoint(40, tensors(40), STATE)
-    message = r"No space left on device; .* MiB are free: make room and give the command again"
-    with pytest.raises(TrainingError, match=message), fail_from(number, disk_full):
+    with pytest.raises(TrainingError, match="No space left on device"), fail_from(number, disk_full):
         run.save_checkpoint(80, tensors(80), STATE)
     again = reopen(run)
     found = again.latest_checkpoint()
@@ -392,7 +396,7 @@ def test_a_damaged_newest_checkpoint_is_said_and_the_one_before_is_used(
         found = again.latest_checkpoint()
         assert found and found.step == 40
         (message,) = said
-        assert message.startswith("a damaged checkpoint is passed over: ") and str(path) in message
+        assert "damaged checkpoint" in message and str(path) in message
         again.save_checkpoint(80, tensors(80), STATE)  # the run comes by again, and repairs it
         assert (found := again.latest_checkpoint()) and found.step == 80 and len(said) == 1
 
@@ -402,15 +406,15 @@ def test_with_every_checkpoint_damaged_training_starts_afresh_and_says_why(run: 
         damage(run.save_checkpoint(step, tensors(step), STATE) / "model.safetensors")
     with reopen(run, said.append) as again:
         assert again.latest_checkpoint() is None
-    assert [message.split(":")[0] for message in said] == ["a damaged checkpoint is passed over"] * 2 + [
-        f"{run.path} has no complete checkpoint"
-    ]
+    assert ["damaged checkpoint" in message for message in said] == [True, True, False]
+    assert "no complete checkpoint" in said[2]
 
 
 def test_a_folder_without_a_state_is_no_checkpoint(tmp_path: Path) -> None:
     write_folder_with_manifest(tmp_path / "folder", [("model.safetensors", b"")])
-    with pytest.raises(ModelError, match=r"manifest.json does not name state.json: this is no checkpoint"):
+    with pytest.raises(ModelError) as caught:
         read_checkpoint(tmp_path / "folder")
+    assert caught.value.name == "state.json"
 
 
 def test_only_the_newest_are_kept(run: RunFolder) -> None:

@@ -30,10 +30,9 @@ def test_a_folder_in_use_by_another_process_is_refused_until_that_is_killed(tmp_
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout
         assert holder.stdout.readline() == b"held\n"
-        with pytest.raises(
-            TrainingError, match=rf"is in use by another run \(process {holder.pid} on .*\); wait for it"
-        ):
+        with pytest.raises(TrainingError, match=rf"is in use by another run \(process {holder.pid} on ") as caught:
             FolderLock(tmp_path, say=quiet)
+        assert caught.value.value == tmp_path
         holder.kill()
         holder.wait()
     FolderLock(tmp_path, say=quiet).release()
@@ -41,10 +40,12 @@ def test_a_folder_in_use_by_another_process_is_refused_until_that_is_killed(tmp_
 
 def test_what_to_do_is_for_the_caller_to_say(tmp_path: Path) -> None:
     held = FolderLock(tmp_path, say=quiet)
-    with pytest.raises(TrainingError, match=r"\); wait for it, stop it, or give another folder with --out$"):
+    with pytest.raises(TrainingError) as caught:
         FolderLock(tmp_path, say=quiet)
-    with pytest.raises(TrainingError, match=r"\); drink tea$"):
+    assert "--out" in caught.value.fix
+    with pytest.raises(TrainingError) as caught:
         FolderLock(tmp_path, say=quiet, advice="drink tea")
+    assert caught.value.fix == "drink tea"
     held.release()
 
 
@@ -85,7 +86,7 @@ def test_a_file_system_without_locks_is_said_and_used(tmp_path: Path, monkeypatc
     monkeypatch.setattr(lock, "_lock", unsupported)
     said: list[str] = []
     FolderLock(tmp_path, say=said.append).release()
-    assert said == [f"{tmp_path} cannot be locked (No locks available): see to it that no other run writes there"]
+    assert len(said) == 1 and str(tmp_path) in said[0] and "No locks available" in said[0]
 
 
 def test_a_holder_that_could_not_write_its_name_is_another_process(tmp_path: Path, monkeypatch) -> None:

@@ -127,8 +127,9 @@ def test_a_full_disk_while_saving_leaves_the_model_as_it_was(folder: Path, fail_
 
 def test_a_folder_that_a_run_holds_is_not_written_by_another(folder: Path) -> None:
     held = FolderLock(folder, say=print)
-    with pytest.raises(TrainingError, match=r"in use by another run \(.*\); wait for it, or stop it$"):
+    with pytest.raises(TrainingError, match="in use by another run") as caught:
         save_files(folder, {"evaluation.json": b"{}"})
+    assert caught.value.fix == "wait for it, or stop it"
     held.release()
     save_files(folder, {"evaluation.json": b"{}"})
     assert "evaluation.json" in json.loads((folder / MANIFEST).read_bytes())["files"]
@@ -136,34 +137,37 @@ def test_a_folder_that_a_run_holds_is_not_written_by_another(folder: Path) -> No
 
 def test_a_tokenizer_that_is_no_utf_8_is_named(folder: Path) -> None:
     save_files(folder, {"tokenizer.json": b"\xff"})
-    with pytest.raises(ModelError, match=r"tokenizer\.json is not UTF-8: .*; expected the file that training wrote"):
+    with pytest.raises(ModelError, match="UTF-8") as caught:
         load_model_folder(folder)
+    assert caught.value.name == "tokenizer.json"
 
 
 def test_the_settings_alone_are_read_of_what_is_a_model_folder(tmp_path: Path, folder: Path) -> None:
     assert read_config(folder) == CONFIG
     for absent in (tmp_path / "nowhere", folder / "config.json", tmp_path / "empty"):
         (tmp_path / "empty").mkdir(exist_ok=True)
-        with pytest.raises(ModelError, match=r"nowhere does not exist|json is a file|empty is no model folder"):
+        with pytest.raises(ModelError) as caught:
             read_config(absent)
+        assert (caught.value.name, caught.value.value) == ("folder", absent)
 
 
 def test_an_absent_folder_is_said_with_the_command_that_makes_one(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"nowhere does not exist; expected a model folder, as `clearhead train"):
-        load_model_folder(tmp_path / "nowhere")
-    with pytest.raises(ModelError, match=r"my model does not exist; .* --out '.*my model'` makes it$"):
-        load_model_folder(tmp_path / "my model")
+    for name, shown in (("nowhere", "nowhere`"), ("my model", "my model'`")):
+        with pytest.raises(ModelError, match="does not exist") as caught:
+            load_model_folder(tmp_path / name)
+        assert f"{shown} writes" in caught.value.expected
 
 
 def test_a_file_is_no_model_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ModelError, match=r"file is a file; expected a model folder, as `.* --out DIR` makes it"):
+    with pytest.raises(ModelError, match="is a file") as caught:
         load_model_folder(tmp_path / "file")
+    assert "--out DIR" in caught.value.expected
 
 
 def test_a_folder_of_other_things_is_no_model_folder(tmp_path: Path) -> None:
     (tmp_path / "photo.jpg").touch()
-    with pytest.raises(ModelError, match=r"is no model folder: it has neither config.json nor manifest.json"):
+    with pytest.raises(ModelError, match=r"neither config\.json nor manifest\.json"):
         load_model_folder(tmp_path)
 
 
@@ -172,29 +176,32 @@ def test_a_folder_that_cannot_be_looked_at_is_said(tmp_path: Path, monkeypatch) 
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     monkeypatch.setattr(Path, "is_dir", denied)
-    with pytest.raises(ModelError, match=r"cannot read .*: Permission denied; expected a model folder"):
+    with pytest.raises(ModelError, match="Permission denied"):
         load_model_folder(tmp_path)
 
 
 def test_a_run_that_has_not_saved_weights_is_said(tmp_path: Path) -> None:
     save_files(tmp_path, model_files(config=CONFIG.to_dict(), tokenizer="{}"))
-    with pytest.raises(ModelError, match=r"has no weights yet \(model.safetensors is missing\).*--resume"):
+    with pytest.raises(ModelError, match="has no weights yet") as caught:
         load_model_folder(tmp_path)
+    assert caught.value.name == "model.safetensors" and "--resume" in caught.value.fix
 
 
 def test_a_complete_model_whose_weights_are_gone_is_not_taken_for_a_run_on_its_way(folder: Path) -> None:
     values = json.loads((folder / "manifest.json").read_bytes())
     (folder / "manifest.json").write_text(json.dumps(values | {"finished": 9}))
     (folder / "model.safetensors").unlink()
-    with pytest.raises(ModelError, match=r"has lost its weights: model\.safetensors is missing, and training was"):
+    with pytest.raises(ModelError, match="has lost its weights") as caught:
         load_model_folder(folder)
+    assert caught.value.name == "model.safetensors"
 
 
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "manifest.json"])
 def test_a_missing_file_is_named(folder: Path, name: str) -> None:
     (folder / name).unlink()
-    with pytest.raises(ModelError, match=f"{name} is missing; restore"):
+    with pytest.raises(ModelError, match="is missing") as caught:
         load_model_folder(folder)
+    assert caught.value.name == name
 
 
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors"])
@@ -204,8 +211,9 @@ def test_damage_of_any_file_is_found_and_named(folder: Path, name: str, damage: 
     data[len(data) // 2] ^= 1 if damage == "a flipped bit" else 0
     cut = {"cut short": data[:-1], "emptied": b"", "longer": data + b"\0"}.get(damage, data)
     (folder / name).write_bytes(cut)
-    with pytest.raises(ModelError, match=rf"{name} is damaged, or was changed by hand \({len(cut):,} bytes\)"):
+    with pytest.raises(ModelError, match=rf"\({len(cut):,} bytes") as caught:
         load_model_folder(folder)
+    assert caught.value.name == name
 
 
 def forge(folder: Path, name: str, data: bytes) -> None:
@@ -222,37 +230,39 @@ def test_a_config_changed_on_purpose_is_accepted_with_its_new_digest(folder: Pat
 
 
 @pytest.mark.parametrize(
-    ("name", "data", "message"),
+    ("name", "data", "wrong"),
     [
-        ("config.json", b'{"format_version": 99}', "config.json has format_version 99, this version reads 1"),
-        ("config.json", b"{}", "config.json has format_version None, expected 1"),
-        ("config.json", b"not json", "config.json is not JSON"),
-        ("config.json", b'{"format_version": 1, "modle": {}}', "config.json: unknown section "),
-        ("config.json", b"[]", "config.json holds a JSON list, expected an object"),
-        ("model.safetensors", b"\x08\0\0\0\0\0\0\0{}", "model.safetensors is not in the safetensors format: "),
-        ("model.safetensors", b"", "model.safetensors is not in the safetensors format: "),
+        ("config.json", b'{"format_version": 99}', "format_version"),
+        ("config.json", b"{}", "format_version"),
+        ("config.json", b"not json", "config.json"),
+        ("config.json", b'{"format_version": 1, "modle": {}}', None),
+        ("config.json", b"[]", "config.json"),
+        ("model.safetensors", b"\x08\0\0\0\0\0\0\0{}", "model.safetensors"),
+        ("model.safetensors", b"", "model.safetensors"),
     ],
 )
-def test_a_file_of_another_format_is_said(folder: Path, name: str, data: bytes, message: str) -> None:
+def test_a_file_of_another_format_is_said(folder: Path, name: str, data: bytes, wrong: str | None) -> None:
     forge(folder, name, data)
-    with pytest.raises(ModelError, match=message):
+    with pytest.raises(ModelError) as caught:
         load_model_folder(folder)
+    assert name in caught.value.what and wrong in (None, caught.value.name)
 
 
 def test_a_pickle_is_not_read(folder: Path, tmp_path: Path) -> None:
     torch.save({"w": torch.ones(3)}, tmp_path / "w.pt")
     forge(folder, "model.safetensors", (tmp_path / "w.pt").read_bytes())
-    with pytest.raises(ModelError, match="not in the safetensors format"):
+    with pytest.raises(ModelError) as caught:
         load_model_folder(folder)
+    assert caught.value.name == "model.safetensors"
 
 
 def test_weights_that_do_not_fit_are_said_and_nothing_is_copied() -> None:
     model = Tied()
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     wrong = {"projection.bias": torch.zeros(8), "other": torch.zeros(1), "embedding.weight": torch.ones(7, 5)}
-    message = r"do not fit the model in 3 places; do they belong to its config\.json"
-    with pytest.raises(ModelError, match=message) as raised:
+    with pytest.raises(ModelError) as raised:
         load_weights(model, wrong)
+    assert (raised.value.name, raised.value.value) == ("model.safetensors", 3)
     for problem in (
         "projection.bias has shape (8,), expected (7,)",
         "other is unknown to the model",

@@ -1,0 +1,53 @@
+"""What a folder holds: a run, nothing, or somebody else's files."""
+
+import json
+import re
+from pathlib import Path
+
+from ..errors import ModelError, TrainingError
+from .manifest import MANIFEST, read_bytes
+from .model_folder import CONFIG
+
+CHECKPOINTS = "checkpoints"
+
+
+def visible(path: Path) -> list[str]:
+    """Return the names in a folder, sorted. Hidden files don't count: a folder with only .gitkeep is empty."""
+    return sorted(entry.name for entry in path.iterdir() if not entry.name.startswith(".")) if path.exists() else []
+
+
+def checkpoint_steps(run: Path) -> list[int]:
+    """Return the steps of the checkpoints in a run's folder, newest first."""
+    names = (re.fullmatch(r"step-(\d{8,})", folder.name) for folder in (run / CHECKPOINTS).glob("step-*"))
+    return sorted((int(name[1]) for name in names if name), reverse=True)
+
+
+def describe_run(path: Path) -> str:
+    """Return what a run left in a folder, in words, or "" if the folder is empty."""
+    if not visible(path):
+        return ""
+    steps = checkpoint_steps(path)
+    return f"a run whose newest checkpoint is of step {steps[0]}" if steps else "a run without a checkpoint"
+
+
+def check_not_foreign(path: Path) -> None:
+    """Raise TrainingError if a path holds something that Clearhead didn't write."""
+    if path.exists() and not path.is_dir():
+        raise TrainingError(f"{path} is a file", expected="a folder", fix="choose another one with --out", value=path)
+    names = visible(path)
+    if names and not any(_has_format(path / name) for name in (MANIFEST, CONFIG)):
+        shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+        raise TrainingError(
+            f"{path} holds files that don't belong to a run: {shown}",
+            expected="a new or empty folder, or one that a run wrote",
+            fix="choose another one with --out",
+            value=path,
+        )
+
+
+def _has_format(path: Path) -> bool:
+    try:
+        values = json.loads(read_bytes(path))
+    except (ModelError, ValueError, RecursionError):
+        return False
+    return isinstance(values, dict) and "format_version" in values
