@@ -219,7 +219,7 @@ def test_a_signal_before_the_first_step_ends_a_run_at_once(toy, outcome, uninter
         train(toy.config(), toy.folder / "run", say=interrupt)
     assert stopped.value.exit_code == 130
     assert outcome(until_finished(toy.config(), toy.folder / "run", said.append)) == uninterrupted
-    assert "training starts afresh" in said[0]
+    assert "nothing to resume" in said[0] or "no complete checkpoint" in said[0]
 
 
 def test_a_signal_while_the_finished_model_is_scored_loses_nothing(toy, outcome, uninterrupted, monkeypatch) -> None:
@@ -240,7 +240,7 @@ def test_a_new_run_and_one_with_resume_are_the_same_where_there_is_nothing_to_re
     toy, outcome, uninterrupted, said
 ) -> None:
     assert outcome(train(toy.config(), toy.folder / "run", resume=True, say=said.append)) == uninterrupted
-    assert said[0] == f"{toy.folder / 'run'} is empty, there is nothing to resume: training starts afresh"
+    assert str(toy.folder / "run") in said[0] and "nothing to resume" in said[0]
 
 
 def test_without_a_complete_checkpoint_a_run_starts_afresh_and_says_so(toy, outcome, uninterrupted, said) -> None:
@@ -250,7 +250,7 @@ def test_without_a_complete_checkpoint_a_run_starts_afresh_and_says_so(toy, outc
     (run / "manifest.json").write_text(json.dumps(manifest))
     shutil.rmtree(run / "checkpoints")
     assert outcome(until_finished(toy.config(), run, said.append)) == uninterrupted
-    assert said[0] == f"{run} has no complete checkpoint: training starts afresh"
+    assert str(run) in said[0] and "no complete checkpoint" in said[0]
 
 
 def test_what_starts_afresh_leaves_no_weights_of_the_run_before_it_beside_its_own_settings(toy) -> None:
@@ -432,8 +432,9 @@ def test_files_may_have_moved(toy, outcome, uninterrupted, monkeypatch) -> None:
 
 
 def test_an_occupied_folder_is_refused_without_resume_and_left_as_it_was(toy, outcome, uninterrupted) -> None:
-    with pytest.raises(TrainingError, match=r"uninterrupted is occupied: it holds a run .*; go on with --resume"):
+    with pytest.raises(TrainingError) as caught:
         train(toy.config(), toy.folder / "uninterrupted", say=quiet)
+    assert caught.value.value == toy.folder / "uninterrupted" and "--resume" in caught.value.fix
     assert outcome(toy.folder / "uninterrupted") == uninterrupted
 
 
@@ -499,7 +500,7 @@ def test_a_damaged_newest_checkpoint_is_passed_over(toy, outcome, uninterrupted,
     run = stopped_run(toy, monkeypatch, 9)
     damage(run / "checkpoints" / "step-00000009" / file)
     assert outcome(until_finished(toy.config(), run, said.append)) == uninterrupted
-    assert said[0].startswith("a damaged checkpoint is passed over: ") and f"step-00000009/{file}" in said[0]
+    assert "damaged checkpoint" in said[0] and f"step-00000009/{file}" in said[0]
     assert any(line.endswith(f"at step 8 of {STEPS}") for line in said)
 
 

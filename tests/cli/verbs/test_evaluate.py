@@ -121,9 +121,7 @@ def test_a_folder_that_cannot_be_written_to_loses_the_file_but_not_the_scores(
     monkeypatch.setattr(FolderLock, "__init__", refuse)
     done = run("evaluate", folder, "--data", pairs, "--json")
     assert (done.code, json.loads(done.out)["sentences"]) == (0, 2)
-    assert "the scores are not kept in the model folder: cannot write to" in done.err
-    assert "Read-only file system; expected a folder that this user may write to" in done.err
-    assert done.err.endswith(": change its rights or work on a copy\n")
+    assert "Read-only file system" in done.err and done.err.endswith("or work on a copy\n")
 
 
 def test_a_folder_in_use_loses_the_file_but_not_the_scores(run: Run, folder: Path, pairs: Path) -> None:
@@ -131,8 +129,7 @@ def test_a_folder_in_use_loses_the_file_but_not_the_scores(run: Run, folder: Pat
     done = run("evaluate", folder, "--data", pairs, "--json")
     lock.release()
     assert (done.code, json.loads(done.out)["sentences"]) == (0, 2)
-    assert f"the scores are not kept in the model folder: {folder} is in use by another run" in done.err
-    assert done.err.endswith("; wait for it, or stop it\n")
+    assert f"{folder} is in use by another run" in done.err and done.err.endswith("wait for it, or stop it\n")
 
 
 def test_evaluating_without_data_is_a_wrong_use(run: Run, folder: Path) -> None:
@@ -232,7 +229,7 @@ def test_data_that_cannot_be_read_is_said_before_a_model_is_loaded(
 
 def test_a_model_that_is_not_there_is_said_as_everywhere(run: Run, pairs: Path, tmp_path: Path) -> None:
     done = run("evaluate", tmp_path / "absent", "--data", pairs)
-    assert done.code == 1 and "absent does not exist; expected a model folder, as `clearhead train" in done.err
+    assert done.code == 1 and "absent does not exist" in done.err
 
 
 def test_a_model_that_an_option_swallowed_is_missed_with_the_reason(run: Run, folder: Path, pairs: Path) -> None:

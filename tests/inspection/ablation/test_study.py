@@ -140,7 +140,7 @@ def test_where_nothing_can_be_written_the_study_goes_on_and_says_why(tmp_path: P
     with fail_from(1, read_only):
         found, n_kept = study(net, NAMES, measuring(net, calls), kept, silent)
     assert len(found) == 4 and n_kept == 0 and len(calls) == 4
-    assert kept.problem.startswith(f"cannot write to {kept.folder}: Read-only file system; expected a folder that")
+    assert str(kept.folder) in kept.problem and "Read-only file system" in kept.problem
     assert kept.problem.endswith("or work on a copy of the model")
 
 
@@ -149,7 +149,7 @@ def test_on_a_full_disk_what_was_kept_stays(tmp_path: Path, fail_from, disk_full
     kept.put(WHOLE, Outcome([], {"score": [1.0]}))
     with fail_from(1, disk_full):
         kept.put("decoder.0.self", Outcome([], {"score": [2.0]}))
-    assert "make room and give the command again; what was saved before is intact" in kept.problem
+    assert "No space left on device" in kept.problem
     assert kept.get(WHOLE) is not None and kept.get("decoder.0.self") is None
 
 
