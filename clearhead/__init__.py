@@ -24,6 +24,7 @@ _MODULES = {
     "ModelConfig": "config",
     "ModelError": "errors",
     "Result": "apps.answers",
+    "Task": "tasks.base",
     "TrainConfig": "config",
     "TrainingError": "errors",
     "build": "model.transformer",
@@ -45,6 +46,7 @@ __all__ = [
     "ModelConfig",
     "ModelError",
     "Result",
+    "Task",
     "TrainConfig",
     "TrainingError",
     "__version__",
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
     from .errors import ClearheadError, ConfigError, DataError, ModelError, TrainingError
     from .model.transformer import build
     from .readers.pairs import read_pairs
+    from .tasks.base import Task
     from .training.warm_start.warm_start import train
 
 

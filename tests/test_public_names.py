@@ -21,6 +21,7 @@ NAMES = [
     "ModelConfig",
     "ModelError",
     "Result",
+    "Task",
     "TrainConfig",
     "TrainingError",
     "__version__",

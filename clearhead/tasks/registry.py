@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from ..config import Config
+from ..config.custom_code import import_class, is_custom
 from ..errors import ConfigError, nearest
 from .base import Task
 
@@ -41,44 +42,25 @@ def task_named(name: str) -> type[Task]:
     Raises:
         ConfigError: there is no such task, or it isn't a `Task`.
     """
-    path = TASKS[name].task if name in TASKS else name
-    if ":" not in path:
-        near = nearest(name, TASKS)
-        raise ConfigError(
-            f"train.task={name!r} isn't a task",
-            expected=f"{', '.join(TASKS)} or package.module:Class",
-            fix=f"did you mean {near!r}?" if near else "",
-            name="train.task",
-            value=name,
-        )
-    found = _imported(path) if name in TASKS else _users_own(path)
-    if not (isinstance(found, type) and issubclass(found, Task)):
-        raise ConfigError(
-            f"train.task={name!r} isn't a task class",
-            expected="a subclass of clearhead.Task",
-            name="train.task",
-            value=name,
-        )
-    return found
+    if name in TASKS:
+        found: type[Task] = _imported(TASKS[name].task)
+        return found
+    if is_custom(name):
+        return import_class("train.task", name, Task)  # type: ignore[type-abstract]
+    near = nearest(name, TASKS)
+    raise ConfigError(
+        f"train.task={name!r} isn't a task",
+        expected=f"{', '.join(TASKS)} or package.module:Class",
+        fix=f"did you mean {near!r}?" if near else "",
+        name="train.task",
+        value=name,
+    )
 
 
 def app_of(config: Config) -> Any:
     """Return the class of the app that uses a model with this configuration: the task's own, or the generic one."""
     entry = TASKS.get(config.train.task or "translate")
     return _imported(entry.app if entry else GENERIC_APP)
-
-
-def _users_own(path: str) -> Any:
-    """Import a class that the user names. The working directory is searched last."""
-    try:
-        return _imported(path)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(
-            f"train.task={path!r} can't be imported: {error}",
-            expected="package.module:Class, in a module that Python can import",
-            name="train.task",
-            value=path,
-        ) from error
 
 
 def _imported(path: str) -> Any:

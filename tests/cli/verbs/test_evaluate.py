@@ -153,7 +153,7 @@ def test_several_models_are_compared_with_the_first(
     rows = done.out.splitlines()
     assert done.code == 0 and rows[0].split() == ["BLEU", "95%", "p", "chrF", "95%", "p"]
     assert [row.split()[0] for row in rows[1:3]] == [str(folder), str(other)]
-    assert rows[3].startswith("p: paired bootstrap against the first model, one-sided")
+    assert rows[3].startswith("p: two-tailed")
     values = json.loads(run("evaluate", folder, other, "--data", pairs, "--beam", "1", "--json").out)
     assert [model["model"] for model in values["models"]] == [str(folder), str(other)]
     assert [it["score"] for it in values["significance"]["bleu"]] == [model["bleu"] for model in values["models"]]
@@ -171,7 +171,7 @@ def test_a_report_has_the_best_the_worst_and_the_most_typical_lines(
     lines = values.pop("lines")
     assert values == json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))
     assert f"\ntoken accuracy {values['token_accuracy']:.4f}  given the reference so far\n" in text
-    assert f"\nperplexity {values['perplexity']:.2f}  a token\n" in text
+    assert f"\nperplexity {values['perplexity']:.2f}  per token\n" in text
     assert set(lines) == {"best", "worst", "typical"} and lines["best"] == lines["worst"][::-1]
     assert all(f"chrF {line['chrf']:6.2f}  {line['source']}" in text for line in lines["best"])
     done = run("evaluate", folder, folder, "--data", pairs, "--report", tmp_path / "x.txt")
