@@ -1,7 +1,6 @@
 """What all models in use have in common: where they are from, how good they are on a file, how they search."""
 
 import json
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Set
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -20,6 +19,7 @@ from ..inspection.promises.subject import Subject
 from ..inspection.promises.verification import verify
 from ..inspection.record.parts import count_parameters
 from ..inspection.record.switches import without
+from ..inspection.views.explanation import Explanation
 from ..readers.lines import shown
 from ..tasks.base import Task
 from ..tasks.registry import task_of
@@ -61,7 +61,14 @@ def _said(value: Any) -> str:
     return f"{' '.join(repr(value).split())[:_WIDTH]}, a {type(value).__name__}"
 
 
-class App(ABC):
+def _the_one(inputs: tuple[Any, ...]) -> Any:
+    if len(inputs) != 1:
+        what = f"{len(inputs)} inputs were given"
+        raise DataError(what, expected="one text, or one list of texts", name="inputs", value=len(inputs))
+    return inputs[0]
+
+
+class App:
     """A model with its tokenizer and settings, ready for raw text."""
 
     task: Task
@@ -80,9 +87,18 @@ class App(ABC):
         self.weights_digest = weights_digest
         self.task = task_of(config)(tokenizers, config)
 
-    @abstractmethod
-    def __call__(self, *texts: Any, **decode: Any) -> Any:
-        """Answer: what is given and what comes back is the task's affair; settings of `decode` may follow."""
+    def __call__(self, *inputs: Any, **decode: Any) -> Any:
+        """Answer a text with a text, or a list with a list, through the task. Tasks with other inputs override this.
+
+        Settings of `decode` may follow: `app("a text", beam=1)`.
+        """
+        texts, search = _the_one(inputs), self.decode_config(**(ONE | decode))
+        found = self.task.answers(self.model, [texts] if isinstance(texts, str) else as_texts(texts), search)
+        return found[0] if isinstance(texts, str) else found
+
+    def explain(self, *inputs: Any, **decode: Any) -> Explanation:
+        """Answer one text through the task, and record every step. Tasks with other inputs override this."""
+        return self.task.explain(self.model, as_text(_the_one(inputs)), self.decode_config(**(ONE | decode)))
 
     def evaluate(self, data: Any, **decode: Any) -> Evaluation:
         """Answer all data, and score the answers: those of a file, or of several (`app.evaluate("test.tsv")`), read as
@@ -94,10 +110,15 @@ class App(ABC):
         counts = (len(held_out.too_long), held_out.cut)
         return Evaluation(judged, files, search, self.weights_digest, *counts, self.task.units.answer)
 
-    @abstractmethod
     def subject(self, data: Any = None, *, seed: int = 0) -> Subject:
         """What the promises of the model are tried on: some of the data, as the task's reader gives them, or else of
-        what the folder keeps, or random tokens."""
+        what the folder keeps, or random tokens.
+
+        Raises:
+            ConfigError: the task has none.
+        """
+        what = f"a model for {self.task.verb!r} can't be verified"
+        raise ConfigError(what, name="train.task", value=self.config.train.task)
 
     def verify(self, data: Any = None, *, seed: int = 0) -> Verification:
         """Prove on this model and this machine that the promises of the code hold, on data as for `evaluate`."""

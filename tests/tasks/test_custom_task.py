@@ -1,0 +1,85 @@
+"""A task in one file: it trains, saves, loads, answers, evaluates and explains like a built-in one."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+import clearhead
+from clearhead.apps.app import App
+from clearhead.config import TASKS as OF_CONFIG
+from clearhead.config import Config
+from clearhead.errors import ConfigError
+from clearhead.tasks.registry import GENERIC_APP, TASKS, Entry, task_named
+
+HERE = Path(__file__).parent
+PATH = "reverse_task:Reversal"
+SETTINGS = {
+    "data.tokenizer": "word", "data.split": 0.05, "data.batch_tokens": 512, "train.steps": 150, "train.lr": 0.01,
+    "train.warmup": 10, "train.optimizer": "adam", "train.precision": "fp32", "train.threads": 1, "train.device": "cpu",
+    "train.eval_every": 150, "train.best": "exact_match", "model.d_model": 32, "model.n_heads": 2, "model.d_ff": 64,
+    "model.n_encoder_layers": 1, "model.n_decoder_layers": 1, "model.pre_norm": True, "model.dropout": 0.0,
+    "model.positions": "learned", "model.max_len": 12,
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.syspath_prepend(str(HERE))
+    monkeypatch.setattr("clearhead.training.run.keep_freed_memory", lambda: True)
+    threads, generator = torch.get_num_threads(), torch.random.get_rng_state()
+    yield
+    torch.set_num_threads(threads)
+    torch.random.set_rng_state(generator)
+
+
+def write(path: Path, n: int, seed: int) -> Path:
+    dice = random.Random(seed)
+    path.write_text("".join(" ".join(dice.choices("abcdefgh", k=3)) + "\n" for _ in range(n)), encoding="utf-8")
+    return path
+
+
+def test_the_task_is_one_short_file() -> None:
+    assert len((HERE / "reverse_task.py").read_text(encoding="utf-8").splitlines()) <= 80
+
+
+def test_a_custom_task_does_all_that_a_built_in_one_does(tmp_path: Path) -> None:
+    data = str(write(tmp_path / "texts.txt", 600, 0))
+    config = Config().override({**SETTINGS, "train.task": PATH, "data.train": [data]})
+    folder = clearhead.train(config, tmp_path / "model", say=lambda _: None)
+    app = clearhead.load(folder)
+    assert type(app) is App and app.config.train.task == PATH
+    assert app("a b c") == "c b a" and app(["d e f", "g a h"]) == ["f e d", "h a g"]
+    evaluation = app.evaluate(str(write(tmp_path / "others.txt", 60, 1)))
+    assert evaluation.scores.to_dict()["exact_match"] > 0.9 and "exact match" in evaluation.report()
+    explained = app.explain("b c d")
+    assert explained.answer == "d c b" and explained.tokens["encoder"][:3] == ("▁b", "▁c", "▁d")
+    assert "clearhead.load" in (folder / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_registered_task_goes_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TASKS, "reverse", Entry(PATH, GENERIC_APP))
+    monkeypatch.setitem(OF_CONFIG, "reverse", {"model.topology": "encoder-decoder"})
+    data = str(write(tmp_path / "texts.txt", 40, 0))
+    config = Config().override({**SETTINGS, "train.task": "reverse", "data.train": [data], "train.steps": 10})
+    app = clearhead.load(clearhead.train(config, tmp_path / "model", say=lambda _: None))
+    assert type(app.task) is task_named("reverse") is task_named(PATH)
+    assert isinstance(app("a b"), str)
+
+
+@pytest.mark.parametrize("name", ["sumarize", "no_such_module:Task", "reverse_task:Lines", "reverse_task:Nothing"])
+def test_what_is_no_task_is_an_error_that_names_it(name: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        task_named(name)
+    assert (caught.value.name, caught.value.value) == ("train.task", name)
+    assert "summarize" in caught.value.fix or name != "sumarize"
+
+
+def test_built_in_tasks_have_what_a_run_asks_for() -> None:
+    for name in TASKS:
+        task = task_named(name)
+        assert task.verb == name and task.required.items() >= OF_CONFIG[name].items()
+        assert {*task.compared_by} and "loss" in task.scores and task.units.answer
+        assert f"clearhead {name} 'a folder' " in task.example("a folder")
