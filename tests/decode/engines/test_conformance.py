@@ -14,6 +14,7 @@ import pytest
 import torch
 from torch import nn
 
+from clearhead.api import load
 from clearhead.config import DataConfig, DecodeConfig, ModelConfig
 from clearhead.decode.beams import Hypothesis
 from clearhead.decode.continuation import TextGenerator
@@ -342,3 +343,21 @@ def test_an_engine_can_run_on_numpy_weights_or_a_converted_folder_without_the_mo
         patch.setitem(ENGINES, "converted", {"decoder-only": f"{__name__}:Converted"})
         opened = open_engine(Handle(), "converted")
     assert isinstance(opened, Converted) and opened.folder == tmp_path / "toy" and "scale" in opened.weights
+
+
+# --- an engine in use
+
+
+def test_an_app_runs_the_engine_that_it_is_told_to(model_folder: Path) -> None:
+    app = load(model_folder)
+    texts = ["I am hungry.", "", "You are late."]
+    assert app(texts, engine="toy", beam=1) == app(texts, beam=1)
+    assert app("I am hungry.", engine="toy", sample=True, seed=3) == app(
+        "I am hungry.", engine="toy", sample=True, seed=3
+    )
+    assert "".join(app.pieces("I am hungry.", engine="toy")) == app("I am hungry.", beam=1)
+    for settings, name in (({"engine": "toy"}, "decode.beam"), ({"engine": "xyz"}, "decode.engine")):
+        with pytest.raises(ConfigError) as caught:
+            app("I am hungry.", **settings)
+        assert caught.value.name == name
+    assert app.explain("I am hungry.", engine="toy").answer == app("I am hungry.")
