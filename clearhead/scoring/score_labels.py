@@ -32,30 +32,41 @@ class Label:
         return f"{value:{self.digits}}"
 
 
-LABELS = {
-    "bleu": Label("BLEU", ".2f", "word n-grams shared with the references"),
-    "chrf": Label("chrF", ".2f", "character n-grams shared with the references"),
-    "exact_match": Label("exact match", ".4f", "share of answers that equal a reference"),
-    "f1": Label("F1", ".4f", "words shared with the best reference"),
-    "rouge1": Label("ROUGE-1", ".2f", "F1 of the words shared with the reference"),
-    "rouge2": Label("ROUGE-2", ".2f", "F1 of the shared bigrams"),
-    "rougeL": Label("ROUGE-L", ".2f", "F1 of the longest common subsequence"),
-    "bits_per_byte": Label("bits per byte", ".4f", "-log2 p per byte of text", lower=True),
-    "nats_per_character": Label("nats per character", ".4f", "-log p per character", lower=True),
-    "accuracy": Label("accuracy", ".4f", "share of correctly labelled texts"),
-    "macro_f1": Label("macro F1", ".4f", "mean F1 of the labels"),
-    "negative_log_likelihood": Label("nats per text", ".4f", "-log p of the correct label", lower=True),
-    "calibration_error": Label(
-        "calibration", ".4f", "mean gap between confidence and accuracy, in 15 bins", False, lower=True
-    ),
-    "unseen_labels": Label("unseen labels", ",d", "texts with a label that training lacks; they count as wrong", False),
-    "right_probability": Label("p", ".4f", "probability of the correct label", usual=False),
-    "hidden_accuracy": Label("masked tokens", ".4f", "share of correctly predicted masked tokens"),
-    "hidden_perplexity": Label("their perplexity", ".2f", "per token", lower=True),
-    "token_accuracy": Label("token accuracy", ".4f", "given the reference so far", usual=False, of_tokens=True),
-    "perplexity": Label("perplexity", ".2f", "per token", usual=False, of_tokens=True),
-    "unknown": Label("unknown tokens", ",d", "read as <unk>; the scores ignore what they stand for", usual=False),
-}
+class _Labels(dict[str, Label]):
+    """Labels by score. A score of a custom task gets a plain one."""
+
+    def __missing__(self, score: str) -> Label:
+        return Label(score.replace("_", " "), ".4f", "")
+
+
+LABELS = _Labels(
+    {
+        "bleu": Label("BLEU", ".2f", "word n-grams shared with the references"),
+        "chrf": Label("chrF", ".2f", "character n-grams shared with the references"),
+        "exact_match": Label("exact match", ".4f", "share of answers that equal a reference"),
+        "f1": Label("F1", ".4f", "words shared with the best reference"),
+        "rouge1": Label("ROUGE-1", ".2f", "F1 of the words shared with the reference"),
+        "rouge2": Label("ROUGE-2", ".2f", "F1 of the shared bigrams"),
+        "rougeL": Label("ROUGE-L", ".2f", "F1 of the longest common subsequence"),
+        "bits_per_byte": Label("bits per byte", ".4f", "-log2 p per byte of text", lower=True),
+        "nats_per_character": Label("nats per character", ".4f", "-log p per character", lower=True),
+        "accuracy": Label("accuracy", ".4f", "share of correctly labelled texts"),
+        "macro_f1": Label("macro F1", ".4f", "mean F1 of the labels"),
+        "negative_log_likelihood": Label("nats per text", ".4f", "-log p of the correct label", lower=True),
+        "calibration_error": Label(
+            "calibration", ".4f", "mean gap between confidence and accuracy, in 15 bins", False, lower=True
+        ),
+        "unseen_labels": Label(
+            "unseen labels", ",d", "texts with a label that training lacks; they count as wrong", False
+        ),
+        "right_probability": Label("p", ".4f", "probability of the correct label", usual=False),
+        "hidden_accuracy": Label("masked tokens", ".4f", "share of correctly predicted masked tokens"),
+        "hidden_perplexity": Label("their perplexity", ".2f", "per token", lower=True),
+        "token_accuracy": Label("token accuracy", ".4f", "given the reference so far", usual=False, of_tokens=True),
+        "perplexity": Label("perplexity", ".2f", "per token", usual=False, of_tokens=True),
+        "unknown": Label("unknown tokens", ",d", "read as <unk>; the scores ignore what they stand for", usual=False),
+    }
+)
 BASELINES = {  # labels of the answers that need no model
     "first_3": "the first 3 sentences or turns",
     "longest_3": "the longest 3 sentences or turns",
@@ -65,11 +76,6 @@ BASELINES = {  # labels of the answers that need no model
     "closest_window": "four words near those of the question",
 }
 _COUNTS = ("sentences", "documents", "characters", "questions", "texts")  # names of the number of scored items
-
-
-def label_of(score: str) -> Label:
-    """Return the label of a score by its name. A custom task's score gets a plain one."""
-    return LABELS.get(score, Label(score.replace("_", " "), ".4f", ""))
 
 
 def count(scores: Mapping[str, Any]) -> tuple[str, int]:
@@ -86,8 +92,7 @@ def count_of(scores: Mapping[str, Any]) -> str:
 
 def usual(scores: Mapping[str, Any]) -> dict[str, str]:
     """Return the most important scores as text, by their labels."""
-    known = {label.name: label.number(scores[key]) for key, label in LABELS.items() if label.usual and key in scores}
-    return known or {label_of(key).name: label_of(key).number(it) for key, it in scores.items() if type(it) is float}
+    return {LABELS[key].name: LABELS[key].number(scores[key]) for key in _keys(scores) if LABELS[key].usual}
 
 
 def spoken(scores: Mapping[str, Any]) -> str:
@@ -103,12 +108,18 @@ def rows(scores: Mapping[str, Any], too_long: int = 0) -> list[tuple[str, str, s
         too_long: the number of examples that scores of tokens leave out.
     """
     found = []
-    for key, label in LABELS.items():
-        if key in scores:
-            note = scores.get(f"{key}_signature", label.note)
-            without = f", without the {too_long:,} longest examples" if too_long and label.of_tokens else ""
-            found.append((label.name, label.number(scores[key]), note + without + _within(label, scores, key)))
-    return found or [(name, number, "") for name, number in usual(scores).items()]
+    for key in _keys(scores):
+        label = LABELS[key]
+        note = scores.get(f"{key}_signature", label.note)
+        without = f", without the {too_long:,} longest examples" if too_long and label.of_tokens else ""
+        found.append((label.name, label.number(scores[key]), note + without + _within(label, scores, key)))
+    return found
+
+
+def _keys(scores: Mapping[str, Any]) -> list[str]:
+    """Return the names of the scores in the order of LABELS, followed by those of a custom task."""
+    custom = [key for key, value in scores.items() if type(value) is float and key not in LABELS and key != "loss"]
+    return [key for key in LABELS if key in scores] + custom
 
 
 def _within(label: Label, scores: Mapping[str, Any], key: str) -> str:
@@ -127,7 +138,7 @@ def curve(records: Sequence[Mapping[str, Any]], best: str) -> Curve:
     records of `metrics.jsonl`."""
     for name in (best, *LABELS):
         if name != "loss" and any(f"valid_{name}" in record for record in records):
-            label = label_of(name)
+            label = LABELS[name]
             return Curve(name, label.name, label.digits, label.lower)
     return BLEU
 

@@ -111,5 +111,5 @@ def test_a_file_that_changes_meanwhile_is_an_error(path: Path) -> None:
         digest = source.digest()
         source.expect_digest(digest)
         write(path, 31)
-        with pytest.raises(DataError, match="changed while being read: other bytes first, then these; read again"):
+        with pytest.raises(DataError, match="changed while being read"):
             source.expect_digest(digest)
