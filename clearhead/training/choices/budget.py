@@ -1,55 +1,62 @@
-"""`--budget 15m`: the shape and the number of steps that a time allows, and a run that ends when it should.
+"""Train within a time budget: choose the model size and the number of steps that `--budget 15m` allows.
 
-Shape and steps are decided before the first step, from the size of the data and the speed of a few steps of each
-shape, and written down. Since no machine is as fast in ten minutes as it was in the first seconds, the number of steps
-is corrected on the way where the end would come too late or too early, and the schedule stretched with it.
+The choice is made before the first step, from the size of the data and the measured speed of a few steps of each size,
+and written down. `pace` corrects the number of steps during the run.
 """
 
 import itertools
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 
 from ...config import Config, chosen
 from ...config.values import read_duration
-from ...errors import ConfigError
+from ...errors import TrainingError
 from ...model.fronts.tokens import Embedding
 from ...model.transformer import build
 from ...tasks.base import Learnable, Task
 from ..pace import AIM, CLOSING, Scoring
 from ..update import Update
-from .recipe import USUAL_OPTIMIZER, Choice, fast_rate, has_open_shape, short_warmup, with_preset
+from .recipe import DEFAULT_OPTIMIZER, Choice, fast_rate, has_open_shape, short_warmup, with_preset
 
 _SHAPES = ("nano", "mini", "small", "base", "big")
-_TOKENS_A_WEIGHT = 0.8  # a shape is worth its time where each weight sees so many tokens, embeddings apart
+_TOKENS_PER_WEIGHT = 0.8  # a size is worth training if each weight sees this many tokens, embeddings apart
 _FEWEST = 50  # steps
-_OFTEN = 5  # epochs that an encoder needs: one answer a text teaches little at a time
+_EPOCHS_OF_ENCODERS = 5  # at least, since one answer a text teaches little at a time
 _EVALUATIONS = 6
+_GROWTH = 0.1  # share of any additional time that goes to scoring, since a longer budget validates on more
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A shape and what its steps take."""
+    """A model size and the measured cost of its steps.
+
+    Args:
+        name: the preset.
+        weights: number of weights in the blocks.
+        seconds: time of a step.
+        tokens: tokens of a step.
+    """
 
     name: str
-    weights: int  # of the blocks
-    seconds: float  # a step
-    tokens: float  # a step
+    weights: int
+    seconds: float
+    tokens: float
 
-    def enough(self, seconds: float) -> bool:
-        """Whether so much time teaches it enough."""
-        return seconds / self.seconds * self.tokens >= _TOKENS_A_WEIGHT * self.weights
+    def learns_enough(self, seconds: float) -> bool:
+        """Return whether this much time is worth training a model of this size."""
+        return seconds / self.seconds * self.tokens >= _TOKENS_PER_WEIGHT * self.weights
 
 
 def begin(config: Config) -> tuple[Config, list[Choice]]:
-    """Choose what follows from the time alone: a norm that learns fast, and a validation set that is quick to score."""
+    """Choose what follows from the budget alone: pre-norm, which learns faster, and the size of an evaluation."""
     sentences = min(max(int(read_duration(config.train.budget) / 2), 50), config.train.eval_sentences)
     choices = [
         Choice("model.pre_norm", True, "learns faster in a short time"),
-        Choice("train.eval_sentences", sentences, "so that evaluations leave time for training"),
+        Choice("train.eval_sentences", sentences, "leaves time for training"),
     ]
     choices = [choice for choice in choices if config.accepts(choice.name, "budget")]
     return config.assign({choice.name: choice.value for choice in choices}, "budget"), choices
@@ -62,51 +69,51 @@ def plan(
     left: Callable[[], float],
     scoring: Scoring,
 ) -> tuple[Config, list[Choice]]:
-    """Settings for a run that has `left()` seconds, and the reasons; what is in `given` stays as it is.
+    """Choose size, steps and schedule of a run with a budget, except for what the user set.
 
-    A ConfigError where the time is too short for a model.
+    Args:
+        config: the settings so far, with `train.budget`.
+        task: makes the loss that is measured.
+        examples: the training data.
+        left: returns the seconds until the run has to end.
+        scoring: what is scored during and after training.
+
+    Raises:
+        TrainingError: the budget is too small for a model, with the least that would do.
     """
-    asked = read_duration(config.train.budget)
     shape = _choose_shape(config, task, examples, lambda step: left() - scoring.closing(scoring.evaluation(step), step))
     chooses_shape = has_open_shape(config) and not config.is_users("train.preset")
     config = _shaped(config, shape.name)
-    seconds = left() - (1 - AIM) * asked - CLOSING
+    asked, remaining = read_duration(config.train.budget), left()
     evaluation = scoring.evaluation(shape.seconds)
-    closing = scoring.closing(evaluation, shape.seconds)
-    steps = int((seconds - _EVALUATIONS * evaluation - closing) / shape.seconds)
+    overhead = CLOSING + _EVALUATIONS * evaluation + scoring.closing(evaluation, shape.seconds)
+    seconds = remaining - (1 - AIM) * asked
+    steps = int((seconds - overhead) / shape.seconds)
     if steps < _FEWEST:
-        smaller = "" if shape.name == _SHAPES[0] else ", or a smaller --preset"
-        raise ConfigError(
-            f"train.budget = {config.train.budget} leaves time for {max(steps, 0)} steps of {shape.seconds:.2f} "
-            f"seconds in the {max(left(), 0):.0f} of this run, beside {closing:.0f} to score "
-            f"{scoring.valid + scoring.test:,} {task.units.sources} in the end; expected at least "
-            f"{_FEWEST}: give more time{smaller}"
-        )
+        least = (asked - remaining + overhead + (_FEWEST + 1) * shape.seconds) / (AIM - _GROWTH)
+        raise _too_small(config, max(steps, 0), shape, least)
     epochs = steps * shape.tokens / examples.tokens
-    (warmup, why_warmup), (lr, why_lr) = short_warmup(steps), fast_rate(config, examples.tokens)
-    values: dict[str, Any] = {"train.steps": steps, "train.warmup": warmup, "train.lr": lr, "train.schedule": "linear"}
-    values |= {"train.eval_every": max(steps // _EVALUATIONS, 1)}
-    if not config.train.begins_trained:  # a trained model keeps its own
-        values["model.dropout"] = _dropout(epochs)
-    why = {
-        "train.steps": f"{seconds:.0f} seconds are left, a step takes {shape.seconds:.2f}, {epochs:.1f} epochs",
-        "train.warmup": why_warmup,
-        "train.lr": why_lr,
-        "train.schedule": "falls to zero when the time is over",
-        "train.eval_every": f"{_EVALUATIONS} evaluations",
-        "model.dropout": f"for {epochs:.1f} epochs",
-    }
-    kept = {name: value for name, value in values.items() if config.accepts(name, "budget")}
-    choices = [Choice(name, value, why[name]) for name, value in kept.items()]
+    choices = [
+        Choice("train.steps", steps, f"{shape.seconds:.2f} seconds a step, measured; {epochs:.1f} epochs"),
+        Choice("train.warmup", *short_warmup(steps)),
+        Choice("train.lr", *fast_rate(config, examples.tokens)),
+        Choice("train.schedule", "linear", "falls to zero at the last step"),
+        Choice("train.eval_every", max(steps // _EVALUATIONS, 1), f"{_EVALUATIONS} evaluations"),
+    ]
+    if not config.train.begins_trained:  # a trained model keeps its dropout
+        choices.append(Choice("model.dropout", _dropout(epochs), f"for {epochs:.1f} epochs"))
+    choices = [choice for choice in choices if config.accepts(choice.name, "budget")]
+    config = config.assign({choice.name: choice.value for choice in choices}, "budget")
     if chooses_shape:
-        choices.insert(0, Choice("train.preset", shape.name, _why(shape, seconds, task.units.tokens)))
-    return config.assign(kept, "budget"), choices
+        why = _why(shape, seconds - CLOSING, task.units.tokens)
+        choices.insert(0, Choice("train.preset", shape.name, why))
+    return config, choices
 
 
 def _choose_shape(config: Config, task: Task, examples: Learnable, left: Callable[[float], float]) -> Measured:
-    """The largest shape that the time teaches enough; measuring ends with the first that it does not.
+    """Return the largest size that learns enough in the time. Measuring stops at the first one that doesn't.
 
-    `left` is the time that is left for steps, by the seconds that one takes.
+    `left` returns the time for steps, given the seconds of one.
     """
     if config.train.preset is not None or not has_open_shape(config):
         return _measure(config, config.train.preset or "", task, examples)
@@ -115,8 +122,8 @@ def _choose_shape(config: Config, task: Task, examples: Learnable, left: Callabl
         measured = _measure(_shaped(config, name), name, task, examples)
         seconds = left(measured.seconds)
         read = seconds / measured.seconds * measured.tokens
-        few = config.model.topology == "encoder-only" and read < _OFTEN * examples.tokens
-        if best is not None and (few or not measured.enough(seconds)):
+        few = config.model.topology == "encoder-only" and read < _EPOCHS_OF_ENCODERS * examples.tokens
+        if best is not None and (few or not measured.learns_enough(seconds)):
             break
         best = measured
     assert best is not None
@@ -124,10 +131,10 @@ def _choose_shape(config: Config, task: Task, examples: Learnable, left: Callabl
 
 
 def _measure(config: Config, name: str, task: Task, examples: Learnable, n_steps: int = 4) -> Measured:
-    """What a step takes: the median of a few, after one that pays for the first touch of everything."""
+    """Measure a step: the median of a few, after one that warms up."""
     torch.manual_seed(config.train.seed)
     model = build(config.model).to(config.train.device)
-    smoothing, optimizer = config.train.label_smoothing, config.train.optimizer or USUAL_OPTIMIZER
+    smoothing, optimizer = config.train.label_smoothing, config.train.optimizer or DEFAULT_OPTIMIZER
     settings = replace(config.train, optimizer=optimizer)
     update = Update(model, lambda model, rows: task.loss(model, examples, rows, smoothing=smoothing), settings)
     batches = examples.batches(chosen(config.data.batch_tokens), config.train.seed, config.data.batch_sentences)
@@ -151,10 +158,30 @@ def _shaped(config: Config, name: str) -> Config:
 
 
 def _dropout(epochs: float) -> float:
-    """What is seen a few times needs none, and what is seen often needs more (measured on 160,000 pairs)."""
+    """Return the dropout for a number of epochs, as measured on 160,000 pairs."""
     return 0.0 if epochs < 5 else 0.1 if epochs < 15 else 0.2 if epochs < 40 else 0.3
 
 
-def _why(shape: Measured, seconds: float, what: str) -> str:
+def _why(shape: Measured, seconds: float, unit: str) -> str:
     tokens = seconds / shape.seconds * shape.tokens
-    return f"{tokens / 1e6:.1f} million {what} in that time, for {shape.weights / 1e6:.1f} million weights"
+    return f"{tokens / 1e6:.1f} million {unit} in the time, for {shape.weights / 1e6:.1f} million weights"
+
+
+def _too_small(config: Config, steps: int, shape: Measured, least: float) -> TrainingError:
+    smaller = "" if shape.name in ("", _SHAPES[0]) else ", or choose a smaller --preset"
+    made = "1 step" if steps == 1 else f"{steps} steps"
+    return TrainingError(
+        f"train.budget={config.train.budget} is too small: reading, scoring and saving leave time for {made} of "
+        f"{shape.seconds:.2f} seconds",
+        expected=f"time for {_FEWEST} steps on this machine as it is now: at least {_round_up(least)}",
+        fix=f"set --budget {_round_up(least)} or more{smaller}",
+        name="train.budget",
+        value=config.train.budget,
+    )
+
+
+def _round_up(seconds: float) -> str:
+    """Return a duration that is at least as long, in round numbers: 45s, 1m15s, 7m."""
+    unit = 5 if seconds <= 60 else 15 if seconds <= 300 else 60
+    minutes, rest = divmod(math.ceil(seconds / unit) * unit, 60)
+    return f"{minutes}m" * bool(minutes) + f"{rest}s" * bool(rest)

@@ -17,7 +17,7 @@ from ...config.provenance import Origin
 from ...errors import ConfigError
 from ..schedule import paper_peak
 
-USUAL_OPTIMIZER: Literal["muon"] = "muon"
+DEFAULT_OPTIMIZER: Literal["muon"] = "muon"
 _FEW = 5  # epochs: what is seen less often is not learnt by heart
 _MUCH = 400_000  # tokens an epoch, of texts with labels
 
@@ -128,7 +128,7 @@ def choose_schedule(config: Config, batches_an_epoch: int) -> tuple[Config, list
         steps = round(train.epochs * an_epoch) if train.epochs else round(min(max(usual * an_epoch, 1000), 100_000))
         steps = max(steps, 1)
         choose("steps", steps, f"{steps / an_epoch:,.0f} epochs of {batches_an_epoch:,} batches{_together(train)}")
-    optimizer = train.optimizer or choose("optimizer", USUAL_OPTIMIZER, "learns more from as many tokens than adam")
+    optimizer = train.optimizer or choose("optimizer", DEFAULT_OPTIMIZER, "learns more from as many tokens than adam")
     if not train.schedule:
         why = f"falls to {train.lr_end or 'zero'} at the last step, which suits a fixed number of steps"
         choose("schedule", "linear", why)
