@@ -1,3 +1,4 @@
+import json
 import re
 import subprocess
 import sys
@@ -74,7 +75,7 @@ def test_an_encoder_alone_has_logits_only_for_the_tokens_it_predicts(head: str, 
 
 
 MEASURE = """
-import re, sys
+import json, re, sys
 import numpy as np
 from clearhead.config import Config
 from clearhead.training.memory import keep_freed_memory
@@ -89,7 +90,7 @@ from clearhead.tokenization.ragged import Ragged
 from clearhead.training.choices.forecast import forecast
 from clearhead.training.update import Update
 
-config = Config.from_toml(__import__("pathlib").Path(sys.argv[1]))
+config = Config.from_record(json.loads(sys.argv[1]), source="the test")
 model = build(config.model)
 rng = np.random.default_rng(0)
 
@@ -112,12 +113,11 @@ print(forecast(config, model, Examples(side, side), Translation.units), peak)
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems count memory otherwise")
 @pytest.mark.parametrize("name", ["nano", "mini", "small"])
-def test_the_memory_is_about_what_a_run_takes(name: str, tmp_path) -> None:
+def test_the_memory_is_about_what_a_run_takes(name: str) -> None:
     values = {"model.src_vocab_size": 4000, "model.tgt_vocab_size": 4000, "data.batch_tokens": 4096}
     values |= {"train.preset": name, "train.precision": "fp32", "train.optimizer": "muon", "train.steps": 6}
     values |= {"train.device": "cpu", "train.threads": 2, "train.lr": 1e-4, "train.warmup": 1, "model.pre_norm": True}
-    (tmp_path / "config.toml").write_text(Config().override(values).to_toml())
-    arguments = [sys.executable, "-c", MEASURE, str(tmp_path / "config.toml")]
+    arguments = [sys.executable, "-c", MEASURE, json.dumps(Config().override(values).to_record())]
     said = subprocess.run(arguments, check=True, capture_output=True, text=True).stdout
     expected, measured = float(re.search(r"about ([\d.]+) GB", said)[1]), float(said.split()[-1])
     assert expected == pytest.approx(measured, rel=0.2)
