@@ -7,6 +7,7 @@ app("I am hungry.")              # a text for a text, a list for a list
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from .apps.answerer import Answerer
 from .apps.answers import Result
@@ -17,8 +18,8 @@ from .apps.language_model import LanguageModel
 from .apps.summarizer import Summarizer
 from .apps.translator import Translator
 from .errors import ModelError
-from .folder.model_folder import TOKENIZER, load_model_folder, load_weights
-from .model.transformer import build
+from .folder.model_folder import TOKENIZER, load_model_folder
+from .model.restore import restore
 from .tasks.registry import app_of, task_of
 from .tokenization.tokenizer import Tokenizers
 from .training.choices.recipe import choose_device
@@ -51,9 +52,9 @@ def load(path: str | Path, *, device: str = "auto", threads: int | None = None) 
     for name, value in task.required.items():
         if config.value(name) != value:
             raise ModelError(f"{path} has {name} = {config.value(name)}; one that learnt to {task.verb} has {value}")
-    model = build(config.model)
-    load_weights(model, folder.weights)
     tokenizers = Tokenizers.from_json(folder.tokenizer, origin=str(folder.path / TOKENIZER))
+    tokenizers.check_sizes(config.model, origin=str(folder.path / TOKENIZER))
+    model: nn.Module = restore(config.model, folder.weights)
     model = model.to(config.train.device).eval()
     app: App = app_of(config)(folder.path, config, model, tokenizers, weights_digest=folder.weights_digest)
     return app

@@ -18,7 +18,7 @@ from typing import Literal, Self
 import tokenizers
 from tokenizers import models, trainers
 
-from ..config import DataConfig
+from ..config import DataConfig, ModelConfig
 from ..errors import ConfigError, DataError, ModelError
 from .normalise import BYTES, Kind, display_form, piece_bytes, text_pipeline
 from .unigram import train_unigram
@@ -246,6 +246,24 @@ class Tokenizers:
             return cls(source, target)
         one = Tokenizer.from_json(text, origin=origin)
         return cls(one, one)
+
+    def check_sizes(self, model: ModelConfig, *, origin: str) -> None:
+        """Raise ModelError if a model's vocabulary has another size, so that the tokenizers must be another model's."""
+        sides = {"src_vocab_size": self.source, "tgt_vocab_size": self.target}
+        if model.topology == "decoder-only" or model.front != "tokens":
+            del sides["src_vocab_size"]
+        if model.topology == "encoder-only":
+            del sides["tgt_vocab_size"]
+        for name, tokenizer in sides.items():
+            expected = getattr(model, name)
+            if tokenizer.vocab_size != expected:
+                raise ModelError(
+                    f"{origin} has {tokenizer.vocab_size:,} tokens, but the model was trained with {expected:,}",
+                    expected=f"the tokenizer of this model, with model.{name}={expected}",
+                    fix="restore the folder from its source or a backup",
+                    name=f"model.{name}",
+                    value=tokenizer.vocab_size,
+                )
 
 
 @dataclass(frozen=True)

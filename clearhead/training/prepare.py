@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ..config import Config, chosen
+from ..config.custom_code import custom_parts
 from ..config.values import spell
 from ..data.forms import Divided, Source
 from ..data.store import Store, token_digest
@@ -94,7 +95,7 @@ def prepare(
     _expect_places(config)
     task_type = task_type or task_of(config)
     if config.train.init_from:
-        start = StartingPoint.load(Path(config.train.init_from))
+        start = StartingPoint.load(Path(config.train.init_from), allow_custom_code=custom_parts(config).values())
     if start is not None:
         config = start.configure(config)
         for message in start.differences(config):
@@ -155,7 +156,7 @@ def prepare_again(folder: RunFolder, asked: Config, say: Say, *, task_type: type
     If the encoded training data are still there, the files are only read for their digest.
     """
     out = folder.path
-    config = read_config(out)
+    config = read_config(out, allow_custom_code=custom_parts(asked).values())
     refuse_contradictions(out, config, asked)
     places = {name: asked.value(name) for name in PLACES}
     config = config.assign({name: place for name, place in places.items() if place}, "user")

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ..config import Config, chosen, messages
+from ..config.custom_code import custom_parts
 from ..config.values import read_duration
 from ..data.batches import Batches, Plan
 from ..errors import ConfigError
@@ -89,9 +90,11 @@ def train(
     out = Path(out)
     if config.train.task is None:
         begun = resume and (out / CONFIG).exists()
-        config = (
-            config.assign({"train.task": task_of(read_config(out)).verb}, "data") if begun else with_task(config, say)
-        )
+        if begun:
+            stored = read_config(out, allow_custom_code=custom_parts(config).values())
+            config = config.assign({"train.task": task_of(stored).verb}, "data")
+        else:
+            config = with_task(config, say)
     task = part.task or task_of(config)
     config = task.settle(config)
     began = time.monotonic() if began is None else began
@@ -100,7 +103,7 @@ def train(
     keep_freed_memory()
     with StopSignals() as stop, RunFolder.create(out, resume=resume, replace=replace, say=say) as folder:
         if resume and folder.finished_step is not None:
-            refuse_contradictions(out, read_config(out), config)
+            refuse_contradictions(out, read_config(out, allow_custom_code=True), config)
             say(f"{out} is complete: it was trained to step {folder.finished_step:,}")
             return out
         checkpoint = folder.latest_checkpoint() if resume else None
@@ -207,7 +210,7 @@ def _batches(prepared: Prepared) -> Plan:
 def _finish(folder: RunFolder, prepared: Prepared, trainer: Trainer, part: Part, say: Say) -> None:
     """Score the chosen weights with the search that `translate` uses for one answer, and complete the folder."""
     config, task, model = prepared.config, prepared.task, trainer.model
-    load_weights(model, load_model_folder(folder.path).weights)
+    load_weights(model, load_model_folder(folder.path, allow_custom_code=True).weights)
     search = config.override({"decode.n_best": 1}).decode
     found: dict[str, dict[str, Any]] = {}
     judged: dict[str, Judged] = {}

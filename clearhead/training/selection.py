@@ -66,9 +66,9 @@ class Selection:
         if not others:
             return
         if state.averaged_of == _RUNS:  # as a kill behind it left it: what was kept here is that mean
-            mean = load_model_folder(folder.path).weights, state.averaged
+            mean = load_model_folder(folder.path, allow_custom_code=True).weights, state.averaged
         else:
-            mean = mean_weights(load_model_folder(it).weights for it in (*others, folder.path))
+            mean = mean_weights(load_model_folder(it, allow_custom_code=True).weights for it in (*others, folder.path))
         self._try(mean, _RUNS, state, folder, log, progress)
 
     def _try(

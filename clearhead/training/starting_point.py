@@ -1,6 +1,6 @@
 """`--init-from MODEL`: weights and tokenizer of a trained model, to go on with; optimiser and schedule begin anew."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Self
@@ -34,10 +34,11 @@ class StartingPoint:
     weights: Mapping[str, Tensor]
 
     @classmethod
-    def load(cls, path: Path) -> Self:
-        """Read a model folder; a ModelError where it is absent or damaged."""
-        folder = load_model_folder(path)
+    def load(cls, path: Path, *, allow_custom_code: bool | Collection[str] = True) -> Self:
+        """Read a model folder. See `load_model_folder`."""
+        folder = load_model_folder(path, allow_custom_code=allow_custom_code)
         tokenizers = Tokenizers.from_json(folder.tokenizer, origin=str(path / TOKENIZER))
+        tokenizers.check_sizes(folder.config.model, origin=str(path / TOKENIZER))
         return cls(path, folder.config, tokenizers, folder.weights)
 
     def configure(self, config: Config) -> Config:

@@ -123,7 +123,11 @@ def test_what_cannot_be_had_is_known_before_the_data_are_read(toy, here) -> None
 
 def test_another_model_begins_with_the_parts_of_the_one_that_it_goes_on_from(toy, here) -> None:
     first = train(toy.config(OWN), toy.folder / "first", say=quiet)
-    second = train(toy.config({"train.init_from": str(first), "train.steps": 2}), toy.folder / "second", say=quiet)
+    later = {"train.init_from": str(first), "train.steps": 2}
+    with pytest.raises(ModelError) as caught:  # who trains has not named them, nor allowed them
+        train(toy.config(later), toy.folder / "second", say=quiet)
+    assert caught.value.name == "model.attention" and "--model.attention=own_attention" in caught.value.fix
+    second = train(toy.config(later | OWN), toy.folder / "second", say=quiet)
     assert json.loads((second / "config.json").read_bytes())["model"]["norm"] == OWN["model.norm"]
 
 

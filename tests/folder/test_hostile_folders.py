@@ -1,0 +1,57 @@
+"""A model folder from anywhere is loaded or an error at once: it neither hangs nor fills the memory."""
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clearhead.api import load
+from clearhead.errors import ModelError
+from clearhead.folder.model_folder import save_files
+from clearhead.tokenization.tokenizer import Tokenizer, Tokenizers
+
+
+@pytest.fixture
+def folder(model_folder: Path, tmp_path: Path) -> Path:
+    """A copy to change."""
+    return Path(shutil.copytree(model_folder, tmp_path / "model"))
+
+
+def change(folder: Path, **model: Any) -> None:
+    config = json.loads((folder / "config.json").read_bytes())
+    config["model"] |= model
+    save_files(folder, {"config.json": json.dumps(config).encode()})
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("n_encoder_layers", 10**9), ("n_decoder_layers", 10**9), ("d_model", 2**20), ("d_ff", 10**9), ("max_len", 10**9)],
+)
+def test_a_size_that_the_weights_do_not_have_is_an_error_at_once(folder: Path, setting: str, value: int) -> None:
+    change(folder, **{setting: value})
+    start = time.monotonic()
+    with pytest.raises(ModelError):
+        _ = load(folder, device="cpu").model
+    assert time.monotonic() - start < 20
+
+
+def test_another_models_tokenizer_is_an_error(folder: Path) -> None:
+    config = load(folder, device="cpu").config.data
+    other = Tokenizer.train(["entirely other words than those of the model " * 3], config)
+    save_files(folder, {"tokenizer.json": Tokenizers(other, other).to_json().encode()})
+    with pytest.raises(ModelError) as caught:
+        load(folder, device="cpu")("one")
+    assert caught.value.name == "model.src_vocab_size" and caught.value.value == other.vocab_size
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors", "manifest.json"])
+def test_a_pipe_in_place_of_a_file_is_an_error(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    with pytest.raises(ModelError) as caught:
+        _ = load(folder, device="cpu").model
+    assert (caught.value.name, caught.value.expected) == (name, "a regular file")

@@ -1,0 +1,111 @@
+"""A configuration that doesn't belong to the weights is found before a model of its size is built."""
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from clearhead.config import ModelConfig
+from clearhead.errors import ModelError
+from clearhead.model import restore as module
+from clearhead.model.feed_forward import FEED_FORWARDS, FeedForward
+from clearhead.model.restore import check_shapes, restore
+from clearhead.model.transformer import build
+
+HUGE = 10**9
+SHAPES = {"encoder-decoder": {}, "decoder-only": {}, "encoder-only": {"head": "class", "n_classes": 3}}
+
+
+def small(topology: str = "encoder-decoder", **changed: Any) -> ModelConfig:
+    sizes = {"src_vocab_size": 11, "tgt_vocab_size": 11, "d_model": 8, "n_heads": 2, "d_ff": 12, "max_len": 20}
+    return ModelConfig(
+        topology=topology, **sizes | {"n_encoder_layers": 2, "n_decoder_layers": 2} | SHAPES[topology] | changed
+    )
+
+
+def shapes(net: nn.Module) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(weight.shape) for name, weight in net.state_dict().items()}
+
+
+@pytest.mark.parametrize("topology", SHAPES)
+@pytest.mark.parametrize("changed", [{}, {"tie": "none", "pre_norm": True}, {"positions": "learned", "n_kv_heads": 1}])
+def test_a_model_is_restored_with_its_weights(topology, changed) -> None:
+    config = small(topology, **changed)
+    weights = {name: torch.randn(weight.shape) for name, weight in build(config).state_dict().items()}
+    if config.tie != "none":  # as they are written, each once
+        weights = {name: weight for name, weight in weights.items() if not name.endswith("projection.weight")}
+    found = restore(config, weights).state_dict()
+    assert all(found[name].equal(weights[name]) for name in weights if "decoder.embedding" not in name)
+
+
+@pytest.mark.parametrize(
+    ("topology", "setting", "value"),
+    [
+        ("encoder-decoder", "n_encoder_layers", HUGE),
+        ("encoder-decoder", "n_decoder_layers", HUGE),
+        ("encoder-only", "n_encoder_layers", 1),
+        ("decoder-only", "n_decoder_layers", HUGE),
+        ("encoder-decoder", "d_model", 2**20),
+        ("encoder-decoder", "d_ff", HUGE),
+        ("encoder-decoder", "n_kv_heads", 1),
+        ("encoder-only", "src_vocab_size", HUGE),
+        ("decoder-only", "tgt_vocab_size", HUGE),
+        ("encoder-only", "n_classes", HUGE),
+        ("encoder-decoder", "activation", "swiglu"),
+    ],
+)
+def test_a_size_that_the_weights_do_not_have_is_an_error_at_once(topology, setting, value) -> None:
+    config = small(topology)
+    weights, start = build(config).state_dict(), time.monotonic()
+    with pytest.raises(ModelError) as caught:
+        restore(replace(config, **{setting: value}), weights)
+    assert time.monotonic() - start < 2
+    if "layers" in setting:
+        assert (caught.value.name, caught.value.value) == (setting, value)
+    else:
+        assert caught.value.name in weights
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_a_table_of_positions_is_no_larger_than_what_fits(positions) -> None:
+    weights = build(small(positions=positions)).state_dict()
+    with pytest.raises(ModelError):
+        restore(small(positions=positions, max_len=HUGE), weights)
+
+
+def test_numbers_that_no_tensor_can_have_are_an_error() -> None:
+    with pytest.raises(ModelError):
+        restore(small(d_ff=2**62), build(small()).state_dict())
+
+
+def test_nothing_is_built_where_the_shapes_are_wrong(monkeypatch) -> None:
+    built: list[ModelConfig] = []
+    given = shapes(build(small()))
+    monkeypatch.setattr(module, "build", lambda config: built.append(config) or build(config))
+    with pytest.raises(ModelError):
+        check_shapes(small(n_encoder_layers=HUGE), given)
+    assert built == []
+    check_shapes(small(), given)
+    assert [(it.n_encoder_layers, it.n_decoder_layers) for it in built] == [(1, 1)]
+
+
+def test_a_custom_part_is_built_once_and_never_without_memory(monkeypatch) -> None:
+    class Reading(FeedForward):
+        def __init__(self, d_model: int, d_ff: int) -> None:
+            super().__init__(d_model, d_ff)
+            self.inner.weight.detach().sum().item()  # impossible on the meta device
+
+    monkeypatch.setitem(FEED_FORWARDS, "reading", Reading)
+    monkeypatch.setattr(module, "is_custom", lambda name: name == "reading")
+    config = small(feed_forward="reading")
+    assert isinstance(restore(config, build(config).state_dict()).encoder.blocks[0].feed_forward, Reading)
+
+
+def test_weights_of_another_model_name_what_is_missing() -> None:
+    config, weights = small(), build(small()).state_dict()
+    del weights["encoder.blocks.0.attention.qkv.weight"]
+    with pytest.raises(ModelError, match=r"encoder\.blocks\.0\.attention\.qkv\.weight is missing"):
+        restore(config, weights)
