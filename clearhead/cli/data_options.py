@@ -12,8 +12,8 @@ from .parser import Options, Parser, add_settings, given_settings
 FILES = "a table (TSV, CSV), JSON lines, a folder of such, - for standard input, or two line-aligned files"
 
 READING = {
-    "data.source_column": ["--source-column"],
-    "data.target_column": ["--target-column"],
+    "data.source_column": ["--source-column", "--text"],
+    "data.target_column": ["--target-column", "--label"],
     "data.separator": ["--separator"],
     "data.reverse": ["--reverse"],
 }

@@ -1,6 +1,6 @@
-"""From lists of tokens to batches: sentences of like length together, as many as fit a number of tokens.
+"""Batches of sentences of similar length, as many as fit a number of tokens.
 
-The order is a function of (seed, epoch) alone, so training goes on from any batch without having seen those before.
+The order depends only on (seed, epoch), so training can resume at any batch.
 """
 
 from dataclasses import dataclass
@@ -12,48 +12,56 @@ from ..tokenization.ragged import IntArray
 
 
 class Plan(Protocol):
-    """Which examples each batch of an epoch has; whatever they are, they go by numbers, `rows`."""
+    """The batches of each epoch, as row numbers of examples."""
 
     def epoch(self, epoch: int) -> list[IntArray]:
-        """The rows of each batch, in order: a function of a seed and the epoch."""
+        """Return the rows of each batch, in order, which depends only on the seed and the epoch."""
 
     def predictions(self, rows: IntArray) -> int:
-        """How many terms the loss of these examples has."""
+        """Return the number of terms in the loss of these examples."""
 
     def tokens(self, rows: IntArray) -> int:
-        """The size of these examples, as that of an epoch is measured."""
+        """Return the size of these examples, in the unit that epochs are measured in."""
 
     def sizes(self) -> list[int]:
-        """Tokens a side of each batch of the first epoch, padding included."""
+        """Return the tokens a side of each batch of the first epoch, padding included."""
 
 
 @dataclass(frozen=True)
 class Batches:
-    """The batches of any epoch over examples with these lengths: at most `max_tokens` a side, padding included, and at
-    most `max_rows` examples, where that says anything."""
+    """Batches of examples with these lengths.
+
+    Args:
+        source_lengths: tokens of each source.
+        target_lengths: tokens of each target.
+        max_tokens: the most tokens a side in a batch, padding included.
+        seed: decides the order, together with the epoch.
+        max_rows: the most examples in a batch.
+        counts_sources: whether `tokens` counts sources instead of targets.
+    """
 
     source_lengths: IntArray
     target_lengths: IntArray
     max_tokens: int
     seed: int = 0
     max_rows: int | None = None
-    counts_sources: bool = False  # whether `tokens` are those that are read, not those that are predicted
+    counts_sources: bool = False
 
     def predictions(self, rows: IntArray) -> int:
-        """Numbers on the second side."""
+        """Return the number of target tokens."""
         return int(self.target_lengths[rows].sum())
 
     def tokens(self, rows: IntArray) -> int:
-        """Those of the second side, or of the first."""
+        """Return the number of target tokens, or of source tokens."""
         return int((self.source_lengths if self.counts_sources else self.target_lengths)[rows].sum())
 
     def sizes(self) -> list[int]:
-        """Tokens a side of each batch, padding included."""
+        """Return the tokens a side of each batch, padding included."""
         longer = np.maximum(self.source_lengths, self.target_lengths)
         return [len(rows) * int(longer[rows].max()) for rows in self.epoch(0)]
 
     def epoch(self, epoch: int) -> list[IntArray]:
-        """Indices of the examples of each batch, in order. Every example is in exactly one batch."""
+        """Return the rows of each batch, in order. Every example is in exactly one batch."""
         rng = np.random.default_rng([self.seed, epoch])
         shuffled = rng.permutation(len(self.source_lengths))
         by_length = np.lexsort((self.source_lengths[shuffled], self.target_lengths[shuffled]))

@@ -1,27 +1,28 @@
-"""The pairs to train on, in as many readings as it takes, so that they need not fit into memory."""
+"""Training pairs that are read from files as often as needed, so that they needn't fit into memory."""
 
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby, islice
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
+from ..config import Config
 from ..errors import DataError
 from ..readers.lines import shown
 from ..readers.pairs import Pair, Pairs, PairSource
 from .split import Split, split
 
-_CHUNK, _LETTERS = 16_384, 1 << 22  # pairs that are in memory together, and about their letters
+_CHUNK, _LETTERS = 16_384, 1 << 22  # most pairs in memory together, and their letters
 _SHOWN = 3  # groups of labels
-_LEARN = 2_000_000  # pairs that a tokenizer learns from: more of them change a vocabulary no more
+_LEARN = 2_000_000  # pairs that a tokenizer learns from; more don't change a vocabulary
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """The pairs of a source without those that are held out, which one reading has told apart."""
+    """The pairs of a source, without the held-out ones."""
 
     source: PairSource
     split: Split
@@ -29,7 +30,7 @@ class Corpus:
 
     @classmethod
     def of(cls, source: PairSource, share: float, seed: int) -> Self:
-        """Read all of it once; `share` and `seed` as `split` takes them."""
+        """Read everything once, and hold out a share (see `split`)."""
         letters = 0
 
         def counted() -> Iterator[str]:
@@ -56,50 +57,62 @@ class Corpus:
         return self._read(held=False)
 
     def held_out(self) -> Pairs:
-        """The pairs held out, in memory."""
+        """Return the held-out pairs."""
         return Pairs.of(self._read(held=True) if self._n_held else (), self.source.report)
 
     def chunks(self) -> Iterator[Pairs]:
-        """The pairs to train on, 16,384 at a time, or fewer where they are long."""
+        """Yield the training pairs, 16,384 at a time, or fewer if they're long."""
         pairs = iter(self)
         while len(chunk := Pairs.of(_some(pairs), self.source.report)):
             yield chunk
 
     def texts(self, most: int = _LEARN) -> tuple["Texts", "Texts | tuple[()]"]:
-        """Sources and targets for a tokenizer to learn from: of all pairs, or of `most` spread evenly over them."""
+        """Return sources and targets for a tokenizer: of all pairs, or of `most` spread evenly over them."""
         return Texts(self, 1, most), Texts(self, 2, most)
 
     def _read(self, *, held: bool) -> Iterator[Pair]:
-        """One side of the split. That the data change meanwhile is a DataError."""
+        """Yield one side of the split; a DataError if the data has changed."""
         apart, count = self.split.held.tobytes(), 0
         for pair in self.source:
             if count < len(apart) and apart[count] == held:
                 yield pair
             count += 1
         if count != len(apart):
-            paths = " and ".join(self.source.report.paths)
-            raise DataError(f"{paths} changed while being read: {len(apart):,} pairs first, then {count:,}; read again")
+            name = " and ".join(self.source.report.paths)
+            raise DataError(
+                f"{name} changed while being read: {len(apart):,} pairs first, then {count:,}",
+                fix="run the command again",
+                name=name,
+                value=count,
+            )
+
+
+def origin_of(corpus: Any, config: Config) -> dict[str, Any]:
+    """Return the licence and the source that the data states, as settings, unless the user set them."""
+    report = corpus.source.report
+    stated = {"data.licence": report.licence, "data.source": report.source}
+    return {name: value for name, value in stated.items() if value and not config.value(name)}
 
 
 class LabelledCorpus(Corpus):
-    """Texts with labels: no tokenizer learns from the labels, which are names and not text."""
+    """Texts with labels; tokenizers don't learn from the labels."""
 
     @property
     def note(self) -> str:
-        """What was held out, and what looks like a slip among the texts to train on, in words."""
+        """What was held out, and what looks like a mistake in the training texts, in words."""
         return "\n".join([super().note, *self._counted[1]])
 
     def texts(self, most: int = _LEARN) -> tuple["Texts", tuple[()]]:
-        """The texts to train on."""
+        """Return the training texts."""
         return Texts(self, 1, most), ()
 
     def labels(self) -> tuple[str, ...]:
-        """All that are trained on, sorted."""
+        """Return the labels of the training texts, sorted."""
         return self._counted[0]
 
     @cached_property
     def _counted(self) -> tuple[tuple[str, ...], list[str]]:
-        """The labels, and what is to be known of them, from one reading."""
+        """Return the labels, and notes on them, from one reading."""
         labels, hashes = set[str](), array("q")
         for _, text, label in self:
             labels.add(label)
@@ -107,20 +120,20 @@ class LabelledCorpus(Corpus):
         notes, distinct = [], np.unique(np.asarray(hashes, np.int64).reshape(-1, 2), axis=0)
         if several := int((np.unique(distinct[:, 0], return_counts=True)[1] > 1).sum()):
             have = f"{several:,} texts have" if several > 1 else "1 text has"
-            notes.append(f"  {have} several labels: each of these is learnt, though only one can be answered")
+            notes.append(f"  {have} several labels: the model learns each of them, but can give only one")
         alike = groupby(sorted(labels, key=lambda it: (_folded(it), it)), key=_folded)
         for group in [named for _, it in alike if len(named := [*it]) > 1][:_SHOWN]:
-            notes.append(f"  labels of their own, though they are spelt almost alike: {', '.join(map(shown, group))}")
+            notes.append(f"  different labels with almost the same spelling: {', '.join(map(shown, group))}")
         return tuple(sorted(labels)), notes
 
 
 def _folded(text: str) -> str:
-    """Without what a slip of the hand changes: case and white space."""
+    """Drop case and white space."""
     return " ".join(text.casefold().split())
 
 
 def _some(pairs: Iterator[Pair]) -> Iterator[Pair]:
-    """The next pairs, as many as may be in memory together."""
+    """Yield the next pairs, as many as fit into memory."""
     letters = 0
     for pair in islice(pairs, _CHUNK):
         yield pair
@@ -131,7 +144,7 @@ def _some(pairs: Iterator[Pair]) -> Iterator[Pair]:
 
 @dataclass(frozen=True)
 class Texts(Iterable[str]):
-    """One side of the pairs to train on, read anew by every loop over it."""
+    """One side of the training pairs, which every loop reads again."""
 
     corpus: Corpus
     side: int
@@ -144,4 +157,4 @@ class Texts(Iterable[str]):
         total, most = len(self.corpus), len(self)
         for i, pair in enumerate(self.corpus):
             if (i + 1) * most // total > i * most // total:
-                yield pair[self.side]  # type: ignore[misc]  # a text, the side being 1 or 2
+                yield pair[self.side]  # type: ignore[misc]  # a text: the side is 1 or 2

@@ -1,4 +1,4 @@
-"""Pairs to tokens: few of them here, many of them in a process a core."""
+"""Tokenize pairs: few of them here, many of them in one process a core."""
 
 import signal
 from collections import deque
@@ -14,16 +14,17 @@ from ..readers.skipped import Skipped
 from ..tokenization.ragged import Ragged
 from ..tokenization.tokenizer import BOS, EOS, UNK, Tokenizers
 
-_MANY = 300_000  # pairs for which it pays to begin processes
+_MANY = 300_000  # pairs that are worth starting processes for
 _SHOWN = 3  # pairs of each chunk whose unknown words are named
-_UNKNOWN = "pairs with words or characters that the vocabulary lacks; these are learnt as <unk>"
+_UNKNOWN = "pairs with words or characters missing from the vocabulary, which become <unk>"
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """Tokens of both sides: sources end with EOS, targets begin with BOS and end with EOS; the places of their pairs,
-    and the pairs left out. Of those that stay, `unknown` have words that the vocabulary lacks, named by the first ones,
-    or something else that training cannot teach, and `cut` have a source of which only the beginning is read.
+    """Tokens of both sides: sources end with EOS, targets begin with BOS and end with EOS.
+
+    `kept` has the positions of their pairs, `skipped` the other pairs. Of those kept, `unknown` have words missing from
+    the vocabulary, and `cut` have a source that was truncated.
     """
 
     sources: Ragged
@@ -36,10 +37,13 @@ class Encoded:
 
 @dataclass(frozen=True)
 class PairEncoder:
-    """Cuts pairs into tokens; those of more than `longest` on a side are left out, since `limit` says so.
+    """Tokenizes pairs, and skips those with more tokens on a side than allowed.
 
-    With `cuts`, the name of the targets, only those with a long one are: of a long source the beginning is read, as
-    nothing is wrong with its target.
+    Args:
+        tokenizers: of both sides.
+        longest: the most tokens on a side.
+        limit: the name of the setting that says so.
+        cuts: the name of the targets, if long sources are truncated instead; "" to skip those pairs.
     """
 
     tokenizers: Tokenizers
@@ -48,7 +52,7 @@ class PairEncoder:
     cuts: str = ""
 
     def __call__(self, pairs: Pairs) -> Encoded:
-        """Both sides of some pairs."""
+        """Tokenize some pairs."""
         sources = self.tokenizers.source.encode_batch(pairs.sources)
         targets = self.tokenizers.target.encode_batch(pairs.targets)
         kept, skipped, reason = [], [], f"longer than {self.longest} tokens ({self.limit})"
@@ -72,9 +76,15 @@ class PairEncoder:
         return ", ".join(dict.fromkeys(words))
 
     def each(self, chunks: Iterable[Pairs], n_pairs: int, processes: int) -> Iterator[Encoded]:
-        """The chunks, which have `n_pairs` in all, in their order; cut by so many processes where it pays.
+        """Yield the tokens of each chunk, in order.
 
-        A TrainingError where one of these is killed.
+        Args:
+            chunks: the pairs.
+            n_pairs: how many there are in all chunks.
+            processes: the most processes to use; few pairs don't need any.
+
+        Raises:
+            TrainingError: a process was killed.
         """
         pool = self._pool(processes) if n_pairs >= _MANY and processes > 1 else None
         if pool is None:
@@ -83,30 +93,32 @@ class PairEncoder:
         try:
             waiting = deque[Any]()
             for chunk in chunks:
-                with _without_interrupts():  # which a process that begins meanwhile never hears then
+                with _without_interrupts():  # so that a process started meanwhile never receives them
                     waiting.append(pool.submit(_encode, chunk))
-                if len(waiting) > 2 * processes:  # what is read and not yet cut is in memory
+                if len(waiting) > 2 * processes:  # chunks waiting for a process are in memory
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
         except BrokenProcessPool as error:
             raise TrainingError(
-                "a process that cuts pairs into tokens was killed, as happens where memory is short; "
-                "expected all of them to live: fewer are begun with a lower --threads"
+                "a process that tokenizes pairs was killed; the memory may be too small for so many",
+                fix="use fewer processes with a lower --threads",
+                name="train.threads",
+                value=processes,
             ) from error
         finally:
             pool.shutdown(kill_workers=True)
 
     def _pool(self, processes: int) -> Any:
-        """The processes, None where the system has none to give.
+        """Return the processes, or None if the system can't start any.
 
-        Those of the standard library would import the user's main module again, and begin its training once more.
+        Those of the standard library would import the user's main module again, and start its training again.
         """
         import loky
 
         told = (self.tokenizers.to_json(), self.longest, self.limit, self.cuts)
-        alone = {"TOKENIZERS_PARALLELISM": "false"}  # every core has a process already
-        try:  # who waits for a minute has lost the process that gave the work
+        alone = {"TOKENIZERS_PARALLELISM": "false"}  # every core has a process of its own already
+        try:  # a process idle for a minute has lost its parent
             return loky.ProcessPoolExecutor(processes, timeout=60, env=alone, initializer=_begin, initargs=told)
         except OSError:
             return None
@@ -114,7 +126,7 @@ class PairEncoder:
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Ctrl-C waits. It goes to all processes of a terminal, and the one that trains deals with it."""
+    """Delay Ctrl-C, which all processes of a terminal receive; the one that trains handles it."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -125,7 +137,7 @@ def _without_interrupts() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-_encoder: PairEncoder | None = None  # of a process that does nothing else
+_encoder: PairEncoder | None = None  # in a worker process
 
 
 def _begin(tokenizers: str, longest: int, limit: str, cuts: str) -> None:

@@ -1,6 +1,6 @@
-"""How the data of a task are read, divided and kept, so that preparing a run is the same for all tasks."""
+"""How the data of a task is read, split and stored, so that preparing a run is the same for all tasks."""
 
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sized
 from dataclasses import replace
 from typing import Any, Protocol, Self
 
@@ -14,117 +14,120 @@ from ..readers.skipped import Report
 from .corpus import Corpus, LabelledCorpus
 from .running_text import Running, TextCorpus
 
-SAMPLED_BY = "train.eval_sentences"  # what says how large a sample is, unless told
-_PAIR = 60  # letters of a usual sentence and its translation
+SAMPLED_BY = "train.eval_sentences"  # the setting that gives the size of a sample
+_PAIR = 60  # letters of a typical sentence and its translation
 
 
 class Source(Protocol):
-    """Files that are opened, to be read as often as wanted."""
+    """Open files that can be read repeatedly."""
 
     @property
     def report(self) -> Report:
-        """Of the last reading that came to its end."""
+        """The report of the last complete reading."""
 
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *_: object) -> None: ...
 
     def digest(self) -> str:
-        """SHA-256 of the bytes of all files."""
+        """Return the SHA-256 of the bytes of all files."""
 
     def expect_digest(self, digest: str) -> None:
-        """A DataError where the files hold other bytes by now."""
+        """Raise a DataError if the files no longer have this digest."""
 
 
 class Texts(Sized, Iterable[str], Protocol):
-    """Texts that are read anew by every loop over them."""
+    """Texts that every loop reads again."""
 
 
 class Divided(Protocol):
-    """The data to train on, told apart from those that are held out."""
+    """Training data, with a part held out."""
 
     def __len__(self) -> int: ...
 
     @property
     def source(self) -> Source:
-        """What they are read from."""
+        """The files that the data is read from."""
 
     @property
     def note(self) -> str:
         """What was held out, in words."""
 
     def held_out(self) -> Any:
-        """What is held out, in memory."""
+        """Return the held-out part, in memory."""
 
     def chunks(self) -> Iterator[Any]:
-        """What is trained on, as much at a time as may be in memory together."""
+        """Yield the training data, as much at a time as fits into memory."""
 
     def texts(self) -> tuple[Texts, Texts]:
-        """What the tokenizers of both sides learn from; with one side alone the second is empty."""
+        """Return the texts that the tokenizers of both sides learn from; the second is empty for one side."""
 
 
 class Form(Protocol):
-    """The data of a task: what is read from files, held out and chosen from."""
+    """The data of a task: how to read it, hold out a part and draw a sample."""
 
     @property
     def holds(self) -> type:
-        """What `read` gives."""
+        """The type that `read` returns."""
 
-    def open(self, paths: Sequence[str], data: DataConfig) -> Source:
-        """Files to be read as `data` says."""
+    def open(self, paths: Any, data: DataConfig) -> Source:
+        """Open files, or rows in memory (see `as_paths`), to be read as the settings say."""
 
-    def read(self, paths: Sequence[str], data: DataConfig) -> Any:
-        """All of some files, in memory, with a `report`; a DataError where there is nothing to be had."""
+    def read(self, paths: Any, data: DataConfig) -> Any:
+        """Read all of the files into memory, with a `report`; a DataError if there's nothing usable."""
 
     def divide(self, source: Source, share: float, seed: int) -> Divided:
-        """Read all once, and tell a share apart to score on."""
+        """Read everything once, and hold out a share to score on."""
 
     def extent(self, data: Any) -> tuple[int, str]:
-        """How much there is to learn from, as a number of sentence pairs, and in words."""
+        """Return the amount of data as a number of sentence pairs, and in words."""
 
     def sample(self, data: Any, most: int, seed: int, by: str = SAMPLED_BY) -> tuple[Any, str]:
-        """At most so many of what is answered, as `by` says, and in words which; nothing is said of all."""
+        """Return at most so many sources, and which ones in words, or "" for all. `by` is the setting that says so."""
+
+    def preview(self, data: Any) -> Iterator[dict[str, str]]:
+        """Yield each example as the names of its parts with their texts."""
 
     def to_notes(self, data: Any) -> list[Any]:
-        """Plain values, as a store keeps what is held out."""
+        """Return plain values, as a store keeps held-out data."""
 
     def from_notes(self, notes: list[Any], report: Report) -> Any:
-        """The inverse."""
+        """Return what `to_notes` was given."""
 
 
 def as_pairs(letters: int) -> tuple[int, str]:
-    """How many sentence pairs have so many letters."""
+    """Return the number of sentence pairs with so many letters, and the letters in words."""
     return letters // _PAIR, f"{letters:,} characters"
 
 
 class PairForm:
-    """Pairs of texts, from a table, JSON lines, two aligned files; the `roles` say what the two are."""
+    """Pairs of texts; `roles` says what source and target are."""
 
     holds: type = Pairs
 
     def __init__(self, roles: Roles) -> None:
         self.roles = roles
 
-    def open(self, paths: Sequence[str], data: DataConfig) -> PairSource:
-        """A table, JSON lines, a folder of such, or two line-aligned files."""
-        return PairSource(paths, data, self._looked_for(data))
+    def open(self, paths: Any, data: DataConfig) -> PairSource:
+        """Open a table, JSON Lines, a folder of these, two line-aligned files, or rows in memory."""
+        return PairSource(paths, data, self._roles(data))
 
-    def read(self, paths: Sequence[str], data: DataConfig) -> Pairs:
-        """All pairs."""
-        return read_pairs(paths, data, self._looked_for(data))
+    def read(self, paths: Any, data: DataConfig) -> Pairs:
+        """Read all pairs."""
+        return read_pairs(paths, data, self._roles(data))
 
     def divide(self, source: Any, share: float, seed: int) -> Corpus:
-        """No source stands on both sides."""
+        """Hold out a share of the sources with all their targets."""
         return (LabelledCorpus if self.roles.labels else Corpus).of(source, share, seed)
 
     def extent(self, data: Corpus) -> tuple[int, str]:
-        """Sentence pairs are counted, and of longer texts the letters."""
+        """Return the number of pairs; longer texts count by their letters."""
         if self.roles is SENTENCES:
             return len(data), f"{len(data):,} pairs"
         return as_pairs(data.letters)
 
     def sample(self, data: Pairs, most: int, seed: int, by: str = SAMPLED_BY) -> tuple[Pairs, str]:
-        """All pairs of so many sources, drawn at random: files may be sorted by length."""
+        """Return all pairs of so many sources, drawn at random because files may be sorted by length."""
         distinct = list(dict.fromkeys(data.sources))
         if len(distinct) <= most:
             return data, ""
@@ -133,55 +136,63 @@ class PairForm:
         said = f"{most:,} of {len(distinct):,} different {self.roles.plural[0]}, drawn at random ({by})"
         return data.take((i for i, it in enumerate(data.sources) if it in sample), "a sample"), said
 
-    def _looked_for(self, data: DataConfig) -> Roles:
-        """The roles, and with labels that a model has learnt those, too."""
+    def preview(self, data: Pairs) -> Iterator[dict[str, str]]:
+        """Yield each pair by its parts."""
+        yield from ({self.roles.source: it, self.roles.target: to} for it, to in zip(data.sources, data.targets))
+
+    def _roles(self, data: DataConfig) -> Roles:
+        """Return the roles, with the labels of a trained model."""
         return replace(self.roles, known=frozenset(data.labels)) if data.labels else self.roles
 
     def to_notes(self, data: Pairs) -> list[Pair]:
-        """Line, source and target of each."""
+        """Return line, source and target of each pair."""
         return list(zip(data.lines, data.sources, data.targets))
 
     def from_notes(self, notes: list[Any], report: Report) -> Pairs:
-        """The inverse."""
+        """Return what `to_notes` was given."""
         return Pairs.of(((line, source, target) for line, source, target in notes), report)
 
 
 class TextForm:
-    """Running text: a file, a folder of files, JSON lines with a text each."""
+    """Running text: files, folders, or JSON Lines with a text on each line."""
 
     holds: type = Running
 
-    def open(self, paths: Sequence[str], data: DataConfig) -> Documents:
-        """Documents, one after the other."""
+    def open(self, paths: Any, data: DataConfig) -> Documents:
+        """Open documents."""
         return Documents(paths, data)
 
-    def read(self, paths: Sequence[str], data: DataConfig) -> Running:
-        """All of them."""
+    def read(self, paths: Any, data: DataConfig) -> Running:
+        """Read all documents."""
         with Documents(paths, data) as documents:
             found = list(documents)
             return Running.of(found, documents.report)
 
     def divide(self, source: Any, share: float, seed: int) -> TextCorpus:
-        """The end of the text is held out."""
+        """Hold out the end of the text."""
         return TextCorpus.of(source, share)
 
     def extent(self, data: TextCorpus) -> tuple[int, str]:
-        """By its letters."""
+        """Return the number of pairs with as many letters."""
         return as_pairs(data.letters)
 
     def sample(self, data: Running, most: int, seed: int, by: str = SAMPLED_BY) -> tuple[Running, str]:
-        """The beginning, so long as if every one of `most` sentences had 256 letters."""
+        """Return the beginning of the text: 256 letters for each of `most` sentences."""
         letters, have = 256 * most, sum(map(len, data.pieces))
         if have <= letters:
             return data, ""
         said = f"the first {letters:,} of {have:,} characters (256 for each of {by})"
         return data.beginning(letters), said
 
+    def preview(self, data: Running) -> Iterator[dict[str, str]]:
+        """Yield the pieces of text."""
+        yield from ({"text": piece} for piece in data.pieces)
+
     def to_notes(self, data: Running) -> list[Any]:
-        """Every piece with what is known of it."""
+        """Return each piece with its position."""
         return list(zip(data.pieces, data.first, data.last, data.lines))
 
     def from_notes(self, notes: list[Any], report: Report) -> Running:
-        """The inverse."""
+        """Return what `to_notes` was given."""
         pieces, first, last, lines = (list(each) for each in zip(*notes)) if notes else ([], [], [], [])
         return Running(pieces, first, last, lines, report)

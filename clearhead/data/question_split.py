@@ -1,4 +1,4 @@
-"""Hold out a part of the questions such that no context of it is trained on."""
+"""Hold out a part of the questions, so that no context is in both parts."""
 
 from dataclasses import dataclass, replace
 
@@ -8,7 +8,7 @@ from .split import FEWEST, spelling, split
 
 @dataclass(frozen=True)
 class QuestionSplit:
-    """Questions to train on, those that are held out, and that in words."""
+    """Training questions, held-out questions, and a note that says how many."""
 
     train: QuestionCorpus
     held_out: QuestionCorpus
@@ -16,10 +16,10 @@ class QuestionSplit:
 
 
 def split_questions(corpus: QuestionCorpus, share: float, seed: int) -> QuestionSplit:
-    """Hold out `share` of the articles, or of the contexts where there are fewer than 20 titles.
+    """Hold out a share of the articles, or of the contexts if there are fewer than 20 titles.
 
-    A context that stands in several articles, be it in another spelling, goes where the first of them goes. The choice
-    depends on the seed and the titles (or contexts), not on their order. Too few contexts: nothing is held out.
+    A context that occurs in several articles, even with another spelling, goes with the first of them. The choice
+    depends on the seed and the titles or contexts, not on their order. With too few contexts nothing is held out.
     """
     contexts = [spelling(paragraph.context) for paragraph in corpus.paragraphs()]
     titles = [article.title for article in corpus.articles for _ in article.paragraphs]
@@ -42,7 +42,7 @@ def split_questions(corpus: QuestionCorpus, share: float, seed: int) -> Question
 
 def _note(train: QuestionCorpus, held_out: QuestionCorpus, share: float, *, by_title: bool) -> str:
     if share == 0:
-        return "nothing held out: no share is asked for"
+        return "nothing held out: data.split is 0"
     counts = [len({spelling(it.context) for it in side.paragraphs()}) for side in (train, held_out)]
     if not len(held_out):
         return f"nothing held out: only {counts[0]} distinct contexts, fewer than {FEWEST}"

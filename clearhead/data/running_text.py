@@ -1,4 +1,4 @@
-"""Running text: what is trained on, in as many readings as it takes, and what is held out of it."""
+"""Running text to train on, read from files as often as needed, and its held-out end."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from typing import Self
 from ..readers.documents import Documents, Piece
 from ..readers.skipped import Report
 
-_CHUNK, _LETTERS = 16_384, 1 << 21  # pieces that are in memory as tokens together, and about their letters
-_LEARN = 1 << 27  # letters that a tokenizer learns from: more of them change a vocabulary no more
+_CHUNK, _LETTERS = 16_384, 1 << 21  # most pieces in memory as tokens together, and their letters
+_LEARN = 1 << 27  # letters that a tokenizer learns from; more don't change a vocabulary
 
 
 @dataclass(frozen=True)
 class Running:
-    """Pieces of documents, in memory; which are the first and the last of theirs."""
+    """Pieces of documents in memory, and which ones are the first and the last of their document."""
 
     pieces: list[str]
     first: list[bool]
@@ -27,7 +27,7 @@ class Running:
 
     @classmethod
     def of(cls, pieces: Iterable[Piece], report: Report) -> Self:
-        """The same, by what is known of all pieces."""
+        """Collect pieces."""
         found = cls([], [], [], [], report)
         for piece in pieces:
             found.pieces.append(piece.text)
@@ -37,7 +37,7 @@ class Running:
         return found
 
     def beginning(self, letters: int) -> "Running":
-        """The first pieces, so many letters of them."""
+        """Return the first so many letters."""
         kept, left = Running([], [], [], [], self.report), letters
         for piece, first, last, line in zip(self.pieces, self.first, self.last, self.lines):
             if left <= 0:
@@ -52,30 +52,28 @@ class Running:
 
 @dataclass(frozen=True)
 class TextCorpus:
-    """Documents without their end, which is held out: neighbours in a text are alike, so that nothing is drawn by
-    chance."""
+    """Documents without their end, which is held out. A random part would be too similar to its neighbours."""
 
     source: Documents
-    letters: int  # to train on, from the first one on
-    count: int  # pieces of these
+    letters: int  # number of training letters, from the beginning
+    count: int  # number of their pieces
     held: Running
     note: str  # what was held out, in words
 
     @classmethod
     def of(cls, source: Documents, share: float) -> Self:
-        """Hold out the last `share` of all code points, from the next line on.
+        """Hold out the last share of all code points, from the next line on.
 
-        Where no line begins in the last part, it begins with the last line before; a text of one line is cut in its
-        middle.
+        If no line begins there, it begins at the last line before. A text of one line is split within it.
         """
         total = count = 0
         for piece in source:
             total, count = total + len(piece.text), count + 1
         if not share or total < 2:
-            why = "no share is asked for" if not share else f"the text has {total} character{'s' * (total != 1)}"
+            why = "data.split is 0" if not share else f"the text has {total} character{'s' * (total != 1)}"
             return cls(source, total, count, Running.of((), source.report), f"nothing held out: {why}")
         place = _line_begin(source, min(max(1, total - round(share * total)), total - 1))
-        held, where, count = _behind(source, place)
+        held, where, count = _after(source, place)
         note = f"held out the last {total - place:,} of {total:,} characters, from {where} on"
         return cls(source, place, count, Running.of(held, source.report), note)
 
@@ -91,21 +89,21 @@ class TextCorpus:
             left -= len(piece.text)
 
     def held_out(self) -> Running:
-        """The last part."""
+        """Return the held-out end."""
         return self.held
 
     def chunks(self) -> Iterator[Running]:
-        """The rest, some pieces at a time."""
+        """Yield the training text, some pieces at a time."""
         yield from in_chunks(self, self.source.report)
 
     def texts(self) -> tuple["Texts", tuple[()]]:
-        """For a tokenizer to learn from: all pieces, or some that are spread evenly over them."""
+        """Return pieces for a tokenizer: all of them, or some spread evenly."""
         return Texts(self, min(self.count, max(self.count * _LEARN // max(self.letters, 1), 1))), ()
 
 
 @dataclass(frozen=True)
 class Texts:
-    """So many pieces of a corpus, read anew by every loop over it."""
+    """So many pieces of a corpus, which every loop reads again."""
 
     corpus: TextCorpus
     most: int
@@ -121,14 +119,14 @@ class Texts:
 
 
 def in_chunks(pieces: Iterable[Piece], report: Report) -> Iterator[Running]:
-    """All pieces, some at a time."""
+    """Yield the pieces, some at a time."""
     left = iter(pieces)
     while len(chunk := Running.of(_some(left), report)):
         yield chunk
 
 
 def _some(pieces: Iterator[Piece]) -> Iterator[Piece]:
-    """The next pieces, as many as may be in memory together."""
+    """Yield the next pieces, as many as fit into memory."""
     letters = 0
     for piece in islice(pieces, _CHUNK):
         yield piece
@@ -138,8 +136,8 @@ def _some(pieces: Iterator[Piece]) -> Iterator[Piece]:
 
 
 def _line_begin(pieces: Iterable[Piece], place: int) -> int:
-    """The place in the whole text where a line begins, at a place or soon after it, and before it where none does."""
-    begin = line = 0  # of the piece, and of the last line before the place in the same document
+    """Return where a line begins in the whole text: at a position or soon after, otherwise before it."""
+    begin = line = 0  # of the piece, and of the last line before the position in the same document
     for piece in pieces:
         if piece.first:
             if begin >= place:
@@ -155,15 +153,15 @@ def _line_begin(pieces: Iterable[Piece], place: int) -> int:
     return line or place
 
 
-def _behind(pieces: Iterable[Piece], place: int) -> tuple[list[Piece], str, int]:
-    """The pieces from a place of the whole text on, where that is in words, and how many are those before it."""
+def _after(pieces: Iterable[Piece], place: int) -> tuple[list[Piece], str, int]:
+    """Return the pieces from a position of the whole text on, its place in words, and the number of pieces before."""
     held, where, count, begin, line = list[Piece](), "", 0, 0, 1
     for piece in pieces:
         line = 1 if piece.first else line
         cut = max(place - begin, 0)
         count += cut > 0
         if cut < len(piece.text):
-            held.append(piece.behind(cut) if cut else piece)
+            held.append(piece.after(cut) if cut else piece)
             line += piece.text.count("\n", 0, cut)
             where = where or (piece.name if held[0].first else f"{piece.name} line {line:,}")
         else:

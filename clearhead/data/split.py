@@ -1,4 +1,4 @@
-"""A part of the data held out such that no sentence of it is trained on, not even in another spelling."""
+"""Hold out a part of the data, so that no sentence is in both parts, not even with another spelling."""
 
 import hashlib
 import re
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-FEWEST, _MOST = 20, 10_000  # distinct sources that a split needs, and that it holds out: more measure no better
-_BYTES = 16  # of a digest: two of billions of sentences do not share one
+FEWEST, _MOST = 20, 10_000  # distinct sources that a split needs, and the most it holds out
+_BYTES = 16  # of a digest: no two of billions of sentences share one
 
 
 @dataclass(frozen=True)
 class Split:
-    """Of each pair, in their order, whether it is held out; and that in words."""
+    """Whether each pair is held out, in order, and a note that says how many are."""
 
     held: NDArray[np.bool_]
     note: str
@@ -24,14 +24,20 @@ class Split:
 def split(
     sources: Iterable[str], share: float, seed: int, names: tuple[str, str] = ("sources", "translations")
 ) -> Split:
-    """Hold out `share` of the distinct sources, 10,000 at most, with all their pairs; in memory one takes 17 bytes.
+    """Hold out a share of the distinct sources, 10,000 at most, with all their pairs.
 
-    Sources that differ only in case, white space or punctuation count as one and stay on one side.
-    The choice depends on the seed and the set of sources, not on their order. Too few sources: nothing is held out.
-    `names` are those of the two sides, for the words.
+    Sources that differ only in case, white space or punctuation count as one. The choice depends on the seed and the
+    set of sources, not on their order. With fewer than 20 distinct sources nothing is held out. A source takes 17 bytes
+    of memory.
+
+    Args:
+        sources: the source of each pair.
+        share: of the distinct sources, at least 0 and below 1.
+        seed: decides which ones are held out.
+        names: of sources and targets, for the note.
     """
     if share == 0:
-        return Split(np.zeros(sum(1 for _ in sources), np.bool_), "nothing held out: no share is asked for")
+        return Split(np.zeros(sum(1 for _ in sources), np.bool_), "nothing held out: data.split is 0")
     packed = bytearray()
     for source in sources:
         packed += _digest(seed, spelling(source))
@@ -52,7 +58,7 @@ def split(
 
 
 def spelling(text: str) -> str:
-    """What two texts have in common that differ only in case, white space or punctuation."""
+    """Return the same for texts that differ only in case, white space or punctuation."""
     folded = text.casefold()
     if not folded.isascii():
         folded = unicodedata.normalize("NFKC", folded)

@@ -1,10 +1,10 @@
-"""Tokens on disk, mapped into memory: examples that are many more than memory holds are read as if they lay there.
+"""Tokens on disk, mapped into memory, so that examples needn't fit into it.
 
 header.json  source.tokens  source.lengths  target.tokens  target.lengths
 
-The files hold plain numbers, little end first, one sequence behind the other: tokens of two bytes where the vocabulary
-allows, else four; lengths of four. A store is made aside and then gets its name; what is read is checked against its
-digest. Nothing waits for the disk (no fsync): after a power cut a store is noticed to be damaged, and is made again.
+The files hold plain little-endian numbers, one sequence after another: tokens of two bytes if the vocabulary is small
+enough, else four; lengths of four. A store is written under a temporary name and then renamed. Reading checks its
+digest. There's no fsync: a store damaged by a power cut is detected and rebuilt.
 """
 
 import hashlib
@@ -27,12 +27,12 @@ FORMAT_VERSION = 1
 _HEADER, _SIDES = "header.json", ("source", "target")
 _LENGTH = np.dtype("<i4")
 _BLOCK = 1 << 20  # tokens read together for their digest
-_ABANDONED = 86_400  # seconds after which what is half written belongs to nobody
+_ABANDONED = 86_400  # seconds after which a half-written store is deleted
 
 
 @dataclass(frozen=True)
 class Store:
-    """Two sides of examples, mapped; the digest of their tokens, and the notes that were put beside them."""
+    """Two sides of examples, mapped into memory, with the digest of their tokens and notes."""
 
     sides: tuple[Ragged, Ragged]
     digest: str
@@ -40,35 +40,41 @@ class Store:
 
     @classmethod
     def open(cls, path: Path, key: Mapping[str, Any]) -> Self | None:
-        """The store of a folder; None where there is none that was made under this key. Damage is a DataError."""
+        """Open the store of a folder, or return None if there's none with this key.
+
+        Raises:
+            DataError: the store is damaged.
+        """
         try:
             header = json.loads((path / _HEADER).read_bytes())
             if header["format_version"] != FORMAT_VERSION or header["key"] != _plain(key):
                 return None
             seal = header.pop("seal")
             if seal != _seal(header) or header["digest"] != token_digest(_mapped(path, header)):
-                raise DataError(
-                    f"the tokens in {path} are damaged: their digest is another than when they were written"
-                )
+                raise _damaged(path, "their digest has changed")
             return cls(_mapped(path, header), header["digest"], header["notes"])
         except FileNotFoundError:
             if not path.exists():
                 return None
-            raise DataError(f"the tokens in {path} are damaged: a file is missing") from None
+            raise _damaged(path, "a file is missing") from None
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise DataError(f"the tokens in {path} are damaged: {error}") from error
+            raise _damaged(path, str(error)) from error
+
+
+def _damaged(path: Path, why: str) -> DataError:
+    return DataError(f"the tokens in {path} are damaged: {why}", name=str(path))
 
 
 @dataclass
 class StoreWriter:
-    """Takes examples chunk by chunk; `notes` are anything that JSON holds."""
+    """Writes examples chunk by chunk; `notes` can hold any JSON values."""
 
     files: Sequence[tuple[IO[bytes], IO[bytes]]]  # tokens and lengths of each side
     dtype: np.dtype[Any]
     notes: dict[str, Any] = field(default_factory=dict)
 
     def add(self, *sides: Ragged) -> None:
-        """Sources and targets, as many of one as of the other."""
+        """Write sources and as many targets."""
         for (tokens, lengths), side in zip(self.files, sides, strict=True):
             tokens.write(side.tokens.astype(self.dtype, copy=False).tobytes())
             lengths.write(side.lengths.astype(_LENGTH).tobytes())
@@ -76,10 +82,10 @@ class StoreWriter:
 
 @contextmanager
 def new_store(path: Path, key: Mapping[str, Any], *, vocab_size: int) -> Iterator[StoreWriter]:
-    """A store to be filled, which gets its name, and takes another's place, when all of it is written.
+    """Write a store, which replaces another one only when it's complete.
 
-    One that another process has made meanwhile under the same key holds the same, and keeps its place. Nothing is left
-    where that fails. An OSError passes through.
+    If another process has written one with the same key meanwhile, that one stays: it holds the same. If writing fails,
+    nothing is left behind, and the OSError is passed on.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     _remove_abandoned(path)
@@ -102,7 +108,7 @@ def new_store(path: Path, key: Mapping[str, Any], *, vocab_size: int) -> Iterato
 
 
 def token_digest(sides: Sequence[Ragged]) -> str:
-    """SHA-256 of the sequences, whatever type of number holds them."""
+    """Return the SHA-256 of the sequences, independent of the integer type."""
     whole = hashlib.sha256()
     for side in sides:
         whole.update(side.starts.tobytes())
@@ -112,7 +118,7 @@ def token_digest(sides: Sequence[Ragged]) -> str:
 
 
 def _mapped(path: Path, header: Mapping[str, Any]) -> tuple[Ragged, Ragged]:
-    """The two sides as they lie on the disk; a ValueError where a file has another size than it should."""
+    """Map the two sides into memory; a ValueError if a file has the wrong size."""
     source, target = (
         _side(_paths(path, side), sizes, np.dtype(header["dtype"])) for side, sizes in zip(_SIDES, header["sizes"])
     )
@@ -122,7 +128,7 @@ def _mapped(path: Path, header: Mapping[str, Any]) -> tuple[Ragged, Ragged]:
 def _side(paths: tuple[Path, Path], sizes: Sequence[int], dtype: np.dtype[Any]) -> Ragged:
     for path, size in zip(paths, sizes):
         if path.stat().st_size != size:
-            raise ValueError(f"{path.name} has {path.stat().st_size:,} bytes; expected {size:,}")
+            raise ValueError(f"{path.name} has {path.stat().st_size:,} bytes, not {size:,}")
     tokens = np.asarray(np.memmap(paths[0], dtype, mode="r")) if sizes[0] else np.empty(0, dtype)
     return Ragged.of(tokens, np.fromfile(paths[1], _LENGTH).astype(np.int64))
 
@@ -136,18 +142,18 @@ def _seal(header: Mapping[str, Any]) -> str:
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The same as JSON gives it back."""
+    """Return the values as JSON returns them."""
     found: dict[str, Any] = json.loads(json.dumps(values))
     return found
 
 
 def _private(path: Path) -> Path:
-    """A name that no other process has: not even on another machine, where numbers of processes begin anew."""
+    """Return a name that no other process uses, not even one on another machine with the same process id."""
     return path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
 
 
 def _take_place(aside: Path, path: Path, key: Mapping[str, Any]) -> None:
-    """Give a store its name, unless there is a complete one under the key: others may be about to open it."""
+    """Rename a store, unless there's a complete one with this key, which others may be about to open."""
     if _is_complete(path, key):
         return
     retired = _private(path)
@@ -157,7 +163,7 @@ def _take_place(aside: Path, path: Path, key: Mapping[str, Any]) -> None:
         aside.replace(path)
     except OSError:
         if not _is_complete(path, key):
-            raise  # otherwise another process made the same in this moment
+            raise  # otherwise another process has just written the same
     shutil.rmtree(retired, ignore_errors=True)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterable, Sequence
 from ..errors import DataError
 from .column_roles import Roles
 from .files import Input
-from .lines import LOOK, decode, read_lines, undecodable
+from .lines import HEAD_LINES, decode, read_lines, undecodable
 from .skipped import Report
 from .tables import Pair, begin_with_label
 
@@ -14,9 +14,12 @@ from .tables import Pair, begin_with_label
 def read_aligned(
     first: Input, second: Input, report: Report, before: int, roles: Roles, *, reverse: bool
 ) -> Generator[Pair, None, int]:
-    """The pairs of two files, lines counted after `before` others; returns the number of lines.
+    """Yield the pairs of two files, with line numbers counted after `before` others; return the number of lines.
 
-    With `reverse` the sources are in the second file. A DataError where one has more lines than the other.
+    With `reverse` the sources are in the second file.
+
+    Raises:
+        DataError: one file has more lines than the other.
     """
     ones, others, number = read_lines(first), read_lines(second), 0
     for number, (one, other) in enumerate(itertools.zip_longest(ones, others), 1):
@@ -37,27 +40,33 @@ def read_aligned(
 
 def _unequal(names: Sequence[str], fewer: int, longer: str, extra: Iterable[bytes], roles: Roles) -> DataError:
     n_extra = n_blank = 0
-    for line in extra:  # which may be most of a large file
+    for line in extra:  # possibly most of a large file
         n_extra += 1
         n_blank += not line.strip()
-    counts = [f"{name} has {fewer + n_extra if name == longer else fewer:,} lines" for name in names]
-    advice = f"remove the {n_extra:,} empty at the end of {longer}" if n_blank == n_extra else roles.aligned
-    return DataError(f"{' and '.join(counts)}; expected as many in both: {advice}")
+    lengths = {name: fewer + n_extra if name == longer else fewer for name in names}
+    counts = [f"{name} has {count:,} line{'s' * (count != 1)}" for name, count in lengths.items()]
+    return DataError(
+        " and ".join(counts),
+        expected=f"as many in both: {roles.aligned}",
+        fix=f"remove the {n_extra:,} empty at the end of {longer}" if n_blank == n_extra else "",
+        name=longer,
+        value=tuple(lengths.values()),
+    )
 
 
-def has_tabs(file: Input) -> bool:
-    """Whether most of the first lines have one, so that the file may be a table."""
-    head = list(itertools.islice(read_lines(file), LOOK))
+def have_tabs(file: Input) -> bool:
+    """Return whether most of the first lines have a tab, so that the file may be a table."""
+    head = list(itertools.islice(read_lines(file), HEAD_LINES))
     return 2 * sum(b"\t" in line for line in head) > len(head)
 
 
 def have_labels(files: Iterable[Input]) -> bool:
-    """Whether each is a file for fastText, so that none is a side of the other."""
-    return all(begin_with_label(list(itertools.islice(read_lines(file), LOOK))) for file in files)
+    """Return whether all files are in fastText's format, so that none is a side of the other."""
+    return all(begin_with_label(list(itertools.islice(read_lines(file), HEAD_LINES))) for file in files)
 
 
-def are_exchanged(first: Input, second: Input, roles: Roles) -> bool:
-    """Whether the first lines of the second file look like the sources, and those of the first like the targets."""
-    return roles.exchanged(
-        [[undecodable(it) for it in itertools.islice(read_lines(file), LOOK)] for file in (first, second)]
+def are_swapped(first: Input, second: Input, roles: Roles) -> bool:
+    """Return whether the second file looks like the sources, and the first like the targets."""
+    return roles.are_swapped(
+        [[undecodable(it) for it in itertools.islice(read_lines(file), HEAD_LINES)] for file in (first, second)]
     )

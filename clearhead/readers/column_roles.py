@@ -1,7 +1,6 @@
-"""What the two columns of a task mean: how they are called, by which names of a header they are found, and how without.
+"""Which columns are source and target for a task: by their names, or by what they hold.
 
-Sentences and their translations are told by languages, texts and labels by labels that come again and again, documents
-and summaries by their length.
+Languages tell sentences and translations apart, repeated values are labels, and a document is longer than its summary.
 """
 
 import re
@@ -9,116 +8,173 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from .headers import holds_no_sentences, is_number, named_pair
+from ..errors import DataError
+from .columns import Sample, is_number
+from .headers import are_languages, holds_no_sentences, named_pair
 
-_FEW = 20  # rows that tell a label from a text that comes again
-_COMMON = 2 / 3  # distinct labels a row, at most: what is longer than a look has even of 150 labels
-_LONG = 100  # letters; no label has more
-FAST_TEXT = "__label__"  # what fastText writes in front of each label, which a text follows
+_FEW = 20  # rows needed to tell a label from a repeated text
+_COMMON = 2 / 3  # most distinct labels a row: beyond the first lines even 150 labels are repeated
+_LONG = 100  # most letters of a label
+FAST_TEXT = "__label__"  # what fastText writes in front of each label
+_CERTAIN = ("label", "labels", "class label", "class", "class index", "target")  # names that leave no doubt
 
-Columns = tuple[int, int]  # of source and target, from 0
+Columns = tuple[tuple[int, ...], int]  # those of the source, and that of the target, from 0
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The columns of source and target, whether the first row is a header, and where the columns are, in words."""
+
+    columns: Columns
+    header: bool
+    where: str
 
 
 @dataclass(frozen=True)
 class Roles:
-    """What is read as source and target, in the words of a task."""
+    """What source and target are for a task, and how to find them."""
 
     source: str
     target: str
-    files: str  # two line-aligned ones, for a message
-    aligned: str  # what line n of them is to each other
+    files: str  # two aligned files, for a message
+    aligned: str  # how line n of one belongs to line n of the other
     plural: tuple[str, str] = ("sources", "translations")
-    source_names: tuple[str, ...] = ()  # of a header, the best first; none: languages, or "source" and "target"
+    source_names: tuple[str, ...] = ()  # names of columns, the best first; none: languages, or "source" and "target"
     target_names: tuple[str, ...] = ()
-    labels: bool = False  # the targets: few values, which JSON may also write as numbers and booleans
-    lists: bool = False  # JSON may have lists of strings: a text in parts, several targets
-    known: frozenset[str] = frozenset()  # labels that a model has learnt, by which their column is found
+    labels: bool = False  # targets are few values; in JSON they may be numbers and booleans
+    lists: bool = False  # JSON may hold lists of strings: a text in parts, several targets
+    known: frozenset[str] = frozenset()  # labels of a trained model, which tell their column
 
     def fault(self, source: str, target: str) -> str | None:
-        """Why a pair cannot be used, or None."""
+        """Return why a pair can't be used, or None."""
         if not source.strip():
             return f"empty {self.source}" if target.strip() else "blank line"
         if not target.strip():
             return f"empty {self.target}"
-        if self.labels and "\n" in target:  # it would be two lines of an answer
+        if self.labels and "\n" in target:  # an answer is one line
             return "label of several lines"
         if self.labels and source.startswith(FAST_TEXT):
             return "more than one label"
         return "NUL character" if "\0" in source or "\0" in target else None
 
     def where(self, columns: Columns, before: str = "") -> str:
-        """Where the columns stand, in words; `before` says what stands in front of sentences."""
-        first, second = columns
-        if self.source_names or first > second:
-            return f" ({self.source} in {first + 1}, {self.target} in {second + 1})"
-        return f" (sentences in {first + 1} and {second + 1}{before})" if columns != (0, 1) else ""
+        """Return where the columns are, in words; `before` says what precedes sentences."""
+        sources, target = columns
+        if self.source_names or len(sources) > 1 or sources[0] > target:
+            places = " and ".join(str(place + 1) for place in sources)
+            return f" ({self.source} in {places}, {self.target} in {target + 1})"
+        return f" (sentences in {sources[0] + 1} and {target + 1}{before})" if (sources[0], target) != (0, 1) else ""
 
-    def columns(self, names: Sequence[str], each: Sequence[Sequence[str]]) -> tuple[Columns, bool, str] | None:
-        """Where they stand in a table, whether `names` are a header, and the first in words; None if nothing tells.
+    def choose(self, sample: Sample) -> Choice | None:
+        """Return the columns of a table, or None if nothing tells.
 
-        `names` has a name for each column, were the first row a header, and `each` the cells below it.
+        Raises:
+            DataError: several columns could be the text or the label.
         """
         if not self.source_names:
-            return _sentences(self, names, each)
+            return _sentences(self, sample)
+        names, each = sample.names, sample.cells
         named, unknown = self.named(names), (None, None)
-        is_row = any(name.strip() and name in column for name, column in zip(names, each))  # no header comes again
-        found = _both(named)
+        is_row = any(name.strip() and name in column for name, column in zip(names, each))  # a header isn't repeated
+        found = self._both(sample, named)
         for places in (unknown, named) if is_row else (named, unknown):
-            found = found or self._looked(each, *places)
+            found = found or self._detected(sample, *places)
         if found is None:
             return None
-        return found, named[0] == found[0] or named[1] == found[1], self.where(found)
+        columns = (found[0],), found[1]
+        return Choice(columns, sample.header or named[0] == found[0] or named[1] == found[1], self.where(columns))
 
-    def keys(self, names: Sequence[str], each: Sequence[Sequence[str]]) -> Columns | None:
-        """The same for keys of JSON, which are always names; None if nothing tells."""
-        if not self.source_names:
-            return named_pair(names, each) or ((0, 1) if len(names) == 2 else None)
-        named = self.named(names)
-        return _both(named) or self._looked(each, *named)
+    def keys(self, sample: Sample) -> Columns | None:
+        """Return the keys of JSON objects, which are always names; None if nothing tells."""
+        names = sample.names
+        if self.source_names:
+            named = self.named(names)
+            found = self._both(sample, named) or self._detected(sample, *named)
+        else:
+            found = named_pair(names, sample.cells) or ((0, 1) if len(names) == 2 else None)
+        return ((found[0],), found[1]) if found else None
 
-    def exchanged(self, each: Sequence[Sequence[str]]) -> bool:
-        """Whether of two columns the first seems to hold the targets."""
-        return bool(self.source_names) and self._looked(each) == (1, 0)
+    def are_swapped(self, each: Sequence[Sequence[str]]) -> bool:
+        """Return whether the first of two columns seems to hold the targets."""
+        return bool(self.source_names) and self._detected(Sample("", ("", ""), each)) == (1, 0)
 
     def named(self, names: Sequence[str]) -> tuple[int | None, int | None]:
-        """The columns whose names say what they are; the best names are taken."""
-        plain = [re.sub(r"[\W_]+", "", name).casefold() for name in names]  # of review_text, "Review Text", reviewText
+        """Return the columns whose names say what they are; the best names win."""
+        plain = [_plain(name) for name in names]
         source = next(_places(self.source_names, plain), None)
         return source, next((place for place in _places(self.target_names, plain) if place != source), None)
 
-    def _looked(
-        self, each: Sequence[Sequence[str]], source: int | None = None, target: int | None = None
-    ) -> Columns | None:
-        """The columns by what stands in them, where one may be known: texts are the longest, labels come again."""
+    def expect_no_rivals(self, sample: Sample, source: int, target: int) -> None:
+        """Raise a DataError if columns with other names are as likely to hold the labels as the one that was named."""
+        plain = [_plain(name) for name in sample.names]
+        if not self.labels or plain[target] in [_plain(name) for name in _CERTAIN]:
+            return
+        named, labels = {*_places(self.target_names, plain)}, sample.labels()
+        rivals = [place for place in labels if place in named and place != target]
+        if rivals and target in labels:
+            raise _several(sample, [*rivals, target], [source])
+
+    def _both(self, sample: Sample, named: tuple[int | None, int | None]) -> tuple[int, int] | None:
+        source, target = named
+        if source is None or target is None:
+            return None
+        self.expect_no_rivals(sample, source, target)
+        return source, target
+
+    def _detected(self, sample: Sample, source: int | None = None, target: int | None = None) -> tuple[int, int] | None:
+        """Return the columns by what they hold; one of them may be known. Texts are the longest, labels repeat."""
+        each = sample.cells
         if len(each) < 2:
             return None
         sizes = [fmean(map(len, column)) if column else 0.0 for column in each]
         if self.labels and target is None:
             target = _known(each, source, self.known)
             if target is None:
+                target = self._only_label(sample, source)
+            if target is None:
                 target = _labels([*each], sizes, source)
             if target is None:
                 return None
         texts = [place for place in range(len(each)) if self.labels or not holds_no_sentences(each[place])]
         free = sorted((place for place in texts if place not in (source, target)), key=lambda it: -sizes[it])
-        if len(free) < (source, target).count(None):
+        missing = (source, target).count(None)
+        if len(free) < missing:
             return None
+        sentences = [place for place in sample.texts() if place not in (source, target)]
+        if missing and len(sentences) > missing and source is None:
+            raise _several(sample, [target] if target is not None else [], sentences)
         source = free.pop(0) if source is None else source
         return source, free[0] if target is None else target
 
+    def _only_label(self, sample: Sample, source: int | None) -> int | None:
+        """Return the one column of several that may hold labels; a DataError if there are more."""
+        if len(sample.cells) < 3 or self.known:
+            return None
+        labels = [place for place in sample.labels() if place != source]
+        labels = [place for place in labels if not are_languages(sample.cells[place])] or labels
+        if len(labels) > 1:
+            raise _several(sample, labels, sample.texts() if source is None else [source])
+        return labels[0] if labels else None
+
+
+def _several(sample: Sample, labels: Sequence[int], texts: Sequence[int]) -> DataError:
+    """Return the error for several columns of labels, or of texts."""
+    why = "several of them could be the label" if len(labels) > 1 else "several of them could be the text"
+    return sample.doubt(why, labels=labels, texts=texts)
+
+
+def _plain(name: str) -> str:
+    """Return the same for review_text, "Review Text" and reviewText."""
+    return re.sub(r"[\W_]+", "", name).casefold()
+
 
 def _places(words: Sequence[str], plain: Sequence[str]) -> Iterator[int]:
-    """Where words stand among names that were run together, word after word."""
+    """Yield the positions of names, name by name."""
     return (plain.index(name) for word in words if (name := word.replace(" ", "")) in plain)
 
 
-def _both(named: tuple[int | None, int | None]) -> Columns | None:
-    source, target = named
-    return (source, target) if source is not None and target is not None else None
-
-
 def _known(each: Sequence[Sequence[str]], text: int | None, labels: frozenset[str]) -> int | None:
-    """The column most of whose cells are such labels: a file may be too short to tell them by coming again."""
+    """Return the column most of whose cells are known labels: a file may be too short for labels to repeat."""
     others = ((place, column) for place, column in enumerate(each) if column and place != text)
     shares = {place: fmean(cell in labels for cell in column) for place, column in others}
     best = max(shares, key=lambda it: shares[it], default=None)
@@ -126,39 +182,57 @@ def _known(each: Sequence[Sequence[str]], text: int | None, labels: frozenset[st
 
 
 def _labels(each: Sequence[Sequence[str]], sizes: Sequence[float], text: int | None) -> int | None:
-    """The column of labels: the one with the fewest, if they come again; of two short columns the shorter one.
+    """Return the column with the fewest values, if they repeat; of two short columns the shorter one.
 
-    One and the same value on all rows, and one that is blank on most, is taken only where nothing else comes again: a
-    file may be sorted by its labels, and a column may say nothing, or remark upon a few rows.
+    A constant column, and one that is mostly blank, is taken only if no other repeats: a file may be sorted by its
+    labels, and such a column may say nothing.
     """
     free = [place for place in range(len(each)) if place != text]
     counts = [len(set(column)) for column in each]
     blank = [sum(not cell.strip() for cell in column) for column in each]
 
-    def comes_again(place: int) -> bool:
+    def repeats(place: int) -> bool:
         n_rows = len(each[place])
         most = _COMMON * n_rows if n_rows >= _FEW else n_rows - 1
         return 0 < counts[place] <= most and max(map(len, each[place])) <= _LONG
 
-    if again := [place for place in free if comes_again(place)]:
-        return min(again, key=lambda it: (counts[it] == 1, 2 * blank[it] > len(each[it]), counts[it], sizes[it]))
+    if repeated := [place for place in free if repeats(place)]:
+        return min(repeated, key=lambda it: (counts[it] == 1, 2 * blank[it] > len(each[it]), counts[it], sizes[it]))
     if len(each) == 2 and len(each[0]) < _FEW and (text is not None or sizes[0] != sizes[1]):
         return min(free, key=lambda it: sizes[it])
     return None
 
 
-def _sentences(roles: Roles, names: Sequence[str], each: Sequence[Sequence[str]]) -> tuple[Columns, bool, str]:
-    """By the header, where two of its cells say so; else the first two columns, unless the first of three or more
-    holds no sentences.
+def _sentences(roles: Roles, sample: Sample) -> Choice:
+    """Return two columns of sentences.
+
+    Languages in the header decide. Otherwise they are the first two columns, unless the first of three or more holds
+    no sentences.
     """
+    names, each = sample.names, sample.cells
+    named = named_pair(names, each)
+    first, second = named or _two_of_several(sample)
+    header = sample.header or named_pair([names[i] for i in sorted((first, second))]) is not None
+    columns = (first,), second
     spoken = [i for i, column in enumerate(each) if not holds_no_sentences(column)]
-    columns = (spoken[0], spoken[1]) if len(each) > 2 and spoken[:1] != [0] and len(spoken) > 1 else (0, 1)
-    columns = named_pair(names, each) or columns
-    header = named_pair([names[i] for i in sorted(columns)]) is not None
-    if 0 in columns or min(columns) not in spoken[:1]:
-        return columns, header, roles.where(columns)
-    numbers = all(is_number(cell) for column in each[: min(columns)] for cell in column)
-    return columns, header, roles.where(columns, f"; {'numbers' if numbers else 'labels'} before them")
+    if 0 in (first, second) or min(first, second) not in spoken[:1]:
+        return Choice(columns, header, roles.where(columns))
+    numbers = all(is_number(cell) for column in each[: min(first, second)] for cell in column)
+    return Choice(columns, header, roles.where(columns, f"; {'numbers' if numbers else 'labels'} before them"))
+
+
+def _two_of_several(sample: Sample) -> tuple[int, int]:
+    """Return the columns of sentences by what they hold; a DataError if it could be other ones."""
+    usable, texts = sample.usable(), sample.texts()
+    if len(usable) > 2:
+        if len(texts) == 2:
+            return texts[0], texts[1]
+        if len(texts) > 2:
+            raise sample.doubt("more than two of them hold sentences", labels=sample.labels(), texts=texts)
+        if sample.header and sample.labels():
+            raise sample.doubt("no two of them hold sentences", labels=sample.labels(), texts=texts)
+    spoken = [i for i, column in enumerate(sample.cells) if not holds_no_sentences(column)]
+    return (spoken[0], spoken[1]) if len(sample.cells) > 2 and spoken[:1] != [0] and len(spoken) > 1 else (0, 1)
 
 
 def _names(text: str) -> tuple[str, ...]:

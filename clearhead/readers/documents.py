@@ -1,7 +1,7 @@
-"""Running text, for language models: files and folders of text, or JSON lines with a text each.
+"""Running text for language models: text files, folders of them, or JSON Lines with a text on each line.
 
-Nothing is changed in it: white space and line ends stay. A line that is no UTF-8 is left out, counted and shown; of a
-folder, so is a file that is no text.
+The text isn't changed: white space and line ends stay. Lines that aren't UTF-8 are skipped, counted and shown. So are
+files of a folder that aren't text.
 """
 
 import itertools
@@ -10,28 +10,29 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from ..config import DataConfig
 from ..errors import DataError
-from .files import STDIN, Input, bytes_digest, dangling, expect_digest, is_folder, tree
+from .files import STDIN, Input, broken_links, bytes_digest, expect_digest, is_folder, tree
+from .in_memory import as_paths
 from .json_lines import half_a_character, read_object, value_at
-from .lines import LOOK, decode, read_blocks, read_lines, shown, undecodable
+from .lines import HEAD_LINES, decode, read_blocks, read_lines, shown, to_utf8, undecodable
 from .skipped import Report
 
 _KEY = "text"  # of an object that is a document
-_MOST = 0.5  # of the lines of a file are unreadable; where more are, it is no text
-_SHOWN = 20  # files that are passed over
-_PIECE = 1 << 17  # letters that are cut into tokens together
-_LEARNT_AS_IT_STANDS = "{} is a list of JSON, learnt as it stands; for the texts in it: jq -c '.[]' FILE"
+_MOST = 0.5  # share of unreadable lines in a text file
+_SHOWN = 20  # skipped files named in the report
+_PIECE = 1 << 17  # letters tokenized together
+_JSON_ARRAY = "{} is a JSON array and is used as plain text; to use the texts in it, convert it with: jq -c '.[]' FILE"
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Some of a document: 131,072 letters at most, which end with a line where one ends in them.
+    """Part of a document: at most 131,072 letters, ending at a line end if there is one.
 
-    `name` is that of its file, with the line if the document is one of many. `line` is where the piece begins, counted
-    over all files; of a text that is a JSON string all stands there, `escaped`.
+    `name` is the name of the file, with the line if the file holds several documents. `line` is where the piece begins,
+    counted over all files. In a JSON string line ends are `escaped`, so the whole text is on one line.
     """
 
     name: str
@@ -42,36 +43,40 @@ class Piece:
     escaped: bool = False
 
     def before(self, place: int) -> "Piece":
-        """The letters before a place in it, where the document goes on."""
+        """Return the letters before a position; the document continues there."""
         return replace(self, text=self.text[:place], last=False)
 
-    def behind(self, place: int) -> "Piece":
-        """The rest from that place on."""
+    def after(self, place: int) -> "Piece":
+        """Return the letters from a position on."""
         line = self.line if self.escaped else self.line + self.text.count("\n", 0, place)
         return replace(self, text=self.text[place:], line=line, first=False)
 
 
 class Documents:
-    """The documents of files, of folders with all that is in them, or of standard input; each as often as wanted.
+    """The documents of files, folders or standard input, which can be read repeatedly.
 
-    with Documents(["books"], DataConfig()) as documents:
+    with Documents("books", DataConfig()) as documents:
         for piece in documents: ...
-        print(documents.report)  # of the last reading that came to its end
+        print(documents.report)  # of the last complete reading
 
-    A file is one document, or many where it holds JSON lines: then the text is at the key "text", or at that which
-    `data.source_column` names. One piece is in memory at a time. A DataError where there is no text to be had, and
-    where a file that is named is none; a file in a folder is passed over then, which the report says.
+    A file is one document. Of JSON Lines each line is one, with its text at the key "text", or at the one that
+    `data.source_column` names. One piece is in memory at a time. Files of a folder that aren't text are skipped and
+    reported.
+
+    Raises:
+        DataError: there's no text, or a named file isn't text.
     """
 
-    def __init__(self, paths: Sequence[str | Path | Input], data: DataConfig | None = None) -> None:
+    def __init__(self, data_or_paths: Any, data: DataConfig | None = None) -> None:
+        paths = as_paths(data_or_paths)
         if not paths:
-            raise DataError("no text is named; expected a file of text, a folder of such, or - for standard input")
+            raise DataError("no text is named", expected="a text file, a folder of them, or - for standard input")
         if [str(path) for path in paths].count(STDIN) > 1:
-            raise DataError("standard input, -, was named twice; it is read to its end by the first of them")
+            raise DataError("standard input, -, was named twice", fix="name it once", name=STDIN)
         self._key = tuple((data.source_column if data and data.source_column else _KEY).split("."))
         self._named = {str(path) for path in paths if isinstance(path, Input) or not is_folder(Path(path))}
         self._files = [file for path in paths for file in tree(path)]
-        self._nowhere = [f"{link} is a link to nothing" for path in paths for link in dangling(path)]
+        self._broken = [f"{link} is a broken link" for path in paths for link in broken_links(path)]
         self.report = Report(tuple(path.name if isinstance(path, Input) else Input(path).name for path in paths))
 
     def __enter__(self) -> Self:
@@ -81,20 +86,20 @@ class Documents:
         self.close()
 
     def close(self) -> None:
-        """Let go of what was copied."""
+        """Delete copies."""
         for file in self._files:
             file.close()
 
     def digest(self) -> str:
-        """SHA-256 of the bytes of all files."""
+        """Return the SHA-256 of the bytes of all files."""
         return bytes_digest([self._files])
 
     def expect_digest(self, digest: str) -> None:
-        """A DataError where the files hold other bytes by now than those of an earlier `digest`."""
+        """Raise a DataError if the files no longer have this digest."""
         expect_digest([self._files], digest, self.report.paths)
 
     def __iter__(self) -> Iterator[Piece]:
-        report, passed_over, forms = Report(self.report.paths), [*self._nowhere], set()
+        report, skipped, forms = Report(self.report.paths), [*self._broken], set()
         letters = n_documents = 0
         for file in self._files:
             before, begun = report.lines, n_documents
@@ -106,43 +111,46 @@ class Documents:
             except DataError as error:
                 if len(self._files) == 1 or file.name in self._named or n_documents > begun:
                     raise
-                passed_over.append(str(error).splitlines()[0])
+                skipped.append(error.what.splitlines()[0])
                 continue
             if not is_json and file.name in self._named and _is_json_array(file):
-                report.notes.append(_LEARNT_AS_IT_STANDS.format(file.name))
+                report.notes.append(_JSON_ARRAY.format(file.name))
             forms.add(f"JSON lines with {'.'.join(self._key)}" if is_json else "text")
             if len(self._files) > 1:
                 report.files.append((file.name, before))
         counts = f"{letters:,} characters in {n_documents:,} document{'s' * (n_documents != 1)}"
         report.form = f"{' and '.join(sorted(forms))}, {counts}"
-        if passed_over:
-            some = "".join(f"\n    {said}" for said in passed_over[:_SHOWN])
-            some += f"\n    and {len(passed_over) - _SHOWN:,} more" if len(passed_over) > _SHOWN else ""
-            of = len(self._files) + len(self._nowhere)
-            report.notes.append(f"passed over {len(passed_over):,} of {of:,} files:{some}")
+        if skipped:
+            some = "".join(f"\n    {it}" for it in skipped[:_SHOWN])
+            some += f"\n    and {len(skipped) - _SHOWN:,} more" if len(skipped) > _SHOWN else ""
+            of = len(self._files) + len(self._broken)
+            report.notes.append(f"skipped {len(skipped):,} of {of:,} files:{some}")
         if not letters:
-            raise DataError(f"no text in {' and '.join(report.paths)}\n  {report}")
+            name = " and ".join(report.paths)
+            raise DataError(f"no text in {name}\n  {report}", name=name)
         self.report = report
 
 
 def _is_json_array(file: Input) -> bool:
-    """Whether it begins as a list of objects does, in one line or in several."""
-    head = b"".join(line for line in itertools.islice(read_lines(file), LOOK))
+    """Return whether the file begins like an array of objects."""
+    head = b"".join(line for line in itertools.islice(read_lines(file), HEAD_LINES))
     return re.match(rb"\s*\[\s*\{\s*\"", head) is not None
 
 
 def _is_json_lines(file: Input, key: Sequence[str]) -> bool:
-    """Whether most of the first lines are objects; a DataError where these have no text."""
-    head = [line for line in itertools.islice(read_lines(file), LOOK) if line.strip()]
+    """Return whether most of the first lines are objects; a DataError if they have no text."""
+    head = [line for line in itertools.islice(read_lines(file), HEAD_LINES) if line.strip()]
     objects = [values for line in head if (values := read_object(line)[0]) is not None]
     if 2 * len(objects) <= len(head):
         return False
     if not any(isinstance(value_at(values, key)[0], str) for values in objects):
         name = ".".join(key)
         raise DataError(
-            f"{file.name} has JSON objects without a string in {name}; expected one on each line, "
-            f"{json.dumps({name: '…'}, ensure_ascii=False)}, or: --source-column KEY\n  the first: "
-            f"{shown(undecodable(head[0]))}"
+            f"{file.name} has JSON objects without a string in {name!r}\n  the first: {shown(undecodable(head[0]))}",
+            expected=f"one on each line: {json.dumps({name: '…'}, ensure_ascii=False)}",
+            fix="name the key of the text: --source-column KEY",
+            name=file.name,
+            value=name,
         )
     return True
 
@@ -161,7 +169,7 @@ def _from_json(file: Input, key: Sequence[str], report: Report) -> Iterator[Piec
 
 
 def _unusable(line: bytes, text: object, key: str) -> str | None:
-    """Why what stands at the key is no document, or None."""
+    """Return why the value at the key isn't a document, or None."""
     if not isinstance(text, str):
         return f"no string in {key}"
     if not text.strip():
@@ -170,15 +178,16 @@ def _unusable(line: bytes, text: object, key: str) -> str | None:
 
 
 def _from_text(file: Input, report: Report) -> Iterator[Piece]:
-    """The file as one document, without the lines that cannot be read. A DataError where these are the most."""
+    """Yield the file as one document, without unreadable lines; a DataError if these are the majority."""
     found, is_blank = Report((), lines=report.lines), True
-    for lines in read_blocks(file):  # once to the end: of a file that is no text, nothing is learnt
+    for lines in read_blocks(file):  # to the end first: nothing of a binary file is used
         is_blank &= not _readable(lines, found).strip()
     n_lines, n_bad = found.lines - report.lines, sum(found.skipped.values())
     if n_bad > _MOST * n_lines:
         raise DataError(
-            f"{file.name} is no text in UTF-8: {n_bad:,} of its {n_lines:,} lines cannot be read; "
-            "to convert: iconv -f LATIN1 -t UTF-8"
+            f"{file.name} isn't UTF-8 text: {n_bad:,} of its {n_lines:,} lines can't be read",
+            fix=to_utf8(),
+            name=file.name,
         )
     begin = report.lines + 1
     report.add(found)
@@ -187,7 +196,7 @@ def _from_text(file: Input, report: Report) -> Iterator[Piece]:
 
 
 def _readable(lines: Sequence[bytes], report: Report) -> str:
-    """The lines that are text, which are counted, and so are the others."""
+    """Return the lines that are text, and count these and the others."""
     text = decode(b"".join(lines))
     if text is not None and "\0" not in text:
         report.lines, report.used = report.lines + len(lines), report.used + len(lines)
@@ -206,7 +215,7 @@ def _readable(lines: Sequence[bytes], report: Report) -> str:
 
 
 def pieces_of(name: str, parts: Iterable[str], line: int, *, escaped: bool = False) -> Iterator[Piece]:
-    """The pieces of a document whose text comes in parts, and begins in a line."""
+    """Yield the pieces of a document, whose text comes in parts and begins on a line."""
     piece = None
     for text in _sized(parts):
         if piece is not None:
@@ -218,7 +227,7 @@ def pieces_of(name: str, parts: Iterable[str], line: int, *, escaped: bool = Fal
 
 
 def _sized(parts: Iterable[str]) -> Iterator[str]:
-    """A text in other parts: cut at line ends, or where there is none for long, anywhere."""
+    """Yield the text in parts of the right size: split at line ends, or anywhere if there are none."""
     held, size = list[str](), 0
     for part in parts:
         held.append(part)

@@ -1,4 +1,4 @@
-"""Where text is read from: files, folders of them, standard input and pipes, each as often as it is wanted."""
+"""Files, folders, standard input and pipes, each readable as often as needed."""
 
 import errno
 import hashlib
@@ -17,12 +17,15 @@ from typing import IO
 from ..errors import DataError
 
 _BLOCK = 1 << 20
+_MOST_COPIED = 64 << 30  # bytes copied from a pipe, standard input or a device
 STDIN = "-"
 
 
 class Input:
-    """One file that can be read again and again. What can be read only once, standard input ("-") and pipes, is copied
-    first to a file without a name, which is gone when the process ends, however it ends. One reading at a time.
+    """One file that can be read repeatedly.
+
+    Standard input ("-"), pipes and devices can be read only once, so they're copied to an unnamed temporary file first.
+    The copy is gone when the process ends, however it ends. Only one reading at a time.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -32,28 +35,32 @@ class Input:
 
     @contextmanager
     def open(self) -> Iterator[io.BufferedReader]:
-        """The bytes from the beginning; a DataError where they cannot be had."""
+        """Open the file at its beginning.
+
+        Raises:
+            DataError: the file can't be read.
+        """
         try:
-            if self._copy is None and self._flows():
+            if self._copy is None and self._is_stream():
                 self._copy = self._copied()
             with self._opened() as file:
                 yield file
         except FileNotFoundError as error:
-            raise DataError(f"{self.name} does not exist; expected a file of text") from error
+            raise DataError(f"{self.name} doesn't exist", expected="a text file", name=self.name) from error
         except IsADirectoryError as error:
-            raise DataError(f"{self.name} is a folder; expected a file of text") from error
+            raise DataError(f"{self.name} is a folder", expected="a text file", name=self.name) from error
         except OSError as error:
-            if error.strerror is None:  # of a library that unpacks: it is known better there
+            if error.strerror is None:  # raised by a decompressor; the caller has a better message
                 raise
-            raise DataError(f"{self.name} cannot be read: {error.strerror}") from error
+            raise DataError(f"{self.name} can't be read: {error.strerror}", name=self.name) from error
 
     def close(self) -> None:
-        """Remove the copy, if there is one."""
+        """Delete the copy, if there is one."""
         if self._copy is not None:
             self._copy.close()
             self._copy = None
 
-    def _flows(self) -> bool:
+    def _is_stream(self) -> bool:
         return self._path is None or not (stat.S_ISREG(mode := self._path.stat().st_mode) or stat.S_ISDIR(mode))
 
     def _opened(self) -> io.BufferedReader:
@@ -65,102 +72,127 @@ class Input:
         return file
 
     def _copied(self) -> IO[bytes]:
-        if self._path is None and not sys.stdin:  # Python's name for a closed one is None
-            raise DataError("standard input is closed; expected text on it, or a file in the place of -")
+        if self._path is None and not sys.stdin:  # Python sets it to None if it's closed
+            raise DataError(
+                "standard input is closed", expected="text on it", fix="name a file instead of -", name=STDIN
+            )
         try:
-            copy = tempfile.TemporaryFile()  # noqa: SIM115 - it lives until `close`
+            copy = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
         except OSError as error:
-            raise self._no_room(error) from error
+            raise self._no_room(error.strerror) from error
         try:
             if self._path is None:
-                shutil.copyfileobj(sys.stdin.buffer, copy, _BLOCK)
+                self._fill(copy, sys.stdin.buffer)
             else:
                 with self._path.open("rb") as pipe:
-                    shutil.copyfileobj(pipe, copy, _BLOCK)
+                    self._fill(copy, pipe)
             copy.flush()
         except BaseException as error:
-            with suppress(OSError):  # it would like to write the rest
+            with suppress(OSError):  # closing tries to write the rest
                 copy.close()
             if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise self._no_room(error) from error
+                raise self._no_room(error.strerror) from error
             raise
         return copy
 
-    def _no_room(self, error: OSError) -> DataError:
+    def _fill(self, copy: IO[bytes], stream: IO[bytes]) -> None:
+        """Copy the stream; stop at 64 GiB or half the free disk, so that an endless one can't fill it."""
+        room = shutil.disk_usage(copy.fileno()).free // 2
+        most, size = min(_MOST_COPIED, room), 0
+        while block := stream.read(_BLOCK):
+            size += len(block)
+            if size > most:
+                limit = "64 GiB" if most == _MOST_COPIED else f"{most / (1 << 30):.3g} GiB, half the free disk space"
+                raise DataError(
+                    f"{self.name} holds more than {limit}",
+                    expected="a stream that ends before that",
+                    fix="write it to a file and name the file",
+                    name=self.name,
+                )
+            copy.write(block)
+
+    def _no_room(self, why: str | None) -> DataError:
         try:
             folder = tempfile.gettempdir()
-        except OSError:  # of all that are usual none can be written to
+        except OSError:  # none of the usual folders is writable
             folder = "a temporary folder"
         return DataError(
-            f"{self.name} cannot be copied to {folder}, as it is read more than once: {error.strerror}; "
-            "expected room for all of it: make some, or name another folder with TMPDIR=FOLDER"
+            f"{self.name} can't be copied to {folder}: {why}\n  it is read more than once, so it has to be copied",
+            expected="enough free space for all of it",
+            fix="free some space, or name another folder with TMPDIR=FOLDER",
+            name=self.name,
         )
 
 
 def inputs(path: "str | Path | Input") -> list[Input]:
-    """The file itself, or the files of a folder in natural order: part-2 before part-10. Hidden ones are passed over,
-    and _SUCCESS, which says that the others are whole.
+    """Return the file itself, or the files of a folder in natural order (part-2 before part-10).
 
-    A folder that holds no file, or another folder, is a DataError.
+    Hidden files are skipped, and so is _SUCCESS, which some tools write beside their output.
+
+    Raises:
+        DataError: the folder has no files, or has another folder in it.
     """
     if isinstance(path, Input):
         return [path]
-    folder = _expect_path(path)
+    folder = _checked(path)
     if str(path) == STDIN or not is_folder(folder):
         return [Input(path)]
     try:
         seen = [it for it in folder.iterdir() if not it.name.startswith(".") and it.name != "_SUCCESS"]
     except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from error
+        raise DataError(f"{path} can't be read: {error.strerror}", name=str(path)) from error
     entries = sorted(seen, key=lambda it: _natural(it.name))
     if not entries:
-        raise DataError(f"{path} is a folder without files; expected files of pairs in it")
+        raise DataError(f"{path} is a folder without files", expected="data files in it", name=str(path))
     for entry in entries:
         if entry.is_dir():
-            raise DataError(f"{path} holds the folder {entry.name}; expected nothing but files of pairs in it")
+            raise DataError(
+                f"{path} has another folder in it, {entry.name}", expected="only data files in it", name=str(path)
+            )
     return [Input(entry) for entry in entries]
 
 
 def tree(path: "str | Path | Input") -> list[Input]:
-    """The file itself, or all files of a folder and of those in it, in natural order; hidden ones are passed over.
-    Links are followed, and no folder is read twice.
+    """Return the file itself, or all files below a folder in natural order.
 
-    A folder without files is a DataError, and one that cannot be read.
+    Hidden files are skipped. Links are followed, and no folder is read twice.
+
+    Raises:
+        DataError: the folder has no files, or can't be read.
     """
     if isinstance(path, Input):
         return [path]
-    if str(path) == STDIN or not is_folder(_expect_path(path)):
+    if str(path) == STDIN or not is_folder(_checked(path)):
         return [Input(path)]
-    files = [file for file in _below(Path(path)) if file.is_file()]  # a pipe would be waited for
+    files = [file for file in _below(Path(path)) if file.is_file()]  # opening a pipe would block
     if not files:
-        raise DataError(f"{path} is a folder without files; expected files of text in it")
+        raise DataError(f"{path} is a folder without files", expected="text files in it", name=str(path))
     return [Input(file) for file in files]
 
 
-def _expect_path(path: str | Path) -> Path:
-    """It as such; a DataError where it is none. An empty one, as shells make of a name that is not set, would be the
-    folder that one is in."""
+def _checked(path: str | Path) -> Path:
+    """Return it as a Path. An empty one, from an unset shell variable, would mean the current folder."""
     if not str(path) or "\0" in str(path):
-        raise DataError(f"{str(path)!r} names no file; expected the path of one, or of a folder")
+        raise DataError(f"{str(path)!r} isn't a path", expected="the path of a file or folder", value=str(path))
     return Path(path)
 
 
-def dangling(path: "str | Path | Input") -> list[Path]:
-    """The links in a folder, and in those in it, that lead nowhere."""
+def broken_links(path: "str | Path | Input") -> list[Path]:
+    """Return the links below a folder that lead nowhere."""
     if isinstance(path, Input) or str(path) == STDIN or not is_folder(Path(path)):
         return []
     return [file for file in _below(Path(path)) if not file.exists()]
 
 
 def _below(path: Path) -> list[Path]:
-    """All that is in a folder and in those in it but folders, in natural order."""
+    """Return everything below a folder except folders, in natural order."""
 
-    def refuse(error: OSError) -> None:
-        raise DataError(f"{error.filename} cannot be read: {error.strerror}") from error
+    def fail(error: OSError) -> None:
+        raise DataError(f"{error.filename} can't be read: {error.strerror}", name=str(error.filename)) from error
 
     found, seen = list[Path](), {os.path.realpath(path)}
-    for folder, folders, names in os.walk(path, onerror=refuse, followlinks=True):
-        # a folder before the links to it
+    for folder, folders, names in os.walk(path, onerror=fail, followlinks=True):
+        # a folder comes before links to it
         below = sorted((Path(folder, it) for it in folders), key=lambda it: (it.is_symlink(), _natural(it.name)))
         folders.clear()
         for it in below:
@@ -172,7 +204,7 @@ def _below(path: Path) -> list[Path]:
 
 
 def bytes_digest(files: Iterable[Sequence[Input]]) -> str:
-    """SHA-256 of the bytes of all files, as they lie there."""
+    """Return the SHA-256 of the bytes of all files."""
     whole = hashlib.sha256()
     for side in files:
         whole.update(b"side")
@@ -183,20 +215,21 @@ def bytes_digest(files: Iterable[Sequence[Input]]) -> str:
 
 
 def expect_digest(files: Iterable[Sequence[Input]], digest: str, paths: Iterable[str]) -> None:
-    """A DataError that names the `paths` where the files hold other bytes by now than those of an earlier digest."""
+    """Raise a DataError that names the `paths` if the files no longer have this digest."""
     if bytes_digest(files) != digest:
-        raise DataError(f"{' and '.join(paths)} changed while being read: other bytes first, then these; read again")
+        name = " and ".join(paths)
+        raise DataError(f"{name} changed while being read", fix="run the command again", name=name)
 
 
 def is_folder(path: Path) -> bool:
-    """Whether it is one; what cannot be looked at is none."""
+    """Return whether it's a folder; False if that can't be found out."""
     try:
         return path.is_dir()
-    except (OSError, ValueError):  # reading it will say what is wrong
+    except (OSError, ValueError):  # reading it will raise a clear error
         return False
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """Numbers by their value, the rest by its letters."""
+    """Return a sort key that compares numbers by value."""
     parts = re.split(r"(\d+)", name)
     return [(int(part), part) if part.isascii() and part.isdigit() else (-1, part) for part in parts]

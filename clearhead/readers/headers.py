@@ -1,17 +1,19 @@
-"""Which columns of a table, or keys of JSON, hold source and target: by their names, or as somebody asks for them."""
+"""Header rows: names of languages, and the difference between a header and the rows below it."""
 
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 
-from ..config import DataConfig
-from ..errors import DataError, did_you_mean
-from .lines import shown
+from .columns import data_type, is_number, n_words
 
-_SHOWN = 20  # names in a message
-_LABELLED = 20  # cells that tell a label from a short sentence that comes again
+_LABELLED = 20  # cells needed to tell a label from a short sentence that is repeated
+_FEWEST = 3  # rows below a header that can tell it from them
+_SURPRISE = 0.05  # probability, for a row like those below, of being so different
+_OF_TEXTS_ALONE = 0.001  # the same, if only the lengths of texts differ: the first sentence may be a short one
+_NAME = 50, 5  # most letters and words of a column's name
 
-# A language's code and names; one word a language is enough where its own name and the English one are the same.
+# Codes and names of languages; one word if a language's own name is the same as the English one.
 _LANGUAGES = """
 en eng english anglais englisch inglés inglese inglês | fr fra fre french français francais französisch francés
 francese | de deu ger german allemand deutsch alemán tedesco | es spa spanish espagnol spanisch español espanol
@@ -42,11 +44,11 @@ _TABLES = (_LANGUAGE_TABLE, _groups(_SIDES))
 
 
 def named_pair(names: Sequence[str], cells: Sequence[Sequence[str]] = ()) -> tuple[int, int] | None:
-    """Where source and target stand among names of columns; None unless just two of these are recognisable.
+    """Return the positions of source and target among the names of columns, or None if not exactly two are known.
 
-    They are two languages, in their order, or "source" and "target", whatever their order. One and the same language
-    twice ("English", "Anglais") is a line of a dictionary and names nothing. `cells` has what stands in each column:
-    "id" is Indonesian above sentences alone.
+    Two languages count, in their order, and so do "source" and "target", in any order. The same language twice
+    ("English", "Anglais") is a dictionary entry, not a header. If `cells` has the cells of each column, "id" means
+    Indonesian only above sentences.
     """
     sentences = [sum(" " in cell.strip() for cell in column) * 2 > len(column) for column in cells]
     names = [it if is_text or it.strip().casefold() != "id" else "" for it, is_text in zip(names, sentences)] or names
@@ -60,75 +62,74 @@ def named_pair(names: Sequence[str], cells: Sequence[Sequence[str]] = ()) -> tup
     return None
 
 
+def are_languages(column: Sequence[str]) -> bool:
+    """Return whether every cell is the name or code of a language."""
+    return len(column) > 1 and all(_plain(cell.strip()) in _LANGUAGE_TABLE for cell in column)
+
+
 def holds_no_sentences(column: Sequence[str]) -> bool:
-    """Whether these cells, below each other, are numbers or labels: languages, or few words again and again."""
-    if all(map(is_number, column)):
-        return True
-    if len(column) > 1 and all(_plain(cell.strip()) in _LANGUAGE_TABLE for cell in column):
+    """Return whether the cells are numbers, languages, or a few words repeated."""
+    if all(map(is_number, column)) or are_languages(column):
         return True
     few = len(column) >= _LABELLED and len(set(column)) <= len(column) / 10
     return few and all(re.fullmatch(r"[\w-]+", cell) for cell in column)
 
 
-def is_number(cell: str) -> bool:
-    """Whether it is one, be it the score of an alignment: 12, -3, 1.2498."""
-    try:
-        return cell.isascii() and math.isfinite(float(cell.strip('"')))  # of a TSV a quote is part of the cell
-    except ValueError:
-        return False
+def looks_like_header(first: Sequence[str], each: Sequence[Sequence[str]]) -> bool:
+    """Return whether the first row differs from the rows below it as a header does.
 
+    If it were a row like the others, each of its cells would be as likely as any other cell of its column to be the odd
+    one out: a word above numbers or dates, a value that occurs nowhere below, the shortest of all texts. The product of
+    these probabilities is compared with 5%. A row with a cell that can't be a name, or that occurs below, is no header.
 
-def asked_columns(name: str, names: Sequence[str], data: DataConfig, what: str = "column") -> tuple[int, int] | None:
-    """Where the columns stand that `data` asks for, by name or by number from 1; None where it asks for none.
-
-    A DataError where there is no such column, or where one of more than two is left open; it begins with `name`.
+    Args:
+        first: the cells of the first row.
+        each: the cells below, for each column.
     """
-    asked = [data.source_column, data.target_column]
-    if not any(asked):
-        return None
-    found = [_place(name, names, it, what) if it else None for it in asked]
-    if len(names) == 2:
-        found = [
-            1 - other if place is None and other is not None else place for place, other in zip(found, found[::-1])
-        ]
-    source, target = found
-    if source is None or target is None:
-        missing, given = ("source", data.target_column) if source is None else ("target", data.source_column)
-        raise DataError(
-            f"{name}: of its {len(names)} {what}s, {given!r} is asked for and no other; expected --{missing}-column too"
-            f"\n  {what}s: {listed(names)}"
-        )
-    if source == target:
-        raise DataError(
-            f"{name}: source and target are both {what} {data.source_column!r}; expected two different ones"
-            f"\n  {what}s: {listed(names)}"
-        )
-    return source, target
+    cells = [cell.strip() for cell in first]
+    names = [cell.casefold() for cell in cells if cell]
+    if len(names) < 2 or len({*names}) < len(names) or not all(_may_be_name(cell) for cell in cells if cell):
+        return False
+    columns = [[below.strip() for below in column if below.strip()] for column in each]
+    if len(each) != len(cells) or any(cell in column for cell, column in zip(cells, columns) if cell):
+        return False
+    chances: dict[str, float] = {"values": 1.0, "types": 1.0, "texts": 1.0}
+    for cell, column in zip(cells, columns):
+        if cell and len(column) >= _FEWEST:
+            evidence, chance = _surprise(cell, column)
+            if evidence == "texts" and chance > 0.5:
+                return False
+            chances[evidence] *= chance
+    if chances["types"] == chances["values"] == 1:
+        return chances["texts"] < _OF_TEXTS_ALONE
+    return min(chances["types"], chances["texts"]) < 0.5 and math.prod(chances.values()) < _SURPRISE
 
 
-def listed(names: Sequence[str]) -> str:
-    """Names for a message."""
-    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-    return ", ".join(shown(name, 40)[1:-1] for name in names[:_SHOWN]) + more
+def _surprise(cell: str, column: Sequence[str]) -> tuple[str, float]:
+    """Return what tells the cell from those of the column, and the probability that one of them is as unusual."""
+    many = len(column) + 1
+    kind = data_type(column)
+    if kind:
+        others = sum(data_type([it]) != kind for it in column)
+        return "types", (1 + others) / many if data_type([cell]) != kind else 1.0
+    counts = Counter(column)
+    if len(counts) <= len(column) / 2:  # Good and Turing: unseen values are as frequent as those seen once
+        seen_once = sum(count == 1 for count in counts.values())
+        return "values", max(seen_once, 1) / many if len(counts) > 1 else 1.0
+    return "texts", (1 + sum(n_words(it) <= n_words(cell) for it in column)) / many
 
 
-def _place(name: str, names: Sequence[str], asked: str, what: str) -> int:
-    plain = [it.strip() for it in names]
-    if asked in plain:
-        return plain.index(asked)
-    if asked.isascii() and asked.isdigit() and 1 <= int(asked) <= len(names):
-        return int(asked) - 1
-    raise DataError(
-        f"{name} has no {what} {asked!r}{did_you_mean(asked, plain)}\n  {what}s: {listed(names)}\n"
-        f"  expected one of these names, or a number from 1 to {len(names)}"
-    )
+def _may_be_name(cell: str) -> bool:
+    letters, words = _NAME
+    fits = len(cell) <= letters and len(cell.split()) <= words
+    return fits and cell[-1] not in ".!?…。！？,;" and data_type([cell]) not in ("number", "date", "address")
 
 
 def _plain(name: str) -> str:
-    """Case, region and script do not matter: en_GB, en-US, EN, srp_Cyrl."""
+    """Drop case, region and script: en_GB, en-US, EN, srp_Cyrl."""
     return re.sub(r"[-_][a-z]{2}([a-z]{2})?$", "", name.casefold())
 
 
 def _is_word(name: str) -> bool:
-    """Whether what might be a language's code is a word of a dictionary: "It", "Es", "He"."""
+    """Return whether a language code is a word of a dictionary: "It", "Es", "He"."""
     return len(name) == 2 and name.istitle()

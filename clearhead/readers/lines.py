@@ -1,8 +1,9 @@
-"""The lines of a file: unpacked where it is gzip or xz, which its first bytes tell; a line ends at LF or CR LF only."""
+"""The lines of a file. gzip and xz are recognised by their first bytes; a line ends at LF or CR LF only."""
 
 import gzip
 import io
 import lzma
+import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,53 +13,86 @@ from typing import IO, cast
 from ..errors import DataError
 from .files import Input
 
-LOOK = 200  # lines that tell the form of a file
-_BLOCK = 1 << 16  # bytes that tell text from other things
-_TOGETHER = 1 << 20  # bytes of lines that are read at once
-_MARK = b"\xef\xbb\xbf"  # of bytes in UTF-8
-_ARCHIVES = {b"PK\x03\x04": "a zip archive", b"BZh": "bzip2", b"(\xb5/\xfd": "zstandard", b"7z\xbc\xaf": "a 7z archive"}
+HEAD_LINES = 200  # lines that the format of a file is detected from
+_BLOCK = 1 << 16  # bytes inspected to tell text from binary
+_TOGETHER = 1 << 20  # bytes of lines read at once
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # of UTF-8
+_ENCODINGS = {  # UTF-32 first: its little-endian mark begins with that of UTF-16
+    b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16",
+}  # fmt: skip
+_FORMATS = {  # first bytes, what the file is, what to do
+    rb"PK\x03\x04.{26}(mimetypeapplication/vnd.oasis|\[Content_Types\]|_rels/|word/|xl/|ppt/)": (
+        "an office document (docx, xlsx, odt ...)", "export it as plain text or CSV"
+    ),
+    rb"PK\x03\x04.{26}mimetypeapplication/epub": ("an EPUB book", "convert it to plain text"),
+    rb"PK[\x03\x05]": ("a zip archive", "unpack it first: unzip FILE"),
+    rb"BZh[1-9](1AY&SY|\x17rE8P)": ("packed with bzip2", "unpack it first: bunzip2 FILE"),
+    rb"\(\xb5/\xfd": ("packed with zstandard", "unpack it first: unzstd FILE"),
+    rb"7z\xbc\xaf\x27": ("a 7z archive", "unpack it first: 7z x FILE"),
+    rb"Rar!\x1a": ("a RAR archive", "unpack it first"),
+    rb".{257}ustar": ("a tar archive", "unpack it first: tar xf FILE"),
+    rb"%PDF-": ("a PDF document", "extract its text first: pdftotext FILE"),
+    rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": ("an old office document (doc, xls, ppt)", "export it as plain text or CSV"),
+    rb"\{\\rtf": ("an RTF document", "export it as plain text"),
+    rb"\x89PNG\r\n\x1a\n": ("a PNG picture", ""),
+    rb"\xff\xd8\xff": ("a JPEG picture", ""),
+    rb"GIF8[79]a": ("a GIF picture", ""),
+    rb"RIFF.{4}WEBP": ("a WebP picture", ""),
+    rb"RIFF.{4}WAVE|fLaC\0|OggS\0|ID3[\x02-\x04]\0": ("a sound file", ""),
+    rb"SQLite format 3\0": ("an SQLite database", "export a table as CSV"),
+    rb"PAR1\x15": ("a Parquet file", "read it with pandas or polars, and pass the DataFrame or write CSV"),
+    rb"\x93NUMPY": ("a NumPy array", ""),
+    rb"\x7fELF": ("a program", ""),
+}  # fmt: skip
 
 
 def read_lines(source: Input | Path) -> Iterator[bytes]:
-    """The lines without their ends and without a byte order mark; a DataError where the file is no text to be read."""
+    """Yield the lines without their ends and without a byte order mark.
+
+    Raises:
+        DataError: the file isn't text, or can't be read.
+    """
     with _text(source) as file:
         for number, line in enumerate(file):
             text = line.removesuffix(b"\n").removesuffix(b"\r")
-            yield text if number else text.removeprefix(_MARK)
+            yield text if number else text.removeprefix(_BYTE_ORDER_MARK)
 
 
 def read_blocks(source: Input | Path) -> Iterator[list[bytes]]:
-    """The lines as they are, about a million bytes of them together, without a byte order mark; errors as above."""
+    """Yield the lines with their ends, about a million bytes at a time; errors as in `read_lines`."""
     with _text(source) as file:
-        lines = [line.removeprefix(_MARK) if not i else line for i, line in enumerate(file.readlines(_TOGETHER))]
+        lines = file.readlines(_TOGETHER)
+        lines[:1] = [line.removeprefix(_BYTE_ORDER_MARK) for line in lines[:1]]
         while lines:
             yield lines
             lines = file.readlines(_TOGETHER)
 
 
 def read_whole(source: Input | Path) -> bytes:
-    """All of a file, its line ends as they are, without a byte order mark; a DataError as with `read_lines`."""
+    """Return the whole file without a byte order mark; errors as in `read_lines`."""
     with _text(source) as file:
-        return file.read().removeprefix(_MARK)
+        return file.read().removeprefix(_BYTE_ORDER_MARK)
 
 
 @contextmanager
 def _text(source: Input | Path) -> Iterator[io.BufferedIOBase]:
-    """The unpacked bytes of a file of text."""
+    """Open the decompressed bytes of a text file."""
     source = source if isinstance(source, Input) else Input(source)
     name = source.name
     try:
-        with source.open() as raw, io.BufferedReader(cast(io.RawIOBase, _unpacked(raw)), _BLOCK) as file:
-            _refuse_what_is_no_text(name, file.peek(_BLOCK))
+        with source.open() as raw, io.BufferedReader(cast(io.RawIOBase, _decompressed(raw)), _BLOCK) as file:
+            _expect_text(name, file.peek(_BLOCK))
             yield file
     except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError) as error:
         raise DataError(
-            f"{name} is damaged or cut off: it cannot be unpacked to its end ({error}); expected whole gzip or xz data"
+            f"{name} is damaged or cut off: it can't be decompressed to its end ({error})",
+            expected="complete gzip or xz data",
+            name=name,
         ) from error
 
 
 def decode(line: bytes) -> str | None:
-    """The text of a line, or None where it is not UTF-8."""
+    """Return the text of a line, or None if it isn't UTF-8."""
     try:
         return line.decode()
     except UnicodeDecodeError:
@@ -66,40 +100,72 @@ def decode(line: bytes) -> str | None:
 
 
 def undecodable(line: bytes) -> str:
-    """A line for a message: what is not UTF-8 is written as \\xe9."""
+    r"""Return a line for a message, with bytes that aren't UTF-8 written as \xe9."""
     return line.decode("utf-8", "backslashreplace")
 
 
 def shown(text: str, width: int = 80) -> str:
-    """A text between quotes as a message can hold it: clipped, and what does not print escaped."""
+    """Return a text for a message: in quotes, clipped, with unprintable characters escaped."""
     clipped = text if len(text) <= width else text[: width - 1] + "…"
     return '"' + "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in clipped) + '"'
 
 
 def one_line(text: str) -> str:
-    """The same with every line break, of Unicode's too, as a space: an answer is one line."""
+    """Return the text with every line break, Unicode's included, replaced by a space."""
     return " ".join(text.splitlines()) if text.splitlines() != [text] else text
 
 
-def _unpacked(raw: io.BufferedReader) -> IO[bytes] | io.BufferedIOBase:
+def to_utf8(encoding: str = "LATIN1") -> str:
+    """Return the advice to convert a file from an encoding."""
+    return f"convert it with: iconv -f {encoding} -t UTF-8"
+
+
+def _decompressed(raw: io.BufferedReader) -> IO[bytes] | io.BufferedIOBase:
     magic = raw.peek(6)
     if magic.startswith(b"\x1f\x8b"):
         return gzip.GzipFile(fileobj=raw)
     return lzma.LZMAFile(raw) if magic.startswith(b"\xfd7zXZ\0") else raw
 
 
-def _refuse_what_is_no_text(name: str, block: bytes) -> None:
+def _expect_text(name: str, block: bytes) -> None:
+    """Raise a DataError that says what a file is if it isn't text."""
     if not block:
-        raise DataError(f"{name} is empty; expected lines of text")
-    for magic, kind in _ARCHIVES.items():
-        if block.startswith(magic):
-            raise DataError(f"{name} is {kind}; expected text, plain or packed by gzip or xz; unpack it first")
-    if block.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise DataError(f"{name} is UTF-16; expected UTF-8; to convert: iconv -f UTF-16 -t UTF-8")
+        raise DataError(f"{name} is empty", expected="lines of text", name=name)
+    for mark, encoding in _ENCODINGS.items():
+        if block.startswith(mark):
+            raise _wrong_encoding(name, encoding)
+    for pattern, (kind, fix) in _FORMATS.items():
+        if re.match(pattern, block[:400], re.DOTALL):
+            raise DataError(f"{name} is {kind}", expected="text, plain or packed with gzip or xz", fix=fix, name=name)
+    n_nul = block.count(0)
     lines = block.splitlines()
-    if block.count(0) * 100 > len(block) and 2 * sum(b"\0" in line for line in lines) >= len(lines):
+    if n_nul * 100 > len(block) and 2 * sum(b"\0" in line for line in lines) >= len(lines):
+        if encoding := _encoding_without_mark(block):
+            raise _wrong_encoding(name, encoding)
         raise DataError(
-            f"{name} is no text ({block.count(0):,} of its first {len(block):,} bytes are NUL); expected UTF-8"
+            f"{name} isn't text: {n_nul:,} of its first {len(block):,} bytes are NUL", expected="UTF-8", name=name
         )
     if b"\n" not in block and b"\r" in block.rstrip(b"\r"):
-        raise DataError(f"the lines of {name} end at CR alone; expected LF; to convert: tr '\\r' '\\n'")
+        raise DataError(
+            f"{name} has lines that end at CR alone",
+            expected="lines that end at LF",
+            fix="convert it with: tr '\\r' '\\n'",
+            name=name,
+        )
+
+
+def _wrong_encoding(name: str, encoding: str) -> DataError:
+    return DataError(f"{name} is {encoding}", expected="UTF-8", fix=to_utf8(encoding), name=name, value=encoding)
+
+
+def _encoding_without_mark(block: bytes) -> str:
+    """Return UTF-32 or UTF-16, in which most Latin text has NULs at fixed places, or "" for anything else."""
+    start = block[: len(block) // 4 * 4]
+    for encoding, width, ending in (("UTF-32", 4, "LE"), ("UTF-32", 4, "BE"), ("UTF-16", 2, "LE"), ("UTF-16", 2, "BE")):
+        if not start:
+            return ""
+        low = 0 if ending == "LE" else width - 1
+        others = b"".join(start[place::width] for place in range(width) if place != low)
+        if others.count(0) > 0.9 * len(others) and start[low::width].count(0) < 0.1 * len(start[low::width]):
+            return encoding + ending
+    return ""

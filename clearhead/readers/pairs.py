@@ -1,7 +1,7 @@
-"""Sentence pairs from whatever holds them: a table, JSON lines, two line-aligned files, folders of such.
+"""Pairs of texts from any format: a table, JSON Lines, two aligned files, folders of these, or rows in memory.
 
-The form is found by looking at the content. What cannot be used is counted and shown with its line number and the
-reason; nothing is cut, shifted or dropped in silence.
+The format is detected from the content. Lines that can't be used are counted and shown with their number and the
+reason; no line is cut, shifted or dropped silently.
 """
 
 import itertools
@@ -9,30 +9,28 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from ..config import DataConfig
 from ..errors import ConfigError, DataError
-from .aligned import are_exchanged, has_tabs, have_labels, read_aligned
+from .aligned import are_swapped, have_labels, have_tabs, read_aligned
 from .column_roles import SENTENCES, Roles
 from .files import STDIN, Input, bytes_digest, expect_digest, inputs
-from .json_lines import JsonLines, look_for_json
-from .lines import LOOK, read_lines
+from .in_memory import SOURCE, TARGET, Rows, as_paths
+from .json_lines import JsonLines, detect_json_lines
+from .lines import HEAD_LINES, read_lines, to_utf8
 from .skipped import Report, Skipped
-from .tables import Pair, Table, look_for_table
+from .tables import Pair, Table, detect_table
 
 __all__ = ["Pair", "PairSource", "Pairs", "Report", "Skipped", "read_pairs", "references"]
 
-_KEPT = 200_000_000  # letters that are kept rather than read again, some 200 MB; twice that where one takes two bytes
-_PAIR = 200  # letters that would take as much memory as a pair does besides its own
-_EXPECTED = (
-    "expected a table ({0.source} <TAB> {0.target}, or CSV), JSON lines, a folder of such, or two line-aligned files"
-)
+_KEPT = 200_000_000  # letters kept in memory instead of reading them again: about 200 MB, or twice that beyond Latin-1
+_PAIR = 200  # letters that take as much memory as the objects of a pair
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Sentences and their translations as the files hold them, with their line numbers (from 1)."""
+    """Sources and targets as the files have them, with their line numbers (from 1)."""
 
     sources: list[str]
     targets: list[str]
@@ -44,7 +42,7 @@ class Pairs:
 
     @classmethod
     def of(cls, pairs: Iterable[Pair], report: Report) -> Self:
-        """Pairs that come one by one."""
+        """Collect pairs."""
         found = cls([], [], array("q"), report)
         for line, source, target in pairs:
             found.lines.append(line)
@@ -53,7 +51,7 @@ class Pairs:
         return found
 
     def take(self, indices: Iterable[int], note: str) -> "Pairs":
-        """Some of the pairs, with a report of their own that says so."""
+        """Return some of the pairs, with a copy of the report that has this note too."""
         chosen = list(indices)
         report = replace(self.report, skipped=dict(self.report.skipped), examples=list(self.report.examples))
         report.notes = [*self.report.notes, note]
@@ -62,40 +60,50 @@ class Pairs:
 
 
 class PairSource:
-    """Pairs that can be read again and again, one by one, so that they need not fit into memory.
+    """Pairs that can be read repeatedly, one by one, so that they needn't fit into memory.
 
-    `roles` tells what they are: sentences and translations, LABELLED texts, or documents and SUMMARIES. Where a line
-    has several targets, as a list of summaries, each makes a pair, and one line is used.
-
-    with PairSource(["pairs.tsv"], DataConfig(reverse=True)) as source:
+    with PairSource("pairs.tsv", DataConfig(reverse=True)) as source:
         for line, source_text, target_text in source: ...
-        print(source.report)  # of the last reading that came to its end
+        print(source.report)  # of the last complete reading
 
-    The settings of `data` that tell how to read are source_column, target_column, separator and reverse. Data of at
-    most `kept` letters, 200 million unless told, of which a pair counts 200 besides its own, are kept from the first
-    reading to the next ones. A DataError where there is no pair to be had.
+    If a line has several targets, such as a list of summaries, each makes a pair.
+
+    Args:
+        data_or_paths: a path, two paths of aligned files, or rows in memory (see `as_paths`).
+        data: the settings that say how to read: source_column, target_column, separator, reverse.
+        roles: what source and target are: SENTENCES, LABELLED or SUMMARIES.
+        kept: the most letters kept in memory after the first reading, counting 200 for each pair.
+
+    Raises:
+        DataError: there's no usable pair.
     """
 
     def __init__(
-        self,
-        paths: Sequence[str | Path | Input],
-        data: DataConfig | None = None,
-        roles: Roles = SENTENCES,
-        *,
-        kept: int | None = None,
+        self, data_or_paths: Any, data: DataConfig | None = None, roles: Roles = SENTENCES, *, kept: int | None = None
     ) -> None:
+        paths, data = as_paths(data_or_paths), data or DataConfig()
         if len(paths) not in (1, 2):
-            raise DataError(f"{len(paths)} files were named; {_EXPECTED.format(roles)}")
-        if data is not None and data.reverse and roles is not SENTENCES:
+            raise DataError(
+                f"{len(paths)} files were named",
+                expected=f"a table ({roles.source}<TAB>{roles.target}, or CSV), JSON Lines, a folder of these, or two "
+                "line-aligned files",
+                value=len(paths),
+            )
+        if data.reverse and roles is not SENTENCES:
             raise ConfigError(
-                f"data.reverse = true exchanges the columns; expected false where they are {roles.source} and "
-                f"{roles.target}: --source-column and --target-column tell which is which"
+                f"data.reverse=true exchanges the columns, which are {roles.source} and {roles.target}",
+                expected="false",
+                fix="name the columns with --source-column and --target-column",
+                name="data.reverse",
+                value=True,
             )
         names = tuple(path.name if isinstance(path, Input) else Input(path).name for path in paths)
         if [str(path) for path in paths].count(STDIN) > 1:
-            raise DataError("standard input, -, was named twice; it can be one of two line-aligned files, not both")
+            raise DataError(
+                "standard input, -, was named twice", expected="one of two line-aligned files on it", name=STDIN
+            )
         self.report = Report(names)
-        self._data, self.roles, self._most = data or DataConfig(), roles, _KEPT if kept is None else kept
+        self._data, self.roles, self._most = _settings(paths, data), roles, _KEPT if kept is None else kept
         self._sides = [inputs(path) for path in paths]
         self._pairs: list[Pair] | None = None
 
@@ -107,21 +115,21 @@ class PairSource:
 
     @property
     def is_aligned(self) -> bool:
-        """Whether it is two line-aligned files, or folders of such, which have no columns."""
+        """Whether the pairs come from two line-aligned files, or folders, which have no columns."""
         return len(self._sides) == 2
 
     def close(self) -> None:
-        """Let go of what was copied and kept."""
+        """Delete copies, and forget pairs kept in memory."""
         self._pairs = None
         for each in itertools.chain(*self._sides):
             each.close()
 
     def digest(self) -> str:
-        """SHA-256 of the bytes of all files."""
+        """Return the SHA-256 of the bytes of all files."""
         return bytes_digest(self._sides)
 
     def expect_digest(self, digest: str) -> None:
-        """A DataError where the files hold other bytes by now than those of an earlier `digest`."""
+        """Raise a DataError if the files no longer have this digest."""
         expect_digest(self._sides, digest, self.report.paths)
 
     def __iter__(self) -> Iterator[Pair]:
@@ -141,66 +149,98 @@ class PairSource:
                     kept = None
             yield pair
         if not report.used:
-            advice = "\n  expected UTF-8; to convert: iconv -f LATIN1 -t UTF-8" if "not UTF-8" in report.skipped else ""
-            raise DataError(f"no usable pair in {' and '.join(report.paths)}\n  {report}{advice}")
+            name = " and ".join(report.paths)
+            raise DataError(
+                f"no usable pair in {name}\n  {report}",
+                fix=to_utf8() if "not UTF-8" in report.skipped else "",
+                name=name,
+                value=report.skipped,
+            )
         self.report, self._pairs = report, kept
 
     def _tables(self, report: Report) -> Iterator[Pair]:
-        """From one file, or the files of a folder one after the other."""
+        """Yield the pairs of one file, or of the files of a folder one after another."""
         (files,), before = self._sides, 0
         forms = _forms(files, self._data, self.roles)
         report.form = str(forms[0]) + (", reversed" if self._data.reverse else "")
-        report.unit = "rows" if forms[0].kind.startswith("CSV") else "lines"
+        report.unit = "rows" if forms[0].kind.startswith("CSV") or isinstance(files[0], Rows) else "lines"
+        report.item = "row" if isinstance(files[0], Rows) else "line"
         for file, form in zip(files, forms):
             if len(files) > 1:
                 report.files.append((file.name, before))
             before += yield from form.read(read_lines(file), report, before)
 
     def _aligned(self, report: Report) -> Iterator[Pair]:
-        """From two files, or two folders of files that are aligned one by one."""
+        """Yield the pairs of two files, or of two folders whose files are aligned one by one."""
         if self._data.source_column or self._data.target_column or self._data.separator:
-            report.notes.append("columns and separator that were named are passed over: line-aligned files have none")
+            report.notes.append("columns and separator aren't used: line-aligned files have none")
         first, second = self._sides
-        if len(first) != len(second):
-            counts = " and ".join(map(_files_of, report.paths, self._sides))
-            raise DataError(f"{counts}; expected as many in both: file n of one is aligned with file n of the other")
-        if have_labels((first[0], second[0])):
-            raise DataError(
-                f"{' and '.join(report.paths)} both have labels and texts, as fastText writes them; expected one of "
-                "them, or a folder with both"
-            )
+        self._expect_sides(report)
         before, reverse = 0, self._data.reverse
         report.form = "two line-aligned files" + (", reversed" if reverse else "")
         if self.roles is not SENTENCES:
-            reverse = are_exchanged(first[0], second[0], self.roles)
-            report.form += self.roles.where((1, 0) if reverse else (0, 1))
-        if all(has_tabs(files[0]) for files in self._sides):
+            reverse = are_swapped(first[0], second[0], self.roles)
+            report.form += self.roles.where(((1,), 0) if reverse else ((0,), 1))
+        if all(have_tabs(files[0]) for files in self._sides):
             report.notes.append(
-                "most lines of both have a tab: if each holds pairs, name one of them, or a folder with both"
+                "most lines of both have a tab: if each file holds pairs, name one of them, or a folder with both"
             )
         for files in zip(first, second):
             if len(first) > 1:
                 report.files.append((" + ".join(file.name for file in files), before))
             before += yield from read_aligned(*files, report, before, self.roles, reverse=reverse)
 
+    def _expect_sides(self, report: Report) -> None:
+        first, second = self._sides
+        name = " and ".join(report.paths)
+        if len(first) != len(second):
+            raise DataError(
+                " and ".join(map(_files_of, report.paths, self._sides)),
+                expected="as many in both: file n of one is aligned with file n of the other",
+                name=name,
+                value=(len(first), len(second)),
+            )
+        if have_labels((first[0], second[0])):
+            raise DataError(
+                f"{name} both have labels and texts, in fastText's format",
+                expected="one of them, or a folder with both",
+                name=name,
+            )
+
 
 def _files_of(path: str, files: Sequence[object]) -> str:
     return f"{path} holds {len(files):,} file{'s' * (len(files) != 1)}" if Path(path).is_dir() else f"{path} is a file"
 
 
-def read_pairs(paths: Sequence[str | Path | Input], data: DataConfig | None = None, roles: Roles = SENTENCES) -> Pairs:
-    """Read all pairs of a file or folder, or of two that are line-aligned, into memory.
+def _settings(paths: Sequence[str | Path | Input], data: DataConfig) -> DataConfig:
+    """Return the settings for rows in memory: they have no separator, and the order of a pair is known."""
+    if not isinstance(paths[0], Rows):
+        return data
+    if paths[0].pairs:
+        return replace(data, source_column=SOURCE, target_column=TARGET, separator="", reverse=False)
+    return replace(data, separator="")
 
-    The settings of `data` that tell how to read are source_column, target_column, separator and reverse; without it
-    all is found by looking. A DataError where there is no pair to be had.
+
+def read_pairs(data_or_paths: Any, data: DataConfig | None = None, roles: Roles = SENTENCES) -> Pairs:
+    """Read all pairs into memory.
+
+    Args:
+        data_or_paths: a file or folder; two that are line-aligned; a list of (source, target) pairs or of dicts; a
+            pandas or polars DataFrame.
+        data: the settings that say how to read: source_column, target_column, separator, reverse. Without it
+            everything is detected.
+        roles: what source and target are: SENTENCES, LABELLED or SUMMARIES.
+
+    Raises:
+        DataError: there's no usable pair.
     """
-    with PairSource(paths, data, roles, kept=0) as source:
+    with PairSource(data_or_paths, data, roles, kept=0) as source:
         pairs = Pairs.of(source, source.report)
         return replace(pairs, report=source.report)
 
 
 def references(pairs: Pairs) -> tuple[list[str], list[list[str]]]:
-    """Each distinct source once, in order of appearance, and beside it all its distinct targets."""
+    """Return the distinct sources in order of appearance, and the distinct targets of each."""
     found: dict[str, dict[str, None]] = {}
     for source, target in zip(pairs.sources, pairs.targets):
         found.setdefault(source, {})[target] = None
@@ -208,50 +248,57 @@ def references(pairs: Pairs) -> tuple[list[str], list[list[str]]]:
 
 
 def _forms(files: Sequence[Input], data: DataConfig, roles: Roles) -> list[Table | JsonLines]:
-    """The form of each file, found by its first lines; a DataError where they do not go together."""
+    """Detect the format of each file; a DataError if they differ."""
     forms: list[Table | JsonLines] = []
     for file in files:
         lines = read_lines(file)
-        head = list(itertools.islice(lines, LOOK))
+        head = list(itertools.islice(lines, HEAD_LINES))
         asked = data
         if forms and isinstance(forms[0], Table) and forms[0].header and not forms[0].is_named_in(head):
             asked = replace(data, source_column="", target_column="")
+        form = detect_json_lines(file.name, head, asked, roles) or detect_table(file.name, head, lines, asked, roles)
         forms.append(
-            look_for_json(file.name, head, asked, roles) or look_for_table(file.name, head, lines, asked, roles)
+            replace(form, kind="in memory") if isinstance(file, Rows) and isinstance(form, JsonLines) else form
         )
         if forms[-1].kind != forms[0].kind:
             raise DataError(
-                f"{files[0].name} is {forms[0].kind} and {file.name} is {forms[-1].kind}; "
-                "expected files of one form in a folder"
+                f"{files[0].name} is {forms[0].kind} and {file.name} is {forms[-1].kind}",
+                expected="files of one format in a folder",
+                name=file.name,
             )
-    named = [(file.name, form.names) for file, form in zip(files, forms) if form.names]
-    for name, names in named:
-        if names != named[0][1]:
-            raise DataError(
-                f"{named[0][0]} has the columns {' and '.join(named[0][1])}, {name} has {' and '.join(names)}; "
-                "expected the same in all files of a folder, or --source-column and --target-column"
-            )
-    return _of_one_piece(files, forms)
+    names = {form.names: file for file, form in zip(files, forms) if form.names is not None}
+    if len(names) > 1:
+        (one, first), (other, second) = list(names.items())[:2]
+        raise DataError(
+            f"{first.name} has the columns {' and '.join(one)}, {second.name} has {' and '.join(other)}",
+            expected="the same in all files of a folder",
+            fix="name the columns: --source-column and --target-column",
+            name=second.name,
+        )
+    return _in_one_piece(files, forms)
 
 
-def _of_one_piece(files: Sequence[Input], forms: list[Table | JsonLines]) -> list[Table | JsonLines]:
-    """The forms, where the first has a header those of the others with its columns: a table may have been cut into
-    files. A DataError where the columns of tables differ and no header tells.
+def _in_one_piece(files: Sequence[Input], forms: list[Table | JsonLines]) -> list[Table | JsonLines]:
+    """Return the formats; files without a header take the columns of the first, since a table may be split.
+
+    A DataError if the columns differ and no header tells.
     """
     first, found = forms[0], forms[:1]
     for file, form in zip(files[1:], forms[1:]):
         if isinstance(first, Table) and isinstance(form, Table) and not form.header and form.columns != first.columns:
             if not (first.header and form.width == first.width):
                 raise DataError(
-                    f"{files[0].name} has its sentences in columns {_counted(first)}, {file.name} in columns "
-                    f"{_counted(form)}; expected the same in all files of a folder, or --source-column and "
-                    "--target-column"
+                    f"{files[0].name} has its sentences in columns {_numbers(first)}, {file.name} in columns "
+                    f"{_numbers(form)}",
+                    expected="the same in all files of a folder",
+                    fix="name the columns: --source-column and --target-column",
+                    name=file.name,
                 )
             form = replace(form, columns=first.columns, where=first.where)
         found.append(form)
     return found
 
 
-def _counted(table: Table) -> str:
-    source, target = table.columns
-    return f"{source + 1} and {target + 1}"
+def _numbers(table: Table) -> str:
+    sources, target = table.columns
+    return " and ".join(str(place + 1) for place in (*sources, target))

@@ -1,7 +1,7 @@
-"""How files hold questions about texts: SQuAD's JSON, objects with a context and a question each, and QAMR's tables.
+"""Formats of questions about texts: SQuAD's JSON, JSON objects with a context and a question, and QAMR's tables.
 
-Each gives entries, one a question, as the file has them; what is wrong with one is a reason in it. What is wrong with
-the build of a whole file is a DataError that names the place.
+Each format yields entries, one a question, as the file has them. What's wrong with an entry is a reason in it; a file
+with the wrong structure is a DataError that names the place.
 """
 
 import json
@@ -12,50 +12,50 @@ from typing import Any
 from ..errors import DataError
 from .files import Input
 from .json_lines import read_object
-from .lines import decode, read_lines, read_whole, shown, undecodable
+from .lines import decode, read_lines, read_whole, shown, to_utf8, undecodable
 
 _KINDS: dict[type, str] = {
     dict: "an object", list: "a list", str: "a string", int: "a number", bool: "true or false", float: "a fraction",
     type(None): "null",
 }  # fmt: skip
 _EXPECTED = (
-    'expected JSON as SQuAD has it, {"data": [{"title": …, "paragraphs": [{"context": …, "qas": […]}]}]}, or an object '
-    'a line: {"context": …, "question": …, "answers": {"text": […], "answer_start": […]}}'
+    'SQuAD JSON, {"data": [{"title": …, "paragraphs": [{"context": …, "qas": […]}]}]}, or an object '
+    'on each line: {"context": …, "question": …, "answers": {"text": […], "answer_start": […]}}'
 )
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One question as a file has it."""
+    """A question as the file has it."""
 
     title: str = ""
     context: str = ""
-    id: str = ""  # "" where the file gives none
+    id: str = ""  # "" if the file has none
     question: str = ""
-    answers: tuple[tuple[str, int | None], ...] = ()  # text and first character, None where it has to be looked for
+    answers: tuple[tuple[str, int | None], ...] = ()  # text and position, None if it has to be searched for
     impossible: bool = False  # the context has no answer
-    fault: str = ""  # why it cannot be read
-    answer_faults: tuple[str, ...] = ()  # of answers that are not among those above
+    fault: str = ""  # why it can't be read
+    answer_faults: tuple[str, ...] = ()  # of answers that couldn't be read
     text: str = ""  # for a message
 
     @property
     def claimed(self) -> str:
-        """What its first answer is said to be, and what stands where it is said to begin; for a message."""
+        """Return its first answer and the text at the given position, for a message."""
         text, start = next(iter(self.answers), ("", None))
         if start is None or not text.strip():
             return text
         found = self.context[start : start + len(text)] if start >= 0 else ""
-        return f"-> {text}; at {start:,} is {found or 'nothing'}"
+        return f"-> {text}; position {start:,} has {found or 'nothing'}"
 
 
 def is_table(file: Input) -> bool:
-    """Whether the first line has a tab and is no JSON."""
+    """Return whether the first line has a tab and isn't JSON."""
     first = next((line.strip() for line in read_lines(file) if line.strip()), b"")
     return b"\t" in first and not first.startswith((b"{", b"["))
 
 
 def read_json(file: Input) -> tuple[str, Iterator[Entry]]:
-    """What the form is called, and the questions."""
+    """Return the name of the format, and the questions."""
     content = read_whole(file)
     lines = content.split(b"\n")
     first, _ = read_object(next((line for line in lines if line.strip()), b""))
@@ -74,25 +74,27 @@ def _parsed(name: str, content: bytes) -> Any:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise DataError(
-            f"{name} is not UTF-8 (line {line:,}, byte {error.start:,}); to convert: iconv -f LATIN1 -t UTF-8"
+            f"{name} isn't UTF-8 (line {line:,}, byte {error.start:,})", fix=to_utf8(), name=name, line=line
         ) from error
     except json.JSONDecodeError as error:
         place = f"line {error.lineno:,}, column {error.colno:,}"
-        raise DataError(f"{name} is no JSON, or cut off: {error.msg} ({place}); {_EXPECTED}") from error
-    except (ValueError, RecursionError) as error:  # a number of too many digits, lists in lists in lists
-        raise DataError(f"{name} is no JSON that can be read: {error}; {_EXPECTED}") from error
+        raise DataError(
+            f"{name} isn't JSON, or is cut off: {error.msg} ({place})", expected=_EXPECTED, name=name, line=error.lineno
+        ) from error
+    except (ValueError, RecursionError) as error:  # a number with too many digits, or lists nested too deep
+        raise DataError(f"{name} isn't readable JSON: {error}", expected=_EXPECTED, name=name) from error
 
 
 @dataclass(frozen=True)
 class _Node:
-    """A value of a JSON document, and where it stands."""
+    """A value of a JSON document, and its place."""
 
     file: str
     place: str
     value: Any
 
     def each(self, key: str) -> "Iterator[_Node]":
-        """The objects of a list."""
+        """Yield the objects of a list."""
         values = self.get(key, list, None)
         if values is None:
             raise self._wrong(key, "missing", list)
@@ -102,9 +104,9 @@ class _Node:
             yield _Node(self.file, f"{self.place}{key}[{number}].", value)
 
     def get(self, key: str, kind: type, default: Any) -> Any:
-        """The value at a key, which is of that kind or absent."""
+        """Return the value at a key, or the default; a DataError if its type is wrong."""
         if not isinstance(self.value, dict):
-            raise DataError(f"{self.file} is {_kind(self.value)} of JSON, and should be an object; {_EXPECTED}")
+            raise DataError(f"{self.file} holds {_kind(self.value)}, not an object", expected=_EXPECTED, name=self.file)
         value = self.value.get(key)
         if value is None:
             return default
@@ -113,7 +115,12 @@ class _Node:
         return value
 
     def _wrong(self, key: str, found: str, expected: type) -> DataError:
-        return DataError(f"{self.file}: {self.place}{key} is {found}, and should be {_KINDS[expected]}; {_EXPECTED}")
+        return DataError(
+            f"{self.file}: {self.place}{key} is {found}",
+            expected=f"{_KINDS[expected]}; the format is {_EXPECTED}",
+            name=f"{self.place}{key}",
+            value=found,
+        )
 
 
 def _kind(value: Any) -> str:
@@ -138,11 +145,11 @@ def _of_squad(root: _Node) -> Iterator[Entry]:
 
 def _of_item(item: Any) -> Entry:
     text = json.dumps(item, ensure_ascii=False)
-    return _of_object(item, "", text) if isinstance(item, dict) else _of_object(None, "no JSON object", text)
+    return _of_object(item, "", text) if isinstance(item, dict) else _of_object(None, "not a JSON object", text)
 
 
 def _of_object(values: dict[str, Any] | None, why: str, text: str) -> Entry:
-    """An object with a context, a question, and `answers` (of Hugging Face, or a list) or one `answer`."""
+    """Return the entry of an object with context, question, and `answers` (Hugging Face, or a list) or `answer`."""
     if values is None:
         return Entry(fault=why, text=text)
     for key in ("context", "question"):
@@ -154,20 +161,20 @@ def _of_object(values: dict[str, Any] | None, why: str, text: str) -> Entry:
         return replace(entry, fault="no answer")
     answers = _answers(values.get("answers", values.get("answer")))
     if answers is None:
-        return replace(entry, fault="answers of a form that is not known")
+        return replace(entry, fault="answers in an unknown format")
     if not isinstance(values.get("is_impossible"), bool | None):
         return replace(entry, fault="is_impossible is neither true nor false")
-    empty = answers == () and "is_impossible" not in values  # so Hugging Face writes it
+    empty = answers == () and "is_impossible" not in values  # as Hugging Face writes it
     return replace(entry, answers=answers, impossible=empty or values.get("is_impossible") is True)
 
 
 def _id(given: Any) -> str:
-    """As a text; null is none, as where there is no such key."""
+    """Return the id as text; "" for null."""
     return "" if given is None else str(given)
 
 
 def _answers(value: Any) -> tuple[tuple[str, int | None], ...] | None:
-    """Texts and first characters; None where the form is not known."""
+    """Return texts and positions; None for an unknown format."""
     match value:
         case None:
             return ()
@@ -191,20 +198,21 @@ def _is_answer(pair: tuple[Any, Any]) -> bool:
     return isinstance(text, str) and (start is None or (isinstance(start, int) and not isinstance(start, bool)))
 
 
-# --- QAMR: a table of sentences, and one of questions whose answers are numbers of words
+# --- QAMR: a table of sentences, and one of questions whose answers are word indices
 
-_ID, _WHO, _NUMBER, _QUESTION, _ANSWER = 0, 2, 3, 5, 6  # columns; those behind are further answers, each `who:words`
+_ID, _WHO, _NUMBER, _QUESTION, _ANSWER = 0, 2, 3, 5, 6  # columns; further ones are more answers, each `who:words`
 
 
 def read_qamr(tables: Sequence[Input]) -> Iterator[Entry]:
-    """The questions of two tables, in whichever order: `id <TAB> words`, and the questions, each with such an id."""
+    """Yield the questions of two tables, in any order: sentences with an id, and questions with such an id."""
     rows = [[_cells(table, number, line) for number, line in enumerate(read_lines(table), 1)] for table in tables]
     rows.sort(key=lambda it: len(it[0]))
     if len(rows) != 2 or len(rows[0][0]) != 2 or len(rows[1][0]) <= _ANSWER:
         names = " and ".join(table.name for table in tables)
         raise DataError(
-            f"{names}: a table of questions comes with one of sentences, as QAMR has them; expected two, of 2 columns "
-            f"(id, sentence) and of {_ANSWER + 1} or more; for other data {_EXPECTED}"
+            f"{names}: a table of questions needs a table of sentences, as in QAMR",
+            expected=f"two tables, one of 2 columns (id, sentence) and one of {_ANSWER + 1} or more; or {_EXPECTED}",
+            name=names,
         )
     sentences = {cells[0]: cells[1] for cells in rows[0] if len(cells) == 2}
     for cells in rows[1]:
@@ -220,21 +228,26 @@ def read_qamr(tables: Sequence[Input]) -> Iterator[Entry]:
 def _cells(table: Input, number: int, line: bytes) -> list[str]:
     text = decode(line)
     if text is None:
-        raise DataError(f"{table.name} line {number:,} is not UTF-8: {shown(undecodable(line))}")
+        raise DataError(
+            f"{table.name} line {number:,} isn't UTF-8: {shown(undecodable(line))}",
+            fix=to_utf8(),
+            name=table.name,
+            line=number,
+        )
     return text.split("\t")
 
 
 def _of_row(sentence: str, cells: Sequence[str], text: str) -> Entry:
-    """An answer is the words from its first to its last, which follow each other."""
+    """Return the entry of a row; an answer is a run of words."""
     words = sentence.split(" ")
     answers: list[tuple[str, int | None]] = []
     faults = []
     for said in (cells[_ANSWER], *(cell.partition(":")[2] for cell in cells[_ANSWER + 1 :])):
         places = [int(it) for it in said.split() if it.isascii() and it.isdigit()]
         if not places or len(places) < len(said.split()) or max(places) >= len(words):
-            faults.append("answer that names no words")
+            faults.append("answer without word indices")
         elif places != [*range(places[0], places[0] + len(places))]:
-            faults.append("answer of words that do not follow each other")
+            faults.append("answer of words that aren't consecutive")
         else:
             start = sum(len(word) + 1 for word in words[: places[0]])
             answers.append((" ".join(words[places[0] : places[-1] + 1]), start))

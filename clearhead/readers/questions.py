@@ -1,53 +1,54 @@
-"""Questions about texts, with the places of their answers: articles of paragraphs of questions, whatever file has them.
+"""Questions about texts, with the positions of their answers: articles of paragraphs of questions.
 
-A place is a number of code points from the beginning of the context, and the answer stands there letter by letter;
-questions of which that is not so are counted and shown, and left out.
+A position is a number of code points from the start of the context. Questions whose answer isn't at its position are
+skipped, counted and shown.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from itertools import groupby
-from pathlib import Path
+from typing import Any
 
 from ..errors import DataError
 from .files import Input, inputs
+from .in_memory import as_paths
 from .question_formats import Entry, is_table, read_json, read_qamr
 from .skipped import Report
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A text, and where in the context it begins."""
+    """A text, and its position in the context."""
 
     text: str
     start: int
 
     @property
     def end(self) -> int:
-        """Behind its last character."""
+        """Return the position after its last character."""
         return self.start + len(self.text)
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question and its answers, which are several where several people were asked; none if it is impossible."""
+    """A question with its answers, one for each person asked, or none if it's unanswerable."""
 
     id: str
     text: str
     answers: tuple[Answer, ...]
-    number: int = field(default=0, compare=False)  # from 1 in the files, those that are left out included
+    number: int = field(default=0, compare=False)  # from 1 in the files, skipped questions included
 
     @property
     def impossible(self) -> bool:
-        """Whether the context has no answer."""
+        """Return whether the context has no answer."""
         return not self.answers
 
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A context, and what is asked about it."""
+    """A context with the questions about it."""
 
     context: str
     questions: tuple[Question, ...]
@@ -55,7 +56,7 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Article:
-    """Paragraphs that belong together; the title is "" where the file gives none."""
+    """Paragraphs that belong together, with a title, or ""."""
 
     title: str
     paragraphs: tuple[Paragraph, ...]
@@ -63,7 +64,7 @@ class Article:
 
 @dataclass(frozen=True)
 class QuestionCorpus:
-    """Articles in the order of the files, and what was not used of these."""
+    """Articles in the order of the files, and a report of what wasn't used."""
 
     articles: tuple[Article, ...]
     report: Report
@@ -72,25 +73,29 @@ class QuestionCorpus:
         return sum(len(paragraph.questions) for paragraph in self.paragraphs())
 
     def __iter__(self) -> Iterator[tuple[str, Question]]:
-        """Each question with its context."""
+        """Yield each question with its context."""
         for paragraph in self.paragraphs():
             for question in paragraph.questions:
                 yield paragraph.context, question
 
     def paragraphs(self) -> Iterator[Paragraph]:
-        """Those of all articles."""
+        """Yield the paragraphs of all articles."""
         for article in self.articles:
             yield from article.paragraphs
 
 
-def read_questions(paths: Sequence[str | Path | Input]) -> QuestionCorpus:
-    """The questions of files, or of the files of folders: SQuAD (1.1 and 2.0), JSON lines, or the two tables of QAMR.
+def read_questions(data_or_paths: Any) -> QuestionCorpus:
+    """Read questions into memory from SQuAD (1.1 and 2.0), JSON Lines, or the two tables of QAMR.
 
-    All are in memory. An Input stays open, to be read again. A DataError where a file is none of these or damaged, and
-    where no question can be used.
+    Args:
+        data_or_paths: files or folders, or rows in memory (see `as_paths`). An Input stays open, to be read again.
+
+    Raises:
+        DataError: a file has another format or is damaged, or no question is usable.
     """
+    paths = as_paths(data_or_paths)
     if not paths:
-        raise DataError("no file of questions is named; expected one at least")
+        raise DataError("no file of questions is named", expected="at least one")
     files = [file for path in paths for file in inputs(path)]
     report = Report(tuple(it.name if isinstance(it, Input) else Input(it).name for it in paths))
     report.unit, report.item = "questions", "question"
@@ -116,12 +121,13 @@ def read_questions(paths: Sequence[str | Path | Input]) -> QuestionCorpus:
     report.form = f"{', '.join(dict.fromkeys(forms))}, {n_contexts:,} contexts of {of}"
     report.notes += used.notes()
     if not articles:
-        raise DataError(f"no usable question in {' and '.join(report.paths)}\n  {report}")
+        name = " and ".join(report.paths)
+        raise DataError(f"no usable question in {name}\n  {report}", name=name, value=report.skipped)
     return QuestionCorpus(articles, report)
 
 
 class _Used:
-    """The entries that can be used, in order; the others go to the report."""
+    """The usable entries in order; the others go to the report."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -131,7 +137,7 @@ class _Used:
         self._repeated = 0
 
     def add(self, name: str, entries: Iterable[Entry]) -> None:
-        """Those of one file."""
+        """Add the entries of a file."""
         report = self._report
         report.files.append((name, report.lines))
         for entry in entries:
@@ -153,23 +159,21 @@ class _Used:
             self._found.append((entry.title, entry.context, question))
 
     def _placed(self, entry: Entry) -> tuple[list[Answer], list[str]]:
-        """The answers that stand in the context, and what is wrong with the others."""
+        """Return the answers found in the context, and what is wrong with the others."""
         answers, faults = [], [*entry.answer_faults]
         for text, start in entry.answers:
             place = entry.context.find(text) if start is None else start
             if not text.strip():
                 faults.append("empty answer")
             elif place < 0 or not entry.context.startswith(text, place):
-                faults.append(
-                    "answer that is not in the context" if start is None else "answer that is not at its place"
-                )
+                faults.append("answer not in the context" if start is None else "answer not at its position")
             else:
                 self._repeated += start is None and entry.context.find(text, place + 1) >= 0
                 answers.append(Answer(text, place))
         return answers, faults
 
     def articles(self) -> tuple[Article, ...]:
-        """What stands below one title, and there below one context, without anything else between, belongs together."""
+        """Return the entries grouped by title and context; only neighbours are grouped."""
         articles = []
         for title, of_title in groupby(self._found, key=lambda it: it[0]):
             by_context = groupby(of_title, key=lambda it: it[1])
@@ -178,20 +182,24 @@ class _Used:
         return tuple(articles)
 
     def notes(self) -> list[str]:
-        """What is to be known of those that are used."""
+        """Return notes on the questions used."""
         notes = [
-            f"left out {count:,} answers of questions that have others: {why}"
+            f"skipped {_answers(count)} of questions that have others: {why}"
             for why, count in self._answer_faults.items()
         ]
         if self._repeated:
-            notes.append(f"{self._repeated:,} answers stand several times in their context: the first place is taken")
+            notes.append(f"{_answers(self._repeated)} found several times in the context: the first position is used")
         if again := sum(count - 1 for count in self._ids.values()):
-            notes.append(f"{again:,} questions have an id that another one has: they may be there twice")
+            notes.append(f"{again:,} question{'s' * (again != 1)} with the id of another one, possibly duplicates")
         return notes
 
 
+def _answers(count: int) -> str:
+    return f"{count:,} answer{'s' * (count != 1)}"
+
+
 def _fault(entry: Entry) -> str | None:
-    """Why a question cannot be used, whatever its answers, or None."""
+    """Return why a question can't be used, whatever its answers, or None."""
     if not entry.context.strip():
         return "no context"
     if not entry.question.strip():
@@ -201,4 +209,4 @@ def _fault(entry: Entry) -> str | None:
         return "NUL character"
     if any("\ud800" <= letter <= "\udfff" for letter in text):
         return "half of a surrogate pair"
-    return "is_impossible, and an answer" if entry.impossible and entry.answers else None
+    return "is_impossible, but an answer" if entry.impossible and entry.answers else None

@@ -1,7 +1,7 @@
-"""Further references: files of one sentence a line, aligned with the sources of a file of pairs, or of sources alone.
+"""Additional references: files of one sentence a line, aligned with the sources of a file.
 
-Each becomes one pair more of the source on its line. What is blank or cannot be read is no reference, and counted and
-shown as with pairs; so are sources that have none.
+Each reference makes another pair with the source on its line. Blank and unreadable lines are counted and shown, and so
+are sources without a reference.
 """
 
 import itertools
@@ -16,11 +16,11 @@ from ..config import DataConfig
 from ..errors import DataError
 from .column_roles import SENTENCES, Roles
 from .files import Input, is_folder
-from .json_lines import look_for_json
-from .lines import LOOK, decode, read_lines, undecodable
+from .json_lines import detect_json_lines
+from .lines import HEAD_LINES, decode, read_lines, undecodable
 from .pairs import Pairs, read_pairs
 from .skipped import Report
-from .tables import asked_separator, look_for_table
+from .tables import asked_separator, detect_table
 
 _NEARLY_ALL = 0.9  # of the lines of a table are cut by its separator
 
@@ -33,24 +33,31 @@ def read_with_references(
     *,
     own_separator: bool = True,
 ) -> Pairs:
-    """The pairs of `paths` as `read_pairs` reads them, and line n of each further file as a target of source n.
+    """Read pairs, and line n of each further file as another target of source n.
 
-    A header counts not. A single file without columns holds sources alone, whose only targets are the further ones.
-    The separator of `data` makes columns wherever it stands if it is the file's own; that of a model's training does so
-    where nearly all lines are cut by it.
+    A header isn't counted as a line. A single file without columns holds only sources.
 
-    A DataError where the files do not have as many lines, and where a row need not be a line, as in CSV.
+    Args:
+        paths: what `read_pairs` takes.
+        further: files of references.
+        data: the settings that say how to read.
+        roles: what source and target are.
+        own_separator: whether the separator of `data` was named for this file. If it's from a model's training, it
+            makes columns only if nearly all lines have it.
+
+    Raises:
+        DataError: the files have different numbers of lines, or a row may have several lines, as in CSV.
     """
     data = data or DataConfig()
     if len(paths) == 1 and not is_folder(Path(paths[0])):
-        with closing(Input(paths[0])) as file:  # one for all readings, since a pipe tells what it holds but once
+        with closing(Input(paths[0])) as file:  # one for all readings, since a pipe can be read only once
             of_pairs = not _holds_sources_alone(file, data, roles, own_separator=own_separator)
-            pairs = read_pairs([file], data, roles) if of_pairs else _Lines(file, "sources alone").as_sources()
+            pairs = read_pairs([file], data, roles) if of_pairs else _Lines(file, "only sources").as_sources()
     else:
         pairs, of_pairs = read_pairs(paths, data, roles), True
     header = _header(pairs.report, paths[0]) if of_pairs else 0
     if not of_pairs and (data.source_column or data.target_column or data.separator):
-        pairs.report.notes.append("columns and separator that were named are passed over: sources alone have none")
+        pairs.report.notes.append("columns and separator aren't used: the file holds only sources")
     files = [_Lines(Input(path)) for path in further]
     _check_lengths(pairs.report, header, files)
     return _joined(pairs, header, files, of_pairs=of_pairs)
@@ -59,15 +66,16 @@ def read_with_references(
 def _check_lengths(report: Report, header: int, files: Sequence["_Lines"]) -> None:
     if any(len(each.texts) != report.lines for each in files):
         below = " below its header" if header else ""
-        said = " and ".join(f"{each.name} has {len(each.texts):,}" for each in files)
+        said = ", ".join(f"{each.name} has {len(each.texts):,}" for each in files)
         raise DataError(
-            f"{' + '.join(report.paths)} has {report.lines:,} lines{below} and {said}; expected as many in all: "
-            "line n of each is a translation of source n"
+            f"{' + '.join(report.paths)} has {report.lines:,} lines{below}, and {said}",
+            expected="as many in all: line n of each is a translation of source n",
+            value=(report.lines, *(len(each.texts) for each in files)),
         )
 
 
 def _joined(pairs: Pairs, header: int, files: Sequence["_Lines"], *, of_pairs: bool) -> Pairs:
-    """Each source with its own target, if there is one, and those of the files; one that has none is not used."""
+    """Return each source with its own target, if there is one, and with those of the files."""
     report = replace(pairs.report, paths=(*pairs.report.paths, *(each.name for each in files)))
     report.notes = [*report.notes, *(each.note() for each in files)]
     triples = []
@@ -79,12 +87,13 @@ def _joined(pairs: Pairs, header: int, files: Sequence["_Lines"], *, of_pairs: b
             report.skip(line, "no reference", source)
             report.used -= 1
     if not triples:
-        raise DataError(f"no source of {' + '.join(pairs.report.paths)} has a reference\n  {report}")
+        name = " + ".join(pairs.report.paths)
+        raise DataError(f"no source of {name} has a reference\n  {report}", name=name)
     return Pairs.of(triples, report)
 
 
 class _Lines:
-    """The sentences of a file, by line; None where there is none to be had."""
+    """The sentences of a file by line; None for lines that can't be used."""
 
     def __init__(self, file: Input, form: str = "references") -> None:
         self.name = file.name
@@ -101,38 +110,35 @@ class _Lines:
         self._report.used = len(self.texts) - self.texts.count(None)
 
     def note(self) -> str:
-        """What was found in it, indented as a note of the report on the pairs."""
+        """Return the report on the file, indented as a note of another report."""
         return str(self._report).replace("\n", "\n  ")
 
     def as_sources(self) -> Pairs:
-        """The sentences as pairs without targets."""
+        """Return the sentences as pairs without targets."""
         spoken = [(number, text) for number, text in enumerate(self.texts, 1) if text is not None]
         return Pairs([text for _, text in spoken], [], array("q", [number for number, _ in spoken]), self._report)
 
 
 def _unusable(text: str | None) -> str | None:
-    """Why a line is no sentence, or None."""
+    """Return why a line isn't a sentence, or None."""
     if text is None:
         return "not UTF-8"
     return "NUL character" if "\0" in text else None if text.strip() else "blank line"
 
 
 def _holds_sources_alone(file: Input, data: DataConfig, roles: Roles, *, own_separator: bool) -> bool:
-    """Whether the first lines have neither columns nor JSON; a tab or two is no column yet.
-
-    `own_separator`: as of `read_with_references`.
-    """
-    head = list(itertools.islice(read_lines(file), LOOK))
+    """Return whether the first lines have neither columns nor JSON; a few tabs don't make columns."""
+    head = list(itertools.islice(read_lines(file), HEAD_LINES))
     mark = asked_separator(data)
     if mark and (own_separator or _cuts(mark, head)):
         return not any(mark.encode() in line for line in head)
     try:
-        if look_for_json(file.name, head, DataConfig(), roles):
+        if detect_json_lines(file.name, head, DataConfig(), roles):
             return False
-    except DataError:  # it is JSON, and reading it will say what is wrong
+    except DataError:  # it's JSON, and reading it raises a clear error
         return False
     try:
-        table = look_for_table(file.name, head, (), DataConfig(), roles)
+        table = detect_table(file.name, head, (), DataConfig(), roles)
     except DataError:
         return True
     spoken = [line for line in head if line.strip()]
@@ -140,20 +146,21 @@ def _holds_sources_alone(file: Input, data: DataConfig, roles: Roles, *, own_sep
 
 
 def _cuts(mark: str, head: Sequence[bytes]) -> bool:
-    """Whether nearly all lines have the mark, and not as punctuation: with a space behind it and none before."""
+    """Return whether nearly all lines have the separator, and not as punctuation, followed by a space."""
     spoken, it = [line for line in head if line.strip()], re.escape(mark.encode())
     between = re.compile(rb"(?<=\s)%b|%b(?=\S)" % (it, it))
     return sum(bool(between.search(line)) for line in spoken) >= _NEARLY_ALL * len(spoken)
 
 
 def _header(report: Report, path: str | Path) -> int:
-    """How many lines stand above the first sentence; a DataError where rows need not be lines."""
+    """Return the number of header lines; a DataError if a row may have several lines."""
     in_files = report.headers and report.files  # of a folder: a header in each
-    of_file = not report.files and Path(path).is_file()  # what flows is gone
+    of_file = not report.files and Path(path).is_file()  # a pipe can't be read again
     if in_files or (report.unit != "lines" and not (of_file and _count(path) == report.headers + report.lines)):
         raise DataError(
-            f"{' + '.join(report.paths)} is {report.form}, whose rows need not be lines, with which others are "
-            "aligned; expected a TSV, JSON lines, two line-aligned files, or sources alone beside --references"
+            f"{' + '.join(report.paths)} is {report.form}: rows may have several lines, so references can't be aligned",
+            expected="a TSV, JSON Lines, two line-aligned files, or a file of sources alone",
+            name=" + ".join(report.paths),
         )
     return report.headers
 

@@ -1,7 +1,7 @@
-"""Lines to rows of cells: split at the separator, with quotes as RFC 4180 has them where they mean something.
+"""Split lines into rows of cells, with quotes as in RFC 4180.
 
-A quoted field may hold separators, line breaks, and quotes that are doubled. A quote that is never closed costs its own
-line and no other: were it looked for to the end of the file, one slip of a typist would swallow the rest of it.
+A quoted field may contain separators, line breaks and doubled quotes. A quote that is never closed costs only its own
+line; otherwise a single typing mistake would swallow the rest of the file.
 """
 
 import re
@@ -12,18 +12,25 @@ from .lines import decode, undecodable
 
 _MOST_LINES = 1000  # of one row
 _MOST_LETTERS = 1 << 20
-_FEW = 3  # lines of a quoted text may look like rows by chance
+_FEW = 3  # lines within quotes that may look like rows by chance
 
-# First line (from 1), its text, and the cells; None and a reason where there are none to be had.
+# Number of the first line (from 1), text, and cells; None and a reason if the row can't be split.
 Row = tuple[int, str, list[str] | None, str]
 
-_SEPARATOR = re.compile(r'"?sep=.?"?[,;\t|]?\s*')  # a first line as Excel writes and reads it: no row
+_SEPARATOR = re.compile(r'"?sep=.?"?[,;\t|]?\s*')  # a first line that Excel writes and reads
 NOT_UTF_8, UNCLOSED, STRAY = "not UTF-8", "unclosed quote", "text after a closing quote"
 
 
 def rows(lines: Iterable[bytes], separator: str, *, quoted: bool, cuts: int = -1) -> Iterator[Row]:
-    """The rows of a table; without `quoted` a quote is a letter like others, and every line a row, which is cut at most
-    `cuts` times if that is not negative. A first line that tells the separator to a spreadsheet (sep=;) is passed over.
+    """Yield the rows of a table.
+
+    A first line that tells a spreadsheet the separator (`sep=;`) is skipped.
+
+    Args:
+        lines: the lines of the file, without their ends.
+        separator: the character between cells.
+        quoted: whether quotes have a meaning; otherwise they're ordinary characters and every line is a row.
+        cuts: the most splits of a row; -1 for no limit.
     """
     stream, ahead, number = iter(lines), deque[bytes](), 0
     while (line := ahead.popleft() if ahead else next(stream, None)) is not None:
@@ -44,9 +51,9 @@ def rows(lines: Iterable[bytes], separator: str, *, quoted: bool, cuts: int = -1
 
 
 def _closed(text: str, separator: str, stream: Iterator[bytes], ahead: deque[bytes]) -> tuple[str, list[str]] | None:
-    """The row that begins with `text` and ends on a later line, which is then taken from `ahead`, or None.
+    """Return the row that begins with `text` and ends on a later line, or None.
 
-    `ahead` holds the lines of `stream` that were looked at.
+    Lines read ahead from `stream` are kept in `ahead`; those of the row are removed from it.
     """
     parts, letters = [text], len(text)
     while len(parts) < _MOST_LINES and letters < _MOST_LETTERS:
@@ -60,7 +67,7 @@ def _closed(text: str, separator: str, stream: Iterator[bytes], ahead: deque[byt
             return None
         parts.append(part)
         letters += len(part)
-        if part.count('"') % 2:  # otherwise it ends inside of quotes, as it began
+        if part.count('"') % 2:  # otherwise the line ends within the quotes
             whole = "\n".join(parts)
             cells, reason = _cells(whole, separator)
             if cells is not None:
@@ -75,9 +82,9 @@ def _closed(text: str, separator: str, stream: Iterator[bytes], ahead: deque[byt
 
 
 def _swallows_rows(lines: list[str], n_cells: int, separator: str) -> bool:
-    """Whether what seems to be inside of quotes are rows themselves: then two slips, far apart, look like a pair.
+    """Return whether the lines within quotes are rows themselves, so that two stray quotes look like a pair.
 
-    A separator with a space behind it is a text's own.
+    A separator followed by a space is punctuation.
     """
     each = [_cells(line, separator)[0] or [] for line in lines]
     rows = all(len(cells) == n_cells and all(map(str.strip, cells)) for cells in each)
@@ -85,7 +92,7 @@ def _swallows_rows(lines: list[str], n_cells: int, separator: str) -> bool:
 
 
 def _cells(text: str, separator: str) -> tuple[list[str] | None, str]:
-    """The cells of one row, or None and the reason."""
+    """Return the cells of one row, or None and the reason."""
     cells, at = [], 0
     while True:
         if text.startswith('"', at):

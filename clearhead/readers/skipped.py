@@ -1,16 +1,16 @@
-"""What was found in files and what was not used of it, with line number and reason."""
+"""A report of what was found in files, with every line that wasn't used and the reason."""
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
 from .lines import shown
 
-_EXAMPLES = 3  # unusable lines shown for each reason
+_EXAMPLES = 3  # unused lines shown for each reason
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """A line that was not used."""
+    """A line that wasn't used."""
 
     line: int  # from 1
     reason: str
@@ -19,31 +19,33 @@ class Skipped:
 
 @dataclass
 class Report:
-    """What was found in the files and what was not used of it; `str` of it is for people.
+    """What was found in the files and what wasn't used. `str(report)` is the text for people.
 
-    The lines of several files are counted as if these stood below each other; a message names the file and its line.
+    Lines are numbered as if all files were one; `place` gives the file and the line within it.
     """
 
     paths: tuple[str, ...]
     form: str = ""
     unit: str = "lines"
-    item: str = "line"  # what the number of a place counts
-    lines: int = 0  # of a table, below its header, or of each of two files
-    headers: int = 0  # lines that are the header of a table: one, or one in each file of a folder
+    item: str = "line"  # what `place` counts
+    lines: int = 0  # of a table: below its header; of aligned files: of each
+    headers: int = 0  # header lines: one, or one for each file of a folder
     used: int = 0
-    skipped: dict[str, int] = field(default_factory=dict)  # lines by reason
+    skipped: dict[str, int] = field(default_factory=dict)  # number of lines by reason
     examples: list[Skipped] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     files: list[tuple[str, int]] = field(default_factory=list)  # of a folder: each file, and the lines before it
+    licence: str = ""  # of the data, if a column states it
+    source: str = ""  # of the data, if a column states it
 
     def skip(self, line: int, reason: str, text: str) -> None:
-        """Count a line that is not used; the first few of each reason are kept to be shown."""
+        """Count a line that isn't used, and keep the first few of each reason as examples."""
         count = self.skipped[reason] = self.skipped.get(reason, 0) + 1
         if count <= _EXAMPLES:
             self.examples.append(Skipped(line, reason, text))
 
     def add(self, other: "Report") -> None:
-        """Count what another found in the lines behind these."""
+        """Add the counts of another report, on the lines that follow."""
         for reason, count in other.skipped.items():
             have = self.skipped.get(reason, 0)
             self.examples += [it for it in other.examples if it.reason == reason][: max(_EXAMPLES - have, 0)]
@@ -51,7 +53,7 @@ class Report:
         self.lines, self.used = other.lines, self.used + other.used
 
     def place(self, line: int) -> str:
-        """Where a line stands, in words."""
+        """Return the place of a line in words: `part-2.tsv line 7`."""
         if not self.files:
             return f"{self.item} {line:,}"
         name, before = self.files[bisect_right(self.files, line - 1, key=lambda it: it[1]) - 1]
@@ -64,7 +66,7 @@ class Report:
         return "\n".join([*rows, *self.skipped_rows(), *(f"  {note}" for note in self.notes)])
 
     def skipped_rows(self, what: str = "skipped") -> list[str]:
-        """In words, `what` became of how many lines for each reason, with the first few of them."""
+        """Return a row for each reason with its count, followed by the first few lines."""
         rows = []
         for reason, count in self.skipped.items():
             rows.append(f"  {what} {count:,}: {reason}")

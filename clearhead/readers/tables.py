@@ -1,4 +1,4 @@
-"""Tables of text, TSV and CSV: which separator, which columns and whether a header, all found by looking."""
+"""Tables of text, TSV and CSV: separator, columns and header are detected from the first lines."""
 
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -7,56 +7,71 @@ from dataclasses import dataclass
 from ..config import SEPARATORS, DataConfig
 from ..errors import DataError
 from .column_roles import FAST_TEXT, SENTENCES, Columns, Roles
-from .headers import asked_columns, holds_no_sentences, named_pair
-from .lines import LOOK, decode, shown, undecodable
+from .columns import Sample, asked_columns, attribution
+from .headers import holds_no_sentences, looks_like_header, named_pair
+from .lines import HEAD_LINES, decode, shown, to_utf8, undecodable
 from .rows import NOT_UTF_8, UNCLOSED, Row, rows
 from .skipped import Report
 
 Pair = tuple[int, str, str]  # line (from 1), source, target
 
 _NAMES = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six"}
-_SAID = {mark: name for name, mark in SEPARATORS.items()} | {" ": "space"}
-_FEW = 20  # labels that tell one from the name of their column
+_MARKS = {mark: name for name, mark in SEPARATORS.items()} | {" ": "space"}
+_FEW = 20  # labels needed to tell one from the name of their column
 _REGULAR = 0.9  # of the rows of a CSV have as many columns as most
-_OTHERS = ",;|"  # that are looked for beside the tab
+_OTHERS = ",;|"  # separators looked for besides the tab
 
 
 @dataclass(frozen=True)
 class Table:
-    """How to read a table. With a tab between columns a quote is a letter; with others it quotes, as in RFC 4180."""
+    """How to read a table. In a TSV quotes are ordinary characters; elsewhere they quote, as in RFC 4180."""
 
     separator: str
     columns: Columns
     width: int  # the usual number of columns
     header: tuple[str, ...] | None = None
-    where: str = ""  # in words, where it is not at the beginning
+    where: str = ""  # where the columns are, in words, if they aren't the first ones
     roles: Roles = SENTENCES
-    doubt: str = ""  # whether the first row is one of the table
+    doubt: str = ""  # why the first row may be a header
+    credits: tuple[int, str, str] | None = None  # the column that states licence and source, and these
 
     @property
     def kind(self) -> str:
-        """What the shards of a folder have in common."""
-        return "TSV" if self.separator == "\t" else f"CSV ({_said(self.separator)})"
+        """Return the format, which the files of a folder share."""
+        return "TSV" if self.separator == "\t" else f"CSV ({_named(self.separator)})"
 
     @property
-    def names(self) -> tuple[str, str] | None:
-        """What source and target are called, where there is a header."""
-        source, target = self.columns
-        return (self.header[source].strip(), self.header[target].strip()) if self.header else None
+    def names(self) -> tuple[str, ...] | None:
+        """Return the names of the source columns and the target column, if there is a header."""
+        sources, target = self.columns
+        return tuple(self.header[place].strip() for place in (*sources, target)) if self.header else None
 
     def is_named_in(self, head: Sequence[bytes]) -> bool:
-        """Whether another table, whose first lines are `head`, begins with the names of source and target too."""
+        """Return whether another table, whose first lines are `head`, has the same names in its first row."""
         _, _, cells, _ = next(_rows(head, self.separator, self.roles), (0, "", None, ""))
         return set(self.names or ()) <= {cell.strip() for cell in cells or ()}
 
     def __str__(self) -> str:
-        header = f"header ({', '.join(self.header[i].strip() for i in sorted(self.columns))})" if self.header else ""
+        places = sorted((*self.columns[0], self.columns[1]))
+        header = f"header ({', '.join(self.header[i].strip() for i in places)})" if self.header else ""
         return f"{self.kind}, {_NAMES.get(self.width, self.width)} columns{self.where}, {header or 'no header'}"
 
+    def described(self) -> str:
+        """Return which columns are used as what, and which aren't used."""
+
+        def name(place: int) -> str:
+            known = self.header[place].strip() if self.header else ""
+            return f"{known} (column {place + 1})" if known else f"column {place + 1}"
+
+        sources, target = self.columns
+        others = [name(it) for it in range(self.width) if it not in (*sources, target)]
+        used = f"{self.roles.source}: {' + '.join(map(name, sources))}; {self.roles.target}: {name(target)}"
+        return used + (f"; not used: {', '.join(others)}" if others else "")
+
     def read(self, lines: Iterable[bytes], report: Report, before: int) -> Generator[Pair, None, int]:
-        """The pairs, their lines counted after `before` others; returns the number of lines. The report is added to."""
-        source, target = self.columns
-        last, quoted = max(self.columns), self.separator != "\t"
+        """Yield the pairs, with line numbers counted after `before` others; return the number of lines."""
+        sources, target = self.columns
+        last, quoted = max(*sources, target), self.separator != "\t"
         n_rows = number = ignored = 0
         text = example = ""
         for number, text, cells, reason in _rows(lines, self.separator, self.roles):
@@ -70,82 +85,141 @@ class Table:
             elif len(cells) <= last:
                 report.skip(line, self._too_few(cells, text), text)
             elif quoted and len(cells) > self.width:
-                report.skip(line, f"more than {self.width} columns: is a {_said(self.separator)} not quoted?", text)
-            elif why := self.roles.fault(cells[source], cells[target]):
+                report.skip(line, f"more than {self.width} columns: is a {_named(self.separator)} not quoted?", text)
+            elif why := self.roles.fault(source := self._source(cells), cells[target]):
                 report.skip(line, why, text)
             else:
-                yield line, cells[source], cells[target]
+                yield line, source, cells[target]
                 if len(cells) > last + 1:
                     ignored, example = ignored + 1, example or f"{report.place(line)}: {shown(cells[last + 1])}"
-        if self.doubt:
-            report.notes.append(f"{report.place(before + 1)} may be a header that is not known: {self.doubt}")
-        if ignored:
-            report.notes.append(f"what follows column {last + 1} is ignored on {ignored:,} {report.unit} ({example})")
+        self._add_notes(report, before, ignored, last, example)
         report.lines += n_rows - bool(n_rows and self.header)
         return number + text.count("\n")
+
+    def _source(self, cells: Sequence[str]) -> str:
+        sources, _ = self.columns
+        return cells[sources[0]] if len(sources) == 1 else " ".join(filter(str.strip, (cells[it] for it in sources)))
+
+    def _add_notes(self, report: Report, before: int, ignored: int, last: int, example: str) -> None:
+        if self.doubt:
+            report.notes.append(f"{report.place(before + 1)} may be a header: {self.doubt}")
+        if self.credits:
+            column, report.licence, report.source = self.credits
+            report.notes.append(
+                f"column {column + 1} states the licence, {report.licence}, and the source, {report.source}"
+            )
+        elif ignored:
+            report.notes.append(
+                f"columns after {last + 1} aren't used: {ignored:,} {report.unit} have them ({example})"
+            )
 
     def _too_few(self, cells: Sequence[str], text: str) -> str:
         if len(cells) > 1:
             return "too few columns"
-        return f"no {_said(self.separator)}" if text.strip() else "blank line"
+        return f"no {_named(self.separator)}" if text.strip() else "blank line"
 
 
 def asked_separator(data: DataConfig) -> str:
-    """The separator that somebody asked for, "" where nobody did."""
+    """Return the separator that the settings name, or ""."""
     return SEPARATORS.get(data.separator, data.separator)
 
 
-def look_for_table(
+def detect_table(
     name: str, head: Sequence[bytes], rest: Iterable[bytes], data: DataConfig, roles: Roles = SENTENCES
 ) -> Table:
-    """The form of a table whose first lines are `head`; a DataError that shows a line where there are no columns, or
-    where nothing tells which of them are meant.
+    """Return how to read a table.
+
+    Args:
+        name: of the file, for messages.
+        head: its first lines.
+        rest: the others, which are only counted for a message.
+        data: the settings that may name separator and columns.
+        roles: what source and target are.
+
+    Raises:
+        DataError: there are no columns, or nothing tells which ones to use.
     """
+    found = sample_table(name, head, data, roles)
+    if found is None:
+        raise _no_columns(name, head, rest, data, roles)
+    separator, sample = found
+    columns, header, where = _chosen(sample, data, roles)
+    names, each = sample.names, sample.cells
+    doubt = "" if header else _doubt(names, each, columns, roles)
+    if data.reverse:
+        columns = _reversed(columns)
+    credits = next(((i, *it) for i, cells in enumerate(each) if (it := attribution(cells))), None)
+    return Table(separator, columns, len(names), tuple(names) if header else None, where, roles, doubt, credits)
+
+
+def sample_table(
+    name: str, head: Sequence[bytes], data: DataConfig, roles: Roles = SENTENCES
+) -> tuple[str, Sample] | None:
+    """Return the separator of a table and its first rows, by column; None if there are no columns."""
     separator = asked_separator(data) or _separator(head, roles)
     if separator is None or not any(separator.encode() in line for line in head):
-        raise _no_columns(name, head, rest, data, roles)
-    looked = whole_rows(head, separator, roles)
-    sample = [cells or text.split(separator) for _, text, cells, reason in looked if reason in ("", NOT_UTF_8)]
-    sample = [cells for cells in sample if len(cells) > 1]
-    if not sample:
-        raise _no_columns(name, head, rest, data, roles)
-    width = Counter(map(len, sample)).most_common(1)[0][0]
-    below = [row for row in sample[1:] if len(row) == width] or sample[:1]  # the first may be a header
+        return None
+    found = whole_rows(head, separator, roles)
+    rows = [cells or text.split(separator) for _, text, cells, reason in found if reason in ("", NOT_UTF_8)]
+    rows = [cells for cells in rows if len(cells) > 1]
+    if not rows:
+        return None
+    width = Counter(map(len, rows)).most_common(1)[0][0]
+    below = [row for row in rows[1:] if len(row) == width] or rows[:1]  # the first may be a header
     each = list(zip(*below))
-    names = _names(looked[0][2] or (), each)
-    found, asked = roles.columns(names, each), asked_columns(name, names, data)
-    if asked:
-        by_name = {data.source_column, data.target_column}.intersection(cell.strip() for cell in names) - {""}
-        header = bool(found and found[1]) or bool(by_name) or named_pair([names[i] for i in sorted(asked)]) is not None
-        found = asked, header, roles.where(asked)
+    names = _names(found[0][2] or (), each)
+    return separator, Sample(name, names, each, looks_like_header(names, each))
+
+
+def _chosen(sample: Sample, data: DataConfig, roles: Roles) -> tuple[Columns, bool, str]:
+    """Return the columns, whether the first row is a header, and where the columns are, in words."""
+    names = sample.names
+    if asked := asked_columns(sample.file, names, data):
+        sources, target = asked
+        words = {*data.source_column.split(","), data.source_column, data.target_column}
+        by_name = {word.strip() for word in words}.intersection(cell.strip() for cell in names) - {""}
+        pair = named_pair([names[i] for i in sorted((*sources, target))]) or named_pair(names, sample.cells)
+        known = roles.named(names) != (None, None) or pair is not None
+        return asked, bool(by_name) or known or sample.header, roles.where(asked)
+    found = roles.choose(sample)
     if found is None:
-        raise _no_labels(name, sample, roles)
-    columns, header, where = found
-    doubt = "" if header else _doubt(looked[0][2] or (), each, columns, roles)
-    columns = columns[::-1] if data.reverse else columns
-    return Table(separator, columns, width, names if header else None, where, roles, doubt)
+        raise _no_labels(sample, roles)
+    return found.columns, found.header, found.where
+
+
+def _reversed(columns: Columns) -> Columns:
+    sources, target = columns
+    if len(sources) > 1:
+        raise DataError(
+            "data.reverse=true exchanges source and target, but there are several source columns",
+            expected="one source column",
+            fix="leave out --reverse, and name the columns the other way round",
+            name="data.reverse",
+            value=True,
+        )
+    return (target,), sources[0]
 
 
 def _rows(lines: Iterable[bytes], separator: str, roles: Roles) -> Iterator[Row]:
-    """A space as separator parts a label from its text, which has many of them."""
+    """Split lines into rows; a space separates only the label from its text, which has other spaces."""
     once = separator == " " and roles.labels
     return rows(lines, separator, quoted=separator != "\t" and not once, cuts=1 if once else -1)
 
 
 def _doubt(first: Sequence[str], each: Sequence[Sequence[str]], columns: Columns, roles: Roles) -> str:
-    """Why the first row may be a header, though none of its names is known; "" where it is none."""
+    """Return why the first row may be a header although nothing shows that it is one, or ""."""
     labels, label = each[columns[1]], first[columns[1]] if len(first) == len(each) else ""
     if not roles.labels or not label or label in labels or label in roles.known:
         return ""
     if len(labels) < _FEW and not roles.known:
         return ""
-    return f"its {roles.target}, {shown(label, 40)}, comes on no other of the first {len(labels):,}"
+    return f"its {roles.target}, {shown(label, 40)}, is on no other of the first {len(labels):,} rows"
 
 
 def _names(first: Sequence[str], each: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """What the first row calls each of the columns below it, were it a header; "" where it holds but a label of theirs.
+    """Return the name of each column, assuming that the first row is a header; "" for a label of the column.
 
-    A row that is a cell short has no name for the numbers that stand first: so R writes a table.
+    A row that is a cell short has no name for the row numbers in front: R writes tables that way.
     """
     if len(first) == len(each) - 1 and holds_no_sentences(each[0]):
         first = ("", *first)
@@ -154,8 +228,10 @@ def _names(first: Sequence[str], each: Sequence[Sequence[str]]) -> tuple[str, ..
 
 
 def _separator(head: Sequence[bytes], roles: Roles) -> str | None:
-    """The tab, where half of the lines have one; else what cuts them into equally many columns; else, of lines as
-    fastText has them, the space, which parts the label from the text; else any tab."""
+    """Return the tab if half of the lines have one, else the character that gives all rows as many columns.
+
+    Lines in fastText's format are split at the first space.
+    """
     spoken = [line for line in head if line.strip()]
     tabs = sum(b"\t" in line for line in spoken)
     if tabs and 2 * tabs >= len(spoken):
@@ -169,20 +245,20 @@ def _separator(head: Sequence[bytes], roles: Roles) -> str | None:
 
 
 def begin_with_label(head: Sequence[bytes]) -> bool:
-    """Whether most lines are those of a file for fastText."""
+    """Return whether most lines are in fastText's format."""
     spoken = [line for line in head if line.strip()]
     return 2 * sum(line.startswith(FAST_TEXT.encode()) for line in spoken) > len(spoken)
 
 
 def whole_rows(head: Sequence[bytes], separator: str, roles: Roles = SENTENCES) -> list[Row]:
-    """The rows of a table's first lines, without a quoted text that the look ends in: its lines are no rows."""
-    looked = list(_rows(head, separator, roles))
-    begun = (place for place, row in enumerate(looked) if row[3] == UNCLOSED and 2 * row[0] > len(head) == LOOK)
-    return looked[: next(begun, None)]
+    """Return the rows of a table's first lines, without a quoted text that goes on after them."""
+    found = list(_rows(head, separator, roles))
+    begun = (place for place, row in enumerate(found) if row[3] == UNCLOSED and 2 * row[0] > len(head) == HEAD_LINES)
+    return found[: next(begun, None)]
 
 
 def _regularity(head: Sequence[bytes], separator: str) -> float:
-    """The share of rows with the usual number of columns; 0 where the marks are a text's own, a space behind them."""
+    """Return the share of rows with the usual number of columns; 0 if the marks are punctuation, followed by spaces."""
     sample = [cells for _, text, cells, why in whole_rows(head, separator) if text.strip() and why != NOT_UTF_8]
     widths = Counter(len(cells) for cells in sample if cells)
     width, number = max(widths.items(), key=lambda it: (it[1], it[0]), default=(1, 0))
@@ -194,41 +270,44 @@ def _regularity(head: Sequence[bytes], separator: str) -> float:
 
 def _no_columns(name: str, head: Sequence[bytes], rest: Iterable[bytes], data: DataConfig, roles: Roles) -> DataError:
     total = len(head) + sum(1 for _ in rest)
-    looked = f"the first {len(head)} of {total:,}" if total > len(head) else f"all {total}"
+    checked = f"first {len(head)} of {total:,} lines checked" if total > len(head) else f"all {total} lines checked"
     number, line = next(((i, line) for i, line in enumerate(head, 1) if line.strip()), (1, b""))
     mark = asked_separator(data)
-    between = f" and {_said(mark)} between them" if mark else ""
-    hint = _hint(head, roles) if not mark else ""
+    between = f" separated by a {_named(mark)}" if mark else ""
+    fixes = [] if mark else [_hint(head, roles)]
     if strange := sum(decode(line) is None for line in head):
-        hint += f"\n  {strange:,} of these lines are not UTF-8; to convert: iconv -f LATIN1 -t UTF-8"
+        fixes.append(f"{strange:,} of these lines aren't UTF-8; {to_utf8()}")
     return DataError(
-        f"{name} has no line with two columns{between} (looked at {looked})\n"
-        f"  line {number}: {shown(undecodable(line))}\n"
-        f"  expected: {roles.source} <TAB> {roles.target}, CSV, JSON lines, or two line-aligned files: "
-        f"{roles.files}{hint}"
+        f"{name} has no line with two columns{between} ({checked})\n  line {number}: {shown(undecodable(line))}",
+        expected=f"{roles.source}<TAB>{roles.target}, a CSV, JSON lines, or two line-aligned files ({roles.files})",
+        fix="\n  ".join(filter(None, fixes)),
+        name=name,
+        line=number,
     )
 
 
-def _no_labels(name: str, sample: Sequence[Sequence[str]], roles: Roles) -> DataError:
+def _no_labels(sample: Sample, roles: Roles) -> DataError:
     targets = roles.plural[1]
-    looked = f"{targets} that come again and again" if roles.labels else "two columns of texts"
     return DataError(
-        f"{name}: nothing tells which of its {len(sample[0])} columns holds the {targets}\n"
-        f"  the first row: {' | '.join(shown(cell, 40) for cell in sample[0])}\n"
-        f"  expected a header that says {roles.source} and {roles.target}, or {looked}, or: --source-column N "
-        "--target-column N"
+        f"{sample.file}: nothing tells which of its {len(sample.names)} columns holds the {targets}\n"
+        f"{sample.listing()}",
+        expected=f"a header with {roles.source} and {roles.target}, or "
+        + (f"{targets} that are repeated" if roles.labels else "two columns of texts"),
+        fix="name the columns: --source-column N --target-column N",
+        name=sample.file,
+        value=tuple(sample.titles()),
     )
 
 
 def _hint(head: Sequence[bytes], roles: Roles) -> str:
-    """What to give where some lines hold a character that may be the separator."""
+    """Return which separator to name if some lines have a character that may be one."""
     words = [line.split(b" ", 1)[0] for line in head if b" " in line.strip()]
     if roles.labels and words and 2 * len(set(words)) <= len(words):
-        return f'\n  if the {roles.target} is the first word: --separator " "'
+        return f'if the {roles.target} is the first word, pass --separator " "'
     counts = {mark: sum(mark.encode() in line for line in head) for mark in _OTHERS}
     mark = max(counts, key=lambda it: counts[it])
-    return f'\n  if the separator is "{mark}": --separator "{mark}"' if counts[mark] else ""
+    return f'if the separator is "{mark}", pass --separator "{mark}"' if counts[mark] else ""
 
 
-def _said(separator: str) -> str:
-    return _SAID.get(separator, shown(separator))
+def _named(separator: str) -> str:
+    return _MARKS.get(separator, shown(separator))

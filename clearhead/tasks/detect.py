@@ -1,97 +1,150 @@
-"""What is to be learnt of files, found by looking at their first lines, where nobody says it."""
+"""Detect the task that files are for, from their first lines."""
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from ..config import DataConfig
 from ..errors import DataError
-from ..readers.column_roles import FAST_TEXT, LABELLED, SUMMARIES
+from ..readers.column_roles import FAST_TEXT, LABELLED, SENTENCES, SUMMARIES, Roles
+from ..readers.columns import Sample, asked_columns, data_type, may_be_label
 from ..readers.files import STDIN, Input, is_folder, tree
-from ..readers.headers import is_number, named_pair
-from ..readers.json_lines import look_for_json, read_object
-from ..readers.lines import LOOK, read_lines
-from ..readers.tables import begin_with_label, look_for_table, whole_rows
+from ..readers.headers import named_pair
+from ..readers.in_memory import as_paths
+from ..readers.json_lines import JsonLines, detect_json_lines, read_object
+from ..readers.lines import HEAD_LINES, read_lines
+from ..readers.tables import Table, begin_with_label, detect_table, sample_table, whole_rows
 
-Found = tuple[str, str]  # the verb, and why
+_BEGINNING = 1 << 16  # bytes in which JSON keys are looked for
+_ENOUGH = 20  # rows that show whether labels repeat
+_LABELS = 0.25  # most distinct labels a row
+_NAMED = 2 / 3  # the same, for columns named text and label
+_LABEL = 40  # most letters of a label
+_DOCUMENT, _SHORTER = 300, 4  # average letters of a document, and how many times shorter its summary is
+_MARKS = (b"|", b";")  # possible separators that aren't those of a table
+_MOST = 0.9  # of the lines have such a separator
+_FEW = 5  # rows that show which columns matter
+_ROLES = {"translate": SENTENCES, "classify": LABELLED, "summarize": SUMMARIES}
 
-_BEGINNING = 1 << 16  # bytes in which the keys of JSON are looked for
-_ENOUGH = 20  # rows that tell whether labels come again
-_LABELS = 0.25  # distinct labels a row, at most
-_NAMED = 2 / 3  # the same, of a column that is called label beside one that is called text
-_LABEL = 40  # letters of a label, at most
-_DOCUMENT, _SHORTER = 300, 4  # letters of a document in the mean, and how many times shorter its summary is
-_MARKS = (b"|", b";")  # which may be separators that are used otherwise than in a table
-_MOST = 0.9  # of the lines have one then
-_USUAL: Found = ("translate", "pairs of texts")
+
+@dataclass(frozen=True)
+class Found:
+    """A task, why it was chosen, and the columns that it uses; `str(found)` is the text for people."""
+
+    verb: str
+    why: str
+    columns: str = ""
+
+    def __str__(self) -> str:
+        options = "" if self.why == _CHOSEN else "to choose otherwise: --task, --text, --label"
+        return "\n  ".join(filter(None, [f"task: {self.verb}, because {self.why}", self.columns, options]))
 
 
-def find_task(paths: Sequence[str], data: DataConfig) -> Found:
-    """The verb that fits the files, and in words why: pairs are translated, unless something tells otherwise.
+_CHOSEN = "you chose it"
+_PAIRS = Found("translate", "the data looks like pairs of texts")
 
-    Nothing is refused here: what cannot be read is said by whoever reads it.
+
+def find_task(data_or_paths: Any, data: DataConfig, *, task: str | None = None) -> Found:
+    """Return the task that fits the data: pairs are translated unless something shows another task.
+
+    Unreadable files aren't reported here; reading them raises a clear error.
+
+    Args:
+        data_or_paths: files, folders or rows in memory (see `as_paths`).
+        data: the settings that say how to read.
+        task: the task if the user named it; then only the columns are detected.
+
+    Raises:
+        DataError: several columns could be the text or the label.
     """
+    paths = as_paths(data_or_paths)
+    found = Found(task, _CHOSEN) if task else _detected(paths, data)
+    return replace(found, columns=_columns(paths, data, found.verb))
+
+
+def _columns(paths: Sequence[str | Path | Input], data: DataConfig, verb: str) -> str:
+    """Return which columns a task uses, or "" if the data has none or can't be read yet."""
+    if len(paths) != 1 or STDIN in paths or verb not in _ROLES:
+        return ""
+    try:
+        file = tree(paths[0])[0]
+        head = list(itertools.islice(read_lines(file), HEAD_LINES))
+        form = _form(file.name, head, data, _ROLES[verb])
+    except (DataError, OSError):
+        return ""
+    return form.described()
+
+
+def _form(name: str, head: Sequence[bytes], data: DataConfig, roles: Roles) -> Table | JsonLines:
+    return detect_json_lines(name, head, data, roles) or detect_table(name, head, (), data, roles)
+
+
+def _detected(paths: Sequence[str | Path | Input], data: DataConfig) -> Found:
+    if not paths:
+        return _PAIRS
     if STDIN in paths:
-        return "translate", "standard input is not looked at before it is read"
+        return Found("translate", "standard input isn't inspected before it's read")
     if len(paths) == 2:
         return _aligned(*paths)
     try:
         first = tree(paths[0])[0]
-        head = list(itertools.islice(read_lines(first), LOOK))
+        head = list(itertools.islice(read_lines(first), HEAD_LINES))
     except (DataError, OSError):
-        return _USUAL
-    if is_folder(Path(paths[0])) and _names_folders(paths[0]):
-        return "generate", "a folder with folders in it, as running text lies"
+        return _PAIRS
+    if not isinstance(paths[0], Input) and is_folder(Path(paths[0])) and _has_folders(paths[0]):
+        return Found("generate", "it's a folder with folders in it, as running text usually is")
     beginning = b"".join(head)[:_BEGINNING]
     if b'"paragraphs"' in beginning and b'"qas"' in beginning:
-        return "answer", "articles with questions and answers, as SQuAD has them"
+        return Found("answer", "the file has articles with questions and answers, as in SQuAD")
     if data.separator in (" ", "space"):
-        return "classify", "each line begins with a word by itself, as a label does"
+        return Found("classify", "each line begins with one word, as a label does")
     if begin_with_label(head):
-        return "classify", f"each line begins with {FAST_TEXT}, as fastText writes its labels"
+        return Found("classify", f"the lines begin with {FAST_TEXT}, as in fastText's format")
     keys = _keys(head)
     if keys:
-        return _of_json(keys, head, data)
+        return _of_json(first.name, keys, head, data)
     return _of_lines(first.name, head, data)
 
 
-def _names_folders(path: str) -> bool:
+def _has_folders(path: str | Path) -> bool:
     return any(it.is_dir() and not it.name.startswith(".") for it in Path(path).iterdir())
 
 
-def _aligned(first: str, second: str) -> Found:
-    """Of two aligned files, one may hold labels. Two tables may be one of sentences and one of questions."""
-    if _widths(first, second) in ((2, 7), (7, 2)):
-        return "answer", "a table of sentences and one of questions, as QAMR has them"
-    for path in (second, first):
+def _aligned(first: str | Path | Input, second: str | Path | Input) -> Found:
+    """Return the task of two files: one may hold labels, or they may be tables of sentences and of questions."""
+    files = [it if isinstance(it, Input) else Input(it) for it in (first, second)]
+    if _widths(files) in ((2, 7), (7, 2)):
+        return Found("answer", "the files are a table of sentences and one of questions, as in QAMR")
+    for file in reversed(files):
         try:
-            lines = [it.decode("utf-8", "replace").strip() for it in itertools.islice(read_lines(Input(path)), LOOK)]
+            lines = [it.decode("utf-8", "replace").strip() for it in itertools.islice(read_lines(file), HEAD_LINES)]
         except (DataError, OSError):
-            return _USUAL
-        if _come_again(lines, 1) and any(lines):
-            return "classify", f"the lines of {path} come again and again, as labels do"
-    return _USUAL
+            return _PAIRS
+        if _are_repeated(lines, 1) and any(lines):
+            return Found("classify", f"the lines of {file.name} are repeated, as labels are")
+    return _PAIRS
 
 
-def _widths(*paths: str) -> tuple[int, ...]:
-    """The columns of the first line of each file that is a table, 7 at most; none of a file that cannot be read."""
+def _widths(files: Sequence[Input]) -> tuple[int, ...]:
+    """Return the number of columns of the first line of each file, at most 7."""
     try:
-        return tuple(min(7, 1 + next(iter(read_lines(Input(path))), b"").count(b"\t")) for path in paths)
+        return tuple(min(7, 1 + next(iter(read_lines(file)), b"").count(b"\t")) for file in files)
     except (DataError, OSError):
         return ()
 
 
 def _keys(head: Sequence[bytes]) -> list[str]:
-    """The keys of the first object, where the lines are objects."""
+    """Return the keys of the first object if most lines are objects."""
     objects = [values for line in head if line.strip() and (values := read_object(line)[0]) is not None]
     return list(objects[0]) if objects and 2 * len(objects) > len([line for line in head if line.strip()]) else []
 
 
-def _of_json(keys: Sequence[str], head: Sequence[bytes], data: DataConfig) -> Found:
+def _of_json(name: str, keys: Sequence[str], head: Sequence[bytes], data: DataConfig) -> Found:
     if {"question", "context"} <= set(keys):
-        return "answer", "questions with contexts"
+        return Found("answer", "the objects have a question and a context")
     columns: dict[str, list[str]] = {key: [] for key in keys}
     nested = False
     for line in head:
@@ -102,115 +155,142 @@ def _of_json(keys: Sequence[str], head: Sequence[bytes], data: DataConfig) -> Fo
                 value = " ".join(map(str, value))
             if isinstance(value, str | int | float):
                 columns[key].append(str(value))
-    found = _by_name(keys, list(columns.values()), data)
-    if found:
+    sample = Sample(name, keys, list(columns.values()), header=True, what="key")
+    if found := _by_choice(sample, data) or _by_name(sample):
         return found
-    if "text" in keys and not _two_texts(head, data):
-        return "generate", 'a text under "text" in each line'
-    if nested and _two_texts(head, data):  # both sides may be in there
-        return _USUAL
-    return _one_text(keys, list(columns.values())) or _USUAL
+
+    def are_pairs() -> bool:
+        return _succeeds(lambda: detect_json_lines("", head, _without_columns(data)))
+
+    if "text" in keys and not are_pairs():
+        return Found("generate", 'each line has a text under the key "text"')
+    if nested and are_pairs():  # both sides may be nested
+        return _PAIRS
+    return _by_content(sample) or _PAIRS
 
 
-def _two_texts(head: Sequence[bytes], data: DataConfig) -> bool:
+def _without_columns(data: DataConfig) -> DataConfig:
+    return replace(data, source_column="", target_column="", reverse=False)
+
+
+def _succeeds(detect: Callable[[], Any]) -> bool:
     try:
-        return look_for_json("", head, replace(data, source_column="", target_column="")) is not None
+        return detect() is not None
     except DataError:
         return False
 
 
 def _of_lines(name: str, head: Sequence[bytes], data: DataConfig) -> Found:
-    try:
-        table = look_for_table(name, head, (), replace(data, source_column="", target_column=""))
-    except DataError:
+    found = sample_table(name, head, data)
+    if found is None:
         spoken = [line for line in head if line.strip()]
         if any(sum(mark in line for line in spoken) >= _MOST * len(spoken) for mark in _MARKS):
-            return _USUAL  # whose reader says how to name the separator
-        return "generate", f"running text, without columns{_first_words(spoken)}"
-    rows = [cells for _, _, cells, _ in whole_rows(head, table.separator) if cells and len(cells) == table.width]
+            return _PAIRS  # reading it as such says how to name the separator
+        return Found("generate", f"the file is running text, without columns{_first_words(spoken)}")
+    separator, sample = found
+    rows = [cells for _, _, cells, _ in whole_rows(head, separator) if cells and len(cells) == len(sample.names)]
     if len(rows) < 2:
-        return _USUAL
+        return _PAIRS
     if 2 * sum(not row[0].strip() for row in rows) > len(rows):
-        return "generate", "running text, whose lines are indented"
-    names, below = [cell.strip() for cell in rows[0]], [list(column) for column in zip(*rows[1:])]
-    if found := _by_name(names, below, data):
-        return found
-    if table.header:
-        return _USUAL
-    if table.width > 2:
-        return _one_text(names, below) or _USUAL
-    # Of a file that is sorted by its labels the first are all the same.
-    if any(_come_again(column, 1) and any(map(str.strip, column)) for column in below):
-        return "classify", "one of two columns has few values, which come again and again"
-    sizes = sorted(fmean(map(len, column)) for column in below)
-    if sizes[1] >= _DOCUMENT and sizes[1] >= _SHORTER * sizes[0]:
-        return "summarize", "texts beside much shorter ones"
-    return _USUAL
+        return Found("generate", "the file is running text with indented lines")
+    if chosen := _by_choice(sample, data) or _by_name(sample):
+        return chosen
+    if named_pair(sample.names, sample.cells):
+        return _PAIRS
+    usable = sample.usable()
+    if len(usable) > 2:
+        return _by_content(sample) or _PAIRS
+    return _of_two([sample.cells[place] for place in usable])
+
+
+def _of_two(columns: Sequence[Sequence[str]]) -> Found:
+    if any(_are_repeated(column, 1) and any(map(str.strip, column)) for column in columns):  # may be sorted by label
+        return Found("classify", "one of two columns has few values, which are repeated")
+    sizes = sorted(fmean(map(len, column)) for column in columns)
+    if len(sizes) == 2 and sizes[1] >= _DOCUMENT and sizes[1] >= _SHORTER * sizes[0]:
+        return Found("summarize", "one column has long texts, the other much shorter ones")
+    return _PAIRS
 
 
 def _first_words(lines: Sequence[bytes]) -> str:
-    """How to name the labels where they may be the first words of the lines; of a text these are more, or indented."""
+    """Return how to name the labels if the first words of the lines may be some."""
     words = [line.split(b" ", 1)[0].decode("utf-8", "replace") for line in lines if b" " in line.strip()]
-    if len(words) < len(lines) or not all(words) or not _come_again(words):
+    if len(words) < len(lines) or not all(words) or not _are_repeated(words):
         return ""
     return ' (if the first word of each line is a label: --task classify --separator " ")'
 
 
-def _by_name(names: Sequence[str], columns: Sequence[Sequence[str]], data: DataConfig) -> Found | None:
-    """What the names of columns say; a label must come again, too."""
-    if data.source_column or data.target_column:
-        asked = [names.index(it) if it in names else None for it in (data.source_column, data.target_column)]
-        if asked[1] is not None and _come_again(columns[asked[1]]):
-            return "classify", f"the values of {data.target_column} come again and again"
+def _by_choice(sample: Sample, data: DataConfig) -> Found | None:
+    """Return the task by the columns that the user named."""
+    if not (data.source_column or data.target_column):
         return None
-    # Of a file that is sorted by its labels the first are all the same.
+    asked = asked_columns(sample.file, sample.names, data, sample.what)
+    assert asked is not None
+    cells = sample.cells[asked[1]]
+    if _are_repeated(cells) or (may_be_label(cells) and sample.texts()):
+        return Found("classify", f"the values of {data.target_column or sample.titles()[asked[1]]} are repeated")
+    return Found("translate", "you named two columns of texts")
+
+
+def _by_name(sample: Sample) -> Found | None:
+    """Return the task by the names of the columns; labels must be repeated too."""
+    names, columns = sample.names, sample.cells
+    # In a file sorted by label the first ones are all the same.
     for roles, verb, least in ((LABELLED, "classify", 2), (SUMMARIES, "summarize", 1), (LABELLED, "classify", 1)):
         source, target = roles.named(names)
         if source is None or target is None or (roles is SUMMARIES and not _shorter(columns[target], columns[source])):
             continue
-        if roles is SUMMARIES or _come_again(columns[target], least):
-            return verb, f"columns {names[source]} and {names[target]}"
+        if roles is SUMMARIES or _are_repeated(columns[target], least):
+            roles.expect_no_rivals(sample, source, target)
+            return Found(verb, f"there are columns named {names[source].strip()} and {names[target].strip()}")
     source, target = LABELLED.named(names)
     if source is not None and target is not None and named_pair(names, columns) is None:  # many labels, or few rows
         distinct = set(columns[target])
         if 2 <= len(distinct) <= _NAMED * len(columns[target]) and max(map(len, distinct)) <= _LABEL:
-            return "classify", f"columns {names[source]} and {names[target]}"
+            LABELLED.expect_no_rivals(sample, source, target)
+            return Found("classify", f"there are columns named {names[source].strip()} and {names[target].strip()}")
     return None
 
 
-def _one_text(names: Sequence[str], columns: Sequence[Sequence[str]]) -> Found | None:
-    """Of several columns of which one alone holds sentences, and another, as who reads labels takes it, few values.
+def _by_content(sample: Sample) -> Found | None:
+    """Return the task of three or more columns by what they hold; None for too few rows.
 
-    The sentences have their name, or the others hold nothing that might be the other side of a pair; where the labels
-    have theirs, what is much shorter might not.
+    Raises:
+        DataError: it could be another task, or other columns.
     """
-    found = None if named_pair(names, columns) else LABELLED.keys(names, columns)
-    texts = [place for place, column in enumerate(columns) if _are_sentences(column) and not _come_again(column, 1)]
-    if found is None or texts != [found[0]] or not _come_again(columns[found[1]]):
+    texts, labels = sample.texts(), sample.labels()
+    if named_pair(sample.names, sample.cells) or len(sample.cells[0]) < _FEW:
         return None
-    source, target = found
-    named = LABELLED.named(names)
-    others = [column for place, column in enumerate(columns) if place not in found]
-    sides = [column for column in others if not (all(map(is_number, column)) or _come_again(column, 1))]
-    size = fmean(map(len, columns[source]))
-    alike = any(_SHORTER * fmean(map(len, column)) > size for column in sides)
-    if source == named[0] or (target == named[1] and not alike):
-        return "classify", f"sentences in column {names[source]}, and few values in {names[target]}"
-    if not sides:
-        return "classify", f"one column of sentences, {source + 1}, and few values in {target + 1}"
-    return None
+    labels = [place for place in labels if place not in texts]
+    if not labels and (len(texts) == 2 or not texts):
+        return None
+    if len(labels) > 1:
+        raise sample.doubt("several of them could be the label", labels=labels, texts=texts)
+    named, _ = LABELLED.named(sample.names)
+    if len(texts) == 1 and labels and (texts[0] == named or not _may_be_side(sample, texts[0], labels[0])):
+        text, label = (sample.titles()[place] for place in (texts[0], labels[0]))
+        return Found("classify", f"only {text} holds sentences, and only {label} has few values, repeated")
+    if len(texts) == 1 and not labels:
+        raise sample.doubt("only one of them holds sentences", texts=texts)
+    if not texts:
+        raise sample.doubt("none of them holds sentences", labels=labels)
+    raise sample.doubt("they could be pairs of texts, or texts with labels", labels=labels, texts=texts)
 
 
-def _are_sentences(column: Sequence[str]) -> bool:
-    return 2 * sum(" " in cell.strip() for cell in column) > len(column)
+def _may_be_side(sample: Sample, text: int, label: int) -> bool:
+    """Return whether another column may be the other side of pairs, being words or texts of a similar length."""
+    size = fmean(map(len, sample.cells[text]))
+    others = [cells for place, cells in enumerate(sample.cells) if place not in (text, label)]
+    sides = [cells for cells in others if any(map(str.strip, cells)) and not data_type(cells) and len({*cells}) > 1]
+    return any(_SHORTER * fmean(map(len, cells)) > size for cells in sides)
 
 
 def _shorter(texts: Sequence[str], others: Sequence[str]) -> bool:
     return bool(texts and others) and 2 * fmean(map(len, texts)) < fmean(map(len, others))
 
 
-def _come_again(values: Sequence[str], least: int = 2) -> bool:
-    """Whether they may be labels: short, so many at least, and few among many."""
+def _are_repeated(values: Sequence[str], least: int = 2) -> bool:
+    """Return whether the values may be labels: short, at least so many, and few among many rows."""
     distinct = set(values)
     fits = len(values) >= _ENOUGH and least <= len(distinct) <= max(2, _LABELS * len(values))
     return fits and max(map(len, distinct)) <= _LABEL

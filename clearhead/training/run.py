@@ -130,11 +130,10 @@ def train(
 
 
 def with_task(config: Config, say: Say) -> Config:
-    """The configuration with the task that the data ask for; what is usual is not worth a message."""
-    verb, why = find_task(config.data.train, config.data)
-    if verb != "translate":
-        say(f"task: {verb}, for {why}; if it is another, name it with --task")
-    return config.assign({"train.task": verb}, "data")
+    """Return the configuration with the task that the data asks for, and print which columns it uses and why."""
+    found = find_task(config.data.train, config.data)
+    say(str(found))
+    return config.assign({"train.task": found.verb}, "data")
 
 
 def _ready(prepared: Prepared, model: nn.Module, checkpoint: Checkpoint | None, folder: RunFolder, say: Say) -> Trainer:

@@ -115,7 +115,7 @@ def test_the_words_say_where() -> None:
     assert corpus(two, 0.5).note == "held out the last 6 of 12 characters, from 0 line 4 on"
     assert corpus(two, 0.33).note == "held out the last 4 of 12 characters, from 1 on"
     assert corpus(two, 0.5, size=2).note == "held out the last 6 of 12 characters, from 0 line 4 on"
-    assert corpus(two, 0).note == "nothing held out: no share is asked for"
+    assert corpus(two, 0).note == "nothing held out: data.split is 0"
     assert corpus(["1"], 0.5).note == "nothing held out: the text has 1 character"
     assert held(corpus(["0123456789"], 0.1)) == "9"
 

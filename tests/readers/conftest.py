@@ -17,6 +17,17 @@ def written(path: Path, content: bytes | str) -> Path:
     return path
 
 
+def both(pairs: Pairs) -> list[tuple[str, str]]:
+    return list(zip(pairs.sources, pairs.targets))
+
+
+def error_of(call: Callable, *arguments: object, **options: object) -> DataError:
+    """The DataError that a call raises."""
+    with pytest.raises(DataError) as caught:
+        call(*arguments, **options)
+    return caught.value
+
+
 @pytest.fixture
 def read(tmp_path: Path) -> Read:
     """`read("a,b\\n", separator="comma")`: the pairs of a file with this content."""
@@ -28,12 +39,6 @@ def read(tmp_path: Path) -> Read:
 
 
 @pytest.fixture
-def refused(read: Read) -> Callable[..., str]:
-    """The message with which such a file is refused."""
-
-    def call(content: bytes | str, **settings: object) -> str:
-        with pytest.raises(DataError) as caught:
-            read(content, **settings)
-        return str(caught.value)
-
-    return call
+def refused(read: Read) -> Callable[..., DataError]:
+    """The error that such a file raises."""
+    return lambda content, **settings: error_of(read, content, **settings)

@@ -4,9 +4,9 @@ import gzip
 import io
 import lzma
 import os
-import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,17 +16,11 @@ from clearhead.readers.documents import Documents
 from clearhead.readers.files import Input, inputs, tree
 from clearhead.readers.pairs import PairSource, read_pairs
 
-from .conftest import written
+from .conftest import both, error_of, written
 
 
-def both(pairs) -> list[tuple[str, str]]:
-    return list(zip(pairs.sources, pairs.targets))
-
-
-def refusal(*paths: object) -> str:
-    with pytest.raises(DataError) as caught:
-        read_pairs(list(paths))
-    return str(caught.value)
+def refusal(*paths: object) -> DataError:
+    return error_of(read_pairs, list(paths))
 
 
 # --- folders
@@ -61,7 +55,7 @@ def test_shards_of_every_form_are_read(shards: list[str], tmp_path: Path) -> Non
     if shards[0].startswith("{"):
         data = DataConfig(source_column="en", target_column="fr")
         assert both(read_pairs([tmp_path], data)) == [("a", "b"), ("c", "d"), ("e", "f")]
-        assert "0 has the columns en and fr, " in (said := refusal(tmp_path)) and "1 has fr and en; expected" in said
+        assert "en and fr" in (error := refusal(tmp_path)).what and error.name == f"{tmp_path}/1"
     else:
         assert both(read_pairs([tmp_path])) == [("a", "b"), ("c", "d"), ("e", "f")]
 
@@ -82,26 +76,21 @@ def test_two_folders_are_aligned_file_by_file(tmp_path: Path) -> None:
     pairs = read_pairs([tmp_path / "en", tmp_path / "fr"])
     assert both(pairs) == [("a", "d"), ("b", "e"), ("c", "f")] and list(pairs.lines) == [1, 2, 3]
     written(tmp_path / "fr" / "1", "f\ng\n")
-    assert refusal(tmp_path / "en", tmp_path / "fr").startswith(
-        f"{tmp_path}/en/1 has 1 lines and {tmp_path}/fr/1 has 2 lines; expected as many in both"
-    )
+    error = refusal(tmp_path / "en", tmp_path / "fr")
+    assert (error.name, error.value) == (f"{tmp_path}/fr/1", (1, 2))
     (tmp_path / "fr" / "1").unlink()
-    assert refusal(tmp_path / "en", tmp_path / "fr").startswith(
-        f"{tmp_path}/en holds 2 files and {tmp_path}/fr holds 1 file; expected as many in both"
-    )
+    assert refusal(tmp_path / "en", tmp_path / "fr").value == (2, 1)
 
 
 def test_a_folder_that_holds_something_else_is_refused(tmp_path: Path) -> None:
-    assert refusal(tmp_path) == f"{tmp_path} is a folder without files; expected files of pairs in it"
+    assert str(refusal(tmp_path)) == f"{tmp_path} is a folder without files\n  expected: data files in it"
     written(tmp_path / "1", "a\tb\n")
     written(tmp_path / "2", "a,b\n")
-    assert refusal(tmp_path) == (
-        f"{tmp_path}/1 is TSV and {tmp_path}/2 is CSV (comma); expected files of one form in a folder"
-    )
+    assert refusal(tmp_path).what == f"{tmp_path}/1 is TSV and {tmp_path}/2 is CSV (comma)"
     written(tmp_path / "2", "Read me.\n")
-    assert refusal(tmp_path).startswith(f"{tmp_path}/2 has no line with two columns")
+    assert refusal(tmp_path).name == f"{tmp_path}/2"
     (tmp_path / "0").mkdir()
-    assert refusal(tmp_path) == f"{tmp_path} holds the folder 0; expected nothing but files of pairs in it"
+    assert refusal(tmp_path).what == f"{tmp_path} has another folder in it, 0"
 
 
 @pytest.mark.parametrize("path", ["", "pairs\0.tsv"])
@@ -109,8 +98,7 @@ def test_what_names_no_file_is_refused(path: str, tmp_path: Path, monkeypatch: p
     (tmp_path / "pairs.tsv").write_text("one\tun\n")
     monkeypatch.chdir(tmp_path)  # as the folder that one is in it would be read
     for read in (inputs, tree, lambda path: Documents([path])):
-        with pytest.raises(DataError, match=re.escape(f"{path!r} names no file; expected the path of one, or of a")):
-            read(path)
+        assert error_of(read, path).value == path
 
 
 def test_a_table_that_was_cut_into_files_has_its_header_in_the_first(tmp_path: Path) -> None:
@@ -136,16 +124,15 @@ def test_no_pair_of_shards_with_labels_is_lost(asked: dict[str, str], tmp_path: 
 def test_the_columns_of_a_header_are_not_those_of_a_table_of_another_width(tmp_path: Path) -> None:
     written(tmp_path / "1", "en\tfr\nHello\tBonjour\n")
     written(tmp_path / "2", "1\tHi\tSalut\n2\tBye\tAdieu\n")
-    assert f"{tmp_path}/2 in columns 2 and 3; expected the same" in refusal(tmp_path)
+    assert refusal(tmp_path).name == f"{tmp_path}/2"
 
 
 def test_files_without_headers_whose_columns_differ_are_refused(tmp_path: Path) -> None:
     written(tmp_path / "1", "a\tb\tme\nc\td\tme\n")
     written(tmp_path / "2", "7\te\tf\n8\tg\th\n")
-    assert refusal(tmp_path) == (
-        f"{tmp_path}/1 has its sentences in columns 1 and 2, {tmp_path}/2 in columns 2 and 3; "
-        "expected the same in all files of a folder, or --source-column and --target-column"
-    )
+    error = refusal(tmp_path)
+    assert error.what == f"{tmp_path}/1 has its sentences in columns 1 and 2, {tmp_path}/2 in columns 2 and 3"
+    assert "--source-column" in error.fix
 
 
 def test_natural_order_is_by_the_value_of_numbers(tmp_path: Path) -> None:
@@ -174,17 +161,17 @@ def test_standard_input_is_read_as_often_as_it_is_wanted(pack, monkeypatch: pyte
 def test_one_side_may_be_standard_input_and_not_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stdin(monkeypatch, b"a\nb\n")
     assert both(read_pairs(["-", written(tmp_path / "x", "c\nd\n")])) == [("a", "c"), ("b", "d")]
-    assert refusal("-", "-").startswith("standard input, -, was named twice; it can be one of two line-aligned files")
+    assert refusal("-", "-").name == "-"
 
 
 def test_standard_input_that_is_empty_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     stdin(monkeypatch, b"")
-    assert refusal("-") == "standard input is empty; expected lines of text"
+    assert refusal("-").what == "standard input is empty"
 
 
 def test_a_closed_standard_input_is_refused(monkeypatch) -> None:
     monkeypatch.setattr("sys.stdin", None)
-    assert refusal("-") == "standard input is closed; expected text on it, or a file in the place of -"
+    assert refusal("-").what == "standard input is closed"
 
 
 def test_a_pipe_is_read_twice_as_a_file_is() -> None:
@@ -204,16 +191,30 @@ def test_a_copy_that_finds_no_room_is_told_with_its_folder(
     def fail(*_: object) -> None:
         raise disk_full
 
-    monkeypatch.setattr("shutil.copyfileobj", fail)
+    monkeypatch.setattr(Input, "_fill", fail)
     each = Input("-")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     with pytest.raises(DataError) as caught, each.open():
         pass
-    assert str(caught.value).startswith(
-        f"standard input cannot be copied to {tmp_path}, as it is read more than once: No space left on device; "
-    )
+    assert f"{tmp_path}: No space left on device" in caught.value.what and "TMPDIR" in caught.value.fix
     each.close()
+
+
+@pytest.mark.parametrize(("most", "free", "said"), [(1000, 10**6, "64 GiB"), (10**6, 2000, "half the free disk")])
+def test_a_stream_without_end_stops_at_its_limit_with_a_message(
+    most: int, free: int, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clearhead.readers.files._MOST_COPIED", most)
+    monkeypatch.setattr("clearhead.readers.files._BLOCK", 100)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=free))
+    stdin(monkeypatch, b"a\tb\n" * 250)
+    assert len(read_pairs(["-"])) == 250  # exactly the limit
+    for name, endless in (("/dev/zero", None), ("standard input", b"a\tb\n" * 251)):
+        if endless:
+            stdin(monkeypatch, endless)
+        error = refusal("-" if endless else name)
+        assert error.name == name and said in error.what
 
 
 def test_where_no_folder_takes_a_copy_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,10 +224,11 @@ def test_where_no_folder_takes_a_copy_it_is_told(monkeypatch: pytest.MonkeyPatch
     stdin(monkeypatch, b"a\tb\n")
     monkeypatch.setattr("tempfile.TemporaryFile", fail)
     monkeypatch.setattr("tempfile.gettempdir", fail)
-    assert refusal("-") == (
-        "standard input cannot be copied to a temporary folder, as it is read more than once: "
-        "No usable temporary directory found; "
-        "expected room for all of it: make some, or name another folder with TMPDIR=FOLDER"
+    assert str(refusal("-")) == (
+        "standard input can't be copied to a temporary folder: No usable temporary directory found\n"
+        "  it is read more than once, so it has to be copied\n"
+        "  expected: enough free space for all of it\n"
+        "  free some space, or name another folder with TMPDIR=FOLDER"
     )
 
 
@@ -258,13 +260,12 @@ def test_the_digest_is_of_the_bytes_and_of_their_sides(tmp_path: Path) -> None:
     digests = [PairSource(paths).digest() for paths in ([one], [two], [one, two], [two, one])]
     assert len(set(digests)) == 4
     assert PairSource([written(tmp_path / "3", "a\n")]).digest() == digests[0]
-    with pytest.raises(DataError, match="absent does not exist"):
-        PairSource([tmp_path / "absent"]).digest()
+    assert error_of(PairSource([tmp_path / "absent"]).digest).name == f"{tmp_path}/absent"
 
 
 def test_columns_that_are_named_for_aligned_files_are_said_to_mean_nothing(tmp_path: Path) -> None:
     paths = [written(tmp_path / "1", "a\n"), written(tmp_path / "2", "b\n")]
     pairs = read_pairs(paths, DataConfig(source_column="en", target_column="fr"))
     assert both(pairs) == [("a", "b")]
-    assert pairs.report.notes == ["columns and separator that were named are passed over: line-aligned files have none"]
+    assert pairs.report.notes == ["columns and separator aren't used: line-aligned files have none"]
     assert both(read_pairs(paths, DataConfig(reverse=True))) == [("b", "a")]

@@ -9,12 +9,10 @@ from hypothesis import strategies as st
 
 from clearhead.readers.pairs import read_pairs
 
+from .conftest import both
+
 PAIRS = [("I am hungry.", "J'ai faim."), ('"Yes"\tor\nno', "Oui\u2028non"), ("é🌻", "{}")]
 text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")).filter(str.strip)
-
-
-def both(pairs) -> list[tuple[str, str]]:
-    return list(zip(pairs.sources, pairs.targets))
 
 
 def lines(objects, **form: object) -> str:
@@ -56,17 +54,18 @@ def test_keys_are_asked_for_by_name_dotted_where_they_are_nested(read) -> None:
 
 
 def test_which_keys_are_meant_has_to_be_told_where_nothing_tells(refused, tmp_path: Path) -> None:
-    assert refused(lines([{"a": "1", "b": "2", "c": "3"}])) == (
-        f"{tmp_path}/pairs has JSON objects with 3 keys of strings; expected two, or names that tell, or: "
-        "--source-column KEY --target-column KEY\n"
+    assert str(refused(lines([{"a": "1", "b": "2", "c": "3"}]))) == (
+        f"{tmp_path}/pairs has JSON objects with 3 keys of strings\n"
         '  line 1: "{"a": "1", "b": "2", "c": "3"}"\n'
-        "  keys: a, b, c"
+        "  keys: a, b, c\n"
+        "  expected: two, or known names\n"
+        "  name the keys: --source-column KEY --target-column KEY"
     )
-    assert "with 1 key of strings" in refused(lines([{"en": "a"}]))
-    assert "with 0 keys of strings" in refused(lines([{"en": 1, "fr": ["b"]}]))
-    assert "has no key 'sorce'; did you mean 'source'?\n  keys: id, source, target" in refused(
-        lines([{"id": "1", "source": "a", "target": "b"}]), source_column="sorce", target_column="target"
-    )
+    assert refused(lines([{"en": "a"}])).value == ("en",)
+    assert refused(lines([{"en": 1, "fr": ["b"]}])).value == ()
+    rows = lines([{"id": "1", "source": "a", "target": "b"}])
+    error = refused(rows, source_column="sorce", target_column="target")
+    assert error.value == "sorce" and "'source'" in error.fix
 
 
 def test_every_unusable_line_is_counted_and_shown_with_number_and_reason(read) -> None:
@@ -90,8 +89,8 @@ def test_every_unusable_line_is_counted_and_shown_with_number_and_reason(read) -
     pairs = read(content)
     assert len(pairs) == 21 and list(pairs.lines)[-1] == 20 + len(bad) + 2
     assert pairs.report.skipped == {
-        "not JSON": 4, "no JSON object": 1, "no key fr": 1, "no string in fr": 2, "empty source": 1, "empty target": 1,
-        "blank line": 1, "NUL character": 1, "half of a surrogate pair": 1, "not UTF-8": 1,
+        "not JSON": 4, "not a JSON object": 1, "no key fr": 1, "no string in fr": 2, "empty source": 1,
+        "empty target": 1, "blank line": 1, "NUL character": 1, "half of a surrogate pair": 1, "not UTF-8": 1,
     }  # fmt: skip
     assert '    line 24: "{"en": "a", "fr": null}"' in str(pairs.report)
 
@@ -104,14 +103,12 @@ def test_a_key_whose_parent_is_missing_or_no_object_is_told(read) -> None:
 def test_json_that_is_no_json_lines_is_refused_with_the_way_to_convert_it(refused) -> None:
     rows = [{"en": "a", "fr": "b"}]
     for indent in (None, 1):
-        assert "is JSON that is no JSON lines; expected one object a line; to convert: jq -c '.[]' FILE" in refused(
-            json.dumps(rows, indent=indent)
-        )
-    assert refused(json.dumps(rows[0], indent=1)).endswith("to convert: jq -c . FILE")
+        assert "jq -c '.[]' FILE" in refused(json.dumps(rows, indent=indent)).fix
+    assert "jq -c . FILE" in refused(json.dumps(rows[0], indent=1)).fix
 
 
 def test_the_line_that_is_shown_has_its_own_number(refused) -> None:
-    assert '\n  line 3: "{"a": "1", ' in refused("\n \n" + lines([{"a": "1", "b": "2", "c": "3"}]))
+    assert refused("\n \n" + lines([{"a": "1", "b": "2", "c": "3"}])).line == 3
 
 
 @pytest.mark.parametrize(
@@ -124,12 +121,8 @@ def test_the_line_that_is_shown_has_its_own_number(refused) -> None:
     ],
 )
 def test_broken_objects_are_no_table(refused, line: str, tmp_path: Path) -> None:
-    assert refused("\n" + "".join(line % i + "\n" for i in range(20))) == (
-        f"{tmp_path}/pairs looks like JSON lines, and none of the first is an object that can be read\n"
-        f'  line 2: "{line % 0}"\n'
-        '  expected {"source": "…", "target": "…"} on each line, with double quotes and without a comma behind it; '
-        "if it is a table: --separator"
-    )
+    error = refused("\n" + "".join(line % i + "\n" for i in range(20)))
+    assert error.line == 2 and line % 0 in error.what and "--separator" in error.fix
 
 
 def test_a_table_of_texts_that_look_like_json_is_a_table(read) -> None:

@@ -13,7 +13,7 @@ from clearhead.data.split import spelling
 from clearhead.errors import DataError
 from clearhead.readers.questions import Answer, QuestionCorpus, read_questions
 
-from .conftest import written
+from .conftest import error_of, written
 
 CONTEXT = "Ada was born in London. London is large 😀 and old."
 BORN = {"id": "q1", "question": "Where was Ada born?", "answers": [{"text": "London", "answer_start": 16}]}
@@ -43,10 +43,8 @@ def read(path: Path, content: object) -> QuestionCorpus:
     return read_questions([written(path / "x", content if isinstance(content, bytes | str) else json.dumps(content))])
 
 
-def refusal(path: Path, content: object) -> str:
-    with pytest.raises(DataError) as caught:
-        read(path, content)
-    return str(caught.value)
+def refusal(path: Path, content: object) -> DataError:
+    return error_of(read, path, content)
 
 
 def json_lines(*rows: dict) -> str:
@@ -99,7 +97,7 @@ def test_an_answer_without_a_place_is_looked_for(tmp_path: Path, answer: dict, e
     ((context, question),) = corpus
     assert list(question.answers) == expected and question.id == "1"
     assert all(context[it.start : it.end] == it.text for it in question.answers)
-    several = "1 answers stand several times in their context: the first place is taken"
+    several = "1 answer found several times in the context: the first position is used"
     assert corpus.report.notes == ([several] if answer == {"answer": "London"} else [])
 
 
@@ -149,17 +147,17 @@ def test_the_two_tables_of_qamr_are_one_corpus(tmp_path: Path, order: int) -> No
     assert [article.title for article in corpus.articles] == ["w:news:7"]
     assert corpus.report.skipped == {"too few columns": 1, "no context": 1}
     assert corpus.report.notes == [
-        "left out 1 answers of questions that have others: answer of words that do not follow each other",
-        "left out 5 answers of questions that have others: answer that names no words",
+        "skipped 1 answer of questions that have others: answer of words that aren't consecutive",
+        "skipped 5 answers of questions that have others: answer without word indices",
     ]
 
 
 def test_tables_that_are_not_those_of_qamr_are_refused(tmp_path: Path) -> None:
-    assert "a table of questions comes with one of sentences, as QAMR has them; expected two" in refusal(
-        tmp_path, ASKED
-    )
-    with pytest.raises(DataError, match="line 2 is not UTF-8"):
-        read_questions([written(tmp_path / "a", b"a\tb\n\xff\n"), written(tmp_path / "b", ASKED)])
+    error = refusal(tmp_path, ASKED)
+    assert error.name == f"{tmp_path}/x" and "two tables" in error.expected
+    files = [written(tmp_path / "a", b"a\tb\n\xff\n"), written(tmp_path / "b", ASKED)]
+    error = error_of(read_questions, files)
+    assert (error.name, error.line) == (str(files[0]), 2)
 
 
 # --- what cannot be used
@@ -172,10 +170,10 @@ def with_answers(*answers: dict, **changes: object) -> dict:
 @pytest.mark.parametrize(
     ("question", "reason"),
     [
-        (with_answers({"text": "London", "answer_start": 15}), "answer that is not at its place"),
-        (with_answers({"text": "old.", "answer_start": -4}), "answer that is not at its place"),
-        (with_answers({"text": "old", "answer_start": 10**9}), "answer that is not at its place"),
-        (with_answers({"text": "Paris"}), "answer that is not in the context"),
+        (with_answers({"text": "London", "answer_start": 15}), "answer not at its position"),
+        (with_answers({"text": "old.", "answer_start": -4}), "answer not at its position"),
+        (with_answers({"text": "old", "answer_start": 10**9}), "answer not at its position"),
+        (with_answers({"text": "Paris"}), "answer not in the context"),
         (with_answers({"text": " ", "answer_start": 3}), "empty answer"),
         (with_answers({"answer_start": 3}), "empty answer"),
         (with_answers(), "no answer"),
@@ -183,7 +181,7 @@ def with_answers(*answers: dict, **changes: object) -> dict:
         (with_answers({"text": "Ada", "answer_start": 0}, question=None), "no question"),
         (with_answers({"text": "Ada", "answer_start": 0}, question="a\0"), "NUL character"),
         (with_answers({"text": "Ada", "answer_start": 0}, question="a\ud800"), "half of a surrogate pair"),
-        (with_answers({"text": "Ada", "answer_start": 0}, is_impossible=True), "is_impossible, and an answer"),
+        (with_answers({"text": "Ada", "answer_start": 0}, is_impossible=True), "is_impossible, but an answer"),
     ],
 )
 def test_a_question_that_cannot_be_used_is_counted_and_shown(tmp_path: Path, question: dict, reason: str) -> None:
@@ -191,28 +189,28 @@ def test_a_question_that_cannot_be_used_is_counted_and_shown(tmp_path: Path, que
     assert [it[0] for it in places(corpus)] == ["q1", "q3"]
     assert corpus.report.skipped == {reason: 1} and (corpus.report.used, corpus.report.lines) == (2, 3)
     assert "    question 2: " in str(corpus.report)
-    if "place" in reason:
-        assert f'"Why? -> {question["answers"][0]["text"]}; at {question["answers"][0]["answer_start"]:,} is ' in str(
-            corpus.report
-        )
-    assert f"no usable question in {tmp_path}/x\n" in (said := refusal(tmp_path, squad(question))) and reason in said
+    if "position" in reason:
+        answer = question["answers"][0]
+        assert f'"Why? -> {answer["text"]}; position {answer["answer_start"]:,} has ' in str(corpus.report)
+    error = refusal(tmp_path, squad(question))
+    assert error.name == f"{tmp_path}/x" and error.value == {reason: 1}
 
 
 def test_a_context_that_is_missing_costs_its_questions(tmp_path: Path) -> None:
-    assert "skipped 2: no context" in refusal(tmp_path, squad(BORN, OLD, context=None))
-    assert "skipped 1: no context" in refusal(tmp_path, squad(BORN, context=" \n"))
+    assert refusal(tmp_path, squad(BORN, OLD, context=None)).value == {"no context": 2}
+    assert refusal(tmp_path, squad(BORN, context=" \n")).value == {"no context": 1}
 
 
 def test_an_answer_that_is_wrong_beside_a_right_one_is_left_out(tmp_path: Path) -> None:
     right = {"text": "Ada", "answer_start": 0}
     corpus = read(tmp_path, squad(with_answers(right, {"text": "Ada", "answer_start": 1}, right)))
     assert [it.start for it in corpus.articles[0].paragraphs[0].questions[0].answers] == [0, 0]
-    assert corpus.report.notes == ["left out 1 answers of questions that have others: answer that is not at its place"]
+    assert corpus.report.notes == ["skipped 1 answer of questions that have others: answer not at its position"]
 
 
 def test_ids_that_come_again_are_told(tmp_path: Path) -> None:
     assert read(tmp_path, squad(BORN, WHO, BORN)).report.notes == [
-        "1 questions have an id that another one has: they may be there twice"
+        "1 question with the id of another one, possibly duplicates"
     ]
 
 
@@ -227,7 +225,7 @@ def test_an_id_of_null_is_none(tmp_path: Path) -> None:
     ("line", "reason"),
     [
         ("{", "not JSON"),
-        ("[]", "no JSON object"),
+        ("[]", "not a JSON object"),
         ("", "blank line"),
         ('{"question": "?", "answer": "Ada"}', "no context"),
         ('{"context": 3, "question": "?", "answer": "Ada"}', "no string in context"),
@@ -237,14 +235,14 @@ def test_an_id_of_null_is_none(tmp_path: Path) -> None:
         ('{"context": "Ada", "question": "?", "answers": [], "is_impossible": false}', "no answer"),
         ('{"context": "Ada", "question": "?", "answer": "Ada", "is_impossible": "yes"}',
              "is_impossible is neither true nor false"),
-        ('{"context": "Ada", "question": "?", "answer": 3}', "answers of a form that is not known"),
+        ('{"context": "Ada", "question": "?", "answer": 3}', "answers in an unknown format"),
         ('{"context": "Ada", "question": "?", "answers": {"text": ["Ada"], "answer_start": []}}',
-         "answers of a form that is not known"),
+         "answers in an unknown format"),
         ('{"context": "Ada", "question": "?", "answers": {"text": ["Ada"], "answer_start": ["0"]}}',
-         "answers of a form that is not known"),
+         "answers in an unknown format"),
         ('{"context": "Ada", "question": "?", "answers": [{"text": "Ada", "answer_start": true}]}',
-         "answers of a form that is not known"),
-        ('{"context": "Ada", "question": "?", "answer": "ada"}', "answer that is not in the context"),
+         "answers in an unknown format"),
+        ('{"context": "Ada", "question": "?", "answer": "ada"}', "answer not in the context"),
     ],
 )  # fmt: skip
 def test_so_is_a_line_of_json_lines(tmp_path: Path, line: str, reason: str) -> None:
@@ -256,7 +254,7 @@ def test_so_is_a_line_of_json_lines(tmp_path: Path, line: str, reason: str) -> N
 
 
 def test_so_is_an_item_of_an_array_and_a_line_that_is_no_utf8(tmp_path: Path) -> None:
-    assert read(tmp_path, [hugging_face(BORN), 3]).report.skipped == {"no JSON object": 1}
+    assert read(tmp_path, [hugging_face(BORN), 3]).report.skipped == {"not a JSON object": 1}
     assert read(tmp_path, json_lines(hugging_face(BORN)).encode() + b"{\xff}").report.skipped == {"not UTF-8": 1}
 
 
@@ -277,55 +275,53 @@ def changed(path: str, value: object) -> dict:
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
-        ("data", {}, "data is an object, and should be a list"),
-        ("data", None, "data is missing, and should be a list"),
+        ("data", {}, "data is an object; a list"),
+        ("data", None, "data is missing; a list"),
         ("data.0", 1, "data[0] is a number"),
         ("data.0", None, "data[0] is null"),
-        ("data.0.title", 1, "data[0].title is a number, and should be a string"),
-        ("data.0.paragraphs", "x", "data[0].paragraphs is a string, and should be a list"),
-        ("data.0.paragraphs.0.context", ["x"], "data[0].paragraphs[0].context is a list, and should be a string"),
+        ("data.0.title", 1, "data[0].title is a number; a string"),
+        ("data.0.paragraphs", "x", "data[0].paragraphs is a string; a list"),
+        ("data.0.paragraphs.0.context", ["x"], "data[0].paragraphs[0].context is a list; a string"),
         ("data.0.paragraphs.0.qas", None, "data[0].paragraphs[0].qas is missing"),
         ("data.0.paragraphs.0.qas.0", [], "data[0].paragraphs[0].qas[0] is a list"),
-        ("data.0.paragraphs.0.qas.0.question", 1.5, "qas[0].question is a fraction, and should be a string"),
-        ("data.0.paragraphs.0.qas.0.is_impossible", 1, "is_impossible is a number, and should be true or false"),
-        ("data.0.paragraphs.0.qas.0.answers", {}, "qas[0].answers is an object, and should be a list"),
-        ("data.0.paragraphs.0.qas.0.answers.0.text", 1, "answers[0].text is a number, and should be a string"),
-        ("data.0.paragraphs.0.qas.0.answers.0.answer_start", "0", "answer_start is a string, and should be a number"),
-        ("data.0.paragraphs.0.qas.0.answers.0.answer_start", True, "is true or false, and should be a number"),
+        ("data.0.paragraphs.0.qas.0.question", 1.5, "qas[0].question is a fraction; a string"),
+        ("data.0.paragraphs.0.qas.0.is_impossible", 1, "is_impossible is a number; true or false"),
+        ("data.0.paragraphs.0.qas.0.answers", {}, "qas[0].answers is an object; a list"),
+        ("data.0.paragraphs.0.qas.0.answers.0.text", 1, "answers[0].text is a number; a string"),
+        ("data.0.paragraphs.0.qas.0.answers.0.answer_start", "0", "answer_start is a string; a number"),
+        ("data.0.paragraphs.0.qas.0.answers.0.answer_start", True, "is true or false; a number"),
     ],
 )
 def test_a_wrong_type_is_refused_with_its_place(tmp_path: Path, path: str, value: object, said: str) -> None:
-    message = refusal(tmp_path, changed(path, value))
-    assert message.startswith(f"{tmp_path}/x: data") and said in message and "expected JSON as SQuAD has it" in message
+    error = refusal(tmp_path, changed(path, value))
+    assert error.what.startswith(f"{tmp_path}/x: data") and said in f"{error.what}; {error.expected}"
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (json.dumps(squad(BORN))[:-20], "x is no JSON, or cut off: "),
-        (json.dumps(squad(BORN), indent=1)[:99], "x is no JSON, or cut off: "),
-        ("[" * 100_000, "x is no JSON that can be read: "),
-        ('{"data": ' + "1" * 5000 + "}", "x is no JSON that can be read: "),
-        ("plain text\n", "x is no JSON, or cut off: Expecting value (line 1, column 1)"),
-        ("3", "x is a number of JSON, and should be an object; expected"),
+        (json.dumps(squad(BORN))[:-20], "x isn't JSON, or is cut off"),
+        (json.dumps(squad(BORN), indent=1)[:99], "x isn't JSON, or is cut off"),
+        ("[" * 100_000, "x isn't readable JSON"),
+        ('{"data": ' + "1" * 5000 + "}", "x isn't readable JSON"),
+        ("plain text\n", "(line 1, column 1)"),
+        ("3", "x holds a number"),
         ('{\n"questions": []}', "x: data is missing"),
-        (b'{"data": [{"title": "\xff"}]}', "x is not UTF-8 (line 1, byte 21); to convert"),
-        (json.dumps(squad(BORN)).encode("utf-16"), "x is UTF-16; expected UTF-8"),
+        (b'{"data": [{"title": "\xff"}]}', "x isn't UTF-8 (line 1, byte 21)"),
+        (json.dumps(squad(BORN)).encode("utf-16"), "x is UTF-16"),
         (b"", "x is empty"),
-        (bytes(99), "x is no text"),
-        (gzip.compress(json.dumps(squad(BORN)).encode())[:-9], "x is damaged or cut off: it cannot be unpacked"),
+        (bytes(99), "x isn't text"),
+        (gzip.compress(json.dumps(squad(BORN)).encode())[:-9], "x is damaged or cut off"),
         ('{"data": []}', "no usable question in "),
     ],
 )
 def test_a_hostile_file_is_refused_by_name(tmp_path: Path, content: bytes | str, said: str) -> None:
-    assert said in refusal(tmp_path, content)
+    assert said in refusal(tmp_path, content).what
 
 
 def test_no_file_and_no_such_file_are_told(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no file of questions is named; expected one at least"):
-        read_questions([])
-    with pytest.raises(DataError, match="does not exist"):
-        read_questions([tmp_path / "x"])
+    assert error_of(read_questions, []).expected == "at least one"
+    assert error_of(read_questions, [tmp_path / "x"]).name == f"{tmp_path}/x"
 
 
 @given(cut=st.integers(1, 400))
@@ -333,7 +329,7 @@ def test_no_file_and_no_such_file_are_told(tmp_path: Path) -> None:
 def test_a_file_that_is_cut_anywhere_gives_an_error_and_no_traceback(cut: int, tmp_path: Path) -> None:
     whole = json.dumps(squad(BORN, NOT))
     if cut < len(whole):
-        assert f"{tmp_path}/x" in refusal(tmp_path, whole[:cut])
+        assert f"{tmp_path}/x" in refusal(tmp_path, whole[:cut]).what
 
 
 # --- what is held out
@@ -395,7 +391,7 @@ def test_too_few_contexts_and_no_share_hold_nothing_out(tmp_path: Path) -> None:
     corpus = corpus_of(tmp_path, [("a", "one"), ("a", "two")])
     assert split_questions(corpus, 0.5, 0).note == "nothing held out: only 2 distinct contexts, fewer than 20"
     found = split_questions(corpus, 0, 0)
-    assert found.note == "nothing held out: no share is asked for" and not len(found.held_out) and len(found.train) == 2
+    assert found.note == "nothing held out: data.split is 0" and not len(found.held_out) and len(found.train) == 2
 
 
 # --- real files

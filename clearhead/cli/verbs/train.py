@@ -37,6 +37,11 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("--out", metavar="DIR", help="the model folder to make; needed")
     parser.add_argument("--resume", action="store_true", help="go on with the run in --out after its last checkpoint")
     parser.add_argument("--config", metavar="FILE", help="settings from a TOML file, below those of the command line")
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="show the task, columns and first examples; train and write nothing",
+    )
     parser.add_argument("--print-config", action="store_true", help="print the settings as TOML and do nothing else")
     add_settings(parser, [name for name in settings() if name not in _FOLLOW], _SHORT)
 
@@ -60,12 +65,33 @@ def _run(options: Options) -> None:
             f"no training file is named; expected {FILES}, "
             "before options that take files themselves: clearhead train pairs.tsv --out DIR"
         )
+    if options.dry_run:
+        _show_data(config)
+        return
     if options.out is None:
         raise UsageError("no --out DIR is given; expected the folder that the model goes to")
     from ...api import train
     from ...training.pace import process_began
 
+    if config.train.task is not None and not options.resume:
+        _say_task(config)
     train(config, options.out, resume=options.resume, began=process_began())
+
+
+def _show_data(config: Config) -> None:
+    """Print what training would use as what."""
+    from ...tasks.preview import preview
+
+    for paragraph in preview(config):
+        print(paragraph)
+    say("nothing was trained or written; leave out --dry-run to train")
+
+
+def _say_task(config: Config) -> None:
+    """Print which columns a named task uses; a task that isn't named is printed when it's detected."""
+    from ...tasks.detect import find_task
+
+    say(str(find_task(config.data.train, config.data, task=config.train.task)))
 
 
 def _completed(config: Config) -> Config:
@@ -92,7 +118,8 @@ VERB = Verb(
         "zcat parts/*.gz | clearhead train - --out models/en-fr",
         "clearhead train pairs.tsv --out models/en-fr --resume",
         "clearhead train book.txt --out models/book --task generate",
-        "clearhead train texts.csv --out models/topics --task classify",
+        "clearhead train tickets.csv --dry-run",
+        "clearhead train tickets.csv --out models/queues --task classify --text subject,body --label queue",
     ),
     add_options=_add_options,
     run=_run,

@@ -1,6 +1,6 @@
 """Questions about texts: read from files, split by article, sampled and stored."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import astuple, dataclass
 from typing import Any, Self
 
@@ -11,6 +11,7 @@ from ...data.forms import SAMPLED_BY, as_pairs
 from ...data.question_split import QuestionSplit, split_questions
 from ...errors import DataError
 from ...readers.files import STDIN, Input, bytes_digest, expect_digest, inputs
+from ...readers.in_memory import as_paths
 from ...readers.questions import (
     Answer,
     Article,
@@ -27,13 +28,14 @@ _CHUNK = 256  # texts whose questions are tokenized together
 class QuestionSource:
     """Files of questions, which can be read repeatedly."""
 
-    def __init__(self, paths: Sequence[str]) -> None:
-        if list(paths).count(STDIN) > 1:
+    def __init__(self, data_or_paths: Any) -> None:
+        paths = as_paths(data_or_paths)
+        if [str(path) for path in paths].count(STDIN) > 1:
             raise DataError(
                 "standard input (-) is named twice, but it can be read only once", name="data.train", value=list(paths)
             )
         self._files = [file for path in paths for file in inputs(path)]
-        self.report = Report(tuple(Input(path).name for path in paths))
+        self.report = Report(tuple(it.name if isinstance(it, Input) else Input(it).name for it in paths))
 
     def __enter__(self) -> Self:
         return self
@@ -103,11 +105,11 @@ class QuestionForm:
 
     holds: type = QuestionCorpus
 
-    def open(self, paths: Sequence[str], data: DataConfig) -> QuestionSource:
+    def open(self, paths: Any, data: DataConfig) -> QuestionSource:
         """Open files, or folders of files."""
         return QuestionSource(paths)
 
-    def read(self, paths: Sequence[str], data: DataConfig) -> QuestionCorpus:
+    def read(self, paths: Any, data: DataConfig) -> QuestionCorpus:
         """Return all questions."""
         with self.open(paths, data) as source:
             return source.read()
@@ -138,6 +140,12 @@ class QuestionForm:
             articles.append(Article(article.title, tuple(it for it in chosen if it.questions)))
         said = f"{most:,} of {len(data):,} questions, drawn at random ({by})"
         return QuestionCorpus(tuple(it for it in articles if it.paragraphs), data.report), said
+
+    def preview(self, data: QuestionCorpus) -> Iterator[dict[str, str]]:
+        """Yield each question by its parts."""
+        for context, question in data:
+            answers = " | ".join(answer.text for answer in question.answers)
+            yield {"context": context, "question": question.text, "answer": answers or "(none)"}
 
     def to_notes(self, data: QuestionCorpus) -> list[Any]:
         """Return the articles as nested lists, for JSON."""

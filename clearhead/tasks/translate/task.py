@@ -1,10 +1,12 @@
 """Translation: from a source sentence to a target sentence, with an encoder-decoder."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from ...config import TASKS
+from ...config import TASKS, Config
+from ...data.corpus import origin_of
 from ...data.forms import PairForm
 from ...readers.column_roles import SENTENCES
 from ...scoring.significance import Comparison, paired_bootstrap
@@ -27,6 +29,11 @@ class Translation(Sequences):
     unused = ("model.pooling", "model.n_token_types")
     scores = ("loss", "token_accuracy", "bleu", "chrf", "exact_match")
     compared_by = ("bleu", "chrf")
+
+    @classmethod
+    def from_data(cls, data: Any, config: Config) -> Mapping[str, Any]:
+        """Return the licence and the source that the data states, for the model card."""
+        return origin_of(data, config)
 
     def judge(self, held_out: HeldOut, answers: Sequence[str], counts: TokenCounts | None) -> Judged:
         """Score translations by BLEU, chrF and exact match, and each one by chrF."""

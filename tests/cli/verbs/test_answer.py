@@ -116,7 +116,7 @@ def test_a_long_question_is_read_from_its_beginning_which_is_said(run: Run, answ
         (("--context", "-", "-"), 2, "standard input has the text here; expected the questions on the command line"),
         (("--context", "-"), 2, "standard input has the text here; expected the questions on the command line"),
         (("--context", "text.txt", "-", WHO), 2, "- stands for standard input, and is one of several questions here"),
-        (("--context", "missing.txt", WHO), 1, "missing.txt does not exist; expected a file of text"),
+        (("--context", "missing.txt", WHO), 1, "missing.txt doesn't exist"),
         (("--context", "blank.txt", WHO), 1, "the text is blank; expected one in which answers may stand"),
         (("--context", "latin.txt", WHO), 1, "latin.txt is not UTF-8 (line 2, byte 8); to convert: iconv -f LATIN1"),
         (("--context", "text.txt", WHO, "--n-best", "30"), 2, "decode.n_best=30 "),

@@ -80,8 +80,7 @@ def test_running_text_is_known_by_looking_and_what_follows_is_said(
     made: tuple[Path, list[str]], text_file: Path
 ) -> None:
     folder, said = made
-    asked = "if it is another, name it with --task"
-    assert said[0] == f"task: generate, for running text, whose lines are indented; {asked}"
+    assert said[0].startswith("task: generate, because the file is running text with indented lines")
     told = "\n".join(said)
     assert f"{text_file}: text, 1,710 characters in 1 document; 180 of 180 lines used" in told
     assert "held out the last 171 of 1,710 characters, from " in told

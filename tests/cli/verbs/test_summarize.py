@@ -80,7 +80,7 @@ def test_training_says_the_scores_beside_those_of_no_model_and_goes_on_where_it_
     given.remove("--split=0.1")
     done = run("train", *given, "--out", out)
     assert done.code == 0, done.err
-    assert "task: summarize, for columns dialogue and summary" in done.err
+    assert "task: summarize, because there are columns named dialogue and summary" in done.err
     assert "step 4: rouge1" in done.err and "test: ROUGE-1" in done.err and "(6 documents, step" in done.err
     read = read_pairs([test], roles=SUMMARIES)
     for name, make in (("first", first), ("longest", longest)):
@@ -167,7 +167,7 @@ def test_a_document_longer_than_those_of_training_is_read_to_its_cut_and_that_is
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["--file", "absent.txt"], 1, "absent.txt does not exist; expected a file of text"),
+        (["--file", "absent.txt"], 1, "absent.txt doesn't exist"),
         (["-", "--file", "a.txt"], 2, "- stands for standard input, and is one of several texts here"),
         (["-", "a"], 2, "- stands for standard input, and is one of several texts here"),
         (["a", "--stream", "--json"], 2, "--stream and --json exclude each other"),

@@ -99,7 +99,7 @@ def test_print_config_finds_the_task_that_the_data_tell(run: Run, tmp_path: Path
     path = tmp_path / "book.txt"
     path.write_text("once upon a time\n" * 99)
     done = run("train", path, "--preset", "nano", "--print-config")
-    assert '# task = "generate"  # data' in done.out and done.err.startswith("task: generate, for")
+    assert '# task = "generate"  # data' in done.out and done.err.startswith("task: generate, because")
 
 
 def test_files_of_an_option_that_is_given_twice_add_up(run: Run, calls: list[dict[str, Any]]) -> None:
@@ -139,4 +139,4 @@ def test_training_files_named_twice_are_a_wrong_use(run: Run) -> None:
 def test_a_file_that_is_absent_is_a_failure(run: Run, tmp_path: Path) -> None:
     done = run("train", tmp_path / "a.tsv", "--out", tmp_path / "out")
     assert done.code == 1
-    assert done.err.splitlines()[-1] == f"error: {tmp_path / 'a.tsv'} does not exist; expected a file of text"
+    assert f"error: {tmp_path / 'a.tsv'} doesn't exist" in done.err

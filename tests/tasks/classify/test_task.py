@@ -291,13 +291,13 @@ def test_what_looks_like_a_slip_of_the_labels_is_told(tmp_path) -> None:
             ("so so", "New  York"), ("so", "new york"), ("c", "C"), ("c++", "C++")]  # fmt: skip
     found = corpus(tmp_path, rows)
     assert found.note.splitlines() == [
-        "nothing held out: no share is asked for",
-        "  1 text has several labels: each of these is learnt, though only one can be answered",
-        '  labels of their own, though they are spelt almost alike: "New  York", "new york"',
-        '  labels of their own, though they are spelt almost alike: "Pos", "pos"',
+        "nothing held out: data.split is 0",
+        "  1 text has several labels: the model learns each of them, but can give only one",
+        '  different labels with almost the same spelling: "New  York", "new york"',
+        '  different labels with almost the same spelling: "Pos", "pos"',
     ]
     assert "\n  2 texts have several labels: " in corpus(tmp_path, [*rows, ("dull", "pos")]).note
-    assert corpus(tmp_path, [*rows[3:5], *rows[7:]]).note == "nothing held out: no share is asked for"
+    assert corpus(tmp_path, [*rows[3:5], *rows[7:]]).note == "nothing held out: data.split is 0"
 
 
 def test_a_model_to_begin_with_keeps_its_labels_and_knows_all_that_come(tmp_path) -> None:

@@ -1,0 +1,222 @@
+"""The columns of a table, or the keys of JSON objects: what their cells hold, and which ones a user asked for."""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..config import DataConfig
+from ..errors import DataError, nearest
+from .lines import shown
+
+_SHOWN = 20  # columns named in a message
+_EXAMPLES = 2  # cells shown for each of them
+_MOSTLY = 0.9  # of the cells have the type of their column
+_ENOUGH = 20  # cells that show whether values are repeated
+_SHARE, _SHARE_OF_FEW = 0.25, 0.5  # most distinct labels a cell; the second for fewer than twenty cells
+_NUMBERS = 11  # most distinct numbers of a label: 0 to 10
+_LABEL = 40  # most letters of a label
+_SENTENCE = 3  # words of a text on average
+_UNSPACED = 10  # letters of a text on average in a script without spaces
+
+_DATE = re.compile(
+    r"\d{4}[-/.]\d{1,2}([-/.]\d{1,2})?([T ,]+\d{1,2}:\d{2}\S*( ?[AP]M)?( ?[A-Z]{3,4})?)?|(19|20)\d{2}"
+    r"|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}([ ,]+\d{1,2}:\d{2}\S*( ?[AP]M)?)?|\d{1,2}:\d{2}(:\d{2})?( ?[AP]M)?"
+    r"|(\w{3,9},? )?\d{1,2}\.?[ -][A-Za-z]{3,9}\.?,?[ -]\d{2,4}.{0,20}|[A-Z][a-z]{2,8}\.? \d{1,2},? \d{4}.{0,20}",
+    re.IGNORECASE,
+)
+_AMOUNT = re.compile(r"[$€£¥]?\s?[-+]?\d{1,3}([ .,'\u00a0]?\d{3})*([.,]\d+)?\s?[%$€£¥]?")
+_ADDRESS = re.compile(r"[^\s@]+@[^\s@]+\.\w+|(https?://|www\.)\S+|(\d{1,3}\.){3}\d{1,3}", re.IGNORECASE)
+_CODE = re.compile(r"#?[A-Za-z]{0,4}[-_/#:.]?\d+([-_/]\w+)*|(?=\w*\d)[0-9a-f]{6,}|[0-9a-f-]{32,36}", re.IGNORECASE)
+_ATTRIBUTION = re.compile(r"\s*(?P<licence>.*?)[;,.:]?\s*\bAttribution:\s*(?P<source>[^#]*?)\s*(#.*|\(.*)?")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The first rows of a file, by column."""
+
+    file: str
+    names: Sequence[str]  # the first row, which may be a header, or keys
+    cells: Sequence[Sequence[str]]  # of each column, below the first row
+    header: bool = False  # whether the names are known to be names
+    what: str = "column"  # or "key"
+
+    def titles(self) -> list[str]:
+        """Return the names of the columns, or their numbers if the first row may not be a header."""
+        known = self.names if self.header else [""] * len(self.names)
+        return [name.strip() or f"{self.what} {place}" for place, name in enumerate(known, 1)]
+
+    def labels(self) -> list[int]:
+        """Return the columns that may hold labels: few short values, repeated."""
+        return [place for place, cells in enumerate(self.cells) if may_be_label(cells)]
+
+    def texts(self) -> list[int]:
+        """Return the columns that hold sentences."""
+        return [place for place, cells in enumerate(self.cells) if is_text(cells)]
+
+    def usable(self) -> list[int]:
+        """Return the columns that aren't blank, and don't state a licence."""
+        return [
+            place for place, cells in enumerate(self.cells) if any(map(str.strip, cells)) and not attribution(cells)
+        ]
+
+    def doubt(self, why: str, *, labels: Sequence[int] = (), texts: Sequence[int] = ()) -> DataError:
+        """Return the error for a file whose columns don't tell what to learn; it lists them and the options to use."""
+        titles = self.titles()
+        text = ",".join(map(self._option, texts[:2])) or self.what.upper()
+        label = self._option(labels[-1]) if labels else self.what.upper()
+        fix = f"choose them, for example: --task classify --text {text} --label {label}"
+        if len(texts) == 2:
+            source, target = map(self._option, texts)
+            fix += f"\n  or, for pairs of texts: --task translate --source-column {source} --target-column {target}"
+        return DataError(
+            f"{self.file} has {len(titles)} {self.what}s, and {why}\n{self.listing()}",
+            expected="columns that leave no doubt about what to learn",
+            fix=fix,
+            name=self.file,
+            value=tuple(titles),
+        )
+
+    def listing(self) -> str:
+        """Return a line for each column with its name and two examples."""
+        titles = self.titles()
+        rows, width = [], min(max(map(len, titles), default=0), 30)
+        for title, column in list(zip(titles, self.cells))[:_SHOWN]:
+            examples = list(dict.fromkeys(cell.strip() for cell in column if cell.strip()))[:_EXAMPLES]
+            rows.append(f"    {title:{width}}  {', '.join(shown(cell, 40) for cell in examples) or '(blank)'}")
+        return "\n".join([*rows, *([f"    and {len(titles) - _SHOWN:,} more"] if len(titles) > _SHOWN else [])])
+
+    def _option(self, place: int) -> str:
+        """Return a column as an option takes it."""
+        name = self.names[place].strip() if self.header else ""
+        return str(place + 1) if not name or "," in name else f'"{name}"' if " " in name else name
+
+
+# --- what the cells of a column hold
+
+
+def is_number(cell: str) -> bool:
+    """Return whether it's a finite number, such as 12, -3 or 1.2498."""
+    try:
+        return cell.isascii() and math.isfinite(float(cell.strip('"')))  # in a TSV a quote is part of the cell
+    except ValueError:
+        return False
+
+
+def data_type(cells: Sequence[str]) -> str:
+    """Return "date", "number", "address" (e-mail, web) or "code" if nearly all cells are of that type, else ""."""
+    spoken = [cell.strip() for cell in cells if cell.strip()]
+    least = _MOSTLY * len(spoken)
+    for name, pattern in (("date", _DATE), ("number", _AMOUNT), ("address", _ADDRESS), ("code", _CODE)):
+        fits = sum(bool(pattern.fullmatch(cell)) or (name == "number" and is_number(cell)) for cell in spoken)
+        if spoken and fits >= least:
+            return name
+    return ""
+
+
+def may_be_label(cells: Sequence[str]) -> bool:
+    """Return whether the cells are few short values, repeated, as labels are."""
+    spoken = [cell for cell in cells if cell.strip()]
+    many, distinct = len(spoken), set(spoken)
+    share = _SHARE if many >= _ENOUGH else _SHARE_OF_FEW
+    if 2 * many < len(cells) or not 2 <= len(distinct) <= max(2, share * many) or many < 4:
+        return False
+    kind = data_type(spoken)
+    return kind not in ("date", "address") and max(map(len, distinct)) <= _LABEL and (
+        kind != "number" or len(distinct) <= _NUMBERS
+    )  # fmt: skip
+
+
+def is_text(cells: Sequence[str]) -> bool:
+    """Return whether the cells are sentences, most of them different."""
+    spoken = [cell for cell in cells if cell.strip()]
+    if not spoken or 2 * len(set(spoken)) < len(spoken) or data_type(spoken) or attribution(spoken):
+        return False
+    return sum(map(n_words, spoken)) >= _SENTENCE * len(spoken)
+
+
+def n_words(text: str) -> int:
+    """Return the number of words; in a script without spaces, such as Chinese, two letters count as a word."""
+    return sum(len(part) // 2 if len(part) >= _UNSPACED and ord(part[1]) > 0x2E7F else 1 for part in text.split())
+
+
+def attribution(cells: Sequence[str]) -> tuple[str, str] | None:
+    """Return the licence and source that nearly all cells state, or None.
+
+    The third column of the files of manythings.org does: "CC-BY 2.0 (France) Attribution: tatoeba.org #1 (ann)".
+    """
+    spoken = [cell for cell in cells if cell.strip()]
+    found = [match for cell in spoken if (match := _ATTRIBUTION.fullmatch(cell))]
+    if not found or len(found) < _MOSTLY * len(spoken):
+        return None
+    licences, sources = (dict.fromkeys(match[part].strip() for match in found) for part in ("licence", "source"))
+    return ", ".join(filter(None, licences)), ", ".join(filter(None, sources))
+
+
+# --- the columns that a user asked for
+
+
+def asked_columns(
+    name: str, names: Sequence[str], data: DataConfig, what: str = "column"
+) -> tuple[tuple[int, ...], int] | None:
+    """Return the source columns and the target column that `data` asks for, or None if it doesn't.
+
+    Columns are given by name or by number, counted from 1; several source columns are separated by commas.
+
+    Raises:
+        DataError: there's no such column, or only one of more than two was given.
+    """
+    asked = [data.source_column, data.target_column]
+    if not any(asked):
+        return None
+    sources = _places(name, names, asked[0], what) if asked[0] else ()
+    targets: tuple[int, ...] = (_place(name, names, asked[1], what),) if asked[1] else ()
+    if len(names) == 2 and len(sources) + len(targets) == 1:
+        sources, targets = sources or (1 - targets[0],), targets or (1 - sources[0],)
+    if not sources or not targets:
+        missing, given = ("source", "target") if not sources else ("target", "source")
+        option = {"source": "--source-column, or --text", "target": "--target-column, or --label"}[missing]
+        raise DataError(
+            f"{name} has {len(names)} {what}s, and only data.{given}_column={asked[missing == 'source']!r} was chosen\n"
+            f"  {what}s: {listed(names)}",
+            expected=f"a {missing} column too",
+            fix=f"add {option}",
+            name=f"data.{missing}_column",
+        )
+    if targets[0] in sources:
+        raise DataError(
+            f"{name}: source and target are both {what} {data.target_column!r}\n  {what}s: {listed(names)}",
+            expected="two different ones",
+            name="data.target_column",
+            value=data.target_column,
+        )
+    return sources, targets[0]
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names for a message, twenty at most."""
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return ", ".join(shown(name, 40)[1:-1] for name in names[:_SHOWN]) + more
+
+
+def _places(name: str, names: Sequence[str], asked: str, what: str) -> tuple[int, ...]:
+    """Return the positions of one column, or of several separated by commas."""
+    if asked in [it.strip() for it in names] or "," not in asked:
+        return (_place(name, names, asked, what),)
+    return tuple(dict.fromkeys(_place(name, names, part.strip(), what) for part in asked.split(",") if part.strip()))
+
+
+def _place(name: str, names: Sequence[str], asked: str, what: str) -> int:
+    plain = [it.strip() for it in names]
+    if asked in plain:
+        return plain.index(asked)
+    if asked.isascii() and asked.isdigit() and 1 <= int(asked) <= len(names):
+        return int(asked) - 1
+    near = nearest(asked, plain)
+    raise DataError(
+        f"{name} has no {what} {asked!r}\n  {what}s: {listed(names)}",
+        expected=f"one of these names, or a number from 1 to {len(names)}",
+        fix=f"did you mean {near!r}?" if near else "",
+        name=name,
+        value=asked,
+    )

@@ -1,0 +1,110 @@
+"""Examples in memory: lists of pairs, lists of dicts and DataFrames, read as if each row were a line of a file."""
+
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ..errors import DataError
+from .files import Input
+
+SOURCE, TARGET = "source", "target"  # keys of a pair
+_EXPECTED = "a path, two paths, (source, target) pairs, dicts, or a pandas or polars DataFrame"
+
+Paths = Sequence[str | Path | Input]
+
+
+class Rows(Input):
+    """Rows in memory, which every reader takes in place of a path. They're held as JSON Lines.
+
+    Args:
+        name: what messages call them.
+        rows: the values of each row, by column.
+        pairs: whether they're (source, target) pairs, whose columns are known.
+    """
+
+    def __init__(self, name: str, rows: Iterable[Mapping[str, Any]], *, pairs: bool = False) -> None:
+        super().__init__(name)
+        self.pairs = pairs
+        lines = [json.dumps({str(key): _plain(row[key]) for key in row}, ensure_ascii=True) for row in rows]
+        self._content = "".join(f"{line}\n" for line in lines).encode()
+        if not lines:
+            raise DataError(f"{name}: there are no rows", expected="at least one", name=name)
+
+    @contextmanager
+    def open(self) -> Iterator[io.BufferedReader]:
+        """Open the rows as JSON Lines."""
+        yield io.BufferedReader(io.BytesIO(self._content))
+
+
+def is_in_memory(data: Any) -> bool:
+    """Return whether it's data itself, and not the path of some."""
+    if isinstance(data, str | Path | Input):
+        return isinstance(data, Rows)
+    return _table(data) is not None or not all(isinstance(it, str | Path | Input) for it in data)
+
+
+def as_paths(data: Any) -> list[str | Path | Input]:
+    """Return what readers take: paths, or one `Rows` with the examples.
+
+    Args:
+        data: a path; several paths; a list of (source, target) pairs or of dicts; a pandas, polars or Arrow table.
+
+    Raises:
+        DataError: it's something else.
+    """
+    if isinstance(data, str | Path | Input):
+        return [data]
+    if table := _table(data):
+        names, rows = table
+        return [Rows(f"{type(data).__name__} of {len(data):,} rows", (dict(zip(names, row)) for row in rows))]
+    items = data.tolist() if hasattr(data, "tolist") else data
+    if not isinstance(items, Iterable) or isinstance(items, bytes | Mapping):
+        raise _not_data(f"the data is of type {type(data).__name__}", data)
+    items = list(items)
+    if all(isinstance(it, str | Path | Input) for it in items):
+        return items
+    if all(isinstance(it, Mapping) for it in items):
+        return [Rows(f"list of {len(items):,} dicts", items)]
+    return [Rows(f"list of {len(items):,} pairs", [_pair(place, it) for place, it in enumerate(items)], pairs=True)]
+
+
+def _table(data: Any) -> tuple[list[str], Iterable[Sequence[Any]]] | None:
+    """Return the names of the columns of a DataFrame, and its rows; None for anything else."""
+    if hasattr(data, "columns") and hasattr(data, "iter_rows"):  # polars
+        return list(data.columns), data.iter_rows()
+    if hasattr(data, "columns") and hasattr(data, "itertuples"):  # pandas
+        return [str(name) for name in data.columns], data.itertuples(index=False, name=None)
+    if hasattr(data, "column_names") and hasattr(data, "to_pylist"):  # Arrow
+        names = list(data.column_names)
+        return names, ([row[name] for name in names] for row in data.to_pylist())
+    return None
+
+
+def _pair(place: int, item: Any) -> dict[str, Any]:
+    if isinstance(item, str | bytes) or not isinstance(item, Sequence) or len(item) != 2:
+        raise _not_data(f"item {place} of the data isn't a pair: {item!r:.80}", item)
+    return {SOURCE: item[0], TARGET: item[1]}
+
+
+def _not_data(what: str, value: Any) -> DataError:
+    return DataError(what, expected=_EXPECTED, value=value)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it: what's missing is null, and what isn't JSON is its text."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, list | tuple):
+        return [_plain(it) for it in value]
+    if isinstance(value, Mapping):
+        return {str(key): _plain(it) for key, it in value.items()}
+    if type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    if hasattr(value, "item"):  # a NumPy scalar
+        return _plain(value.item())
+    if isinstance(value, float):
+        return value if value == value and abs(value) != float("inf") else None
+    return str(value)

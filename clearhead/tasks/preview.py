@@ -1,0 +1,61 @@
+"""What a training run would use as what, without training."""
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from ..config import Config
+from ..data.forms import Divided
+from ..readers.lines import shown
+from .base import Task
+from .detect import find_task
+from .registry import task_of
+
+_EXAMPLES = 3  # shown
+_LABELS = 20  # labels named with their counts
+_WIDTH = 100  # letters of a value shown
+
+
+def preview(config: Config) -> Iterator[str]:
+    """Yield paragraphs: the task and its columns, what was read, what is held out, labels, and first examples.
+
+    Raises:
+        DataError: the data can't be used; training would raise the same error.
+    """
+    data = config.data
+    found = find_task(data.train, data, task=config.train.task)
+    yield str(found)
+    config = config.assign({"train.task": found.verb}, "data")
+    task = task_of(config)
+    config = task.settle(config)
+    with task.form.open(data.train, data) as source:
+        corpus = task.form.divide(source, 0.0 if data.valid else config.data.split, config.train.seed)
+        yield str(source.report)
+        if not data.valid:
+            yield corpus.note
+        task.from_data(corpus, config)  # raises the same errors as in training
+        if task.has_labels:
+            yield _labels(corpus)
+        yield from _examples(task, corpus)
+    for name, paths in (("validation", data.valid), ("test", data.test)):
+        if paths:
+            yield f"{name}: {task.form.read(paths, data).report}"
+
+
+def _labels(corpus: Divided) -> str:
+    counts: Counter[str] = Counter()
+    for chunk in corpus.chunks():
+        counts.update(chunk.targets)
+    rows = [f"  {count:7,}  {shown(label, 60)}" for label, count in counts.most_common(_LABELS)]
+    more = f"\n  and {len(counts) - _LABELS:,} more" if len(counts) > _LABELS else ""
+    return f"{len(counts):,} labels to train on, with their numbers of texts\n" + "\n".join(rows) + more
+
+
+def _examples(task: type[Task], corpus: Any) -> Iterator[str]:
+    first = islice((it for chunk in corpus.chunks() for it in task.form.preview(chunk)), _EXAMPLES)
+    for number, parts in enumerate(first, 1):
+        width = max(map(len, parts))
+        yield "\n".join(
+            [f"example {number}", *(f"  {name:{width}}  {shown(it, _WIDTH)}" for name, it in parts.items())]
+        )
