@@ -1,1 +1,1 @@
-"""The translator that `clearhead demo` trains."""
+"""Demos with data made on the spot."""

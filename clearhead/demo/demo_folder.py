@@ -1,4 +1,4 @@
-"""The folder of a demo: its model, and the data that this learnt from; it replaces its own earlier one only."""
+"""The folder of a demo: its model and training data. A demo replaces only an earlier demo."""
 
 import sys
 from collections.abc import Mapping
@@ -18,47 +18,53 @@ from ..training.signals import StoppedError
 
 @dataclass(frozen=True)
 class DemoFolder:
-    """`out` is for the model, `data` the folder in it for what that learns from; by its `name` it is known again."""
+    """The model folder `out`, and `data`, the subfolder with the training data."""
 
     out: Path
     data: str
-    name: str  # of the data: data.name
+    name: str  # data.name, which identifies an earlier demo
 
-    def refuse_others(self) -> None:
-        """Raise TrainingError where there is something else than an earlier demo, or one that was ended early."""
-        if not self.out.is_dir():  # a file is refused by whoever makes the folder
+    def check_replaceable(self) -> None:
+        """Raise a TrainingError if the folder holds anything but an earlier demo, finished or not."""
+        if not self.out.is_dir():  # creating the folder rejects a file
             return
         names = {it.name for it in self.out.iterdir() if not it.name.startswith(".")}
-        if not names or names in ({MANIFEST}, {MANIFEST, self.data}):  # nothing, or a demo that had not begun to train
+        if not names or names in ({MANIFEST}, {MANIFEST, self.data}):  # empty, or a demo that never started to train
             return
         try:
             ours = read_config(self.out).data.name == self.name
         except ModelError:
             ours = False
         if not ours:
-            raise TrainingError(f"{self.out} holds something else than an earlier demo; give another folder with --out")
+            raise TrainingError(
+                f"{self.out} isn't an earlier demo",
+                expected="a new or empty folder, or that of an earlier demo",
+                fix="choose another folder with --out",
+                name="--out",
+                value=str(self.out),
+            )
 
     def write(self, files: Mapping[str, bytes]) -> None:
-        """Write the data into the folder, which this makes or takes over, and in which nobody may be at work.
+        """Create or take over the folder and write the data into it.
 
-        The model of an earlier demo stays until training begins to replace it.
+        The model of an earlier demo stays until training starts to replace it.
         """
         with RunFolder.create(self.out, replace=True) as folder, writing(self.out):
-            folder.write_files({})  # nothing but a manifest, by which the folder is a run's
+            folder.write_files({})  # only a manifest, which marks the folder as a run
             (self.out / self.data).mkdir(exist_ok=True)
             for name, content in files.items():
                 write_file(self.out / self.data / name, content)
 
     def train(self, settings: Mapping[str, Any], file: str, *, began: float | None = None) -> None:
-        """Train on one of the files; a budget counts from `began`, as in `clearhead.train`."""
+        """Train on one of the files. A time budget starts at `began`, as in `clearhead.train`."""
         config = Config().override({**settings, "data.train": (str(self.out / self.data / file),)})
         try:
             train(config, self.out, replace=True, began=began)
         except StoppedError as error:
-            raise StoppedError("stopped; the same command begins the demo anew", error.exit_code) from error
+            raise StoppedError("stopped; run the same command to start the demo again", error.exit_code) from error
 
 
 def command() -> str:
-    """How this program was called, so that the reader can call it again."""
+    """Return how this program was called, for commands that the user can paste."""
     called = Path(sys.argv[0])
     return str(called) if called.name == "clearhead" and called.exists() else "clearhead"

@@ -1,4 +1,4 @@
-"""What everybody has who has Python: the source of its standard library, most of it to learn from and some held out."""
+"""The source files of Python's standard library, split into training and held-out files."""
 
 import gzip
 import hashlib
@@ -17,34 +17,39 @@ _HELD_OUT = 20  # one file of so many
 
 @dataclass(frozen=True)
 class Source:
-    """A file of the library: its path in it, with /, and its text."""
+    """A source file: its path in the library, with `/`, and its text."""
 
     path: str
     text: str
 
     @property
     def is_held_out(self) -> bool:
-        """By the path alone, so that it is the same files on all machines that have them."""
+        """Whether the file is held out. Only its path decides, so the split is the same on every machine."""
         return int(hashlib.sha256(self.path.encode()).hexdigest(), 16) % _HELD_OUT == 0
 
 
 def folder() -> Path:
-    """Where the standard library of the running Python lies."""
+    """Return the folder of the running Python's standard library."""
     return Path(sysconfig.get_path("stdlib"))
 
 
 def split(root: Path) -> tuple[list[Source], list[Source]]:
-    """The files to learn from and those that are held out, each in the order of their paths.
+    """Return the training files and the held-out files, sorted by path.
 
-    Tests, installed packages, empty files and those that are not UTF-8 are left out; where that leaves nothing for one
-    of the two, a DataError.
+    Tests, installed packages, empty files and files that aren't UTF-8 are left out.
+
+    Raises:
+        DataError: one of the two parts would be empty.
     """
     found = sorted(_sources(root), key=lambda it: it.path)
     training, held_out = ([it for it in found if it.is_held_out is held] for held in (False, True))
     if not training or not held_out:
         raise DataError(
-            f"{root} has {len(found):,} files of Python source; expected those of the standard library, which this "
-            "Python comes without: another one, such as python.org's, has them"
+            f"{root} has {len(found):,} Python source files",
+            expected="the source of the standard library, which this Python comes without",
+            fix="use another Python, such as the one from python.org",
+            name=str(root),
+            value=len(found),
         )
     return training, held_out
 
@@ -64,13 +69,13 @@ def _sources(root: Path) -> list[Source]:
 
 
 def as_json_lines(sources: Sequence[Source]) -> bytes:
-    """A document a line, in the form that `clearhead train` reads."""
+    """Return one document per line, in the form that `clearhead train` reads."""
     return "".join(f"{json.dumps({'path': it.path, 'text': it.text})}\n" for it in sources).encode()
 
 
 @dataclass(frozen=True)
 class Packed:
-    """What general programs need for the held-out files, in bits per byte; `after` those that were learnt from, too."""
+    """Bits per byte of the held-out files, compressed; `xz_after` is primed with the training files."""
 
     gzip: float
     xz: float
@@ -78,7 +83,7 @@ class Packed:
 
 
 def packed(training: Sequence[Source], held_out: Sequence[Source]) -> Packed:
-    """The sizes that `gzip -9` and `xz -9` pack to, the files one behind the other.
+    """Compress the concatenated files with `gzip -9` and `xz -9`.
 
     xz_after = 8 (size of xz(training + held out) - size of xz(training)) / bytes held out
     """

@@ -1,6 +1,6 @@
-"""The English-French phrasebook that the demo learns from: sentences made by a small grammar, and how they are split.
+"""The demo's English-French phrasebook: sentences from a small grammar, and their split.
 
-`python -m clearhead.demo.phrasebook --sample 200 --seed 1` prints pairs to read, English and French parted by a tab.
+`python -m clearhead.demo.phrasebook --sample 200 --seed 1` prints sample pairs, separated by a tab.
 """
 
 import argparse
@@ -37,10 +37,10 @@ PATTERNS = [
     *patterns_times.PATTERNS,
 ]
 
-# A pair of content words may be withheld where neither leans on the other: it is at most one use in twenty of each.
+# A pair of content words may be withheld if it makes up at most one in twenty uses of each word.
 _LEANS = 20
-_SHARE = 45  # one such pair in so many is withheld
-_SEEN = 20  # sentences of the training part in which each word of a held-out sentence stands
+_SHARE = 45  # one in this many such pairs is withheld
+_SEEN = 20  # minimum number of training sentences with each word of a held-out sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +53,12 @@ class Phrase:
 
 
 def phrases() -> list[Phrase]:
-    """Every sentence of the phrasebook, in an order that never changes; no English stands there twice."""
+    """Return every sentence in a fixed order. No English sentence occurs twice."""
     return list(_phrases())
 
 
 def split(seed: int = 0) -> tuple[list[Phrase], list[Phrase]]:
-    """The training part and the held-out part: sentences with a pair of content words that training never joins."""
+    """Return training and held-out sentences. Each held-out one combines two content words that training never does."""
     everything = _phrases()
     withheld = withheld_pairs(everything, seed)
     train: list[Phrase] = []
@@ -70,7 +70,7 @@ def split(seed: int = 0) -> tuple[list[Phrase], list[Phrase]]:
 
 
 def withheld_pairs(everything: Iterable[Phrase], seed: int) -> set[tuple[str, str]]:
-    """The pairs of lemmas that training must not join, chosen by a digest of the pair and the seed."""
+    """Return the pairs of lemmas that training must not combine, chosen by a digest of the pair and the seed."""
     alone: Counter[str] = Counter()
     together: Counter[tuple[str, str]] = Counter()
     for phrase in everything:
@@ -84,12 +84,12 @@ def withheld_pairs(everything: Iterable[Phrase], seed: int) -> set[tuple[str, st
 
 
 def pairs(phrase: Phrase) -> set[tuple[str, str]]:
-    """The pairs of different lemmas that stand together in a sentence, each in alphabetical order."""
+    """Return the pairs of different lemmas in a sentence, each in alphabetical order."""
     return set(combinations(sorted(set(phrase.content)), 2))
 
 
 def words(phrase: Phrase) -> set[tuple[str, str]]:
-    """The words of both sides as they are written between spaces, marks apart, each with its language."""
+    """Return the words of both sides without punctuation, each with its language."""
     sides = (("en", phrase.english), ("fr", phrase.french))
     return {(side, word) for side, text in sides for word in (each.strip(".,?!") for each in text.split()) if word}
 
@@ -110,10 +110,10 @@ def _phrases() -> tuple[Phrase, ...]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Print a seeded sample for a reader."""
+    """Print a seeded sample."""
     parser = argparse.ArgumentParser(prog="python -m clearhead.demo.phrasebook", description=__doc__)
-    parser.add_argument("--sample", type=int, default=200, metavar="N", help="how many pairs (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="which sample (default: %(default)s)")
+    parser.add_argument("--sample", type=int, default=200, metavar="N", help="number of pairs (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the sample (default: %(default)s)")
     given = parser.parse_args(arguments)
     everything = phrases()
     for phrase in random.Random(given.seed).sample(everything, min(max(given.sample, 0), len(everything))):

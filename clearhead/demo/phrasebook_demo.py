@@ -1,4 +1,4 @@
-"""`clearhead demo translate`: a translator of the embedded phrasebook, scored on what it has not seen, looked into."""
+"""`clearhead demo translate`: train a translator on the embedded phrasebook, score it on unseen sentences, draw it."""
 
 import shlex
 import time
@@ -16,11 +16,11 @@ from ..readers.pairs import read_pairs
 from .demo_folder import DemoFolder, command
 from .phrasebook import Phrase, split
 
-PHRASES = "phrasebook"  # the folder of the phrases, in that of the model
+PHRASES = "phrasebook"  # subfolder of the model folder that holds the sentences
 PICTURES = ("loss.png", "attention.png")
-EXPECTED = 0.98  # of the held-out sentences word for word, with these settings and seed
+EXPECTED = 0.98  # exact match on the held-out sentences, with these settings and this seed
 
-# No label smoothing: a phrase of the book has one right translation, and no doubt about it is to be learnt.
+# No label smoothing: each sentence has exactly one right translation.
 SETTINGS = preset("nano") | {
     "model.dropout": 0.05,
     "data.tokenizer": "word",
@@ -42,18 +42,21 @@ SETTINGS = preset("nano") | {
 
 
 def run_demo(out: Path) -> None:
-    """Train, score, translate and draw into `out`, where it replaces an earlier demo.
+    """Train, score, translate and draw into `out`, replacing an earlier demo.
 
-    The phrases are in its folder `phrasebook`, in the form that `clearhead train` reads.
+    Its subfolder `phrasebook` holds the sentences, in the form that `clearhead train` reads.
+
+    Raises:
+        TrainingError: the folder holds something else, or the exact match is below `EXPECTED`.
     """
     begun = time.monotonic()
     folder = DemoFolder(out, PHRASES, SETTINGS["data.name"])
-    folder.refuse_others()
+    folder.check_replaceable()
     training, held_out = split()
     folder.write({"train.tsv": _lines(training), "held-out.tsv": _lines(held_out)})
     say(
-        f"The phrasebook: {len(training):,} English-French sentences to learn from, {len(held_out):,} held out, "
-        "each with two words that never stand together in training.\n"
+        f"The phrasebook has {len(training):,} English-French sentences to train on and {len(held_out):,} held out. "
+        "Each held-out sentence combines two words that never occur together in training.\n"
     )
     folder.train(SETTINGS, "train.tsv")
     app = cast(Translator, load(out))
@@ -64,13 +67,16 @@ def run_demo(out: Path) -> None:
     _draw_attention(app, example, out / PICTURES[1])
     seconds = time.monotonic() - begun
     pictures = "".join(f", {name}" for name in PICTURES if (out / name).exists())
-    say(f"\n{out} holds the model, evaluation.json{pictures} (in {seconds:.0f} seconds).")
-    say("The words that it knows are in words.txt. Go on with a sentence of your own:\n")
+    say(f"\nDone in {seconds:.0f} seconds. {out} holds the model, evaluation.json{pictures}.")
+    say("words.txt lists the words it knows. Try a sentence of your own:\n")
     say(f'  {shlex.quote(command())} translate {shlex.quote(str(out))} "{example}"\n')
     if evaluation.scores.exact_match < EXPECTED:
         raise TrainingError(
-            f"exact match is {evaluation.scores.exact_match:.4f}; expected at least {EXPECTED} on every machine: "
-            "please report this with the lines above"
+            f"exact match is {evaluation.scores.exact_match:.4f}",
+            expected=f"at least {EXPECTED} on every machine",
+            fix="please report this with the lines above",
+            name="exact_match",
+            value=evaluation.scores.exact_match,
         )
 
 
@@ -80,13 +86,13 @@ def _lines(phrases: Sequence[Phrase]) -> bytes:
 
 def _report(evaluation: Evaluation) -> None:
     scores = evaluation.scores
-    print(f"\nOn {scores.sentences:,} sentences whose combination of words it has never seen:")
+    print(f"\nScores on {scores.sentences:,} sentences with unseen combinations of words:")
     print(f"  exact match {scores.exact_match:.4f}   (expected: at least {EXPECTED})")
     print(f"  BLEU {scores.bleu:.2f}   chrF {scores.chrf:.2f}")
 
 
 def _examples(app: Translator, evaluation: Evaluation) -> str:
-    """Print some held-out sentences in the model's own words; the longest of them is drawn."""
+    """Print translations of some held-out sentences, and return the longest source."""
     every = max(len(evaluation.sources) // 6, 1)
     chosen = evaluation.sources[::every][:6]
     print("\nFor example:")
@@ -96,14 +102,11 @@ def _examples(app: Translator, evaluation: Evaluation) -> str:
 
 
 def _draw_attention(app: Translator, text: str, path: Path) -> None:
-    """Where each French word looked, in the last decoder layer, while the answer was read back to the model.
-
-    Without matplotlib there is no picture, as there is none of the loss, and that is no reason to fail.
-    """
+    """Draw where each French word looked in the last decoder layer. Without matplotlib, say so and go on."""
     explanation, last = app.explain(text), app.config.model.n_decoder_layers - 1
     rows, columns = explanation.axes("decoder.cross")
     weights = explanation.weights("decoder.cross", last).numpy(force=True)
     try:
         attention_heatmap(weights, columns, rows, path, f"Attention to the source, layer {last}")
     except ConfigError as error:
-        say(f"no picture of the attention: {error}")
+        say(f"no attention picture: {error}")

@@ -38,16 +38,16 @@ def test_it_prints_bits_a_byte_beside_gzip_and_xz_and_goes_on_with_three_beginni
         run_code_demo(out)
     told = capsys.readouterr()
     training, held_out = library.split(hasty)
-    assert f"{hasty}: {len(training)} files to learn from, {len(held_out)} held out." in told.err
+    assert f"{hasty} has {len(training)} files to train on and {len(held_out)} held out." in told.err
     evaluation = json.loads((out / "evaluation.json").read_text(encoding="utf-8"))
     assert evaluation["characters"] == sum(len(it.text) for it in held_out)
     packed = library.packed(training, held_out)
-    report = told.out.split("Bits for each byte of files that it has not seen")[2]
+    report = told.out.split("Bits per byte of unseen files")[2]
     assert re.findall(r"^  (\d+\.\d{3})  (.*)$", report, flags=re.MULTILINE) == [
         (f"{evaluation['bits_per_byte']:.3f}", "this model"),
         (f"{packed.gzip:.3f}", "gzip -9"),
         (f"{packed.xz:.3f}", "xz -9"),
-        (f"{packed.xz_after:.3f}", "xz -9 that has read the other files, too"),
+        (f"{packed.xz_after:.3f}", "xz -9, primed with the training files"),
     ]
     for prompt in code_demo.PROMPTS:
         assert "\n" + "\n".join(f"  {line}".rstrip() for line in prompt.splitlines()) in report
@@ -69,7 +69,7 @@ def test_the_held_out_files_are_no_part_of_what_it_learns_from(hasty: Path, tmp_
 def test_it_never_replaces_what_is_not_its_own_nor_the_other_demo(hasty: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work", encoding="utf-8")
-    with pytest.raises(TrainingError, match="mine holds something else than an earlier demo; give another folder with"):
+    with pytest.raises(TrainingError, match="isn't an earlier demo"):
         run_code_demo(tmp_path / "mine")
     assert (tmp_path / "mine" / "thesis.txt").read_text(encoding="utf-8") == "years of work"
 
@@ -81,7 +81,7 @@ def test_one_that_is_stopped_says_how_to_begin_it_anew(
         raise StoppedError("stopped by SIGINT: go on with --resume", 130)
 
     monkeypatch.setattr("clearhead.demo.demo_folder.train", stopped)
-    with pytest.raises(StoppedError, match=r"^stopped; the same command begins the demo anew$"):
+    with pytest.raises(StoppedError, match="run the same command"):
         run_code_demo(tmp_path / "code")
 
 

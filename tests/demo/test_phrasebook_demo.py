@@ -30,8 +30,9 @@ def test_it_leaves_the_model_the_scores_and_two_pictures_and_replaces_its_own_ea
 ) -> None:
     out = tmp_path / "runs" / "demo"
     for _ in range(2):
-        with pytest.raises(TrainingError, match=r"exact match is 0\.\d+; expected at least 0\.98"):
+        with pytest.raises(TrainingError) as caught:
             run_demo(out)
+        assert caught.value.name == "exact_match" and "0.98" in caught.value.expected
     evaluation = json.loads((out / "evaluation.json").read_text(encoding="utf-8"))
     assert evaluation["sentences"] == 12 and 0 <= evaluation["exact_match"] <= 1
     assert {"bleu", "chrf"} <= evaluation.keys()
@@ -49,10 +50,9 @@ def test_it_leaves_the_model_the_scores_and_two_pictures_and_replaces_its_own_ea
 def test_it_never_replaces_what_is_not_its_own(hasty: None, tmp_path: Path) -> None:
     (tmp_path / "demo").mkdir()
     (tmp_path / "demo" / "thesis.txt").write_text("years of work", encoding="utf-8")
-    with pytest.raises(
-        TrainingError, match=r"holds something else than an earlier demo; give another folder with --out"
-    ):
+    with pytest.raises(TrainingError) as caught:
         run_demo(tmp_path / "demo")
+    assert caught.value.name == "--out" and caught.value.value == str(tmp_path / "demo")
     assert (tmp_path / "demo" / "thesis.txt").read_text(encoding="utf-8") == "years of work"
 
 
@@ -103,8 +103,8 @@ def test_without_matplotlib_there_are_no_pictures_and_all_the_rest(
     with pytest.raises(TrainingError, match="exact match"):
         run_demo(tmp_path / "demo")
     told = capsys.readouterr().err
-    assert "no picture of the attention: cannot draw" in told and "pip install matplotlib" in told
-    assert "holds the model, evaluation.json (in" in told and "Go on with a sentence of your own" in told
+    assert "no attention picture" in told and "pip install matplotlib" in told
+    assert "holds the model, evaluation.json." in told
 
 
 @pytest.mark.parametrize("early", ["before its phrases", "before training"])
@@ -121,7 +121,7 @@ def test_one_that_was_ended_early_is_begun_anew(
     (tmp_path / "demo").mkdir(exist_ok=True)
     (tmp_path / "demo" / ".lock").touch()
     monkeypatch.setattr("clearhead.demo.demo_folder.train", stopped)
-    with pytest.raises(StoppedError, match=r"^stopped; the same command begins the demo anew$") as caught:
+    with pytest.raises(StoppedError, match="run the same command") as caught:
         run_demo(tmp_path / "demo")
     assert caught.value.exit_code == 130
 

@@ -1,24 +1,24 @@
-"""English at the level of words: plural, the forms of the verb, and a or an."""
+"""English word forms: plural, verb forms, and a or an."""
 
 import re
 
-# "an" goes by the ear: not before the y of "useful", but before the silent h of "honest".
+# "an" follows the sound: not before the y of "useful", but before the silent h of "honest".
 _AN = re.compile(r"\b(a) (?=(?!uni|use)[aeiou]|hon|hour)", re.IGNORECASE)
 
 
 def plural(word: str) -> str:
-    """The plural by rule: cats, boxes, ladies."""
+    """Return the regular plural: cats, boxes, ladies."""
     return _with_s(word)
 
 
 def third(verb: str) -> str:
-    """The form of he, she and it: washes, studies, looks for."""
+    """Return the third person singular: washes, studies, looks for."""
     first, *rest = verb.split()
     return " ".join([{"be": "is", "have": "has", "can": "can", "must": "must"}.get(first) or _with_s(first), *rest])
 
 
 def past(verb: str) -> str:
-    """The regular past: watched, loved, studied, looked for."""
+    """Return the regular past: watched, loved, studied, looked for."""
     first, *rest = verb.split()
     if first[-1] == "y" and first[-2] not in "aeiou":
         first = first[:-1] + "i"
@@ -26,14 +26,14 @@ def past(verb: str) -> str:
 
 
 def ing(verb: str) -> str:
-    """The regular form in -ing: writing, looking for, seeing; a doubled consonant stands in the table."""
+    """Return the regular -ing form: writing, looking for, seeing. The table has forms with a doubled consonant."""
     first, *rest = verb.split()
     stem = first[:-1] if first.endswith("e") and first[-2] not in "eb" else first
     return " ".join([stem + "ing", *rest])
 
 
 def finish(text: str, mark: str) -> str:
-    """A sentence from its words, with a or an by the sound that follows and a capital."""
+    """Return the finished sentence: a or an chosen by sound, and a capital letter."""
     text = _AN.sub(r"\1n ", text)
     return text[0].upper() + text[1:] + mark
 

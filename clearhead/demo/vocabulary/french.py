@@ -28,12 +28,12 @@ def sound(text: str) -> str:
 
 
 def starts_with_vowel(word: str) -> bool:
-    """Whether the ear hears a vowel first: true of "ami" and "hôtel", not of "hibou"."""
+    """Return whether a word starts with a vowel sound: "ami" and "hôtel" do, "hibou" doesn't."""
     return re.match(_VOWEL, word, re.IGNORECASE) is not None
 
 
 def plural(word: str) -> str:
-    """The plural by rule: chats, chapeaux, journaux, souris."""
+    """Return the regular plural: chats, chapeaux, journaux, souris."""
     if word.endswith(("s", "x", "z")):
         return word
     if word.endswith("al"):
@@ -42,7 +42,7 @@ def plural(word: str) -> str:
 
 
 def feminine(adjective: str) -> str:
-    """The feminine by rule: rouge, petite, heureuse, active."""
+    """Return the regular feminine: rouge, petite, heureuse, active."""
     for masculine, ending in (("e", "e"), ("eux", "euse"), ("if", "ive")):
         if adjective.endswith(masculine):
             return adjective.removesuffix(masculine) + ending
@@ -50,7 +50,7 @@ def feminine(adjective: str) -> str:
 
 
 def present(infinitive: str) -> tuple[str, ...]:
-    """The regular present, je to ils, of verbs in -er (mangeons, commençons), -ir (choisis) and -re (vends)."""
+    """Return the regular present, je to ils, of verbs in -er (mangeons, commençons), -ir (choisis) and -re (vends)."""
     stem, group = infinitive[:-2], infinitive[-2:]
     endings = {
         "er": ("e", "es", "e", "eons" if stem.endswith("g") else "ons", "ez", "ent"),
@@ -62,23 +62,23 @@ def present(infinitive: str) -> tuple[str, ...]:
 
 
 def imperative(present: str, *, to_friend: bool) -> str:
-    """The imperative from the form of tu or vous; tu loses its s where the present ends in -es: mange, ouvre, lis."""
+    """Return the imperative for a tu or vous form. Tu loses its s if the present ends in -es: mange, ouvre, lis."""
     return present[:-1] if to_friend and present.endswith("es") else present
 
 
 def participle(infinitive: str) -> str:
-    """The regular past participle: mangé, choisi, vendu."""
+    """Return the regular past participle: mangé, choisi, vendu."""
     return infinitive[:-2] + {"er": "é", "ir": "i", "re": "u"}[infinitive[-2:]]
 
 
 def agree(form: str, *, feminine: bool, plural: bool) -> str:
-    """A participle as it agrees: arrivé, arrivée, arrivés, arrivées; pris keeps its one s."""
+    """Return the participle with agreement: arrivé, arrivée, arrivés, arrivées; pris keeps its one s."""
     form += "e" if feminine else ""
     return form + ("s" if plural and not form.endswith("s") else "")
 
 
 def finish(text: str, mark: str) -> str:
-    """A sentence from its words: sounded, with a capital, and a space before ? and ! as French prints them."""
+    """Return the finished sentence: elided, with a capital, and a space before ? and !, as French prints them."""
     text = sound(text)
     space = "" if mark == "." else " "
     return unicodedata.normalize("NFC", text[0].upper() + text[1:] + space + mark)

@@ -1,7 +1,7 @@
-"""How words become phrases and clauses, in both languages at once.
+"""Build phrases and clauses from words, in both languages at once.
 
-Everything is built from whole words; `say` joins them at the end, where `french.finish` and `english.finish` elide
-and contract. A `Part` is a stretch of a sentence in both languages, a `Subject` one that a verb agrees with.
+Everything is made of whole words. At the end, `say` joins them, and `french.finish` and `english.finish` elide and
+contract. A `Part` is a piece of a sentence in both languages; a `Subject` is one that a verb agrees with.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _ÉTAIT = ("étais", "étais", "était", "étions", "étiez", "étaient")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A stretch of a sentence in both languages, with the lemmas of its content words."""
+    """A piece of a sentence in both languages, with the lemmas of its content words."""
 
     en: str
     fr: str
@@ -28,7 +28,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Nominal(Part):
-    """A noun with what stands about it; `gender` ("" where the sentence leaves it open) and `plural` are the French."""
+    """A noun phrase. `gender` ("" if the sentence leaves it open) and `plural` are those of the French."""
 
     gender: str = "m"
     plural: bool = False
@@ -36,7 +36,7 @@ class Nominal(Part):
 
 @dataclass(frozen=True, slots=True)
 class Subject(Nominal):
-    """What a verb agrees with; `call` is who is spoken to, and tells which "you" is meant."""
+    """A noun phrase that a verb agrees with. `call` is the person addressed, which decides between tu and vous."""
 
     person: int = IL
     call: Part = Part("", "")
@@ -44,7 +44,7 @@ class Subject(Nominal):
 
 @dataclass(frozen=True, slots=True)
 class Determiner:
-    """English for one and for many; French for ms, fs, mp, fp; `content` where it is a number."""
+    """A determiner: English singular and plural, French ms, fs, mp, fp, and `content` if it's a number."""
 
     en: str
     en_plural: str
@@ -54,7 +54,7 @@ class Determiner:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a verb is said: its tense, its mood, and the question word that opens it."""
+    """Tense and mood of a verb, and the question word in front."""
 
     tense: str  # now, habit, past, future, can, must, want
     mood: str = "yes"  # yes, no, ask, never, often, always
@@ -93,13 +93,13 @@ MY, HIS, HER, OUR, THEIR, YOUR, YOUR_VOUS = (
 
 @cache
 def count(n: int) -> Determiner:
-    """A number as a determiner: twenty-one is vingt et une before a feminine."""
+    """Return a number as a determiner: twenty-one is vingt et une before a feminine."""
     en, masculine, feminine = number(n)
     return Determiner(en, en, (masculine, feminine) * 2, (en,))
 
 
 def own(subject: Subject) -> Determiner:
-    """The possessive of whoever acts: she has her, they have their."""
+    """Return the subject's possessive: she has her, they have their."""
     of_third = HER if subject.gender == "f" else HIS
     return (MY, YOUR, of_third, OUR, YOUR_VOUS, THEIR)[subject.person]
 
@@ -127,13 +127,13 @@ def noun_phrase(det: Determiner, noun: Noun, plural: bool = False, *adjectives: 
 
 
 def subject(phrase: Nominal) -> Subject:
-    """A noun phrase in the place of the subject."""
+    """Return a noun phrase as a subject."""
     person = ILS if phrase.plural else IL
     return Subject(phrase.en, phrase.fr, phrase.content, phrase.gender, phrase.plural, person)
 
 
 def pronoun(phrase: Nominal) -> Subject:
-    """What stands for a thing that was named: it or they, il, elle, ils or elles."""
+    """Return the pronoun for a thing: it or they, il, elle, ils or elles."""
     fr = ("il", "elle", "ils", "elles")[2 * phrase.plural + (phrase.gender == "f")]
     return Subject(
         "they" if phrase.plural else "it", fr, (), phrase.gender, phrase.plural, ILS if phrase.plural else IL
@@ -141,13 +141,13 @@ def pronoun(phrase: Nominal) -> Subject:
 
 
 def object_pronoun(phrase: Nominal) -> Nominal:
-    """The same as an object: it or them, le, la or les."""
+    """Return the object pronoun for a thing: it or them, le, la or les."""
     fr = "les" if phrase.plural else "la" if phrase.gender == "f" else "le"
     return Nominal("them" if phrase.plural else "it", fr, (), phrase.gender, phrase.plural)
 
 
 def described(adjective: Adjective, of: Nominal, degree: Part = NOTHING) -> Part:
-    """An adjective after "to be", as it agrees: (very) tired, (très) fatiguée."""
+    """Return an adjective after "to be", with agreement: (very) tired, (très) fatiguée."""
     form = adjective.form(of.gender or "m", of.plural)
     return join(degree, Part(adjective.en, form, (adjective.en,)))
 
@@ -173,7 +173,7 @@ def clause(who: Subject, verb: Verb, way: Way, rest: Part = NOTHING, it: Nominal
 
 
 def being(who: Subject, rest: Part, mood: str = "yes", tense: str = "now") -> Part:
-    """A clause with "to be": now (is, est) or was (was, était)."""
+    """Return a clause with "to be": now (is, est) or was (was, était)."""
     be = (_AM_IS_ARE if tense == "now" else _WAS)[who.person]
     être = (VERBS["be"].present if tense == "now" else _ÉTAIT)[who.person]
     middle = {"no": " not", "often": " often", "always": " always", "never": " never"}.get(mood, "")
@@ -182,7 +182,7 @@ def being(who: Subject, rest: Part, mood: str = "yes", tense: str = "now") -> Pa
 
 
 def say(part: Part, mark: str = ".", who: Subject | None = None) -> Part:
-    """A whole sentence, with the name of who is spoken to at its end."""
+    """Return a whole sentence that ends with the name of the person addressed."""
     call = who.call if who else NOTHING
     comma = ", " if call.en else ""
     return Part(
@@ -193,7 +193,7 @@ def say(part: Part, mark: str = ".", who: Subject | None = None) -> Part:
 
 
 def tell(mood: str, part: Part, who: Subject | None = None) -> Part | None:
-    """A whole sentence that ends as its mood wants; None for a question about oneself, which nobody asks."""
+    """Return a whole sentence with the punctuation of its mood, or None for a question about oneself."""
     if mood == "ask" and who and who.person in (JE, NOUS):
         return None
     return say(part, "?" if mood == "ask" else ".", who)

@@ -1,8 +1,8 @@
-"""The words of the phrasebook, as tables: one line a word, columns parted by `|`. `words.py` reads them.
+"""The words of the phrasebook as tables, one word per line, columns separated by `|`. `words.py` reads them.
 
-A form that a rule of `english.py` or `french.py` gives is left out; a form that breaks the rule is written beside
-its word. The last column names the kinds that a word belongs to (nouns) or goes with (adjectives, verbs): they keep
-the sentences sensible. `-word` in it leaves one noun out again.
+Only irregular forms are listed, next to their word; `english.py` and `french.py` build the regular ones. The last column
+names the kinds that a noun belongs to, or that an adjective or verb goes with, which keeps the sentences sensible. `-word`
+excludes one noun.
 """
 
 # name | gender

@@ -1,4 +1,4 @@
-"""The verbs, games, places and times of the phrasebook, as tables: the second half of `lexicon.py`."""
+"""Verbs, games, places and times of the phrasebook as tables: the second half of `lexicon.py`."""
 
 # French infinitive | present of je, tu, il, nous, vous, ils | past participle, of the verbs that break the rules
 IRREGULAR = """

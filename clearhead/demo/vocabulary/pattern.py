@@ -1,4 +1,4 @@
-"""What a sentence pattern is, and the phrases about things that many patterns share."""
+"""Sentence patterns, and the noun phrases that many patterns share."""
 
 import random
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
@@ -31,9 +31,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A kind of sentence: what may stand in each slot, how it is said, and at most how many are drawn.
+    """A kind of sentence: the choices for each slot, how to build it, and how many to draw at most.
 
-    `make` gets one choice of each slot and answers the sentence, or None where the choices make no sense together.
+    `make` gets one choice for each slot and returns the sentence, or None if the choices make no sense together.
     """
 
     name: str
@@ -42,10 +42,10 @@ class Pattern:
     slots: tuple[Sequence[Any], ...]
 
     def draw(self) -> Iterator[Part]:
-        """Distinct sentences in an order that depends on the pattern's name alone."""
+        """Yield distinct sentences in an order that depends only on the pattern's name."""
         total, tries = prod(len(slot) for slot in self.slots), 12 * self.size
         dice = random.Random(self.name)
-        few = total <= tries  # then all are tried, in some order
+        few = total <= tries  # then try all of them
         order = dice.sample(range(total), total) if few else (dice.randrange(total) for _ in range(tries))
         seen: set[str] = set()
         for number in order:
@@ -62,12 +62,12 @@ class Pattern:
 
 
 def pattern(name: str, size: int, make: Callable[..., Part | None], *slots: Sequence[Any]) -> Pattern:
-    """A pattern, its slots one after the other."""
+    """Return a pattern with these slots."""
     return Pattern(name, size, make, slots)
 
 
 class Described(NamedTuple):
-    """A noun, an adjective that it takes, and whether there are several."""
+    """A noun, an adjective that fits it, and whether it's plural."""
 
     noun: Noun
     adjective: Adjective
@@ -101,7 +101,7 @@ THINGS = [noun for noun in NOUNS.values() if noun.family not in _PEOPLE]
 
 
 def evened(items: Sequence[T], key: Callable[[T], Hashable]) -> list[T]:
-    """The items with those of a rare key repeated, so that a draw meets each key about as often."""
+    """Return the items, repeating those with rare keys so that each key is about equally likely to be drawn."""
     groups: dict[Hashable, list[T]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)
@@ -110,7 +110,7 @@ def evened(items: Sequence[T], key: Callable[[T], Hashable]) -> list[T]:
 
 
 def numbers(noun: Noun) -> tuple[bool, ...]:
-    """Whether a noun is said of one, of several (True), or of both: bread, shoes, cats; hospitals come one by one."""
+    """Return whether a noun is used in the plural (True), the singular, or both: shoes; bread, hospitals; cats."""
     if noun.family in ("mass", "public", "nature", "room", "goal", "instrument", "transport"):
         return (False,)
     return (True,) if "plural" in noun.kinds else (False, True)
@@ -120,18 +120,18 @@ NUMBERED = [(noun, plural) for noun in THINGS for plural in numbers(noun)]
 
 
 def owned(noun: Noun, plural: bool) -> bool:
-    """Whether people speak of theirs: my key, my keys, my car, but not my mountain or my pianos."""
+    """Return whether people own it: my key, my keys, my car, but not my mountain or my pianos."""
     if plural and not noun.kinds.isdisjoint(OWNED_SINGLY):
         return False
     return noun.en == "garden" or not fits(noun, _NOT_OWNED)
 
 
 def matches(noun: Noun, adjective: Adjective) -> bool:
-    """Whether the adjective can be said of the noun."""
+    """Return whether the adjective fits the noun."""
     return fits(noun, adjective.kinds)
 
 
-# Nothing is both of these at once, and nobody says of the pretty house that it is beautiful.
+# Nothing is two of these at once, and nobody says that the pretty house is beautiful.
 _EXCLUSIVE = [
     {"red", "white", "black", "blue", "green", "yellow", "gray", "brown"},
     {"French", "English", "Italian", "German"},
@@ -156,22 +156,22 @@ _EXCLUSIVE = [
 
 
 def contradicts(adjective: Adjective, said: Collection[str]) -> bool:
-    """Whether an adjective says again, or denies, what was already said."""
+    """Return whether an adjective repeats or contradicts what was already said."""
     return adjective.en in said or any(adjective.en in group and not group.isdisjoint(said) for group in _EXCLUSIVE)
 
 
 def suits(who: Subject, noun: Noun) -> bool:
-    """Whether it is worn by such as these: men have no skirts here, whatever they do elsewhere."""
+    """Return whether the subject wears such clothes: in this book, men have no skirts."""
     return "ladies" not in noun.kinds or who.gender == "f"
 
 
 def shared(who_are_several: bool, noun: Noun, plural: bool) -> bool:
-    """Whether several people would have to share what each has of their own: our skirt, our fork."""
+    """Return whether several people would share what each has for themselves: our skirt, our fork."""
     return who_are_several and not plural and (noun.family in ("clothing", "dish", "vessel") or noun.en == "ring")
 
 
 def thing(det: Determiner, noun: Noun, plural: bool, *adjectives: Adjective) -> Nominal | None:
-    """A noun phrase, or None for what nobody says: my mountain, my pianos."""
+    """Return a noun phrase, or None for what nobody says: my mountain, my pianos."""
     if (det in (MY, HIS, HER, OUR) and not owned(noun, plural)) or (det is HIS and "ladies" in noun.kinds):
         return None
     if shared(det is OUR, noun, plural):
@@ -182,7 +182,7 @@ def thing(det: Determiner, noun: Noun, plural: bool, *adjectives: Adjective) -> 
 def an_object(
     det: str, who: Subject, noun: Noun, plural: bool, *adjectives: Adjective, negated: bool = False
 ) -> Nominal | None:
-    """The object of a verb: "a", "the", "this" or the actor's "own"; after "pas", French says de for a and some."""
+    """Return a verb's object with "a", "the", "this" or the subject's "own". After "pas", French uses de for a and some."""
     if det == "own":
         has = owned(noun, plural) and suits(who, noun) and not shared(who.plural, noun, plural)
         return noun_phrase(own(who), noun, plural, *adjectives) if has else None

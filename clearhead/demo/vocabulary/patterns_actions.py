@@ -78,7 +78,7 @@ def _verbs(names: str) -> list[Verb]:
 
 
 def _what(det: str, who: Subject, done: _Done, *, negated: bool = False) -> Nominal | None:
-    """What it is done to; None where nobody would say so."""
+    """Return the object of the action, or None if nobody would say so."""
     verb, noun, plural = done
     if det == "own" and (verb.en in _NOT_ONES_OWN or noun.family == "transport"):
         return None
@@ -92,7 +92,7 @@ def _what(det: str, who: Subject, done: _Done, *, negated: bool = False) -> Nomi
 
 
 def _is_known(done: _Done) -> bool:
-    """Whether people do it only to things that they know: not to some bags, or to a radio."""
+    """Return whether people do it only to known things: not to some bags, or to a radio."""
     verb, noun, plural = done
     if verb.en == "listen to":
         return noun.en == "radio"
@@ -186,7 +186,7 @@ def _that(who: Subject, verb: Verb, tense: str, each: Described) -> Part | None:
 
 
 def _stands_for(who: Subject) -> Subject:
-    """The pronoun that goes on about somebody: he, she, they; I, we and you stay."""
+    """Return the pronoun that continues about somebody: he, she, they; I, we and you stay."""
     if who.person in (MYSELF.person, OURSELVES.person) or who.call.en:
         return who
     if who.plural:
@@ -248,7 +248,7 @@ def _doing(name: str, size: int, way: Way, *slots: list[Subject] | list[_Done] |
 
 
 def _done_to_such(*without: str) -> list[tuple[Verb, Described]]:
-    """What is done to things of some kind; nobody buys a wet umbrella, but somebody may look for it."""
+    """Return the actions for things of a kind: nobody buys a wet umbrella, but somebody may look for it."""
     found = [
         (verb, each)
         for verb, noun, plural in _DONE

@@ -29,7 +29,7 @@ from .words import ACTIONS, MOVES, Adjective, Noun, Verb, fits, nouns
 
 
 class Creature(NamedTuple):
-    """An animal, what it is like if that is said, and whether there are several."""
+    """An animal, an optional adjective, and whether it's plural."""
 
     noun: Noun
     adjective: Adjective | None

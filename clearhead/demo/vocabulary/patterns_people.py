@@ -57,7 +57,7 @@ _Role = dict[str, Noun]
 
 
 def _leaves_open(who: Subject, adjective: Adjective) -> bool:
-    """Whether the French would have to choose a gender that the English hides: I am tired, fatigué or fatiguée."""
+    """Return whether French must choose a gender that English hides: I am tired, fatigué or fatiguée."""
     return not (who.gender or adjective.epicene)
 
 
@@ -110,7 +110,7 @@ def _is_a_kind_man(who: Subject, adjective: Adjective) -> Part | None:
 
 
 def _named(name: Subject, as_who: str, told: Adjective | _Role | int) -> Part:
-    """Who they are and one thing more: "my name is Anna and I am tired" tells the gender of "I"."""
+    """Return who they are and one more fact: "my name is Anna and I am tired" tells the gender of "I"."""
     if as_who == "my":
         who = Subject("I", "je", (), name.gender, False, MYSELF.person)
         opening = Part(f"my name is {name.en} and", f"je me appelle {name.fr} et", name.content)

@@ -1,4 +1,4 @@
-"""Who acts in the sentences: names, pronouns, families, and everyone who can be called."""
+"""The subjects of the sentences: names, pronouns, family members, and people who can be addressed."""
 
 from . import lexicon
 from .grammar import (
@@ -62,7 +62,7 @@ def _companions() -> list[Subject]:
 
 
 def _described_folk() -> list[Subject]:
-    """The old man, these intelligent girls."""
+    """Return people as a subject: the old man, these intelligent girls."""
     kinds = {"man": {"person", "adult"}, "woman": {"person", "adult"}, "boy": {"person"}, "girl": {"person"}}
     return [
         subject(noun_phrase(det, NOUNS[en], plural, adjective))
@@ -107,7 +107,7 @@ OTHERS = NAMES * 3 + nouns("kin") + FOLK + CROWDS + COMPANIONSHIP[::5]
 
 
 def somebody(who: Subject, other: Subject | Noun) -> Nominal | None:
-    """The other one, seen from who acts: Anna helps her sister. None for oneself, and for relatives of relatives."""
+    """Return the other person from the subject's view: Anna helps her sister. None for oneself and for in-laws."""
     if isinstance(other, Noun):
         young = other.en in ("son", "daughter") and _CHILDREN & {*who.content, *who.call.content}
         return None if young or who in KIN or who in FAMILIES else noun_phrase(own(who), other)

@@ -1,4 +1,4 @@
-"""The tables of the lexicon as objects: nouns, adjectives, verbs and numbers, each with all of its forms."""
+"""The lexicon as objects: nouns, adjectives, verbs and numbers with all their forms."""
 
 import re
 from collections.abc import Iterable
@@ -10,14 +10,14 @@ from . import english, french, lexicon, lexicon_verbs
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noun:
-    """A noun in both languages; `kinds` say what it is, and so what can be said of it."""
+    """A noun in both languages. Its `kinds` decide which sentences it fits."""
 
     en: str
     en_plural: str
     fr: str
     fr_plural: str
     gender: str  # "m" or "f"
-    family: str  # the first of its kinds; things are compared within it
+    family: str  # the first of its kinds; comparisons stay within it
     kinds: frozenset[str]
 
 
@@ -27,17 +27,17 @@ class Adjective:
 
     en: str
     forms: dict[str, str]  # ms fs mp fp, and mv: masculine before a vowel
-    place: str  # "before" or "after" the noun; "be": only with the verb
-    more: str  # the English comparative; "" where it is never compared
+    place: str  # "before" or "after" the noun; "be": only after the verb
+    more: str  # the English comparative, or "" if there is none
     kinds: tuple[str, ...]
 
     def form(self, gender: str, plural: bool) -> str:
-        """The French form for a gender and a number."""
+        """Return the French form for a gender and a number."""
         return self.forms[gender + ("p" if plural else "s")]
 
     @property
     def epicene(self) -> bool:
-        """Whether it is the same of men and women, so that "I am sad" leaves nothing open."""
+        """Whether men and women share the form, so that "I am sad" is unambiguous."""
         return self.forms["ms"] == self.forms["fs"]
 
 
@@ -52,7 +52,7 @@ class Verb:
     infinitive: str  # without "se"
     present: tuple[str, ...]  # je, tu, il, nous, vous, ils
     participle: str
-    etre: bool  # whether its past is made with être
+    etre: bool  # whether it forms its past with être
     reflexive: bool
     kinds: tuple[str, ...]
 
@@ -66,13 +66,13 @@ class Name:
 
 
 def rows(table: str) -> list[list[str]]:
-    """The cells of a table, row by row; a line that starts with a space goes on with the row before."""
+    """Return the cells of a table, row by row. A line that starts with a space continues the row above."""
     lines = re.sub(r"\n +", " ", table.strip()).splitlines()
     return [[cell.strip() for cell in line.split("|")] for line in lines]
 
 
 def fits(noun: Noun, kinds: Iterable[str]) -> bool:
-    """Whether a noun is of one of the kinds, or named itself, and not taken out again by `-`."""
+    """Return whether a noun is of one of the kinds, or named itself, and not excluded with `-`."""
     names = noun.kinds | {noun.en.replace(" ", "-")}
     return not names.isdisjoint(kinds) and {f"-{name}" for name in names}.isdisjoint(kinds)
 
@@ -153,13 +153,13 @@ PROFESSIONS = [_by_gender(*cells) for cells in rows(lexicon.PROFESSIONS)]
 
 
 def nouns(*kinds: str) -> list[Noun]:
-    """The nouns of the kinds, in the order of the table."""
+    """Return the nouns of the kinds, in table order."""
     return [noun for noun in NOUNS.values() if fits(noun, kinds)]
 
 
 @cache
 def number(n: int) -> tuple[str, str, str]:
-    """A number from 1 to 100 in English, in French, and in French before a feminine noun."""
+    """Return a number from 1 to 100 in English, in French, and in French before a feminine noun."""
     if n == 100:
         return "one hundred", "cent", "cent"
     units_en, units_fr = lexicon_verbs.UNITS, lexicon_verbs.UNITS_FR
