@@ -1,4 +1,4 @@
-"""The base class of every task, and the records that tasks exchange with training, evaluation and the apps.
+"""The base class of every task.
 
 A task is a class. Its class attributes describe it before any data is read: how its data is read, which settings it
 needs, which scores it has. An instance holds the tokenizers and the configuration of one model; it makes examples,
@@ -10,22 +10,18 @@ To add a task, derive from `Task` and name the class in `tasks.registry`, or tra
 
 import shlex
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..config import NEWEST, Config, DecodeConfig, settings
-from ..data.batches import Plan
-from ..data.encoding import Encoded
 from ..data.forms import Form
 from ..errors import ConfigError, nearest
-from ..readers.skipped import Skipped
-from ..scoring.resampling import FloatArray
 from ..scoring.significance import Comparison, compare_means
 from ..tokenization.ragged import IntArray, Ragged
 from ..tokenization.tokenizer import Tokenizers
 from .examples import Examples
+from .records import Encoder, Judged, Learnable, Scorable, Scores, Units
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -33,97 +29,7 @@ if TYPE_CHECKING:
     from ..inspection.views.explanation import Explanation
 
 
-@dataclass(frozen=True)
-class Units:
-    """The nouns of a task, all in the plural but `answer`.
-
-    Args:
-        examples: what it trains on, such as "pairs".
-        tokens: what an epoch is measured in, such as "target tokens".
-        answer: what the model returns, such as "translation".
-        sources: what the model answers, such as "sentences".
-    """
-
-    examples: str
-    tokens: str
-    answer: str
-    sources: str = "sources"
-
-
-class Learnable(Protocol):
-    """Tokenized examples with two sides. The task defines what the sides mean."""
-
-    def __len__(self) -> int: ...
-
-    @property
-    def tokens(self) -> int:
-        """The number of tokens in an epoch."""
-
-    @property
-    def sides(self) -> tuple[Ragged, Ragged]:
-        """Both sides, as the store keeps them."""
-
-    def batches(self, max_tokens: int, seed: int = 0, max_rows: int | None = None) -> Plan:
-        """Return the plan of batches for any epoch."""
-
-
-class Scorable(Protocol):
-    """Held-out data, ready to be scored."""
-
-    @property
-    def examples(self) -> Learnable:
-        """The examples that the loss is computed on."""
-
-    @property
-    def too_long(self) -> list[Skipped]:
-        """The examples that the loss leaves out."""
-
-    @property
-    def cut(self) -> int:
-        """The number of sources that are longer than the model can read."""
-
-    @property
-    def sources(self) -> Sequence[str]:
-        """The distinct sources to answer."""
-
-    @property
-    def references(self) -> Sequence[Sequence[str]]:
-        """The correct answers to each source; empty if the text itself is scored."""
-
-
-class Scores(Protocol):
-    """All scores of a set of answers."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON. `scoring.score_labels` has a label for each name."""
-
-
-@dataclass(frozen=True)
-class Judged:
-    """Answers with their scores.
-
-    Args:
-        scores: the scores of all answers together.
-        sources: what was answered.
-        answers: one answer a source; empty if the text itself is scored.
-        references: the correct answers to each source.
-        singly: returns the scores of each answer, (N,) by name. The first one ranks the best and worst answers.
-        details: further lines for the report.
-    """
-
-    scores: Scores
-    sources: Sequence[str]
-    answers: Sequence[str]
-    references: Sequence[Sequence[str]]
-    singly: Callable[[], Mapping[str, FloatArray]]
-    details: str = ""
-
-
-class Encoder(Protocol):
-    """Tokenizes the data of a task."""
-
-    def each(self, chunks: Iterable[Any], count: int, processes: int) -> Iterator[Encoded]:
-        """Tokenize each chunk. The chunks hold `count` examples in total; use `processes` processes if it pays."""
+__all__ = ["Encoder", "Judged", "Learnable", "Scorable", "Scores", "Task", "Units"]
 
 
 class Task(ABC):

@@ -3,7 +3,6 @@
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...config import DecodeConfig, chosen
@@ -21,6 +20,7 @@ from ...tokenization.subword_dropout import SubwordDropout
 from ...tokenization.tokenizer import PAD
 from ..base import Judged, Task
 from ..examples import Examples, HeldOut
+from .examples import Batch
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -29,25 +29,6 @@ if TYPE_CHECKING:
     from ...model.transformer import EncoderDecoder
 
 _SCORED = 1024  # tokens
-
-
-@dataclass(frozen=True)
-class Batch:
-    """The tensors of one micro-batch.
-
-    Args:
-        source: source tokens (B, S).
-        source_mask: True where a source token is real (B, 1, 1, S), or None if there is no padding.
-        inputs: target tokens that the decoder reads (B, T).
-        outputs: the tokens that follow them (B, T).
-        n_tokens: the number of real tokens in `outputs`.
-    """
-
-    source: "Tensor"
-    source_mask: "Tensor | None"
-    inputs: "Tensor"
-    outputs: "Tensor"
-    n_tokens: int
 
 
 class Sequences(Task):
