@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..config import NEWEST, Config, DecodeConfig, settings
+from ..config.values import spell
 from ..data.forms import Form
-from ..errors import ConfigError, nearest
+from ..errors import ConfigError, suggestion
 from ..scoring.significance import Comparison, compare_means
 from ..tokenization.ragged import IntArray, Ragged
 from ..tokenization.tokenizer import Tokenizers
@@ -188,7 +189,7 @@ class Task(ABC):
         Raises:
             ConfigError: the task needs more than a text.
         """
-        raise ConfigError(f"a model for {self.verb!r} can't answer a text alone", name="train.task", value=self.verb)
+        raise self._needs_more()
 
     def explain(self, model: Any, text: str, decode: DecodeConfig) -> "Explanation":
         """Answer one text and record every step.
@@ -196,11 +197,14 @@ class Task(ABC):
         Raises:
             ConfigError: the task needs more than a text, or has no explanation.
         """
-        raise ConfigError(f"a model for {self.verb!r} can't explain a text alone", name="train.task", value=self.verb)
+        raise self._needs_more()
 
     def check_search(self, model: Any) -> None:
         """Raise an error if the decoding settings don't fit the model and its vocabulary."""
         return
+
+    def _needs_more(self) -> ConfigError:
+        return ConfigError(f"task {self.verb!r} needs more than a text", name="train.task", value=self.verb)
 
     # --- checks of `settle`
 
@@ -208,31 +212,36 @@ class Task(ABC):
     def _check_given(cls, config: Config) -> None:
         for name, value in cls.required.items():
             if config.is_users(name) and config.value(name) != value:
-                raise _misfit(cls.verb, name, config.value(name), expected=f"{name}={value}")
+                raise cls._misfit(name, config, expected=spell(value))
         for name in cls.unused:
             if config.is_users(name) and config.value(name) != settings()[name].default:
-                raise _misfit(cls.verb, name, config.value(name), fix=f"leave out {name}")
+                raise cls._misfit(name, config, fix=f"leave out {name}")
 
     @classmethod
     def _check_support(cls, config: Config) -> None:
         train, known = config.train, (*cls.scores, NEWEST)
         if train.best not in known:
-            near = nearest(train.best, known)
             raise ConfigError(
                 f"train.best={train.best!r} isn't a score for {cls.verb!r}",
                 expected=_listed(known),
-                fix=f"did you mean {near!r}?" if near else "",
+                fix=suggestion(train.best, known),
                 name="train.best",
                 value=train.best,
             )
         if config.data.subword_dropout and not cls.subword_dropout:
-            raise _misfit(cls.verb, "data.subword_dropout", config.data.subword_dropout, expected="0")
+            raise cls._misfit("data.subword_dropout", config, expected="0")
         if train.watch and not cls.answers_text:
-            raise _misfit(cls.verb, "train.watch", train.watch, fix="leave out train.watch")
+            raise cls._misfit("train.watch", config, why=", which needs more than a text", fix="leave out train.watch")
         if train.balance and not cls.has_labels:
-            raise _misfit(cls.verb, "train.balance", train.balance, expected="false, since there are no labels")
+            raise cls._misfit("train.balance", config, why=", which has no labels", expected="false")
         if train.r_drop and not cls.has_labels:
-            raise _misfit(cls.verb, "train.r_drop", train.r_drop, expected="0, since there are no labels")
+            raise cls._misfit("train.r_drop", config, why=", which has no labels", expected="0")
+
+    @classmethod
+    def _misfit(cls, name: str, config: Config, *, why: str = "", expected: str = "", fix: str = "") -> ConfigError:
+        value = config.value(name)
+        what = f"{name}={spell(value)} doesn't work with task {cls.verb!r}{why}"
+        return ConfigError(what, expected=expected, fix=fix, name=name, value=value)
 
 
 def rotary_positions(config: Config) -> dict[str, str]:
@@ -244,12 +253,6 @@ def rotary_positions(config: Config) -> dict[str, str]:
 def search_settings_but(*used: str) -> tuple[str, ...]:
     """Return the names of all decoding settings except those that a task uses."""
     return tuple(it for it in settings() if it.startswith("decode.") and it.removeprefix("decode.") not in used)
-
-
-def _misfit(verb: str, name: str, value: Any, *, expected: str = "", fix: str = "") -> ConfigError:
-    spoken = str(value).lower() if isinstance(value, bool) else value
-    what = f"{name}={spoken} doesn't work with task {verb!r}"
-    return ConfigError(what, expected=expected, fix=fix, name=name, value=value)
 
 
 def _listed(names: Sequence[str]) -> str:

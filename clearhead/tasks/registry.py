@@ -9,7 +9,7 @@ from typing import Any
 
 from ..config import Config
 from ..config.custom_code import import_class, is_custom
-from ..errors import ConfigError, nearest
+from ..errors import ConfigError, suggestion
 from .base import Task
 
 
@@ -47,11 +47,10 @@ def task_named(name: str) -> type[Task]:
         return found
     if is_custom(name):
         return import_class("train.task", name, Task)  # type: ignore[type-abstract]
-    near = nearest(name, TASKS)
     raise ConfigError(
         f"train.task={name!r} isn't a task",
         expected=f"{', '.join(TASKS)} or package.module:Class",
-        fix=f"did you mean {near!r}?" if near else "",
+        fix=suggestion(name, TASKS),
         name="train.task",
         value=name,
     )

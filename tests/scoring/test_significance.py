@@ -62,8 +62,8 @@ def test_p_is_two_tailed_and_that_of_all_corpora_that_can_be_drawn(change: list[
 
 def test_p_is_uniform_where_two_systems_are_equally_good() -> None:
     dice = np.random.default_rng(5)
-    found = [compare_means([("a", dice.random(60)), ("b", dice.random(60))])[1].p_value for _ in range(60)]
-    assert sum(p < 0.05 for p in found) <= 9 and 0.4 < np.mean(found) < 0.6
+    found = [compare_means([("a", dice.random(60)), ("b", dice.random(60))])[1].p_value for _ in range(40)]
+    assert sum(p < 0.05 for p in found) <= 6 and 0.35 < np.mean(found) < 0.65
 
 
 def test_a_system_beside_itself_is_no_better() -> None:

@@ -73,7 +73,7 @@ def test_a_run_that_goes_on_keeps_the_frames_that_it_has(toy) -> None:
 def test_what_cannot_be_watched_is_refused_before_training(toy) -> None:
     with pytest.raises(DataError, match="the text is blank"):
         train(toy.config(WATCHED | {"train.watch": " "}), toy.folder / "long", say=quiet)
-    with pytest.raises(ConfigError, match=r"train\.watch=who"):
+    with pytest.raises(ConfigError, match=r"train\.watch='who'"):
         train(toy.config({"train.task": "answer", "train.watch": "who"}), toy.folder / "asked", say=quiet)
     said: list[str] = []
     train(toy.config(WATCHED | {"train.steps": 1, "data.split": 0.0}), toy.folder / "none", say=said.append)

@@ -1,0 +1,54 @@
+import pytest
+
+from clearhead.config import Config
+from clearhead.errors import ConfigError
+from clearhead.tasks.registry import TASKS, task_named
+from clearhead.tokenization.tokenizer import train_tokenizers
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "value", "expected"),
+    [
+        ("translate", "model.topology", "decoder-only", "'encoder-decoder'"),
+        ("classify", "data.joint", False, "true"),
+        ("generate", "data.reverse", True, ""),
+        ("answer", "decode.alpha", 2.0, ""),
+        ("translate", "train.best", "f1", "loss, token_accuracy, bleu, chrf, exact_match or newest"),
+        ("generate", "data.subword_dropout", 0.1, "0"),
+        ("answer", "train.watch", "who", ""),
+        ("summarize", "train.balance", True, "false"),
+        ("summarize", "train.r_drop", 2.0, "0"),
+    ],
+)
+def test_a_setting_that_does_not_fit_a_task_is_an_error(task: str, name: str, value: object, expected: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        task_named(task).settle(Config().override({name: value}))
+    error = caught.value
+    assert (error.name, error.value, error.expected) == (name, value, expected) and error.expected + error.fix
+    assert task in error.what
+
+
+def test_patience_needs_a_score_to_watch() -> None:
+    with pytest.raises(ConfigError) as caught:
+        task_named("classify").settle(Config().override({"train.patience": 3}))
+    assert (caught.value.name, caught.value.value) == ("train.patience", 3) and "accuracy" in caught.value.expected
+
+
+def test_a_default_of_a_task_gives_way_to_the_user_and_what_it_requires_stays() -> None:
+    settled = task_named("summarize").settle(Config().override({"data.max_len": 60, "decode.alpha": 0.5}))
+    assert (settled.data.max_len, settled.decode.alpha, settled.decode.no_repeat_ngram) == (60, 0.5, 3)
+    assert settled.train.task == "summarize" and settled.model.topology == "encoder-decoder"
+    assert settled == task_named("summarize").settle(settled), "settled once, nothing changes"
+
+
+def test_a_task_that_needs_more_than_a_text_says_so() -> None:
+    answering = task_named("answer")
+    config = answering.settle(Config())
+    task = answering(train_tokenizers(["a b"], (), config.override({"data.tokenizer": "word"}).data), config)
+    for use in (task.answers, task.explain):
+        with pytest.raises(ConfigError, match="needs more than a text"):
+            use(None, "a b", config.decode)  # type: ignore[operator]
+
+
+def test_an_example_shows_how_to_use_a_model() -> None:
+    assert {task_named(name).example("m").split()[1] for name in TASKS} == {*TASKS}
