@@ -498,7 +498,7 @@ def test_patience_without_anything_held_out_is_said_to_change_nothing(toy) -> No
 
 @pytest.mark.parametrize("topology", ["decoder-only", "encoder-only"])
 def test_a_topology_that_does_not_learn_from_pairs_is_refused_before_anything_is_written(toy, topology: str) -> None:
-    expected = f"^model.topology={topology} "
+    expected = f"^model.topology='{topology}' "
     with pytest.raises(ConfigError, match=expected):
         run(toy, {"model.topology": topology})
     assert not (toy.folder / "run").exists()
@@ -506,6 +506,6 @@ def test_a_topology_that_does_not_learn_from_pairs_is_refused_before_anything_is
 
 def test_labels_that_are_none_are_refused_before_a_tokenizer_learns(toy, said: list[str]) -> None:
     (path := toy.folder / "texts.tsv").write_text("text\tlabel\n" + "one two\tgood\n" * 40)
-    with pytest.raises(DataError, match='1 label \\("good"\\) to train on; expected 2 to 1,000 labels'):
+    with pytest.raises(DataError, match='1 label \\("good"\\) to train on'):
         train(toy.config({"data.train": (str(path),), "train.task": "classify"}), toy.folder / "out", say=said.append)
     assert said and not any(line.startswith("tokenizer:") for line in said)

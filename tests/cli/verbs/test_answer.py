@@ -269,10 +269,10 @@ def test_a_run_that_is_resumed_ends_as_one_that_was_not(questions: Path, tmp_pat
     [
         (
             "--model.topology=decoder-only",
-            "model.topology=decoder-only",
+            "model.topology='decoder-only'",
         ),
         ("--reverse", "data.reverse=true"),
-        ("--source-column=context", "data.source_column=context"),
+        ("--source-column=context", "data.source_column='context'"),
         ("--decode.alpha=2", "decode.alpha=2.0"),
         ("--train.best=bleu", "train.best='bleu'"),
         ("--data.max_len=15", "data.max_len=15"),

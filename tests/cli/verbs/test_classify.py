@@ -136,7 +136,7 @@ def test_where_the_validation_has_no_label_of_the_training_there_is_nothing_to_c
     [
         ("--train.best=bleu", "train.best='bleu'"),
         ("--train.patience=3", "train.patience=3"),
-        ("--model.topology=decoder-only", "model.topology=decoder-only"),
+        ("--model.topology=decoder-only", "model.topology='decoder-only'"),
         ("--decode.beam=8", "decode.beam=8"),
         ("--model.n_token_types=2", "model.n_token_types=2"),
         ("--data.joint=false", "data.joint=false"),

@@ -157,7 +157,7 @@ def test_a_text_that_is_too_short_is_an_error(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("--model.topology=encoder-decoder", "model.topology=encoder-decoder"),
+        ("--model.topology=encoder-decoder", "model.topology='encoder-decoder'"),
         ("--train.best=bleu", "train.best='bleu'"),
         ("--data.subword_dropout=0.1", "data.subword_dropout=0.1"),
     ],
