@@ -15,6 +15,7 @@ from .headers import are_languages, holds_no_sentences, named_pair
 _FEW = 20  # rows needed to tell a label from a repeated text
 _COMMON = 2 / 3  # most distinct labels a row: beyond the first lines even 150 labels are repeated
 _LONG = 100  # most letters of a label
+MOST_UNLIKE = 2.5  # times that texts may be longer than others of the same kind on average
 FAST_TEXT = "__label__"  # what fastText writes in front of each label
 _CERTAIN = ("label", "labels", "class label", "class", "class index", "target")  # names that leave no doubt
 
@@ -105,7 +106,7 @@ class Roles:
         return source, next((place for place in _places(self.target_names, plain) if place != source), None)
 
     def expect_no_rivals(self, sample: Sample, source: int, target: int) -> None:
-        """Raise a DataError if columns with other names are as likely to hold the labels as the one that was named."""
+        """Raise a DataError if other columns are as likely to hold the labels, or the texts, as the named ones."""
         plain = [_plain(name) for name in sample.names]
         if not self.labels or plain[target] in [_plain(name) for name in _CERTAIN]:
             return
@@ -113,6 +114,10 @@ class Roles:
         rivals = [place for place in labels if place in named and place != target]
         if rivals and target in labels:
             raise _several(sample, [*rivals, target], [source])
+        least = sample.length(source) / MOST_UNLIKE
+        others = [it for it in sample.texts() if it != source and least < sample.length(it)]
+        if others and target in labels:
+            raise _several(sample, [target], [source, *others])
 
     def _both(self, sample: Sample, named: tuple[int | None, int | None]) -> tuple[int, int] | None:
         source, target = named
@@ -126,7 +131,7 @@ class Roles:
         each = sample.cells
         if len(each) < 2:
             return None
-        sizes = [fmean(map(len, column)) if column else 0.0 for column in each]
+        sizes = [sample.length(place) for place in range(len(each))]
         if self.labels and target is None:
             target = _known(each, source, self.known)
             if target is None:

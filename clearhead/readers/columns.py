@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from ..config import DataConfig
 from ..errors import DataError, nearest
@@ -53,6 +54,10 @@ class Sample:
     def texts(self) -> list[int]:
         """Return the columns that hold sentences."""
         return [place for place, cells in enumerate(self.cells) if is_text(cells)]
+
+    def length(self, place: int) -> float:
+        """Return the average number of letters in a column."""
+        return fmean(map(len, self.cells[place])) if self.cells[place] else 0.0
 
     def usable(self) -> list[int]:
         """Return the columns that aren't blank, and don't state a licence."""

@@ -10,7 +10,7 @@ from .columns import data_type, is_number, n_words
 _LABELLED = 20  # cells needed to tell a label from a short sentence that is repeated
 _FEWEST = 3  # rows below a header that can tell it from them
 _SURPRISE = 0.05  # probability, for a row like those below, of being so different
-_OF_TEXTS_ALONE = 0.001  # the same, if only the lengths of texts differ: the first sentence may be a short one
+_OF_TEXTS_ALONE = 0.002  # the same, if only the lengths of texts differ: the first sentence may be a short one
 _NAME = 50, 5  # most letters and words of a column's name
 
 # Codes and names of languages; one word if a language's own name is the same as the English one.
@@ -48,10 +48,9 @@ def named_pair(names: Sequence[str], cells: Sequence[Sequence[str]] = ()) -> tup
 
     Two languages count, in their order, and so do "source" and "target", in any order. The same language twice
     ("English", "Anglais") is a dictionary entry, not a header. If `cells` has the cells of each column, "id" means
-    Indonesian only above sentences.
+    Indonesian only above sentences, and "from" and "to" aren't sides of a pair above addresses or dates.
     """
-    sentences = [sum(" " in cell.strip() for cell in column) * 2 > len(column) for column in cells]
-    names = [it if is_text or it.strip().casefold() != "id" else "" for it, is_text in zip(names, sentences)] or names
+    names = [_unless_misleading(*it) for it in zip(names, cells)] or names
     for table in _TABLES:
         words = [table is _LANGUAGE_TABLE and _is_word(name.strip()) for name in names]
         groups = [None if word else table.get(_plain(name.strip())) for name, word in zip(names, words)]
@@ -60,6 +59,13 @@ def named_pair(names: Sequence[str], cells: Sequence[Sequence[str]] = ()) -> tup
             first, second = known if table is _LANGUAGE_TABLE else sorted(known, key=lambda place: groups[place] or 0)
             return first, second
     return None
+
+
+def _unless_misleading(name: str, column: Sequence[str]) -> str:
+    """Return the name of a column, or "" if its cells show that it isn't a language or a side of a pair."""
+    sentences = sum(" " in cell.strip() for cell in column) * 2 > len(column)
+    is_number = name.strip().casefold() == "id" and not sentences
+    return "" if is_number or data_type(column) in ("address", "date") else name
 
 
 def are_languages(column: Sequence[str]) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..config import DataConfig
 from ..errors import DataError
-from ..readers.column_roles import FAST_TEXT, LABELLED, SENTENCES, SUMMARIES, Roles
+from ..readers.column_roles import FAST_TEXT, LABELLED, MOST_UNLIKE, SENTENCES, SUMMARIES, Roles
 from ..readers.columns import Sample, asked_columns, data_type, may_be_label
 from ..readers.files import STDIN, Input, is_folder, tree
 from ..readers.headers import named_pair
@@ -262,8 +262,12 @@ def _by_content(sample: Sample) -> Found | None:
     if named_pair(sample.names, sample.cells) or len(sample.cells[0]) < _FEW:
         return None
     labels = [place for place in labels if place not in texts]
-    if not labels and (len(texts) == 2 or not texts):
+    sizes = sorted(map(sample.length, texts))
+    if not labels and (not texts or (len(texts) == 2 and sizes[1] <= MOST_UNLIKE * sizes[0])):
         return None
+    if not labels and len(texts) > 1:
+        why = "the texts of one are much longer" if len(texts) == 2 else "more than two of them hold sentences"
+        raise sample.doubt(why, texts=texts)
     if len(labels) > 1:
         raise sample.doubt("several of them could be the label", labels=labels, texts=texts)
     named, _ = LABELLED.named(sample.names)
@@ -279,7 +283,7 @@ def _by_content(sample: Sample) -> Found | None:
 
 def _may_be_side(sample: Sample, text: int, label: int) -> bool:
     """Return whether another column may be the other side of pairs, being words or texts of a similar length."""
-    size = fmean(map(len, sample.cells[text]))
+    size = sample.length(text)
     others = [cells for place, cells in enumerate(sample.cells) if place not in (text, label)]
     sides = [cells for cells in others if any(map(str.strip, cells)) and not data_type(cells) and len({*cells}) > 1]
     return any(_SHORTER * fmean(map(len, cells)) > size for cells in sides)

@@ -54,7 +54,10 @@ def test_few_rows_tell_nothing_of_labels(tmp_path: Path) -> None:
 @pytest.mark.parametrize("header", ["text,label", "id,sentence,sentiment", "Category,Title"])
 def test_a_header_that_names_text_and_label_is_enough_where_labels_come_again(tmp_path: Path, header: str) -> None:
     labels = {"label", "sentiment", "Category"}
-    cells = [[it if name not in labels else str(n % 2) for name in header.split(",")] for n, it in enumerate(SENTENCES)]
+    cells = [
+        [str(n % 2) if name in labels else str(n) if name == "id" else it for name in header.split(",")]
+        for n, it in enumerate(SENTENCES)
+    ]
     rows = [",".join(f'"{cell}"' for cell in row) for row in cells]
     assert found(lines(tmp_path / "a.csv", header, *rows)) == "classify"
 
