@@ -242,3 +242,27 @@ def test_nothing_speaks_of_the_place_where_it_was_made() -> None:
         if path != ROOT / "tests" / "conftest.py":
             text = path.read_text(encoding="utf-8")
             assert not re.search(r"\.\./" + r"shared|/wo" + r"rk/", text), path
+
+
+def section(title: str) -> str:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert f"## {title}\n" in text
+    return text.partition(f"## {title}\n")[2].partition("\n## ")[0]
+
+
+def test_the_walk_through_adds_a_position_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
+    code, entry, test = blocks(section("Add a position scheme"), "python")
+    known = {"torch": torch, "nn": torch.nn, "Tensor": torch.Tensor, "Positions": Positions}
+    exec(code, known)
+    for name, kind in eval(f"{{{entry}}}", known).items():
+        monkeypatch.setitem(POSITIONS, name, kind)
+    exec(test, known)
+    known[re.findall(r"def (test_\w+)", test)[0]]()
+    shape = {"src_vocab_size": 9, "tgt_vocab_size": 9, "d_model": 8, "n_heads": 2, "d_ff": 8}
+    model = clearhead.build(clearhead.ModelConfig(positions="distance", **shape))
+    assert model(torch.tensor([[4, 5]]), torch.tensor([[1, 4, 5]])).shape == (1, 3, 9)
+
+
+def test_the_walk_through_shows_the_task_that_a_test_trains() -> None:
+    [code] = blocks(section("Add a task"), "python")
+    assert code in (ROOT / "tests" / "tasks" / "reverse_task.py").read_text(encoding="utf-8")

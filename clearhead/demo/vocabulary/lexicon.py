@@ -1,8 +1,8 @@
 """The words of the phrasebook as tables, one word per line, columns separated by `|`. `words.py` reads them.
 
-Only irregular forms are listed, next to their word; `english.py` and `french.py` build the regular ones. The last column
-names the kinds that a noun belongs to, or that an adjective or verb goes with, which keeps the sentences sensible. `-word`
-excludes one noun.
+Only irregular forms are listed, next to their word; `english.py` and `french.py` build the regular ones. The last
+column names the kinds that a noun belongs to, or that an adjective or verb goes with, which keeps the sentences
+sensible. `-word` excludes one noun.
 """
 
 # name | gender

@@ -182,7 +182,7 @@ def thing(det: Determiner, noun: Noun, plural: bool, *adjectives: Adjective) -> 
 def an_object(
     det: str, who: Subject, noun: Noun, plural: bool, *adjectives: Adjective, negated: bool = False
 ) -> Nominal | None:
-    """Return a verb's object with "a", "the", "this" or the subject's "own". After "pas", French uses de for a and some."""
+    """Return a verb's object with "a", "the", "this" or the subject's "own"; after "pas", French uses "de"."""
     if det == "own":
         has = owned(noun, plural) and suits(who, noun) and not shared(who.plural, noun, plural)
         return noun_phrase(own(who), noun, plural, *adjectives) if has else None
