@@ -4,10 +4,10 @@ from torch import Tensor, nn
 
 
 class Front(nn.Module):
-    """Turns inputs into embeddings (B, S, D), and says which of the S positions hold something.
+    """Turns inputs into embeddings (B, S, D), and masks padding.
 
-    The stack behind it adds positions and sees nothing but embeddings and a mask. Inputs can therefore be token ids,
-    feature vectors, pictures or sounds.
+    The rest of the stack adds positions and sees only embeddings and a mask. So inputs can be token ids, feature
+    vectors, pictures or sounds.
     """
 
     def forward(self, inputs: Tensor) -> Tensor:  # (B, ...) -> (B, S, D)
@@ -15,5 +15,5 @@ class Front(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} has no forward(self, inputs)")
 
     def mask(self, inputs: Tensor) -> Tensor | None:  # (B, ...) -> (B, 1, 1, S)
-        """Return True where a position may be attended to; None, the default, if every one may."""
+        """Return True for positions that may be attended to, or None, the default, if all may."""
         return None

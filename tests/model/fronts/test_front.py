@@ -94,20 +94,20 @@ def test_a_decoder_reads_a_memory_of_anything_and_keeps_its_own_vocabulary(tie) 
 
 
 def test_a_classifier_learns_from_vectors_of_numbers_through_the_blocks() -> None:
-    """The class says in which half of the sequence the largest first number is, so that positions matter, too."""
+    """The class is the sign of one number of the third vector, so that positions matter, too."""
 
     def batch() -> tuple[Tensor, Tensor]:
         inputs = torch.randn(32, S, N)
-        return inputs, (inputs[..., 0].argmax(1) >= S // 2).long()
+        return inputs, (inputs[:, 2, 0] > 0).long()
 
-    net = model("vectors", head="class", n_classes=2)
-    optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
-    for _ in range(250):
+    net = model("vectors", head="class", n_classes=2, n_encoder_layers=1, pre_norm=True)
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.02)
+    for _ in range(100):
         inputs, labels = batch()
         optimizer.zero_grad()
         nn.functional.cross_entropy(net(inputs), labels).backward()
         optimizer.step()
-    inputs, labels = batch()
+    inputs, labels = (torch.cat(it) for it in zip(*(batch() for _ in range(8))))
     assert all(parameter.grad is not None for parameter in net.parameters())
     assert (net.eval()(inputs).argmax(1) == labels).double().mean() > 0.85
 
