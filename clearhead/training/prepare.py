@@ -1,4 +1,4 @@
-"""What a run trains and scores on: read, chosen and written down before its first step; on resume the same again."""
+"""Prepare a run: read the data, make all choices, and write them down before the first step; or read them to resume."""
 
 import math
 import time
@@ -30,24 +30,37 @@ from .pace import Scoring
 from .report.card import model_card
 from .starting_point import StartingPoint
 
-PLACES = ("data.train", "data.valid", "data.test", "data.texts", "data.store")  # where files lie
+PLACES = ("data.train", "data.valid", "data.test", "data.texts", "data.store")  # paths, which may change
+
+
+_UNSCORED = "the newest weights are kept, and their quality isn't measured"
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Settings without open choices, the task, and its examples; `valid` and `test` are None where there are none."""
+    """Everything that a run needs.
+
+    Args:
+        config: the settings, without open choices.
+        task: the task, with its tokenizers.
+        examples: the training examples.
+        valid: the validation data, if there are any.
+        test: the test data, if there are any.
+        digest: the digest of the training examples.
+        start: the trained model to start from, if there is one.
+    """
 
     config: Config
     task: Task
     examples: Learnable
     valid: Scorable | None
     test: Scorable | None
-    digest: str  # of the examples
-    start: StartingPoint | None = None  # what is begun with, where it is not random
+    digest: str
+    start: StartingPoint | None = None
 
     @property
     def constants(self) -> dict[str, str]:
-        """What must be the same when the run goes on, by a name for the error message."""
+        """What must not change when the run resumes, by a name for the error message."""
         valid = self.valid.examples if self.valid else None
         return {
             "the training data": self.digest,
@@ -56,21 +69,21 @@ class Prepared:
 
     @property
     def scoring(self) -> Scoring:
-        """How many sentences are scored, for those who ask how long that takes."""
+        """The number of sentences to score, to estimate the time that takes."""
         valid, test = (len(it.sources) if it else 0 for it in (self.valid, self.test))
-        test += valid if self.config.train.warm_start else 0  # those without it, beside which this one is set
+        test += valid if self.config.train.warm_start else 0  # also by the model without the warm start, to compare
         return Scoring(valid, test, mean=bool(self.config.train.average))
 
 
 @dataclass(frozen=True)
 class _Read:
-    """What the files hold: the data to train on, what is held out of them or from a file of its own, and the test."""
+    """The content of the files. `held_out` comes from the training data, and `said` are the messages about them."""
 
     corpus: Divided
     held_out: Any
     valid: Any | None
     test: Any | None
-    said: list[str]  # of the training data
+    said: list[str]
 
 
 def prepare(
@@ -92,60 +105,72 @@ def prepare(
         start: the model to start from instead of `train.init_from`.
         end: when a run with a budget has to end, by `time.monotonic`.
     """
-    _expect_places(config)
+    _check_files(config)
     task_type = task_type or task_of(config)
-    if config.train.init_from:
-        start = StartingPoint.load(Path(config.train.init_from), allow_custom_code=custom_parts(config).values())
-    if start is not None:
-        config = start.configure(config)
-        for message in start.differences(config):
-            say(message)
-    config, begun = budget.begin(config) if config.train.budget else (config, [])
+    config, start = _start_from(config, start, say)
+    config, first = budget.begin(config) if config.train.budget else (config, [])
     config, machine = recipe.choose_machine(config)
     torch.set_num_threads(chosen(config.train.threads))
     with task_type.form.open(config.data.train, config.data) as source:
-        digest = source.digest()  # of what is read from here on
+        digest = source.digest()  # before reading, to notice a file that changes meanwhile
         read = _read(task_type, source, config, say)
         size, spoken = task_type.form.extent(read.corpus)
         config, model = recipe.choose_model(config, size, spoken)
         config = config.assign(task_type.from_data(read.corpus, config), "data")
-        tokenizers = start.tokenizers if start is not None else _learn(read.corpus, config, say)
+        tokenizers = start.tokenizers if start is not None else _train_tokenizers(read.corpus, config, say)
         config, vocabularies = _with_vocabularies(config, tokenizers)
         task = task_type(tokenizers, config)
         shelf = Shelf.of(digest, task, folder.tokens, say)
         if store := shelf.find():
             source.expect_digest(digest)
-            for message in store.notes["said"][len(read.said) :]:  # of what only its tokens tell
+            for message in store.notes["said"][len(read.said) :]:  # messages about the tokens
                 say(message)
         else:
             store = shelf.fill(read.corpus, task, task_type.form.to_notes(read.held_out), read.said)
     prepared = _prepared(task, store, read.valid, read.test, say)
-    examples = prepared.examples
-    config, batch = recipe.choose_batch(config, examples.tokens, task.units.tokens)
-    if config.train.budget:
-        config, planned = budget.plan(config, task, examples, lambda: end - time.monotonic(), prepared.scoring)
-        batch = [*batch, *planned]
-    data = config.data
-    n_batches = len(examples.batches(chosen(data.batch_tokens), max_rows=data.batch_sentences).epoch(0))
-    config, schedule = recipe.choose_schedule(config, n_batches)
-    notes = [str(choice) for choice in (*begun, *model, *vocabularies, *batch, *schedule, *machine)]
+    config, steps = _choose_steps(config, prepared, end)
+    notes = [str(choice) for choice in (*first, *model, *vocabularies, *steps, *machine)]
     for note in notes:
         say(note)
-    card = model_card(config, task_type, count=len(examples), notes=notes)
+    card = model_card(config, task_type, count=len(prepared.examples), notes=notes)
     folder.begin(_first_files(config, tokenizers, card))
     return replace(prepared, config=config, task=task_type(tokenizers, config), start=start)
 
 
+def _start_from(config: Config, start: StartingPoint | None, say: Say) -> tuple[Config, StartingPoint | None]:
+    """Return the settings for the model to start from, and that model."""
+    if config.train.init_from:
+        start = StartingPoint.load(Path(config.train.init_from), allow_custom_code=custom_parts(config).values())
+    if start is None:
+        return config, None
+    config = start.configure(config)
+    for message in start.differences(config):
+        say(message)
+    return config, start
+
+
+def _choose_steps(config: Config, prepared: Prepared, end: float) -> tuple[Config, list[recipe.Choice]]:
+    """Choose the batch size, and then steps and schedule."""
+    task, examples = prepared.task, prepared.examples
+    config, choices = recipe.choose_batch(config, examples.tokens, task.units.tokens)
+    if config.train.budget:
+        config, planned = budget.plan(config, task, examples, lambda: end - time.monotonic(), prepared.scoring)
+        choices = [*choices, *planned]
+    batches = examples.batches(chosen(config.data.batch_tokens), max_rows=config.data.batch_sentences)
+    config, schedule = recipe.choose_schedule(config, len(batches.epoch(0)))
+    return config, [*choices, *schedule]
+
+
 def _first_files(config: Config, tokenizers: Tokenizers, card: str) -> dict[str, bytes]:
-    """What the folder of a run holds before its first step."""
+    """Return the files that a run writes before its first step."""
     files = model_files(config=config.to_record(), tokenizer=tokenizers.to_json(), card=card)
-    if tokenizers.source.kind == "word":  # the others know every word, or none
+    if tokenizers.source.kind == "word":  # the other tokenizers know every word, or none
         files[WORDS] = _word_list(tokenizers.source).encode()
     return files
 
 
 def _word_list(tokenizer: Tokenizer) -> str:
-    """The words seen in training, one a line, in the order of the alphabet."""
+    """Return the words of the training data, one a line, in alphabetical order."""
     words = {word.strip("▁") for word in tokenizer.vocabulary()[len(SPECIALS) :]}
     return "\n".join(sorted(words, key=str.casefold)) + "\n"
 
@@ -160,8 +185,8 @@ def prepare_again(folder: RunFolder, asked: Config, say: Say, *, task_type: type
     refuse_contradictions(out, config, asked)
     places = {name: asked.value(name) for name in PLACES}
     config = config.assign({name: place for name, place in places.items() if place}, "user")
-    _expect_places(config)
-    recipe.choose_device(chosen(config.train.device))  # it may be gone
+    _check_files(config)
+    recipe.choose_device(chosen(config.train.device))  # it may have disappeared
     torch.set_num_threads(chosen(config.train.threads))
     tokenizers = Tokenizers.from_json(read_tokenizer(out), origin=str(out / TOKENIZER))
     task_type = task_type or task_of(config)
@@ -179,13 +204,16 @@ def prepare_again(folder: RunFolder, asked: Config, say: Say, *, task_type: type
     return _prepared(task, store, read.valid, read.test, say)
 
 
-def _expect_places(config: Config) -> None:
-    """Raise an error where what is named cannot serve: that is better known before the data are read."""
+def _check_files(config: Config) -> None:
+    """Raise an error for paths that can't be used, before any data is read."""
     data = config.data
     named = [name for name in ("data.train", "data.valid", "data.test") if STDIN in config.value(name)]
     if len(named) > 1:
         raise DataError(
-            f"standard input, -, was named twice, by {' and '.join(named)}; it is read to its end by the first of them"
+            f"standard input (-) is named twice, by {' and '.join(named)}",
+            expected="- only once, since it can be read only once",
+            name=named[1],
+            value=STDIN,
         )
     if data.store and Path(data.store).is_file():
         raise ConfigError(
@@ -220,13 +248,13 @@ def refuse_contradictions(out: Path, stored: Config, asked: Config, names: Colle
 
 
 def _read(task_type: type[Task], source: Source, config: Config, say: Say) -> _Read:
-    """Read the training data once, and the others into memory: what cannot be read is better known before training."""
+    """Read all files before training starts: the training data once, the others into memory."""
     data = config.data
     corpus = task_type.form.divide(source, 0.0 if data.valid else data.split, config.train.seed)
     said = [str(source.report), *([] if data.valid else [corpus.note])]
     held_out = corpus.held_out()
     if not data.valid and not len(held_out):
-        said.append("so the newest weights are kept, and their quality is not measured")
+        said.append(_UNSCORED)
     for message in said:
         say(message)
     if data.valid or data.test:
@@ -236,7 +264,7 @@ def _read(task_type: type[Task], source: Source, config: Config, say: Say) -> _R
 
 
 def _file(task_type: type[Task], paths: Sequence[str], config: Config, say: Say) -> Any | None:
-    """What files beside the training data hold, None where none are named."""
+    """Return the content of validation or test files, None if there are none."""
     if not paths:
         return None
     found = task_type.form.read(paths, config.data)
@@ -244,24 +272,24 @@ def _file(task_type: type[Task], paths: Sequence[str], config: Config, say: Say)
     return found
 
 
-def _learn(corpus: Divided, config: Config, say: Say) -> Tokenizers:
-    """The vocabularies of the texts to train on."""
+def _train_tokenizers(corpus: Divided, config: Config, say: Say) -> Tokenizers:
+    """Train the tokenizers on the training texts."""
     begun = time.monotonic()
     sources, targets = corpus.texts()
     tokenizers = train_tokenizers(sources, targets, config.data)
     if len(sources) < len(corpus):
-        say(f"the tokenizer learns from {len(sources) / len(corpus):.1%} of all text, spread evenly over it")
+        say(f"the tokenizer is trained on {len(sources) / len(corpus):.1%} of the text, sampled evenly")
     say(f"tokenizer: {_sizes(tokenizers, two_sides=len(targets) > 0)} in {time.monotonic() - begun:.1f} s")
     return tokenizers
 
 
 def _with_vocabularies(config: Config, tokenizers: Tokenizers) -> tuple[Config, list[recipe.Choice]]:
-    """The shape with the sizes of both vocabularies; two of them cannot share a matrix."""
+    """Return the settings with both vocabulary sizes. Two vocabularies can't share an embedding."""
     sizes = {"src": tokenizers.source.vocab_size, "tgt": tokenizers.target.vocab_size}
     values: dict[str, Any] = {f"model.{side}_vocab_size": size for side, size in sizes.items()}
     if config.model.tie != "all" or tokenizers.joint:
         return config.assign(values, "data"), []
-    why = "source and target have no vocabulary in common"
+    why = "source and target have separate vocabularies"
     return config.assign(values | {"model.tie": "target"}, "data"), [recipe.Choice("model.tie", "target", why)]
 
 
@@ -269,29 +297,29 @@ def _prepared(task: Task, store: Store, valid: Any | None, test: Any | None, say
     held_out = _valid(task, valid, say) if valid is not None else None
     tested = task.hold_out(test) if test is not None else None
     if tested is not None:
-        _say_too_long(task, tested, "are tested on without their loss", say)
+        _report_too_long(task, tested, "are tested without a loss", say)
     return Prepared(task.config, task, task.examples(store.sides), held_out, tested, store.digest)
 
 
 def _valid(task: Task, valid: Any, say: Say) -> Scorable | None:
-    """At most `train.eval_sentences` of what is held out."""
+    """Return at most `train.eval_sentences` held-out examples, None if none can be scored."""
     most = task.config.train.eval_sentences
     valid, said = task.form.sample(valid, most, task.config.train.seed)
     if said:
         say(f"validation: {said}")
     held_out = task.hold_out(valid)
     if not len(held_out.examples):
-        what = f"all {len(valid):,} validation {task.units.examples} are {_too_long(held_out.too_long)}"
+        error = _all_unusable(task, len(valid), held_out.too_long)
         if task.config.data.valid:
-            raise DataError(what)
-        say(f"nothing held out: {what}; so the newest weights are kept, and their quality is not measured")
+            raise error
+        say(f"nothing is held out: {error.what}; {_UNSCORED}")
         return None
-    _say_too_long(task, held_out, "are validated on without their loss", say)
+    _report_too_long(task, held_out, "are validated without a loss", say)
     return held_out
 
 
-def _say_too_long(task: Task, held_out: Scorable, consequence: str, say: Say) -> None:
-    """Count and show the examples that have too many tokens, as those that cannot be read are shown."""
+def _report_too_long(task: Task, held_out: Scorable, consequence: str, say: Say) -> None:
+    """Count and show the examples that have too many tokens."""
     report = Report(())
     for it in held_out.too_long:
         report.skip(it.line, f"{task.units.examples} {it.reason}; they {consequence}", it.text)
@@ -301,11 +329,11 @@ def _say_too_long(task: Task, held_out: Scorable, consequence: str, say: Say) ->
         say(score_labels.what_was_cut(held_out.cut, task.units.sources))
 
 
-def _too_long(skipped: Sequence[Skipped]) -> str:
-    if not skipped:
-        return "without a token that the vocabulary has; expected others"
-    reason = skipped[0].reason
-    return f"{reason}; expected {'others' if reason == UNSEEN else 'shorter ones, or a larger limit'}"
+def _all_unusable(task: Task, count: int, skipped: Sequence[Skipped]) -> DataError:
+    reason = skipped[0].reason if skipped else "without a token of the vocabulary"
+    expected = "other examples" if reason == UNSEEN or not skipped else "shorter examples, or a larger limit"
+    what = f"all {count:,} validation {task.units.examples} are {reason}"
+    return DataError(what, expected=expected, name="data.valid")
 
 
 def _sizes(tokenizers: Tokenizers, *, two_sides: bool) -> str:

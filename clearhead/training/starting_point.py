@@ -1,4 +1,4 @@
-"""`--init-from MODEL`: weights and tokenizer of a trained model, to go on with; optimiser and schedule begin anew."""
+"""Start from the weights, shape and tokenizer of a trained model (`--init-from MODEL`)."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
@@ -15,8 +15,8 @@ from ..folder.model_folder import TOKENIZER, load_model_folder, load_weights
 from ..tasks.registry import task_of
 from ..tokenization.tokenizer import Tokenizers
 
-# What cannot be otherwise, since the weights were learnt so: every setting of the shape but dropout, and of the text.
-# Another task has its own of some.
+# The weights fix these settings: the whole shape except dropout, and how text becomes tokens. A new task keeps its own
+# values of those in OF_TASK.
 OF_TASK = ("model.head", "model.n_classes", "model.pooling", "model.n_token_types", "model.copy", "data.labels")
 KEPT = (
     *(name for name in (f"model.{field.name}" for field in fields(ModelConfig)) if name not in DROPOUT),
@@ -26,7 +26,7 @@ KEPT = (
 
 @dataclass(frozen=True)
 class StartingPoint:
-    """A trained model that another begins as."""
+    """A trained model that a run starts from. Without weights, only its shape and tokenizer are used."""
 
     path: Path
     config: Config
@@ -54,7 +54,7 @@ class StartingPoint:
                 name="train.init_from",
                 value=str(self.path),
             )
-        new = {"model.n_classes": 0, "data.labels": ()}  # until the data tell
+        new = {"model.n_classes": 0, "data.labels": ()}  # found in the new data
         own = {name: self.config.value(name) for name in KEPT if self.is_same_task(config) or name not in OF_TASK}
         config = config if self.is_same_task(config) else config.assign(new, "data")
         for name in own:
@@ -72,14 +72,17 @@ class StartingPoint:
         return config.assign(own, "model")
 
     def is_same_task(self, config: Config) -> bool:
-        """Whether what stands on the stacks can be taken, too."""
+        """Return whether the head fits too, since task and head are the same."""
         heads = [it.model.head for it in (self.config, config)]
         return task_of(self.config) is task_of(config) and heads[0] == heads[1]
 
     def give(self, model: nn.Module, config: Config) -> str:
-        """Copy the weights into a model with this configuration, for another task those that it has by the same name
-        and shape; what stays as it is, in words. A ModelError where the weights of the same task do not fit."""
-        if not self.weights:  # shape and tokenizer alone are taken
+        """Copy the weights into a model with this configuration, and return a message about parameters that are new.
+
+        For another task, weights are copied if name and shape are the same. Raises a ModelError if the weights of the
+        same task don't fit.
+        """
+        if not self.weights:
             return ""
         if self.is_same_task(config):
             load_weights(model, self.weights)
@@ -89,7 +92,7 @@ class StartingPoint:
         with torch.no_grad():
             for name in taken:
                 own[name].copy_(self.weights[name])
-        known = {own[name].data_ptr() for name in taken}  # under the other names of a tied one, too
+        known = {own[name].data_ptr() for name in taken}  # tied weights have several names
         new = {weight.data_ptr(): name for name, weight in own.items() if weight.data_ptr() not in known}
         if not new:
             return ""
@@ -98,14 +101,13 @@ class StartingPoint:
         return f"{' and '.join(parts)} {'is' if len(parts) == 1 else 'are'} new: {size:,} parameters"
 
     def differences(self, config: Config) -> list[str]:
-        """What is read otherwise than the model learnt to, which may be meant so, in words."""
+        """Return messages about data that is read differently than during the training of the model."""
         then, now = self.config.data.reverse, config.data.reverse
         if then == now:
             return []
-        said = [str(it).lower() for it in (then, now)]
-        return [f"{self.path} was trained with data.reverse = {said[0]}, and goes on with data.reverse = {said[1]}"]
+        return [f"{self.path} was trained with data.reverse={spell(then)}, this run has data.reverse={spell(now)}"]
 
 
 def _part(weight: str) -> str:
-    """What a weight belongs to, for people."""
+    """Return the name of the part that a weight belongs to."""
     return "the head" if weight.startswith("head.") else weight.rpartition(".")[0]

@@ -86,7 +86,7 @@ def test_data_that_have_changed_are_cut_anew_and_refused_by_name(toy, said) -> N
 def test_what_fails_before_the_first_step_leaves_no_folder(toy) -> None:
     for changes in ({"train.warmup": 50}, {"data.max_len": 3, "data.train": (str(long_pairs(toy.folder)),)}):
         with pytest.raises(
-            Exception, match=r"warmup = 50 is longer than|no pairs are left to train on: all 1 are longer"
+            Exception, match=r"warmup=50 is longer than|no pairs are left to train on: all 1 are longer"
         ):
             train(toy.config(changes), toy.folder / "run", say=quiet)
         assert not (toy.folder / "run").exists()
@@ -146,9 +146,9 @@ def test_a_file_in_the_place_of_the_store_is_refused(toy) -> None:
 
 def test_standard_input_is_read_for_one_purpose_alone(toy) -> None:
     for names in (["data.train", "data.valid"], ["data.valid", "data.test"], ["data.train", "data.valid", "data.test"]):
-        message = f"^standard input, -, was named twice, by {' and '.join(names)}; it is read to its end by the first"
-        with pytest.raises(DataError, match=message):
+        with pytest.raises(DataError) as caught:
             train(toy.config(dict.fromkeys(names, ("-",))), toy.folder / "run", say=quiet)
+        assert (caught.value.name, caught.value.value) == (names[1], "-")
         assert not (toy.folder / "run").exists()
 
 
@@ -274,7 +274,7 @@ def test_a_run_with_subword_dropout_is_resumed_exactly_whatever_epochs_a_step_sp
 
 def test_every_epoch_has_every_text_once_in_its_own_tokens(toy) -> None:
     with RunFolder.create(toy.folder / "x", say=quiet) as folder:
-        it = prepare(folder, toy.config(FRESH), set(), quiet)
+        it = prepare(folder, toy.config(FRESH), quiet)
     batches = FreshBatches.of(it.examples, it.task.each_epoch(it.examples), it.examples.batches(128), slots=2)
     decode = it.task.tokenizers.source.decode
     seen: list[dict[int, list[int]]] = []
@@ -301,7 +301,7 @@ def test_every_epoch_has_every_text_once_in_its_own_tokens(toy) -> None:
 
 def prepared(toy, name: str, path: Path, **changes: Any) -> Prepared:
     with RunFolder.create(toy.folder / name, say=quiet) as folder:
-        return prepare(folder, toy.config({"data.train": (str(path),), "data.split": 0.001} | changes), set(), quiet)
+        return prepare(folder, toy.config({"data.train": (str(path),), "data.split": 0.001} | changes), quiet)
 
 
 def test_that_a_tokenizer_learns_from_a_part_of_a_long_text_is_said(toy, said, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,7 +311,7 @@ def test_that_a_tokenizer_learns_from_a_part_of_a_long_text_is_said(toy, said, m
     monkeypatch.setattr(running_text, "_LEARN", 1000)
     values = {"train.task": "generate", "data.train": (str(path),), "data.tokenizer": "character", "train.steps": 1}
     train(toy.config(values), toy.folder / "run", say=said.append)
-    assert "the tokenizer learns from 11.1% of all text, spread evenly over it" in said
+    assert "the tokenizer is trained on 11.1% of the text, sampled evenly" in said
 
 
 def test_one_reading_and_several_in_small_chunks_give_the_same_tokens(toy, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ def run(toy, changes: dict[str, Any] | None = None, *, name: str = "run", say: A
 
 def prepared(toy, changes: dict[str, Any] | None = None, say: Any = quiet) -> Prepared:
     with RunFolder.create(toy.folder / "prepared", replace=True, say=quiet) as folder:
-        return prepare(folder, toy.config(changes), {"model.d_model"}, say)
+        return prepare(folder, toy.config(changes), say)
 
 
 def pairs_file(folder: Path, *lines: str) -> tuple[str]:
@@ -239,7 +239,7 @@ def test_without_a_split_the_newest_weights_are_kept_and_it_is_said(toy, said) -
         assert records(folder, "valid_loss") == []
         assert "None: nothing was held out." in (folder / "README.md").read_text()
     assert "nothing held out: data.split is 0" in said
-    assert "so the newest weights are kept, and their quality is not measured" in said
+    assert "the newest weights are kept, and their quality isn't measured" in said
 
 
 def test_without_a_folder_the_model_is_in_runs_model(toy, monkeypatch) -> None:
@@ -253,7 +253,7 @@ def test_without_a_folder_the_model_is_in_runs_model(toy, monkeypatch) -> None:
 def test_of_fewer_than_twenty_sources_none_is_held_out_and_it_is_said(toy, said) -> None:
     folder = run(toy, {"data.train": (str(toy.pairs(19)),)}, say=said.append)
     assert "nothing held out: only 19 distinct sources, fewer than 20" in said
-    assert "so the newest weights are kept, and their quality is not measured" in said
+    assert "the newest weights are kept, and their quality isn't measured" in said
     assert records(folder, "valid_loss") == []
 
 
@@ -365,7 +365,7 @@ def test_a_split_that_is_all_too_long_holds_nothing_out_and_it_is_said(toy, said
         toy, {"data.train": pairs_file(toy.folder, *lines, *long), "data.max_len": 3, "data.split": 0.03}, said.append
     )
     assert it.valid is None
-    start = "nothing held out: all 1 validation pairs are longer than 3 tokens (data.max_len)"
+    start = "nothing is held out: all 1 validation pairs are longer than 3 tokens (data.max_len)"
     assert any(line.startswith(start) for line in said)
 
 
@@ -402,7 +402,7 @@ def test_two_vocabularies_share_no_matrix(toy, said) -> None:
 
 def test_a_shared_matrix_that_is_asked_for_with_two_vocabularies_is_said_to_be_none(toy, said) -> None:
     run(toy, {"data.joint": False, "model.tie": "all"}, say=said.append)
-    assert "model.tie = target: source and target have no vocabulary in common" in said
+    assert "model.tie = target: source and target have separate vocabularies" in said
 
 
 # --- what is not a number
@@ -424,7 +424,7 @@ WATCH = """
 import sys
 from pathlib import Path
 from clearhead.config import Config
-from clearhead.training.metrics import Progress
+from clearhead.training.report.metrics import Progress
 from clearhead.training.run import train
 
 resident = []

@@ -1,6 +1,7 @@
-"""What a user did not choose, chosen: from the size of the data before the tokenizer is trained, from its tokens after,
-and from the machine. No clock decides but where one way takes a fraction of the other's time: the same data and
-processor give the same run.
+"""Choose the hyperparameters that the user left open.
+
+The choices depend on the size of the data, first in examples and then in tokens, and on the machine. Only the precision
+depends on a clock, and only if one is much faster: the same data and processor give the same run.
 """
 
 import math
@@ -18,13 +19,13 @@ from ...errors import ConfigError
 from ..schedule import paper_peak
 
 DEFAULT_OPTIMIZER: Literal["muon"] = "muon"
-_FEW = 5  # epochs: what is seen less often is not learnt by heart
-_MUCH = 400_000  # tokens an epoch, of texts with labels
+_FEW = 5  # epochs: with fewer, a model doesn't overfit
+_MUCH = 400_000  # tokens an epoch, for classification
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One choice and its reason, for the user and the model card."""
+    """A chosen setting and the reason, for the log and the model card."""
 
     name: str
     value: object
@@ -35,11 +36,11 @@ class Choice:
 
 
 def choose_machine(config: Config) -> tuple[Config, list[Choice]]:
-    """Device, threads and precision."""
+    """Choose device, threads and precision."""
     train, choices = config.train, []
     device = choose_device(train.device)
     if train.device == "auto":
-        choices.append(Choice("train.device", device, "the fastest that this machine has"))
+        choices.append(Choice("train.device", device, "the fastest on this machine"))
     threads = train.threads
     if threads is None:
         threads, why = _threads()
@@ -52,16 +53,22 @@ def choose_machine(config: Config) -> tuple[Config, list[Choice]]:
 
 
 def _threads() -> tuple[int, str]:
-    """As many as schedulers and people ask for in the way that is usual, otherwise one a core; and why."""
-    asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]  # behind a comma are those of threads of threads
+    """Return the number of threads, from OMP_NUM_THREADS or the cores, and the reason."""
+    asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]  # nested levels follow after a comma
     if asked.isdecimal() and int(asked):
-        return int(asked), "OMP_NUM_THREADS says so"
+        return int(asked), "set by OMP_NUM_THREADS"
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return cores, "every core that this process may use"
+    return cores, "every core available to this process"
 
 
 def choose_model(config: Config, n_pairs: int, what: str = "") -> tuple[Config, list[Choice]]:
-    """Choose preset and vocabulary by the number of pairs, which `what` states in words."""
+    """Choose preset and vocabulary size by the number of training examples.
+
+    Args:
+        config: the settings so far.
+        n_pairs: number of examples.
+        what: the number in words, for the reasons (default: "1,000 pairs").
+    """
     what = what or f"{n_pairs:,} pairs"
     choices: list[Choice] = []
     if config.train.preset is None and has_open_shape(config) and not config.train.budget:
@@ -69,13 +76,13 @@ def choose_model(config: Config, n_pairs: int, what: str = "") -> tuple[Config, 
         name = "nano" if n_pairs < few else "small" if n_pairs < 1_000_000 else "base"
         kept = [it for it in preset(name) if not config.accepts(it, "data")]
         config = with_preset(config, name, "data")
-        but = f", but for {', '.join(kept)}" if kept else ""
+        but = f", except {', '.join(kept)}" if kept else ""
         choices.append(Choice("train.preset", name, f"for {what}{but}"))
     elif config.train.preset is not None:  # a Config made without `override` has only its name
         config = with_preset(config, config.train.preset, "data")
     if config.data.vocab_size is None and config.data.tokenizer in ("bpe", "unigram"):
         if config.model.head == "class":
-            size, why = 4000 if n_pairs < 10_000 else 8000, f"for {what} with labels, which hang on whole words"
+            size, why = 4000 if n_pairs < 10_000 else 8000, f"for {what}; labels depend on whole words"
         else:
             sizes = ((2_000, 1000), (20_000, 2000), (500_000, 4000), (5_000_000, 16_000))
             size, why = next((size for below, size in sizes if n_pairs < below), 32_000), f"for {what}"
@@ -95,26 +102,29 @@ def with_preset(config: Config, name: str, origin: Origin) -> Config:
 
 
 def choose_batch(config: Config, n_tokens: int, what: str) -> tuple[Config, list[Choice]]:
-    """Tokens a batch, by the tokens of an epoch, `what` they are: little data learns from more and smaller steps.
+    """Choose the batch size by the number of tokens in an epoch, which are `what`.
 
-    A language model predicts each of its tokens, none of which is padding, and learns from smaller ones as much. A text
-    with a label says little: smaller still.
+    Small data sets need more and smaller steps. So do language models, which predict every token and have no padding,
+    and even more so classifiers.
     """
     if config.data.batch_tokens is not None:
         return config, []
-    usual = 2048 if config.model.topology == "decoder-only" and n_tokens < 10_000_000 else 4096
-    usual = 1024 if n_tokens < 100_000 else usual
     if config.model.head == "class":
-        usual = 512 if n_tokens < 100_000 else 1024 if n_tokens < _MUCH else 2048
-    tokens = max(usual, config.data.max_len + 1)
+        tokens = 512 if n_tokens < 100_000 else 1024 if n_tokens < _MUCH else 2048
+    elif n_tokens < 100_000:
+        tokens = 1024
+    else:
+        tokens = 2048 if config.model.topology == "decoder-only" and n_tokens < 10_000_000 else 4096
+    tokens = max(tokens, config.data.max_len + 1)
     why = f"for {n_tokens:,} {what} an epoch"
     return config.assign({"data.batch_tokens": tokens}, "data"), [Choice("data.batch_tokens", tokens, why)]
 
 
 def choose_schedule(config: Config, batches_an_epoch: int) -> tuple[Config, list[Choice]]:
-    """Steps, optimiser, warm-up, learning rate, and how often to evaluate and save.
+    """Choose steps, optimiser, schedule, warmup, learning rate and the intervals of evaluations and checkpoints.
 
-    A given warm-up that is longer than training is a ConfigError; a preset's is shortened.
+    Raises:
+        ConfigError: the user's warmup is longer than the run. A preset's warmup is shortened.
     """
     train, choices = config.train, []
 
@@ -124,13 +134,17 @@ def choose_schedule(config: Config, batches_an_epoch: int) -> tuple[Config, list
 
     steps, warmup, an_epoch = train.steps, train.warmup, batches_an_epoch / train.accumulate
     if steps is None:
-        usual = 3 if config.model.head == "class" else 20 if config.model.d_model <= 128 else 12
-        steps = round(train.epochs * an_epoch) if train.epochs else round(min(max(usual * an_epoch, 1000), 100_000))
+        default_epochs = 3 if config.model.head == "class" else 20 if config.model.d_model <= 128 else 12
+        steps = (
+            round(train.epochs * an_epoch)
+            if train.epochs
+            else round(min(max(default_epochs * an_epoch, 1000), 100_000))
+        )
         steps = max(steps, 1)
         choose("steps", steps, f"{steps / an_epoch:,.0f} epochs of {batches_an_epoch:,} batches{_together(train)}")
-    optimizer = train.optimizer or choose("optimizer", DEFAULT_OPTIMIZER, "learns more from as many tokens than adam")
+    optimizer = train.optimizer or choose("optimizer", DEFAULT_OPTIMIZER, "needs fewer tokens than adam")
     if not train.schedule:
-        why = f"falls to {train.lr_end or 'zero'} at the last step, which suits a fixed number of steps"
+        why = f"falls to {train.lr_end or 'zero'} at the last step"
         choose("schedule", "linear", why)
     fast = config.model.pre_norm and optimizer == "muon"
     open_warmup = config.accepts("train.warmup", "data")
@@ -147,43 +161,47 @@ def choose_schedule(config: Config, batches_an_epoch: int) -> tuple[Config, list
             name="train.warmup",
             value=warmup,
         )
-    peak = paper_peak(config.model.d_model, max(warmup, 400))  # a shorter warm-up allows no higher rate
+    peak = paper_peak(config.model.d_model, max(warmup, 400))  # a shorter warmup doesn't allow a higher rate
     n_tokens = batches_an_epoch * (config.data.batch_tokens or 0)
-    rate = fast_rate(config, n_tokens) if fast else usual_rate(peak, "the paper's peak for width and warm-up", train)
+    rate = (
+        fast_rate(config, n_tokens) if fast else scaled_rate(peak, "the paper's peak for this width and warmup", train)
+    )
     if not train.lr:
         choose("lr", *rate)
-    eval_every = train.eval_every or choose("eval_every", max(steps // 20, 1), "some twenty evaluations a run")
+    eval_every = train.eval_every or choose("eval_every", max(steps // 20, 1), "twenty evaluations")
     if not train.save_every:
         choose("save_every", eval_every, "at every evaluation")
-    reads_on = config.model.topology == "decoder-only" and not train.begins_trained  # a trained model keeps its own
-    if reads_on and steps < _FEW * an_epoch and config.accepts("model.dropout", "data") and config.model.dropout:
-        choices.append(Choice("model.dropout", 0.0, f"for fewer than {_FEW} epochs"))
+    fresh = config.model.topology == "decoder-only" and not train.begins_trained  # a trained model keeps its dropout
+    if fresh and steps < _FEW * an_epoch and config.accepts("model.dropout", "data") and config.model.dropout:
+        choices.append(Choice("model.dropout", 0.0, f"fewer than {_FEW} epochs don't overfit"))
     return config.assign({choice.name: choice.value for choice in choices}, "data"), choices
 
 
 def fast_rate(config: Config, n_tokens: int) -> tuple[float, str]:
-    """The peak learning rate of Muon where each sub-layer is normalised before it, and the reason: higher than that of
-    the paper, which others would not survive. Language models bear twice as much, and learn faster with it; labels of
-    much text, which is read a few times, are learnt better with less, and so are those after a warm start. `n_tokens`
-    are those of an epoch."""
+    """Return the peak learning rate of Muon in a pre-norm model, and the reason.
+
+    It's higher than the paper's, with which other optimisers and post-norm models would diverge. Language models learn
+    faster with twice as much. Classifiers do better with less after a warm start, or if they have much text, which
+    they read only a few times. `n_tokens` is the number of tokens in an epoch.
+    """
     width, factor = config.model.d_model, 0.16 if config.model.topology == "decoder-only" else 0.08
     if config.model.head == "class":
         factor = 0.03 if n_tokens >= _MUCH else 0.045 if config.train.warm_start else factor
-    return usual_rate(factor * width**-0.5, f"for a width of {width}", config.train)
+    return scaled_rate(factor * width**-0.5, f"for a width of {width}", config.train)
 
 
 def short_warmup(steps: int) -> tuple[int, str]:
-    """Steps of warm-up that lead to it, and the reason."""
-    return max(min(300, steps // 8), 1), "an eighth of the steps, 300 at most"
+    """Return the warmup steps that suit `fast_rate`, and the reason."""
+    return max(min(300, steps // 8), 1), "an eighth of the steps, at most 300"
 
 
-def usual_rate(peak: float, why: str, train: TrainConfig) -> tuple[float, str]:
-    """A learning rate that suits random weights, or a fifth of it for those of `train.init_from`, and the reason.
+def scaled_rate(peak: float, why: str, train: TrainConfig) -> tuple[float, str]:
+    """Return the learning rate `peak` for random weights, or a fifth of it with `train.init_from`, and the reason.
 
-    What a warm start has learnt is worth less than the task: of answers, a fifth of the rate lost half the F1.
+    After a warm start the rate stays high: with a fifth of it, question answering lost half its F1.
     """
     if train.init_from:
-        return round(peak / 5, 6), f"a fifth of what suits random weights ({why})"
+        return round(peak / 5, 6), f"a fifth of the rate for random weights ({why})"
     return round(peak, 6), why
 
 
@@ -192,11 +210,11 @@ def _together(train: TrainConfig) -> str:
 
 
 def _why_warmup(usual: int, steps: int) -> str:
-    return "usual for this preset" if usual <= steps // 3 else f"a third of the steps, where {usual:,} is usual"
+    return "the preset's" if usual <= steps // 3 else f"a third of the steps, instead of the preset's {usual:,}"
 
 
 def choose_device(asked: str) -> str:
-    """The device that `asked` names, "auto" being the fastest; a ConfigError where it cannot be used."""
+    """Return the device that `asked` names; "auto" is the fastest. Raises a ConfigError if it isn't available."""
     if asked == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -217,25 +235,26 @@ def _precision(device: torch.device, threads: int) -> tuple[str, str]:
     if device.type == "cuda":
         fits = torch.cuda.is_bf16_supported(including_emulation=False)
     elif device.type == "cpu":
-        features = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")  # not public: they may be gone one day
+        features = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")  # private, so they may disappear
         fits = any(getattr(torch.cpu, name, bool)() for name in features)
         if fits and not _gains_by_bf16(threads):
-            return "fp32", "this processor multiplies in bf16, but not faster"
+            return "fp32", "bf16 isn't faster on this processor"
     else:
         fits = False
-    return ("bf16", "this processor multiplies in it") if fits else ("fp32", "this processor does not multiply in bf16")
+    return ("bf16", "faster on this processor") if fits else ("fp32", "this processor has no bf16 products")
 
 
-@cache  # of all runs of a warm start: another answer for one of them would be another model
+@cache  # all runs of a warm start must get the same answer
 def _gains_by_bf16(threads: int) -> bool:
-    """Whether a product in bfloat16 takes less than four fifths of what it takes in float32: changing to and fro costs
-    the rest. With AMX it is a sixth, with AVX-512 alone a half of the time on one processor and twice on another.
+    """Return whether bf16 products take less than 80 % of the time of fp32 ones; converting costs the rest.
+
+    With AMX it's a sixth of the time. With AVX-512 alone it was half on one processor and double on another.
     """
     seconds: dict[torch.dtype, float] = {torch.float32: math.inf, torch.bfloat16: math.inf}
     factors = {dtype: (torch.ones(1024, 512, dtype=dtype), torch.ones(512, 512, dtype=dtype)) for dtype in seconds}
     before = torch.get_num_threads()
-    torch.set_num_threads(threads)  # of many, each has too little to do to show what it gains
-    for _ in range(8):  # in turns, and the least of each: other programs may take the processor for a while
+    torch.set_num_threads(threads)  # the gain depends on the number of threads
+    for _ in range(8):  # alternate and take the minimum, since other programs may interfere
         for dtype, (x, weight) in factors.items():
             begun = time.perf_counter()
             torch.nn.functional.linear(x, weight)

@@ -117,7 +117,7 @@ def test_labels_that_only_the_validation_has_are_shown_and_count_as_wrong(run: R
                "--valid", tmp_path / "valid.tsv", "--test", tmp_path / "few.tsv", "--train.steps=3",
                "--train.best=accuracy", *TINY)  # fmt: skip
     assert done.code == 0 and "(text in 1, label in 2), no header; 2 of 2 lines used" in done.err
-    said = "skipped 1: texts with a label that the training data lacks; they are validated on without their loss"
+    said = "skipped 1: texts with a label that the training data lacks; they are validated without a loss"
     assert said in done.err and 'line 3: "mixed: so so"' in done.err
     records = read_metrics(tmp_path / "model" / "metrics.jsonl")
     assert all(it["valid_accuracy"] <= 2 / 3 + 1e-9 for it in records if "valid_accuracy" in it)

@@ -67,7 +67,7 @@ def test_of_a_preset_that_is_chosen_a_given_setting_is_kept(changes: dict) -> No
     config, choices = choose_model(Config().override(changes), 100)
     assert config == Config().override(preset("nano") | {"data.vocab_size": 1000} | changes)
     (name,) = changes
-    assert str(choices[0]) == f"train.preset = nano: for 100 pairs, but for {name}"
+    assert str(choices[0]) == f"train.preset = nano: for 100 pairs, except {name}"
 
 
 def test_a_whole_shape_that_is_given_is_no_presets() -> None:
@@ -213,7 +213,7 @@ def test_a_language_model_that_sees_its_text_a_few_times_drops_nothing(changes: 
     config, choices = choose_schedule(with_preset(asked, "nano", "data"), 100)
     assert config.model.dropout == dropout
     said = [str(it) for it in choices if it.name == "model.dropout"]
-    assert said == (["model.dropout = 0.0: for fewer than 5 epochs"] if not dropout else [])
+    assert said == (["model.dropout = 0.0: fewer than 5 epochs don't overfit"] if not dropout else [])
 
 
 def test_trained_weights_move_by_a_fifth_of_the_rate() -> None:
@@ -221,7 +221,7 @@ def test_trained_weights_move_by_a_fifth_of_the_rate() -> None:
     random, _ = choose_schedule(asked, 600)
     trained, choices = choose_schedule(asked.override({"train.init_from": "models/a"}), 600)
     assert trained.train.lr == pytest.approx(random.train.lr / 5, rel=1e-3)
-    assert "a fifth of what suits random weights" in str(next(it for it in choices if it.name == "train.lr"))
+    assert "a fifth of the rate for random weights" in str(next(it for it in choices if it.name == "train.lr"))
 
 
 LABELLED = {"model.topology": "encoder-only", "model.head": "class", "model.n_classes": 2, "model.pre_norm": True}
@@ -261,7 +261,7 @@ def test_a_presets_warm_up_is_shortened_where_training_is_short(steps: int) -> N
     assert config.train.steps == steps
     assert config.train.warmup == min(600, steps // 3)
     (said,) = (str(it) for it in choices if it.name == "train.warmup")
-    usual = "usual for this preset" if steps == 5000 else "a third of the steps, where 600 is usual"
+    usual = "the preset's" if steps == 5000 else "a third of the steps, instead of the preset's 600"
     assert said == f"train.warmup = {config.train.warmup}: {usual}"
 
 
@@ -321,14 +321,14 @@ def test_as_many_threads_are_used_as_the_environment_asks_for(monkeypatch, asked
     monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {*range(7)}, raising=False)
     config, choices = choose_machine(Config().override({"train.device": "cpu"}))
     assert config.train.threads == (threads or 7)
-    assert ("OMP_NUM_THREADS says so" in choices[0].why) == bool(threads)
+    assert ("set by OMP_NUM_THREADS" in choices[0].why) == bool(threads)
 
 
 def test_every_core_of_the_process_is_used_and_it_is_said(monkeypatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {0, 3, 5}, raising=False)
     config, choices = choose_machine(Config().override({"train.device": "cpu"}))
     assert config.train.threads == 3
-    assert "train.threads = 3: every core that this process may use" in [str(it) for it in choices]
+    assert "train.threads = 3: every core available to this process" in [str(it) for it in choices]
 
 
 def test_where_the_system_does_not_tell_which_cores_all_are_counted(monkeypatch) -> None:
@@ -349,11 +349,11 @@ def untried() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("avx512", "amx", "bf16_takes", "precision", "why"),
     [
-        (True, False, 0.5, "bf16", "multiplies in it"),
-        (False, True, 0.5, "bf16", "multiplies in it"),
-        (True, False, 0.9, "fp32", "multiplies in bf16, but not faster"),  # what goes to and fro would cost more
-        (True, True, 2.0, "fp32", "multiplies in bf16, but not faster"),
-        (False, False, 0.5, "fp32", "does not multiply in bf16"),
+        (True, False, 0.5, "bf16", "faster on this processor"),
+        (False, True, 0.5, "bf16", "faster on this processor"),
+        (True, False, 0.9, "fp32", "bf16 isn't faster on this processor"),  # what goes to and fro would cost more
+        (True, True, 2.0, "fp32", "bf16 isn't faster on this processor"),
+        (False, False, 0.5, "fp32", "this processor has no bf16 products"),
     ],
 )
 def test_bf16_is_chosen_where_the_processor_multiplies_faster_in_it(
@@ -370,7 +370,7 @@ def test_bf16_is_chosen_where_the_processor_multiplies_faster_in_it(
     monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
     config, choices = choose_machine(Config().override({"train.device": "cpu"}))
     assert config.train.precision == precision
-    assert str(choices[-1]) == f"train.precision = {precision}: this processor {why}"
+    assert str(choices[-1]) == f"train.precision = {precision}: {why}"
 
 
 def test_bf16_is_tried_once_and_with_the_threads_of_training(monkeypatch, untried) -> None:
