@@ -75,6 +75,7 @@ BASELINES = {  # labels of the answers that need no model
     "closest_sentence": "the sentence with the most words of the question",
     "closest_window": "four words near those of the question",
 }
+_NO_SCORES = {"loss", "step", "epoch", "seconds", "averaged"}  # further names in the records of a run
 _COUNTS = ("sentences", "documents", "characters", "questions", "texts")  # names of the number of scored items
 
 
@@ -118,7 +119,8 @@ def rows(scores: Mapping[str, Any], too_long: int = 0) -> list[tuple[str, str, s
 
 def _keys(scores: Mapping[str, Any]) -> list[str]:
     """Return the names of the scores in the order of LABELS, followed by those of a custom task."""
-    custom = [key for key, value in scores.items() if type(value) is float and key not in LABELS and key != "loss"]
+    others = LABELS.keys() | _NO_SCORES
+    custom = [key for key, value in scores.items() if type(value) is float and key not in others]
     return [key for key in LABELS if key in scores] + custom
 
 

@@ -30,7 +30,7 @@ def test_where_nothing_was_measured_there_is_nothing_of_a_task_to_draw() -> None
 
 
 def test_a_score_of_a_custom_task_is_shown_by_its_name() -> None:
-    scores = {"texts": 3, "word_errors": 0.25, "accuracy": 0.5, "loss": 2.0}
+    scores = {"texts": 3, "word_errors": 0.25, "accuracy": 0.5, "loss": 2.0, "seconds": 9.5}
     assert score_labels.spoken(scores) == "accuracy 0.5000  word errors 0.2500"
     assert [name for name, *_ in score_labels.rows(scores)] == ["accuracy", "word errors"]
     assert score_labels.curve([{"valid_word_errors": 0.5}], "word_errors").name == "word errors"

@@ -69,11 +69,11 @@ class Reversal(Sequences):
     units = Units("texts", "target tokens", "reversal", "texts")
     required = {"model.topology": "encoder-decoder"}  # noqa: RUF012
     scores = ("loss", "token_accuracy", "exact_match")
+    compared_by = ("exact_match",)
 
     def judge(self, held_out: HeldOut, answers: Sequence[str], counts: TokenCounts | None) -> Judged:
         right = np.array([exact_match([it], [texts]) for it, texts in zip(answers, held_out.references)])
-        tokens = (counts.accuracy, counts.perplexity) if counts else ()
-        scores = Scores(len(answers), float(right.mean()), *tokens)
+        scores = Scores(len(answers), float(right.mean()), *((counts.accuracy, counts.perplexity) if counts else ()))
         return Judged(scores, held_out.sources, answers, held_out.references, lambda: {"exact_match": right})
 
     def numbers(self, scores: Scores) -> dict[str, float]:
