@@ -1,15 +1,15 @@
-"""How files of pairs are named and read by the verbs that take them."""
+"""Options that say how data files are read, for the verbs that take such files."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..config import DataConfig
+from ..config import Config, DataConfig
 from ..config.messages import say
 from ..errors import ConfigError
 from .parser import Options, Parser, add_settings, given_settings
 
-FILES = "a table (TSV, CSV), JSON lines, a folder of such, - for standard input, or two line-aligned files"
+FILES = "a table (TSV, CSV), JSON Lines, a folder of these, two line-aligned files, or - for standard input"
 
 READING = {
     "data.source_column": ["--source-column", "--text"],
@@ -20,19 +20,23 @@ READING = {
 
 
 def add_reading_options(parser: Parser) -> None:
-    """How files of pairs are read; what is not given is as it was when the model was trained."""
+    """Add the options that say how files are read; the default of each is the model's own setting."""
     add_settings(parser, READING, READING, show_defaults=False)
 
 
 def read_as_trained(
     folders: Sequence[str], files: Sequence[str], options: Options, references: Sequence[str] = ()
 ) -> Any:
-    """What `files` hold for the task of the models, columns and direction as these were trained, where the options do
-    not say otherwise.
+    """Read files for the task of some models, with the columns and direction they were trained with.
 
-    Lines of `references` are further targets of theirs.
+    Args:
+        folders: model folders.
+        files: the data files.
+        options: of the command line; those that say how to read take precedence.
+        references: files with more references for the sources.
 
-    A ConfigError where the models were trained for different tasks or columns, so that no file fits them all.
+    Raises:
+        ConfigError: the models have different tasks, or read different columns.
     """
     from ..data.forms import PairForm
     from ..folder.model_folder import read_config
@@ -40,36 +44,49 @@ def read_as_trained(
     from ..tasks.registry import task_of
 
     given = {name: value for name, value in given_settings(options).items() if name in READING}
-    configs = [read_config(Path(folder)).override(given) for folder in folders]
-    tasks = [task_of(config) for config in configs]
-    for folder, task in zip(folders, tasks):
-        if task is not tasks[0]:
+    configs = {folder: read_config(Path(folder)).override(given) for folder in folders}
+    tasks = {folder: task_of(config) for folder, config in configs.items()}
+    first = folders[0]
+    for folder, task in tasks.items():
+        if task is not tasks[first]:
             raise ConfigError(
-                f"{folders[0]} learnt to {tasks[0].verb} and {folder} to {task.verb}; expected models of one task"
+                f"{first} is a model for {tasks[first].verb!r}, but {folder} is one for {task.verb!r}",
+                expected="models for the same task",
+                name="train.task",
+                value=task.verb,
             )
-    ways = [_way(config.data) for config in configs]
-    for folder, way in zip(folders, ways):
-        for name, value in way.items():
-            if value != ways[0][name]:
-                raise ConfigError(
-                    f"{folders[0]} was trained with {name} = {_spelled(ways[0][name])} and {folder} with "
-                    f"{_spelled(value)}; expected models that read the same columns, or --{name}=... for all of them"
-                )
-    defaults = _way(DataConfig())
-    kept = {name: value for name, value in ways[0].items() if name not in given and value != defaults[name]}
+    _expect_same_columns(configs)
+    data, task = configs[first].data, tasks[first]
+    defaults = _reading(DataConfig())
+    kept = {name: it for name, it in _reading(data).items() if name not in given and it != defaults[name]}
     if kept:
-        settings = ", ".join(f"{name} = {_spelled(value)}" for name, value in kept.items())
-        say(f"read as {folders[0]} was trained: {settings}; to read otherwise: --{next(iter(kept))}=...")
-    data = configs[0].data
+        said = ", ".join(f"{name}={_spelled(value)}" for name, value in kept.items())
+        say(f"read as {first} was trained: {said}; to read otherwise: --{next(iter(kept))}=...")
     if not references:
-        return tasks[0].form.read(files, data)
-    form = tasks[0].form
-    if not isinstance(form, PairForm) or form.roles.labels:
-        raise ConfigError(f"--references {' '.join(references)}: a model that learnt to {tasks[0].verb} has none")
-    return read_with_references(files, references, data, form.roles, own_separator="data.separator" in given)
+        return task.form.read(files, data)
+    if not isinstance(task.form, PairForm) or task.form.roles.labels:
+        raise ConfigError(
+            f"--references can't be used with a model for {task.verb!r}", name="--references", value=tuple(references)
+        )
+    return read_with_references(files, references, data, task.form.roles, own_separator="data.separator" in given)
 
 
-def _way(data: DataConfig) -> dict[str, str | bool]:
+def _expect_same_columns(configs: dict[str, Config]) -> None:
+    (first, config), *others = configs.items()
+    for folder, other in others:
+        for name, value in _reading(other.data).items():
+            own = _reading(config.data)[name]
+            if value != own:
+                raise ConfigError(
+                    f"{first} was trained with {name}={_spelled(own)}, but {folder} with {_spelled(value)}",
+                    expected="models that read the same columns",
+                    fix=f"pass --{name}=... to read the same for all of them",
+                    name=name,
+                    value=value,
+                )
+
+
+def _reading(data: DataConfig) -> dict[str, str | bool]:
     return {name: getattr(data, name.split(".")[1]) for name in READING}
 
 

@@ -46,13 +46,78 @@ def test_short_spellings_tell_how_files_are_read(run: Run, monkeypatch: pytest.M
     assert not configs[1].data.reverse
 
 
+def test_text_and_label_are_names_for_the_columns_of_source_and_target(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configs: list[Config] = []
+    monkeypatch.setattr("clearhead.api.train", lambda config, *_, **__: configs.append(config))
+    assert run("train", "a.csv", "--out", "D", "--text", "subject,body", "--label", "queue").code == 0
+    assert (configs[0].data.source_column, configs[0].data.target_column) == ("subject,body", "queue")
+
+
+TICKETS = "subject,body,priority,queue\n" + "".join(
+    f"Number {n} broke today,Please repair number {n} at once,{('low', 'high')[n % 2]},{('tech', 'sales')[n % 3 % 2]}\n"
+    for n in range(40)
+)
+
+
+def test_a_dry_run_shows_what_would_be_used_and_writes_nothing(run: Run, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("tickets.csv").write_text(f"{TICKETS},,low,tech\n", encoding="utf-8")
+    done = run("train", "tickets.csv", "--task", "classify", "--text", "subject,body", "--label", "queue", "--dry-run")
+    assert done.code == 0
+    rows = done.out.splitlines()
+    assert rows[0].startswith("task: classify")
+    assert rows[1].startswith(
+        "  text: subject (column 1) + body (column 2); label: queue (column 4); not used: priority"
+    )
+    assert "40 of 41 rows used" in done.out and "  skipped 1: empty text" in done.out
+    assert '  "sales"' in done.out and '  "tech"' in done.out
+    assert '  text   "Number 0 broke today Please repair number 0 at once"' in done.out
+    assert [path.name for path in tmp_path.iterdir()] == ["tickets.csv"]
+
+
+@pytest.mark.parametrize("dry", [["--dry-run"], ["--out", "D"]])
+def test_a_table_in_doubt_stops_with_its_columns_and_the_options(
+    run: Run, tmp_path: Path, monkeypatch, dry: list
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("tickets.csv").write_text(TICKETS, encoding="utf-8")
+    done = run("train", "tickets.csv", *dry)
+    assert done.code == 1 and not Path("D").exists()
+    assert "--task classify --text subject,body --label queue" in done.err
+    for column in ("subject", "body", "priority", "queue"):
+        assert f"\n    {column} " in done.err
+    assert '"low", "high"' in done.err or '"high", "low"' in done.err
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"a.txt": "once upon a time\n" * 99}, "text"),
+        ({"a.en": "Hello.\n" * 9 + "Yes.\n", "a.fr": "Salut.\n" * 9 + "Oui.\n"}, "target"),
+        ({"a.json": json.dumps({"data": [{"paragraphs": [{"context": "Ann is here.", "qas": [
+            {"question": "Who?", "answers": [{"text": "Ann", "answer_start": 0}]}]}]}]})}, "answer"),
+    ],
+)  # fmt: skip
+def test_a_dry_run_shows_examples_of_every_task(
+    run: Run, tmp_path: Path, monkeypatch, files: dict[str, str], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, content in files.items():
+        Path(name).write_text(content, encoding="utf-8")
+    done = run("train", *files, "--dry-run")
+    assert done.code == 0 and "example 1\n" in done.out and f"\n  {said} " in done.out
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(files)
+
+
 def test_a_model_reads_a_file_in_its_own_direction_and_says_so(
     run: Run, model_folder: Path, table: Path, tmp_path: Path
 ) -> None:
     back = trained(model_folder, tmp_path / "back", reverse=True, source_column="en", target_column="fr")
     done = run("score", back, table, "--json")
     assert sources(done.out) == [fr for _, fr in ROWS]
-    said = "data.source_column = 'en', data.target_column = 'fr', data.reverse = true"
+    said = "data.source_column='en', data.target_column='fr', data.reverse=true"
     assert f"read as {back} was trained: {said}; to read otherwise: --data.source_column=..." in done.err
     assert sources(run("score", back, table, "--json", "--data.reverse=false").out) == [en for en, _ in ROWS]
     done = run("evaluate", back, "--data", table, "--json", "--beam", "1")
@@ -79,7 +144,7 @@ def test_models_of_two_directions_are_not_compared_on_one_file(
     back = trained(model_folder, tmp_path / "back", reverse=True)
     done = run("evaluate", there, back, "--data", table)
     assert done.code == 2
-    assert f"{there} was trained with data.reverse = false and {back} with true; expected models that read" in done.err
+    assert f"{there} was trained with data.reverse=false, but {back} with true" in done.err
     assert run("evaluate", there, back, "--data", table, "--reverse", "--beam", "1").code == 0
 
 
@@ -92,7 +157,7 @@ def test_a_separator_that_a_model_was_trained_with_makes_no_columns_of_plain_sen
     evaluate = ["evaluate", commas, "--data", tmp_path / "a.en", "--references", tmp_path / "a.fr", "--beam", "1"]
     done = run(*evaluate, "--json")
     assert [it["source"] for it in json.loads(done.out)["examples"]] == ["Yes, I am.", "She sings."]
-    assert "sources alone; 2 of 2 lines used" in done.err
+    assert "only sources; 2 of 2 lines used" in done.err
     assert "CSV (comma), two columns" in run(*evaluate, "--separator", ",").err
 
 

@@ -2,13 +2,16 @@
 
 import csv
 import io
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from clearhead.config import DataConfig
+from clearhead.config import Config, DataConfig
+from clearhead.data.corpus import origin_of
 from clearhead.errors import ConfigError
+from clearhead.readers.headers import looks_like_header
 from clearhead.readers.rows import rows
 
 from .conftest import both
@@ -316,3 +319,45 @@ def test_several_source_columns_are_joined_by_a_space(read, refused) -> None:
     lines = '{"a": "one", "b": "two", "c": "x"}\n{"a": "one", "b": null, "c": "y"}\n'
     assert both(read(lines * 2, source_column="a,b", target_column="c"))[:2] == [("one two", "x"), ("one", "y")]
     assert refused(content, source_column="1,2", target_column="3", reverse=True).name == "data.reverse"
+
+
+# --- licence and source
+
+
+CREDITS = "CC-BY 2.0 (France) Attribution: tatoeba.org #{n} (ann) & #{m} (bob)"
+
+
+def test_a_column_that_states_licence_and_source_is_kept_for_the_model_card(read) -> None:
+    rows = [(f"Go {n}.", f"Va {n} !", CREDITS.format(n=n, m=n + 5)) for n in range(40)]
+    pairs = read("".join("\t".join(row) + "\n" for row in rows))
+    assert both(pairs) == [row[:2] for row in rows]
+    assert (pairs.report.licence, pairs.report.source) == ("CC-BY 2.0 (France)", "tatoeba.org")
+    corpus = SimpleNamespace(source=SimpleNamespace(report=pairs.report))
+    assert origin_of(corpus, Config()) == {"data.licence": "CC-BY 2.0 (France)", "data.source": "tatoeba.org"}
+    assert origin_of(corpus, Config().override({"data.licence": "mine"})) == {"data.source": "tatoeba.org"}
+    credited = [(*row[:2], "by me" if n % 2 else row[2]) for n, row in enumerate(rows)]  # of a few rows alone
+    assert read("".join("\t".join(row) + "\n" for row in credited)).report.licence == ""
+
+
+# --- headers
+
+
+@pytest.mark.parametrize(
+    ("first", "rows", "is_header"),
+    [
+        (["when", "what"], [["2024-01-01", "it rained all day"], ["2024-01-02", "it snowed a lot"]] * 3, True),
+        (["n", "word"], [[str(n), f"w{n} and others"] for n in range(9)], True),
+        (["word", "kind"], [[f"a word or {n}", "ab"[n % 2]] for n in range(30)], True),
+        (["question", "reply"], [[f"what is it, {n}", f"it is {n} or so"] for n in range(30)], True),
+        (["question", "reply"], [[f"what is it, {n}", f"it is {n} or so"] for n in range(9)], False),  # too few
+        (["Go.", "Va !"], [[f"what is it, {n}", f"it is {n} or so"] for n in range(90)], False),  # no names
+        (["same", "same"], [[f"what is it, {n}", f"it is {n} or so"] for n in range(90)], False),
+        (["7", "what"], [["x", f"it is {n} or so"] for n in range(90)], False),  # a number names nothing
+        (["Hi", "Salut"], [*[["Go", "Va"]] * 9, *([f"what is it, {n}", f"it is {n} or so"] for n in range(90))], False),
+        (["the red fox", "a"], [[f"the fox {n}", "ab"[n % 2]] for n in range(30)], False),  # a label of those below
+        (["en", "x"], [["en", f"it is {n} or so"] for n in range(30)], False),
+        (["", "what"], [[str(n), f"it is {n} or so"] for n in range(90)], False),  # one name is too little
+    ],
+)
+def test_a_header_is_unlike_the_rows_below_it(first: list[str], rows: list[list[str]], is_header: bool) -> None:
+    assert looks_like_header(first, [*zip(*rows)]) == is_header

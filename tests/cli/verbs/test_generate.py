@@ -334,7 +334,7 @@ def test_models_that_learnt_different_tasks_are_not_compared(
 ) -> None:
     done = run("evaluate", folder, model_folder, "--data", text_file)
     assert done.code == 2
-    assert f"{folder} learnt to generate and {model_folder} to translate; expected models of one task" in done.err
+    assert f"{folder} is a model for 'generate', but {model_folder} is one for 'translate'" in done.err
 
 
 def test_info_shows_the_stack_and_the_scores(run: Run, own: Path, text_file: Path) -> None:
