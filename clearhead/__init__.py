@@ -31,7 +31,7 @@ _MODULES = {
     "load": "api",
     "preset": "config",
     "read_pairs": "readers.pairs",
-    "train": "training.warm_start.warm_start",
+    "train": "api",
 }
 
 __all__ = [
@@ -58,7 +58,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from .api import App, load
+    from .api import App, load, train
     from .apps.answers import Result
     from .apps.evaluation import Evaluation
     from .config import Config, DataConfig, DecodeConfig, ModelConfig, TrainConfig, preset
@@ -66,7 +66,6 @@ if TYPE_CHECKING:
     from .model.transformer import build
     from .readers.pairs import read_pairs
     from .tasks.base import Task
-    from .training.warm_start.warm_start import train
 
 
 def __getattr__(name: str) -> Any:

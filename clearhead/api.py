@@ -4,7 +4,9 @@ app = load("models/en-fr")
 app("I am hungry.")              # a text for a text, a list for a list
 """
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -17,6 +19,7 @@ from .apps.evaluation import Evaluation
 from .apps.language_model import LanguageModel
 from .apps.summarizer import Summarizer
 from .apps.translator import Translator
+from .config import Config, messages
 from .errors import ModelError
 from .folder.model_folder import TOKENIZER, load_model_folder
 from .model.restore import restore
@@ -24,7 +27,6 @@ from .tasks.registry import app_of, task_of
 from .tokenization.tokenizer import Tokenizers
 from .training.choices.recipe import choose_device
 from .training.memory import keep_freed_memory
-from .training.warm_start.warm_start import train
 
 __all__ = [
     "Answerer",
@@ -38,6 +40,42 @@ __all__ = [
     "load",
     "train",
 ]
+
+
+def train(
+    config: Config,
+    out: str | Path = "runs/model",
+    *,
+    resume: bool = False,
+    replace: bool = False,
+    say: Callable[[str], None] = messages.say,
+    on_step: Callable[[dict[str, Any]], object] | None = None,
+    on_eval: Callable[[dict[str, Any]], object] | None = None,
+    began: float | None = None,
+) -> Path:
+    """Train a model into the folder `out`, and return the folder.
+
+    Args:
+        config: all settings; `data.train` names the files to learn from.
+        out: the model folder to make.
+        resume: continue the run in `out` after its last checkpoint.
+        replace: replace the run in `out`.
+        say: receives messages for the user (default: print them to stderr).
+        on_step: called after each update with {"step", "epoch", "loss", "lr", "grad_norm", "tokens", "seconds"}.
+        on_eval: called after each evaluation with {"step", "epoch", "seconds"} and the scores, such as "loss". With a
+            warm start, both hear of the last stage only. An exception that they raise ends training.
+        began: the time, by `time.monotonic`, from which a budget counts (default: now).
+
+    Raises:
+        ConfigError, DataError, TrainingError: a setting, the data or the folder doesn't allow it.
+        StoppedError: a signal stopped the run. It can be resumed.
+    """
+    from .training import run
+    from .training.warm_start import request, stages
+
+    options = run.RunOptions(resume, replace, say, on_step, on_eval, began)
+    start = stages.train if request.is_warm_start(config, out, options) else run.train
+    return start(config, out, options)
 
 
 def load(path: str | Path, *, device: str = "auto", threads: int | None = None) -> App:

@@ -88,7 +88,7 @@ def answer_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that has learnt what `make_questions` asks, and where there is no answer. Not to be written to."""
     import torch
 
-    from clearhead.training.run import train
+    from clearhead.api import train
 
     folder = tmp_path_factory.mktemp("answers")
     data = folder / "questions.json"

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from clearhead.api import train
 from clearhead.config import Config
 from clearhead.folder.model_folder import read_config
 from clearhead.tasks.registry import task_of
 from clearhead.training.report.metrics import read_metrics
-from clearhead.training.run import train
 
 CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("*.toml"))
 NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight"]

@@ -61,7 +61,8 @@ class DemoFolder:
         try:
             train(config, self.out, replace=True, began=began)
         except StoppedError as error:
-            raise StoppedError("stopped; run the same command to start the demo again", error.exit_code) from error
+            fix = "run the same command to start the demo again"
+            raise StoppedError("stopped", error.exit_code, fix) from error
 
 
 def command() -> str:

@@ -1,1 +1,1 @@
-"""From files to a model folder."""
+"""Train a model, from files to a model folder."""

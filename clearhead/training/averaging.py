@@ -1,4 +1,4 @@
-"""Means of weights, often better than any of them: over the last checkpoints (section 6.1), or over all steps."""
+"""Averages of weights: over several checkpoints or models (section 6.1), or over all steps."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -8,10 +8,9 @@ from torch import Tensor, nn
 
 
 class MovingAverage:
-    """An exponential moving average of a model's weights: m <- d m + (1 - d) w after each update.
+    """Exponential moving average of a model's weights: m <- d m + (1 - d) w after each update.
 
-    d is `decay`, and less in the first steps, (1 + n) / (10 + n) after n updates, so that the random weights of the
-    beginning are soon forgotten.
+    d is `decay`, but at most (1 + n) / (10 + n) after n updates, so the random initial weights are soon forgotten.
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
@@ -20,19 +19,19 @@ class MovingAverage:
 
     @torch.no_grad()
     def update(self, step: int) -> None:
-        """Take in the weights after update `step`, counted from 1."""
+        """Add the weights after update `step`, counted from 1."""
         share = 1 - min(self.decay, (1 + step) / (10 + step))
         torch._foreach_lerp_(list(self.weights.values()), list(self._parameters.values()), share)
 
     @torch.no_grad()
     def load(self, weights: Mapping[str, Tensor]) -> None:
-        """Go on from the averages of a checkpoint."""
+        """Continue from the averages of a checkpoint."""
         for name, weight in self.weights.items():
             weight.copy_(weights[name])
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """Give the model the averages, and afterwards its own weights back, bit for bit."""
+        """Put the averages into the model, and its own weights back afterwards, bit for bit."""
         self._swap()
         try:
             yield
@@ -45,9 +44,9 @@ class MovingAverage:
 
 
 def mean_weights(each: Iterable[Mapping[str, Tensor]]) -> tuple[dict[str, Tensor], int]:
-    """The mean of several models' weights, name by name, and how many models these were.
+    """Return the mean of the weights of several models, name by name, and the number of models.
 
-    Summed in float64, in their order, so that only the sum and one of them need be in memory.
+    They are summed in float64, in order, so only the sum and one model are in memory at a time.
     """
     total: dict[str, Tensor] = {}
     dtypes: dict[str, torch.dtype] = {}

@@ -1,4 +1,4 @@
-"""The examples of a run: cut into tokens once and put on the disk, or found there from before."""
+"""Tokenize the examples of a run once, and store them on disk for this run or the next one."""
 
 import hashlib
 import time
@@ -20,7 +20,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Shelf:
-    """Where the tokens of some data lie, or will, and what they are the tokens of: `key`."""
+    """A place on disk for the tokens of some data; `key` says which data and settings they belong to."""
 
     path: Path
     key: dict[str, Any]
@@ -28,9 +28,9 @@ class Shelf:
 
     @classmethod
     def of(cls, digest: str, task: Task, run: Path, say: Say) -> "Shelf":
-        """In the folder `data.store`, by a name of its own for each data and tokenizer; without one at `run`.
+        """Return the place for the tokens of a task: in `data.store`, named after its key, or at `run` without a store.
 
-        `digest` is that of the data before anything was learnt of them.
+        `digest` is that of the data when they were first read.
         """
         data, train = task.config.data, task.config.train
         key = {
@@ -38,27 +38,28 @@ class Shelf:
             "reading": [data.source_column, data.target_column, data.separator, data.reverse],
             "split": None if data.valid else [data.split, train.seed],
             "tokenizer": hashlib.sha256(task.tokenizers.to_json().encode()).hexdigest(),
-            "task": [type(task).__name__, *task.longest, task.config.model.pooling],  # that of a first token needs one
-            "labels": list(data.labels),  # which their numbers are of
+            "task": [type(task).__name__, *task.longest, task.config.model.pooling],  # pooling may need a first token
+            "labels": list(data.labels),  # tokens hold their numbers
         }
         name = hashlib.sha256(repr(key).encode()).hexdigest()[:16]
         return cls(Path(data.store) / f"tokens-{name}" if data.store else run, key, say)
 
     def find(self) -> Store | None:
-        """What was put there before for the same data, tokenizer and settings. Damage is said, and as if not there."""
+        """Return the tokens stored earlier for the same data, tokenizer and settings; None if missing or damaged."""
         try:
             store = Store.open(self.path, self.key)
         except DataError as error:
-            self.say(f"{error}; they are made again")
+            self.say(f"{error.what}; they are made again")
             return None
         if store is not None:
-            self.say(f"tokens of the same data and tokenizer are in {self.path}: they are used again")
+            self.say(f"tokens of the same data and tokenizer are reused from {self.path}")
         return store
 
     def fill(self, corpus: Divided, task: Task, held_out: list[Any], said: Iterable[str]) -> Store:
-        """Cut all data into tokens and put them there, with what is held out and what was `said` of all of it.
+        """Tokenize all data and store the tokens, together with what is held out and the messages about the data.
 
-        A DataError where all are too long, or where the data are not those of the key any more.
+        Raises:
+            DataError: all examples are too long, or the data changed since their digest was computed.
         """
         begun = time.monotonic()
         vocab_size = max(task.tokenizers.source.vocab_size, task.tokenizers.target.vocab_size)
@@ -68,22 +69,30 @@ class Shelf:
                 self.say(message)
             if not kept:
                 raise DataError(
-                    f"no {task.units.examples} are left to train on: all {len(corpus):,} are {reason}; "
-                    "expected shorter ones, or a larger limit"
+                    f"no {task.units.examples} are left to train on: all {len(corpus):,} are {reason}",
+                    expected="shorter ones, or a larger limit",
+                    value=len(corpus),
                 )
             corpus.source.expect_digest(self.key["data"])
             writer.notes = {"said": [*said, *noticed], "held out": held_out}
         store = Store.open(self.path, self.key)
         if store is None:
-            raise DataError(f"the tokens in {self.path} were removed by another program; give the command again")
+            raise DataError(
+                f"the tokens in {self.path} were removed by another program",
+                fix="run the command again",
+                name=str(self.path),
+            )
         count = len(task.examples(store.sides))
         self.say(f"tokens: {count:,} {task.units.examples} in {time.monotonic() - begun:.1f} s")
         return store
 
 
 def _write(writer: StoreWriter, corpus: Divided, task: Task) -> tuple[int, list[str], str]:
-    """Write the tokens of all examples: how many there are, in words what is too long, cut or unknown, and why the
-    first was left out."""
+    """Write the tokens of all examples.
+
+    Returns:
+        The number of examples, messages about those that are too long, cut or unknown, and why the first was dropped.
+    """
     read, kept, reason = corpus.source.report, 0, ""
     too_long, cut, unknown = (Report((), item=read.item, files=read.files) for _ in range(3))
     for encoded in task.encoder.each(corpus.chunks(), len(corpus), chosen(task.config.train.threads)):

@@ -1,4 +1,4 @@
-"""Adam (section 5.3), AdamW or Muon, and their state by the names of the weights."""
+"""Make an optimizer (Adam as in section 5.3, AdamW or Muon), and store its state by the names of the weights."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,13 +11,14 @@ from ..errors import ModelError
 from ..model.linear import Linear
 from .muon import Muon
 
-_ADAM, _MUON = ("exp_avg", "exp_avg_sq", "step"), ("momentum",)  # what each keeps of a weight
+_ADAM, _MUON = ("exp_avg", "exp_avg_sq", "step"), ("momentum",)  # what each keeps for a weight
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
-    """Over all weights. With adamw matrices decay, with muon those of the blocks; vectors (biases, gains) never do.
+    """Return the optimizer that `train.optimizer` names, for all weights of a model.
 
-    Each step sets its own rate.
+    Weight decay applies to matrices with adamw, and to those of the blocks with muon. Vectors (biases, gains) never
+    decay. The caller sets the learning rate at each step.
     """
     matrices = [p for p in model.parameters() if p.dim() >= 2]
     vectors = [p for p in model.parameters() if p.dim() < 2]
@@ -32,24 +33,32 @@ def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimiz
 
 
 def _inner_linears(model: nn.Module) -> list[Linear]:
-    """The linear layers of the blocks: not the projection to the vocabulary, whose rows are tokens."""
+    """Return the linear layers of the blocks, without the projection to the vocabulary, whose rows are tokens."""
     return [part for block in model.modules() if isinstance(block, nn.ModuleList) for part in block.modules()
             if isinstance(part, Linear)]  # fmt: skip
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
-    """The moments and step counts: {"encoder.blocks.0.attention.out.weight.exp_avg": ...}; none before a step."""
+    """Return moments and step counts, {"encoder.blocks.0.attention.out.weight.exp_avg": ...}. Empty before a step."""
     state = optimizer.state
     return {f"{name}.{moment}": state[p][moment] for name, p in model.named_parameters() for moment in state.get(p, ())}
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """The inverse of `optimizer_tensors`, bit for bit; a missing tensor is a ModelError."""
+    """Restore what `optimizer_tensors` returned, bit for bit.
+
+    Raises:
+        ModelError: a tensor is missing.
+    """
     for name, p in model.named_parameters():
-        if not p.requires_grad:  # it never moved, and has none
+        if not p.requires_grad:  # frozen weights have no state
             continue
         keys = _MUON if f"{name}.{_MUON[0]}" in tensors else _ADAM
         missing = [key for key in keys if f"{name}.{key}" not in tensors]
         if missing:
-            raise ModelError(f"the checkpoint lacks {name}.{missing[0]}; it is of another optimizer or model")
+            raise ModelError(
+                f"the checkpoint has no {name}.{missing[0]}",
+                expected="a checkpoint of the same optimizer and model",
+                name=f"{name}.{missing[0]}",
+            )
         optimizer.state[p] = {key: tensors[f"{name}.{key}"].to(p.device, copy=True) for key in keys}

@@ -1,4 +1,7 @@
-"""The pace of a run that is to end at a time: which step is its last, by how fast the steps before it were."""
+"""Finish a run on time: choose the last step from the speed of the steps so far.
+
+Machines slow down as they warm up, so the last step moves during training, and the schedule is stretched with it.
+"""
 
 import os
 import statistics
@@ -8,65 +11,77 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..config import TrainConfig, chosen
 from ..config.values import read_duration
+from .schedule import StretchedSchedule
 
-AIM = 0.96  # of the time asked: it may take all of it, and should take nine tenths
-_SEARCH = 3  # what the search that `translate` uses takes for a sentence, in those of evaluations, which are greedy
-_SENTENCE, _OF_STEP = 0.02, 0.025  # seconds that an evaluation takes for a sentence, and steps: the less, as a guess
-_FEW = 100  # sentences: fewer take no less
-_SEEN = 5  # steps before anything is corrected
-CLOSING = 3.0  # seconds for the last files, the picture of the loss and the end of the process
-_SLACK = 0.015  # of the time asked: a smaller error is not corrected
+AIM = 0.96  # share of the budget to use; between 0.9 and 1 is acceptable
+CLOSING = 3.0  # seconds for the last files, the loss curve and the end of the process
+_SEARCH = 3  # time of a full search, as a multiple of the greedy search that evaluations use
+_SENTENCE = 0.02  # seconds that an evaluation takes for a sentence, as a guess,
+_OF_STEP = 0.025  # and the same in steps; the smaller one counts
+_FEW = 100  # fewer sentences don't take less time
+_SEEN = 5  # steps to measure before the first correction
+_SLACK = 0.015  # share of the budget; smaller errors aren't corrected
 
 
 @dataclass(frozen=True)
 class Scoring:
-    """How many sentences are scored: `valid` at each evaluation, and after the last step once more, together with those
-    to `test` on, by the search that `translate` uses; with `mean`, there is one evaluation more."""
+    """How much a run scores.
+
+    Attributes:
+        valid: sentences of an evaluation. A full search scores them once more at the end.
+        test: sentences that are scored at the end only.
+        mean: whether the mean of the last checkpoints is scored too.
+    """
 
     valid: int
     test: int = 0
     mean: bool = False
 
     def evaluation(self, step: float) -> float:
-        """Seconds that an evaluation may take, before one was seen; `step` is what a step takes."""
+        """Estimate the seconds of an evaluation from those of a step, before the first evaluation was measured."""
         return _of_sentence(step) * max(self.valid, _FEW) if self.valid else 0.0
 
     def closing(self, evaluation: float, step: float) -> float:
-        """Seconds after the last step, if an evaluation takes so many."""
+        """Estimate the seconds of all scoring after the last step."""
         each = evaluation / max(self.valid, _FEW) if self.valid else _of_sentence(step)
         return (1 + self.mean) * evaluation + _SEARCH * each * (self.valid + self.test)
 
 
 def _of_sentence(step: float) -> float:
-    """Seconds that an evaluation may take for a sentence, as a guess by those of a step."""
     return min(_SENTENCE, _OF_STEP * step)
 
 
 class Pace:
-    """When a run is to end, and which step is then its last."""
+    """Measure a run in progress, and choose its last step so that it ends on time."""
 
     def __init__(self, budget: str, end: float, scoring: Scoring, clock: Callable[[], float] = time.monotonic) -> None:
-        """`end` is the time of the `clock` at which everything is to be over."""
-        asked = read_duration(budget)
-        self._end, self._clock, self._slack = end - (1 - AIM) * asked - CLOSING, clock, _SLACK * asked
+        """`end` is the time, by `clock`, at which everything must be done."""
+        seconds = read_duration(budget)
+        self._end, self._clock, self._slack = end - (1 - AIM) * seconds - CLOSING, clock, _SLACK * seconds
         self._scoring = scoring
         self._steps: deque[float] = deque(maxlen=50)
         self._evaluation: float | None = None
 
     def stepped(self, seconds: float) -> None:
-        """A step took so long."""
+        """Record how long a step took."""
         self._steps.append(seconds)
 
     def evaluated(self, seconds: float) -> None:
-        """An evaluation took so long, with all that belongs to it."""
+        """Record how long an evaluation took, all in all."""
         self._evaluation = seconds
 
+    def adjust(self, schedule: StretchedSchedule, step: int, eval_every: int) -> StretchedSchedule:
+        """Return the schedule after `step` is done, stretched or compressed if it would miss the end."""
+        last = self.last_step(step, schedule.last_step, eval_every)
+        return schedule if last == schedule.last_step else schedule.ending_at(last, after=step)
+
     def last_step(self, step: int, last: int, eval_every: int) -> int:
-        """Which step is to be the last, `step` being done and `last` the plan: another one only where that misses."""
+        """Return the step to end with, given that `step` is done; `last` unless that would miss the end."""
         if len(self._steps) < _SEEN:
             return last
-        # The median, so that a step that waits for the plan of an epoch, or for another program, is no measure.
+        # The median ignores a step that waited for the plan of an epoch, or for another program.
         of_step = statistics.median(self._steps)
         evaluation = self._scoring.evaluation(of_step) if self._evaluation is None else self._evaluation
         each, closing = of_step + evaluation / eval_every, self._scoring.closing(evaluation, of_step)
@@ -74,8 +89,20 @@ class Pace:
         return last if abs(possible - last) * each <= self._slack else max(possible, step)
 
 
+def shortfall(done: int, config: TrainConfig) -> str:
+    """Return a warning if a run with a budget made fewer than half of its planned steps; "" otherwise."""
+    planned = chosen(config.steps)
+    if not config.budget or 2 * done >= planned:
+        return ""
+    steps = "1 step" if done == 1 else f"{done:,} steps"
+    return (
+        f"the model is undertrained: train.budget={config.budget} was enough for {steps} of {planned:,}, since the "
+        "machine was slower than at the start; give more time, or close other programs"
+    )
+
+
 def process_began() -> float:
-    """When this process began, by the clock of `time.monotonic`; where the system does not tell, now."""
+    """Return when this process began, by the clock of `time.monotonic`; now, if the system doesn't tell."""
     try:
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
         uptime = float(Path("/proc/uptime").read_text().split()[0])

@@ -1,11 +1,10 @@
-"""From files to a model folder: prepare, train, score. What `clearhead train` calls."""
+"""A training run, from files to a model folder: prepare, train, score."""
 
-import dataclasses
 import math
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,100 +30,95 @@ from ..tokenization.ragged import IntArray
 from .choices.forecast import forecast
 from .example_store import Say
 from .memory import keep_freed_memory
-from .pace import Pace
+from .pace import Pace, shortfall
 from .prepare import Prepared, prepare, prepare_again, refuse_contradictions
 from .report.card import model_card, with_scores, with_section, with_steps
-from .report.metrics import MetricsLog, Progress, read_metrics
+from .report.metrics import MetricsLog, read_metrics
+from .report.progress import Progress
 from .report.tensorboard import TensorBoard, summary_writer
 from .report.watch import Watch
-from .selection import Observer
 from .signals import StopSignals
 from .starting_point import StartingPoint
-from .trainer import Trainer
+from .state import Observer, Run, State
+from .trainer import Objective, Trainer
 
-_GREEDY = {"decode.beam": 1, "decode.n_best": 1, "decode.diverse": False, "decode.sample": False}
+_GREEDY: dict[str, Any] = {"beam": 1, "n_best": 1, "diverse": False, "sample": False}
 
 
 @dataclass(frozen=True)
-class Part:
-    """A run among several: what it learns where that is not the task, what it begins as, and when, by `time.monotonic`,
-    it is to be over. Of runs that differ in order and dropout alone each has its `turn`; `others` are the folders of
-    those whose weights have a mean with its own. `ending` gives a section of the card, its heading and its text; the
-    `last` is the one to use."""
+class RunOptions:
+    """How to run, apart from the settings: none of this is stored in the model folder.
+
+    Attributes:
+        resume: continue the run in the folder.
+        replace: replace a finished or unfinished run in the folder.
+        say: receives messages for the user.
+        on_step: called after each update with {"step", "epoch", "loss", "lr", "grad_norm", "tokens", "seconds"}.
+        on_eval: called after each evaluation with {"step", "epoch", "seconds"} and the scores, such as "loss".
+        began: the time, by `time.monotonic`, from which a budget counts (default: now).
+    """
+
+    resume: bool = False
+    replace: bool = False
+    say: Say = messages.say
+    on_step: Observer | None = None
+    on_eval: Observer | None = None
+    began: float | None = None
+
+
+@dataclass(frozen=True)
+class Stage:
+    """How a run that is one stage of several differs from a run by itself.
+
+    Attributes:
+        task: what to learn, if it isn't `train.task`.
+        start: the model to start from.
+        end: the time, by `time.monotonic`, at which the stage must be done.
+        turn: index among runs that differ only in the order of the data and in dropout.
+        after_training: called with the trainer when its last step is done, before the final scores.
+        section: returns a section of the model card, heading and text, from the scores on the validation split.
+        is_last: whether the result is the model to use.
+    """
 
     task: type[Task] | None = None
     start: StartingPoint | None = None
     end: float | None = None
     turn: int = 0
-    others: tuple[Path, ...] = ()
-    ending: Callable[[Prepared, Judged | None], tuple[str, str]] | None = None
-    last: bool = True
+    after_training: Callable[[Trainer], None] | None = None
+    section: Callable[[Prepared, Judged | None], tuple[str, str]] | None = None
+    is_last: bool = True
 
 
-def train(
-    config: Config,
-    out: str | Path = "runs/model",
-    *,
-    resume: bool = False,
-    replace: bool = False,
-    say: Say = messages.say,
-    on_step: Observer | None = None,
-    on_eval: Observer | None = None,
-    began: float | None = None,
-    part: Part = Part(),
-) -> Path:
-    """Train a model into the folder `out`, which is returned.
+def train(config: Config, out: str | Path, options: RunOptions, stage: Stage = Stage()) -> Path:
+    """Train a model into the folder `out`, from random weights or those of `train.init_from`; return the folder.
 
-    `resume` goes on with the run in `out`; `replace` removes it first. Nothing chooses otherwise what the user set.
-
-    `on_step` is called after every update with {"step", "epoch", "loss", "lr", "grad_norm", "tokens", "seconds"}, and
-    `on_eval` after every evaluation with {"step", "epoch", "seconds"} and the scores of the task, such as "loss". What
-    they raise ends training, which can go on from its last checkpoint. A budget counts from `began`, a time of
-    `time.monotonic`; without it, from the call. `part` says what is otherwise where this is not a run for itself.
-
-    Raises ConfigError, DataError, TrainingError; StoppedError after a signal.
+    Raises:
+        ConfigError, DataError, TrainingError: a setting, the data or the folder doesn't allow it.
+        StoppedError: a signal stopped the run. It can be resumed.
     """
-    if not config.data.train:
-        raise ConfigError("data.train names no file; expected a file, a folder, or two line-aligned files")
-    check_parts(config.model)  # what cannot be built is better known before the data are read
-    out = Path(out)
-    if config.train.task is None:
-        begun = resume and (out / CONFIG).exists()
-        if begun:
-            stored = read_config(out, allow_custom_code=custom_parts(config).values())
-            config = config.assign({"train.task": task_of(stored).verb}, "data")
-        else:
-            config = with_task(config, say)
-    task = part.task or task_of(config)
-    config = task.settle(config)
-    began = time.monotonic() if began is None else began
-    if config.train.tensorboard:
-        summary_writer()  # what is missing is better known before the data are read
+    began = time.monotonic() if options.began is None else options.began
+    out, say = Path(out), options.say
+    config, task = _check(config, out, options, stage)
+    if stage.end is None and config.train.budget:
+        stage = replace(stage, end=began + read_duration(config.train.budget))
     keep_freed_memory()
-    with StopSignals() as stop, RunFolder.create(out, resume=resume, replace=replace, say=say) as folder:
-        if resume and folder.finished_step is not None:
+    with (
+        StopSignals() as stop,
+        RunFolder.create(out, resume=options.resume, replace=options.replace, say=say) as folder,
+    ):
+        if options.resume and folder.finished_step is not None:
             refuse_contradictions(out, read_config(out, allow_custom_code=True), config)
             say(f"{out} is complete: it was trained to step {folder.finished_step:,}")
             return out
-        checkpoint = folder.latest_checkpoint() if resume else None
-        end = began + read_duration(config.train.budget) if config.train.budget else math.inf
-        end = end if part.end is None else part.end
+        checkpoint = folder.latest_checkpoint() if options.resume else None
         if checkpoint is None:
-            prepared = prepare(folder, config, say, task_type=task, start=part.start, end=end)
+            end = math.inf if stage.end is None else stage.end
+            prepared = prepare(folder, config, say, task_type=task, start=stage.start, end=end)
         else:
             prepared = prepare_again(folder, config, say, task_type=task)
-        model = _model(prepared.config)  # a new head, too, is the same in every turn, or a mean of them tells nothing
-        seed = (prepared.config.train.seed + part.turn) % 2**63  # what is held out follows from the first alone
-        prepared = dataclasses.replace(prepared, config=prepared.config.assign({"train.seed": seed}, "machine"))
-        trainer = _ready(prepared, model, checkpoint, folder, say)
-        trainer.others = part.others
-        if config.train.budget and checkpoint is None:  # one that goes on ends with the step that it last aimed at
-            trainer.pace = Pace(config.train.budget, end, prepared.scoring)
-        trainer.on_step += [on_step] if on_step else []
-        trainer.on_eval += [on_eval] if on_eval else []
-        _go(trainer, prepared, folder, stop)
-        _finish(folder, prepared, trainer, part, say)
-    if part.last:
+        trainer = _fit(prepared, folder, stop, checkpoint, options, stage)
+        _finish(folder, prepared, trainer, stage, say)
+    if stage.is_last:
         say(f"use it: {prepared.task.example(str(out))}")
     return out
 
@@ -136,50 +130,95 @@ def with_task(config: Config, say: Say) -> Config:
     return config.assign({"train.task": found.verb}, "data")
 
 
-def _ready(prepared: Prepared, model: nn.Module, checkpoint: Checkpoint | None, folder: RunFolder, say: Say) -> Trainer:
-    """The trainer where its first step is due, or that after the checkpoint; what is to be expected of it is said."""
-    config, examples = prepared.config, prepared.examples
-    if prepared.start is not None:
-        news = prepared.start.give(model, config)
-        if news and checkpoint is None:
-            say(news)
-    trainer = _trainer(prepared, model)
+def _check(config: Config, out: Path, options: RunOptions, stage: Stage) -> tuple[Config, type[Task]]:
+    """Complete the configuration for its task, and raise what can be raised before the data are read."""
+    if not config.data.train:
+        expected = "a file, a folder, or two line-aligned files"
+        raise ConfigError("data.train names no file", expected=expected, name="data.train")
+    check_parts(config.model)
+    if config.train.task is None and options.resume and (out / CONFIG).exists():
+        stored = read_config(out, allow_custom_code=custom_parts(config).values())
+        config = config.assign({"train.task": task_of(stored).verb}, "data")
+    elif config.train.task is None:
+        config = with_task(config, options.say)
+    if config.train.tensorboard:
+        summary_writer()
+    task = stage.task or task_of(config)
+    return task.settle(config), task
+
+
+# --- training -------------------------------------------------------------------------------------------------------
+
+
+def _fit(
+    prepared: Prepared,
+    folder: RunFolder,
+    stop: StopSignals,
+    checkpoint: Checkpoint | None,
+    options: RunOptions,
+    stage: Stage,
+) -> Trainer:
+    """Train from the first step, or from the checkpoint, to the last."""
+    say, after = options.say, checkpoint.step if checkpoint else 0
+    model = _build(prepared, say if checkpoint is None else lambda _: None)
+    seed = (prepared.config.train.seed + stage.turn) % 2**63  # the split and the initial weights keep the first seed
+    prepared = replace(prepared, config=prepared.config.assign({"train.seed": seed}, "machine"))
+    config, objective = prepared.config, _objective(prepared, model)
+    if checkpoint is not None:
+        objective.check_data(checkpoint)
     prepared.task.check_search(model)
     for name in ("patience", "watch"):
         if config.value(f"train.{name}") and prepared.valid is None:
-            say(f"train.{name} changes nothing: nothing is held out to score on")
-    if checkpoint is not None:
-        trainer.restore(checkpoint, folder.kept())
-        say(f"resuming {folder.path} at step {checkpoint.step:,} of {trainer.last_step:,}")
-    aimed = config.assign({"train.steps": trainer.last_step}, "budget")
-    say(forecast(aimed, model, examples, prepared.task.units, done=trainer.state.step))
+            say(f"train.{name} has no effect: nothing is held out for validation")
+    pace = None
+    if config.train.budget and stage.end is not None and checkpoint is None:  # a resumed run keeps its last step
+        pace = Pace(config.train.budget, stage.end, prepared.scoring)
+    with _open_run(prepared, model, folder, stop, options, after) as run:
+        trainer = Trainer(run, model, objective, config.train, pace)
+        if checkpoint is not None:
+            trainer.restore(checkpoint, folder.kept())
+            say(f"resuming {folder.path} at step {after:,} of {trainer.last_step:,}")
+        aimed = config.assign({"train.steps": trainer.last_step}, "budget")
+        say(forecast(aimed, model, prepared.examples, prepared.task.units, done=after))
+        trainer.train()
+        if stage.after_training is not None:
+            stage.after_training(trainer)
     return trainer
 
 
-def _go(trainer: Trainer, prepared: Prepared, folder: RunFolder, stop: StopSignals) -> None:
-    """Train to the end, with all that watches it."""
-    done = trainer.state.step
-    with ExitStack() as opened:
-        if prepared.config.train.tensorboard:
-            board = opened.enter_context(TensorBoard(folder.path, after=done))
-            trainer.on_step.insert(0, board.on_step)
-            trainer.on_eval.insert(0, board.on_eval)
-        if text := prepared.config.train.watch:
-            decode = prepared.config.decode
-            film = Watch(folder.path, prepared.task, trainer.model, text, decode, after=done)
-            trainer.on_eval.append(opened.enter_context(film).on_eval)
-        metrics = opened.enter_context(MetricsLog(folder.path / METRICS, after=done))
-        trainer.run(folder, metrics, opened.enter_context(Progress(trainer.last_step)), stop)
-
-
-def _model(config: Config) -> nn.Module:
+def _build(prepared: Prepared, say: Say) -> nn.Module:
+    """Build the model, and copy the weights of the starting point into it."""
+    config = prepared.config
     torch.manual_seed(config.train.seed)
-    return build(config.model).to(config.train.device)
+    model = build(config.model).to(config.train.device)
+    if prepared.start is not None and (new := prepared.start.give(model, config)):
+        say(new)
+    return model
 
 
-def _trainer(prepared: Prepared, model: nn.Module) -> Trainer:
+@contextmanager
+def _open_run(
+    prepared: Prepared, model: nn.Module, folder: RunFolder, stop: StopSignals, options: RunOptions, after: int
+) -> Iterator[Run]:
+    """Open everything that the training loop writes to, to continue after step `after`."""
+    config = prepared.config
+    on_step, on_eval = ([it] if it else [] for it in (options.on_step, options.on_eval))
+    with ExitStack() as opened:
+        if config.train.tensorboard:
+            board = opened.enter_context(TensorBoard(folder.path, after=after))
+            on_step.insert(0, board.on_step)
+            on_eval.insert(0, board.on_eval)
+        if config.train.watch:
+            watch = Watch(folder.path, prepared.task, model, config, after=after)
+            on_eval.append(opened.enter_context(watch).on_eval)
+        log = opened.enter_context(MetricsLog(folder.path / METRICS, after=after))
+        progress = opened.enter_context(Progress(chosen(config.train.steps)))
+        yield Run(folder, log, progress, stop, tuple(on_step), tuple(on_eval))
+
+
+def _objective(prepared: Prepared, model: nn.Module) -> Objective:
     config, task, examples, valid = prepared.config.train, prepared.task, prepared.examples, prepared.valid
-    greedy = prepared.config.override(_GREEDY).decode
+    greedy = replace(prepared.config.decode, **_GREEDY)
     batches = _batches(prepared)
 
     def loss(model: nn.Module, rows: IntArray) -> Tensor:
@@ -190,56 +229,72 @@ def _trainer(prepared: Prepared, model: nn.Module) -> Trainer:
         assert valid is not None
         return task.numbers(task.evaluate(model, valid, greedy).scores)
 
-    return Trainer(model, loss, batches, config, evaluate if valid else None, prepared.constants)
+    return Objective(batches, loss, evaluate if valid else None, prepared.constants)
 
 
 def _batches(prepared: Prepared) -> Plan:
-    """The plan of every epoch; some examples are made anew in each, as with subword dropout."""
+    """Return the batches of each epoch. With subword dropout, for example, each epoch has other tokens."""
     config, examples = prepared.config, prepared.examples
     data = config.data
     batches = examples.batches(chosen(data.batch_tokens), config.train.seed, data.batch_sentences)
     if not isinstance(examples, Examples) or (make := prepared.task.each_epoch(examples)) is None:
         return batches
     assert isinstance(batches, Batches)
-    several = 2 * config.train.accumulate > len(batches.epoch(0))  # of few batches a step may take several epochs
-    slots = config.train.accumulate + 1 if several else 2
+    few = 2 * config.train.accumulate > len(batches.epoch(0))  # then a step may span several epochs
+    slots = config.train.accumulate + 1 if few else 2
     return FreshBatches.of(examples, make, batches, slots)
 
 
-def _finish(folder: RunFolder, prepared: Prepared, trainer: Trainer, part: Part, say: Say) -> None:
-    """Score the chosen weights with the search that `translate` uses for one answer, and complete the folder."""
-    config, task, model = prepared.config, prepared.task, trainer.model
-    load_weights(model, load_model_folder(folder.path, allow_custom_code=True).weights)
-    search = config.override({"decode.n_best": 1}).decode
-    found: dict[str, dict[str, Any]] = {}
+# --- after the last step --------------------------------------------------------------------------------------------
+
+
+def _finish(folder: RunFolder, prepared: Prepared, trainer: Trainer, stage: Stage, say: Say) -> None:
+    """Score the weights that were kept, complete the model card, and mark the run as finished."""
+    load_weights(trainer.model, load_model_folder(folder.path, allow_custom_code=True).weights)
+    judged = _judge(prepared, trainer.model, trainer.state, say)
+    if text := shortfall(trainer.state.step, prepared.config.train):
+        say(text)
+    _write_card(folder, prepared, judged, trainer.state, stage)
+    _draw(folder, prepared, judged, say)
+    folder.finish(trainer.state.step)
+
+
+def _judge(prepared: Prepared, model: nn.Module, state: State, say: Say) -> dict[str, Judged]:
+    """Score what is held out with the search that the task's verb uses for one answer."""
+    search = replace(prepared.config.decode, n_best=1)
     judged: dict[str, Judged] = {}
     for name, held_out in (("validation", prepared.valid), ("test", prepared.test)):
         if held_out is None:
             continue
-        judged[name] = task.evaluate(model, held_out, search)
-        found[name] = values = judged[name].scores.to_dict()
-        say(f"{name}: {score_labels.spoken(values)}  ({score_labels.count_of(values)}, {trainer.state.best_weights})")
+        judged[name] = prepared.task.evaluate(model, held_out, search)
+        values = judged[name].scores.to_dict()
+        say(f"{name}: {score_labels.spoken(values)}  ({score_labels.count_of(values)}, {state.kept_weights})")
         for line in score_labels.beside(values):
             say(f"  {line}")
-    written = folder.path / CARD
-    card = (
-        written.read_text("utf-8")
-        if written.exists()
-        else model_card(config, type(prepared.task), count=len(prepared.examples))
-    )
-    card = with_steps(with_scores(card, found), chosen(config.train.steps), trainer.state.step)
-    if part.ending:
-        card = with_section(card, *part.ending(prepared, judged.get("validation")))
+    return judged
+
+
+def _write_card(folder: RunFolder, prepared: Prepared, judged: dict[str, Judged], state: State, stage: Stage) -> None:
+    path = folder.path / CARD
+    if path.exists():
+        card = path.read_text("utf-8")
+    else:
+        card = model_card(prepared.config, type(prepared.task), count=len(prepared.examples))
+    card = with_scores(card, {name: it.scores.to_dict() for name, it in judged.items()})
+    card = with_steps(card, chosen(prepared.config.train.steps), state.step)
+    if stage.section is not None:
+        card = with_section(card, *stage.section(prepared, judged.get("validation")))
     folder.write_files(model_files(card=card))
+
+
+def _draw(folder: RunFolder, prepared: Prepared, judged: dict[str, Judged], say: Say) -> None:
+    """Draw the loss curve, and the pictures of the task's scores on the test data, or on the validation split."""
+    train = prepared.config.train
+    title = f"training (with dropout{' and label smoothing' if train.label_smoothing else ''})"
     try:
-        metrics, smoothed = (
-            read_metrics(folder.path / METRICS),
-            " and label smoothing" * bool(config.train.label_smoothing),
-        )
-        curve = score_labels.curve(metrics, config.train.best)
-        loss_curve(metrics, folder.path / "loss.png", curve, f"training (with dropout{smoothed})")
-        for it in [*judged.values()][-1:]:  # of the test, where there is one
-            prepared.task.draw(it.scores, folder.path)
+        metrics = read_metrics(folder.path / METRICS)
+        loss_curve(metrics, folder.path / "loss.png", score_labels.curve(metrics, train.best), title)
+        if judged:
+            prepared.task.draw([*judged.values()][-1].scores, folder.path)
     except ConfigError as error:
         say(f"no picture of the loss: {error}")
-    folder.finish(trainer.state.step)

@@ -1,22 +1,23 @@
-"""The learning rate of each step (section 5.3), and the shapes that are usual elsewhere."""
+"""Learning-rate schedules: the paper's (section 5.3), and the shapes that are usual elsewhere."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, Self
 
 
 def paper_peak(d_model: int, warmup: int) -> float:
-    """(d_model * warmup)^-0.5: where the formula of section 5.3 peaks, at step `warmup` (1 where there is none)."""
+    """Return (d_model * warmup)^-0.5, the peak of the formula in section 5.3. It is reached at step `warmup`."""
     return (d_model * max(warmup, 1)) ** -0.5
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """The learning rate by step, counted from 1. It rises in a line to `peak` at step `warmup`, and then
+    """Learning rate of each step, counted from 1. It rises linearly to `peak` at step `warmup`, and then
 
     paper      falls with step^-0.5; with `paper_peak` this is d_model^-0.5 * min(step^-0.5, step * warmup^-1.5)
     cosine     falls to `end` at the last step, along half a cosine
-    linear     falls to `end` at the last step, in a line
+    linear     falls to `end` at the last step
     constant   stays
     """
 
@@ -27,7 +28,7 @@ class Schedule:
     end: float = 0.0
 
     def __call__(self, step: float) -> float:
-        """The learning rate of the update that leads to `step`, from 1 to `steps`."""
+        """Return the learning rate of the update that leads to `step`, from 1 to `steps`."""
         if step < self.warmup:
             return self.peak * step / self.warmup
         if self.kind == "paper":
@@ -37,3 +38,38 @@ class Schedule:
         left = max(self.steps - step, 0) / max(self.steps - self.warmup, 1)
         above = left if self.kind == "linear" else (1 - math.cos(math.pi * left)) / 2
         return self.end + (self.peak - self.end) * above
+
+
+@dataclass(frozen=True)
+class StretchedSchedule:
+    """A schedule that ends at `last_step`, which may differ from the planned one.
+
+    At step `since` the original schedule had reached position `stood`. From there, the rest of it is stretched or
+    compressed so that it ends at `last_step`.
+    """
+
+    schedule: Schedule
+    last_step: int
+    since: int = 0
+    stood: float = 0.0
+
+    def __call__(self, step: int) -> float:
+        """Return the learning rate of the update that leads to `step`."""
+        return self.schedule(self.position(step))
+
+    def position(self, step: int) -> float:
+        """Return the step of the original schedule that `step` corresponds to."""
+        rest, planned = max(self.last_step - self.since, 1), self.schedule.steps
+        return self.stood + (step - self.since) * (planned - self.stood) / rest
+
+    def ending_at(self, last_step: int, *, after: int) -> Self:
+        """Return the schedule that ends at `last_step` instead; the rates up to step `after` are used up."""
+        return type(self)(self.schedule, last_step, after, self.position(after))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps of it."""
+        return {"last_step": self.last_step, "since": self.since, "stood": self.stood}
+
+    def restored(self, values: Mapping[str, Any]) -> Self:
+        """Return the schedule as a checkpoint keeps it; a `last_step` of 0 stands for the planned one."""
+        return type(self)(self.schedule, values["last_step"] or self.schedule.steps, values["since"], values["stood"])

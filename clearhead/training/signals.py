@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: while steps are made, the first lets the step end and saves; all others end at once."""
+"""Ctrl-C and SIGTERM. During training, the first signal lets the step end and saves; any other ends the run at once."""
 
 import signal
 import threading
@@ -10,22 +10,22 @@ from typing import Any, NoReturn, Self
 from ..config.messages import say_within_a_handler
 from ..errors import TrainingError
 
-_GO_ON = "go on with the same command and --resume"
+_INTACT = "everything saved so far is intact"
 
 
 class StoppedError(TrainingError):
-    """A signal ended training, which `--resume` takes up again; `exit_code` is 130 for Ctrl-C, 143 for SIGTERM."""
+    """A signal stopped training, which `--resume` continues. `exit_code` is 130 for Ctrl-C and 143 for SIGTERM."""
 
-    def __init__(self, message: str, exit_code: int) -> None:
-        super().__init__(message)
+    def __init__(self, what: str, exit_code: int, fix: str = "continue with the same command and --resume") -> None:
+        super().__init__(what, fix=fix, value=exit_code)
         self.exit_code = exit_code
 
 
 class StopSignals:
-    """Within `with`, a signal raises a StoppedError where it arrives; where `held`, the first only sets `requested`.
+    """Inside `with`, a signal raises a StoppedError. Inside `held()`, the first one only sets `requested`.
 
-    Also one that was ignored, as a script ignores Ctrl-C for what it starts in the background: who sends it there means
-    the run, which loses nothing.
+    That includes signals that were ignored before: a script ignores Ctrl-C for its background jobs, but whoever sends
+    one to the run wants to stop it.
 
     with StopSignals() as stop:
         prepare()
@@ -40,39 +40,39 @@ class StopSignals:
 
     def __enter__(self) -> Self:
         self._before: dict[int, Any] = {}
-        if threading.current_thread() is threading.main_thread():  # elsewhere Python allows no handlers
+        if threading.current_thread() is threading.main_thread():  # Python allows no handlers in other threads
             self._before = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Put back the handlers of before; None stands for one that was not Python's."""
+        """Restore the earlier handlers; None stands for one that wasn't installed from Python."""
         for number, handler in self._before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Inside, a first signal waits to be looked at; one that nobody looked at raises at the end."""
+        """Let the first signal wait until it's looked at. One that nobody looked at raises at the end."""
         self._holding = True
         try:
             yield
         finally:
             self._holding = False
         if self.requested is not None:
-            self._raise("what was saved before is intact")
+            self._raise(_INTACT)
 
     def raise_stopped(self, step: int) -> NoReturn:
-        """Say that the run stopped after `step`, where a checkpoint was saved, and how to go on."""
-        self._raise(f"at step {step:,}, a checkpoint is saved" if step else "before the first step")
+        """Raise a StoppedError after `step`, for which a checkpoint was saved."""
+        self._raise(f"a checkpoint of step {step:,} is saved" if step else "training hasn't begun")
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
         first, self.requested = self.requested is None, number
         if not (first and self._holding):
-            self._raise("what was saved before is intact")
-        say_within_a_handler("stopping after this step; a second time stops at once")
+            self._raise(_INTACT)
+        say_within_a_handler("stopping after this step; press Ctrl-C again to stop at once")
 
-    def _raise(self, what: str) -> NoReturn:
+    def _raise(self, consequence: str) -> NoReturn:
         assert self.requested is not None
         name = "Ctrl-C" if self.requested == signal.SIGINT else signal.Signals(self.requested).name
-        raise StoppedError(f"stopped by {name}: {what}; {_GO_ON}", 128 + self.requested)
+        raise StoppedError(f"stopped by {name}: {consequence}", 128 + self.requested)

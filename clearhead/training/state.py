@@ -1,36 +1,71 @@
-"""Where a run stands."""
+"""A training run: its surroundings (`Run`) and how far it has come (`State`)."""
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+from ..folder.checkpoint import RunFolder
+from .report.metrics import MetricsLog
+from .report.progress import Progress
+from .signals import StopSignals
+
+Observer = Callable[[dict[str, Any]], object]
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything that the parts of the training loop write to and listen to.
+
+    Attributes:
+        folder: model folder, with checkpoints.
+        log: metrics of steps and evaluations.
+        progress: progress line and messages for the user.
+        stop: Ctrl-C and SIGTERM.
+        on_step: called with a record of each update.
+        on_eval: called with a record of each evaluation.
+        rank: index of this process among the processes that share the run.
+        world_size: number of these processes.
+    """
+
+    folder: RunFolder
+    log: MetricsLog
+    progress: Progress
+    stop: StopSignals
+    on_step: tuple[Observer, ...] = ()
+    on_eval: tuple[Observer, ...] = ()
+    rank: int = 0
+    world_size: int = 1
 
 
 @dataclass
 class State:
-    """Where a run stands: with the weights and Adam's moments, all that its next step depends on."""
+    """Position of a run. Together with the weights and the optimizer's state it determines the next step."""
 
     step: int = 0
     epoch: int = 0
-    batch: int = 0  # of the epoch, the next one
+    batch: int = 0  # index of the next batch in the epoch
     evaluated: int = 0  # the last step that was evaluated
-    best: float | None = None
+    best: float | None = None  # score of the weights that are kept; higher is better
     best_step: int = 0
-    improved_step: int = 0  # where the score was last better, and not only as good
-    averaged: int = 0  # so many weights have a mean that is better than those of any step
-    averaged_of: str = ""  # what they are of: checkpoints or runs
-    last_step: int = 0  # where it is another than was planned; the schedule is then stretched after step `since`,
-    since: int = 0  # at which it stood where it would have stood at step `stood`
-    stood: float = 0.0
+    improved_step: int = 0  # the last step whose score was better, not just as good
+    mean: str = ""  # what the kept weights are the mean of, "3 checkpoints"; "" if they are those of `best_step`
     seconds: float = 0.0
     loss_sum: float = 0.0  # since the last line of the metrics
-    n_tokens: int = 0
+    n_tokens: int = 0  # since the last line of the metrics
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Return the state stored in a checkpoint, which may hold other values too."""
+        known = {it.name for it in fields(cls)}
+        return cls(**{name: value for name, value in values.items() if name in known})
 
     @property
-    def best_weights(self) -> str:
-        """Which weights were kept, in words."""
-        return f"mean of {self.averaged} {self.averaged_of}" if self.averaged else f"step {self.best_step:,}"
+    def kept_weights(self) -> str:
+        """Describe the weights that are kept: "step 400", or "mean of 3 checkpoints"."""
+        return f"mean of {self.mean}" if self.mean else f"step {self.best_step:,}"
 
     @property
-    def of_best_weights(self) -> dict[str, Any]:
-        """What is known of them; it changes only with them."""
-        names = ("best", "best_step", "improved_step", "averaged", "averaged_of")
+    def about_kept_weights(self) -> dict[str, Any]:
+        """Return what is known of the weights that are kept. It changes only when they do."""
+        names = ("best", "best_step", "improved_step", "mean")
         return {name: getattr(self, name) for name in names}

@@ -1,14 +1,13 @@
-"""The loop (section 5): batches, loss, update, and at intervals an evaluation and a checkpoint.
+"""The training loop (section 5): batch, loss, update; at intervals an evaluation and a checkpoint.
 
-A run that was killed and resumed continues bitwise as if it had not been: the randomness of step n follows from
-(seed, n) alone, the order of the data from (seed, epoch), and a checkpoint holds everything else.
+A run that was killed and resumed continues bit for bit as if nothing had happened. The randomness of step n depends on
+(seed, n) alone, the order of the data on (seed, epoch), and a checkpoint holds everything else.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import asdict
-from pathlib import Path
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from torch import nn
@@ -16,106 +15,125 @@ from torch import nn
 from ..config import TrainConfig, chosen
 from ..data.batches import Plan
 from ..errors import TrainingError
-from ..folder.checkpoint import Checkpoint, RunFolder
+from ..folder.checkpoint import Checkpoint
 from ..folder.model_folder import load_weights
 from ..tokenization.ragged import IntArray
 from .averaging import MovingAverage
 from .optimizer import load_optimizer, optimizer_tensors
 from .pace import Pace
-from .report.metrics import MetricsLog, Progress
-from .schedule import Schedule
-from .selection import Observer, Selection
-from .signals import StopSignals
-from .state import State
+from .schedule import Schedule, StretchedSchedule
+from .selection import Selection
+from .state import Run, State
 from .update import Loss, Update
 
 
+@dataclass(frozen=True)
+class Objective:
+    """What a run learns.
+
+    Attributes:
+        batches: the batches of each epoch.
+        loss: returns the loss of a model, summed over the examples of a batch.
+        evaluate: returns the scores of the model's current weights; None if nothing is held out.
+        digests: digests of the data, by name.
+    """
+
+    batches: Plan
+    loss: Loss
+    evaluate: Callable[[], Mapping[str, float]] | None = None
+    digests: Mapping[str, str] = field(default_factory=dict)
+
+    def check_data(self, checkpoint: Checkpoint) -> None:
+        """Raise a TrainingError if a checkpoint was saved with other data."""
+        for name, value in self.digests.items():
+            if checkpoint.state.get(name) != value:
+                raise TrainingError(
+                    f"{name} changed since the run began",
+                    expected="the data that the run began with",
+                    fix="restore the data to resume, or start a new run with another --out",
+                    name=name,
+                    value=value,
+                )
+
+
 class Trainer:
-    """One run, from its first step or from a checkpoint, to its last."""
+    """Train a model, from the first step or from a checkpoint, to the last step."""
 
     def __init__(
-        self,
-        model: nn.Module,
-        loss: Loss,
-        batches: Plan,
-        config: TrainConfig,
-        evaluate: Callable[[], Mapping[str, float]] | None = None,
-        constants: Mapping[str, str] | None = None,
+        self, run: Run, model: nn.Module, objective: Objective, config: TrainConfig, pace: Pace | None = None
     ) -> None:
-        """`config` has no open choices (None) left. `evaluate` gives the scores of the model as it stands.
-
-        A checkpoint also holds the `constants`, which must be the same when it is restored: what they name is what
-        the error names that says otherwise.
-        """
-        self.model, self.batches, self.config = model, batches, config
-        self.schedule = Schedule(
-            chosen(config.schedule), chosen(config.lr), chosen(config.warmup), chosen(config.steps), config.lr_end
-        )
-        self.update = Update(model, loss, config)
+        """`config` must have no open choices (None). With `pace`, the run ends on time instead of at `config.steps`."""
+        self.run, self.model, self.objective, self.config, self.pace = run, model, objective, config, pace
+        steps = chosen(config.steps)
+        schedule = Schedule(chosen(config.schedule), chosen(config.lr), chosen(config.warmup), steps, config.lr_end)
+        self.schedule = StretchedSchedule(schedule, steps)
+        self.update = Update(model, objective.loss, config, rank=run.rank)
         self.average = MovingAverage(model, config.ema) if config.ema else None
-        self.pace: Pace | None = None
-        self.others: Sequence[Path] = ()  # the folders of runs that began the same
-        self.on_step: list[Observer] = []  # each is called with a record of every update
-        self.selection = Selection(model, config, evaluate)
-        self.on_eval = self.selection.on_eval  # and of every evaluation
+        self.selection = Selection(run, model, config, objective.evaluate)
         self.state = State()
-        self.constants = dict(constants or {})
         self._saved_step = 0  # before the first step there is nothing to save
-        self._epoch: list[IntArray] = []  # the batches of state.epoch, once they are known
-        self._newest: dict[str, Any] = {}  # the record of the newest step
+        self._epoch: list[IntArray] = []  # batches of state.epoch, once they are planned
+        self._newest: dict[str, Any] = {}  # record of the newest step
 
-    def run(self, folder: RunFolder, log: MetricsLog, progress: Progress, stop: StopSignals) -> State:
-        """Train to the last step. A stop signal saves a checkpoint and raises StoppedError."""
-        state = self.state
+    @property
+    def last_step(self) -> int:
+        """The step with which training ends."""
+        return self.schedule.last_step
+
+    def train(self) -> State:
+        """Train to the last step, and leave the weights of that step, or a mean, in the model.
+
+        Raises:
+            StoppedError: a signal arrived. A checkpoint was saved after the step in progress.
+            TrainingError: a loss, a gradient or a weight isn't finite.
+        """
+        state, stop = self.state, self.run.stop
         started = time.monotonic() - state.seconds
+        self.run.progress.aim(self.last_step)
         with stop.held():
             while True:
-                self._keep_pace(progress)
-                self._evaluate_if_due(folder, log, progress)
+                self._keep_pace()
+                self._evaluate_if_due()
                 state.seconds = time.monotonic() - started
                 stopping = stop.requested is not None
-                ended = state.step >= self.last_step or self.selection.patience_is_over(state, progress)
-                if ended:  # be it earlier than was planned
-                    self._log_loss(log)
+                ended = state.step >= self.last_step or self.selection.patience_is_over(state)
+                if ended:
+                    self._log_loss()
                 if stopping or ended or state.step % chosen(self.config.save_every) == 0:
-                    self._save(folder)
+                    self._save()
                 if stopping:
                     stop.raise_stopped(state.step)
                 if ended:
-                    self.selection.try_mean(state, folder, log, progress)
-                    self.selection.try_soup(self.others, state, folder, log, progress)
+                    self.selection.try_mean_of_checkpoints(state)
                     return state
-                self._next_step(log, progress)
+                self._next_step()
 
     def restore(self, checkpoint: Checkpoint, kept: Mapping[str, Any] | None = None) -> None:
-        """Go back to where a checkpoint was saved; a TrainingError where a constant has changed since.
+        """Return to the point where a checkpoint was saved.
 
-        What is `kept` of the best weights (`RunFolder.kept`) goes before what the checkpoint says of them: where a kill
-        came before the next checkpoint, they are those of a step that is still to come.
+        Args:
+            checkpoint: a checkpoint of this run.
+            kept: what is known of the weights that are kept (`RunFolder.kept`). They may be newer than the checkpoint
+                if the process was killed before it saved the next one.
         """
-        values = dict(checkpoint.state)
-        for name, value in self.constants.items():
-            if values.pop(name, None) != value:
-                raise TrainingError(
-                    f"{name} are not those that the run was begun with; expected the same: give them to go on, "
-                    "or begin anew with another --out"
-                )
         load_weights(self.model, checkpoint.tensors["model"])
         load_optimizer(self.update.optimizer, self.model, checkpoint.tensors["optimizer"])
         if self.average:
             self.average.load(checkpoint.tensors["average"])
-        self.state = State(step=checkpoint.step, **{**values, **(kept or {})})
+        self.schedule = self.schedule.restored(checkpoint.state)
+        self.state = State.from_dict({**checkpoint.state, **(kept or {}), "step": checkpoint.step})
         self._saved_step, self._epoch = checkpoint.step, []
 
     # --- one step ---------------------------------------------------------------------------------------------------
 
-    def _next_step(self, log: MetricsLog, progress: Progress) -> None:
-        state, begun = self.state, time.monotonic()
-        epoch, lr = state.epoch, self.schedule(self._stood(state.step + 1))
-        micro_batches = [self._next_rows() for _ in range(self.config.accumulate)]
-        n_tokens = sum(map(self.batches.predictions, micro_batches))
+    def _next_step(self) -> None:
+        state, run, begun = self.state, self.run, time.monotonic()
+        epoch, lr = state.epoch, self.schedule(state.step + 1)
+        micro_batches = [self._next_rows() for _ in range(self.config.accumulate * run.world_size)]
+        n_tokens = sum(map(self.objective.batches.predictions, micro_batches))
         state.step += 1
-        loss_sum, norm = self.update(micro_batches, n_tokens, step=state.step, lr=lr)
+        own = micro_batches[run.rank :: run.world_size]
+        loss_sum, norm = self.update(own, n_tokens, step=state.step, lr=lr)
         if self.average:
             self.average.update(state.step)
         state.loss_sum += loss_sum
@@ -124,51 +142,36 @@ class Trainer:
         state.seconds += seconds
         if self.pace:
             self.pace.stepped(seconds)
-        speed = sum(map(self.batches.tokens, micro_batches)) / max(seconds, 1e-9)
-        progress.update(step=state.step, epoch=epoch, loss=loss_sum / n_tokens, tokens_per_second=speed)
+        speed = sum(map(self.objective.batches.tokens, micro_batches)) / max(seconds, 1e-9)
+        run.progress.update(step=state.step, epoch=epoch, loss=loss_sum / n_tokens, tokens_per_second=speed)
         self._newest = {"step": state.step, "epoch": epoch, "loss": loss_sum / n_tokens, "lr": lr, "grad_norm": norm,
                         "tokens": n_tokens, "seconds": state.seconds}  # fmt: skip
-        for observe in self.on_step:
+        for observe in run.on_step:
             observe(self._newest.copy())
         if state.step % self.config.log_every == 0 or state.step == self.last_step:
-            self._log_loss(log)
+            self._log_loss()
 
-    def _log_loss(self, log: MetricsLog) -> None:
-        """The newest step, with the mean loss since the last such line; nothing where there was no step since."""
+    def _log_loss(self) -> None:
+        """Log the newest step with the mean loss since the last such line, if there was a step since."""
         state = self.state
         if not (state.n_tokens and self._newest):
             return
         since = {"loss": state.loss_sum / state.n_tokens, "tokens": state.n_tokens}
-        log.write({**self._newest, **since, "seconds": round(state.seconds, 2)})
+        self.run.log.write({**self._newest, **since, "seconds": round(state.seconds, 2)})
         state.loss_sum, state.n_tokens = 0.0, 0
 
-    @property
-    def last_step(self) -> int:
-        """The step with which training ends."""
-        return self.state.last_step or chosen(self.config.steps)
-
-    def _keep_pace(self, progress: Progress) -> None:
-        """Choose another last step where the one that was planned would miss the end of the time."""
+    def _keep_pace(self) -> None:
+        """Move the last step if the planned one would miss the end of the budget."""
         if self.pace is None:
             return
-        state, before = self.state, self.last_step
-        last = self.pace.last_step(state.step, before, chosen(self.config.eval_every))
-        if last != before:
-            state.stood, state.since, state.last_step = self._stood(state.step), state.step, last
-            progress.aim(last)
-
-    def _stood(self, step: int) -> float:
-        """Where the schedule stands at a step: at that step, unless it was stretched to another end."""
-        state, planned = self.state, chosen(self.config.steps)
-        if not state.last_step:
-            return step
-        return state.stood + (step - state.since) * (planned - state.stood) / max(state.last_step - state.since, 1)
+        self.schedule = self.pace.adjust(self.schedule, self.state.step, chosen(self.config.eval_every))
+        self.run.progress.aim(self.last_step)
 
     def _next_rows(self) -> IntArray:
-        """The examples of the next batch; the position moves on behind it."""
+        """Return the examples of the next batch, and advance the position past it."""
         state = self.state
         if not self._epoch:
-            self._epoch = self.batches.epoch(state.epoch)
+            self._epoch = self.objective.batches.epoch(state.epoch)
         rows = self._epoch[state.batch]
         state.batch += 1
         if state.batch == len(self._epoch):
@@ -177,8 +180,7 @@ class Trainer:
 
     # --- evaluations and checkpoints ----------------------------------------------------------------------------------
 
-    def _evaluate_if_due(self, folder: RunFolder, log: MetricsLog, progress: Progress) -> None:
-        """Score the model where that is due and was not done."""
+    def _evaluate_if_due(self) -> None:
         state = self.state
         due = state.step % chosen(self.config.eval_every) == 0 or state.step == self.last_step
         if not due or state.step in (0, state.evaluated):
@@ -186,20 +188,21 @@ class Trainer:
         begun = time.monotonic()
         self.update.check_weights(state.step)
         with self.average.applied() if self.average else nullcontext():
-            self.selection.evaluate(state, folder, log, progress)
-        if self.pace and self.selection.scores:
+            self.selection.evaluate(state)
+        if self.pace and self.selection.scores_weights:
             self.pace.evaluated(time.monotonic() - begun)
 
-    def _save(self, folder: RunFolder) -> None:
+    def _save(self) -> None:
         if self.state.step == self._saved_step:
             return
         self.update.check_weights(self.state.step)
         values = {name: value for name, value in asdict(self.state).items() if name != "step"}
-        values |= self.constants
+        values |= self.schedule.to_dict() | dict(self.objective.digests)
         tensors = {"model": self.model.state_dict(), "optimizer": optimizer_tensors(self.update.optimizer, self.model)}
         if self.average:
             tensors["average"] = self.average.weights
+        folder, every = self.run.folder, chosen(self.config.save_every)
         folder.save_checkpoint(self.state.step, tensors, values)
-        every = chosen(self.config.save_every)  # what a signal made is kept as long as it is the newest
+        # A checkpoint that a signal made is deleted as soon as there is a newer one.
         folder.prune(max(self.config.keep, self.config.average), lambda step: step % every == 0)
         self._saved_step = self.state.step

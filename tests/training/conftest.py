@@ -2,8 +2,11 @@
 
 import itertools
 import json
+import os
 import random
+import signal
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,8 +14,10 @@ from typing import Any
 import pytest
 import torch
 
+from clearhead.api import train
 from clearhead.config import Config
 from clearhead.training.report.metrics import read_metrics
+from clearhead.training.signals import StoppedError
 
 
 @dataclass(frozen=True)
@@ -43,15 +48,57 @@ class Toy:
         )
 
 
-@pytest.fixture
-def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Toy]:
+@pytest.fixture(autouse=True)
+def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test pulls the plug, and some runs sync a hundred files."""
+    monkeypatch.setattr(os, "fsync", lambda _descriptor: None)
+
+
+@contextmanager
+def quick() -> Iterator[pytest.MonkeyPatch]:
     """Runs that leave the process as they found it, and draw no picture, which would take as long as training."""
-    monkeypatch.setattr("clearhead.training.run.keep_freed_memory", lambda: True)
-    monkeypatch.setattr("clearhead.training.run.loss_curve", lambda *_: None)
     threads, generator = torch.get_num_threads(), torch.random.get_rng_state()
-    yield Toy(tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("clearhead.training.run.keep_freed_memory", lambda: True)
+        patch.setattr("clearhead.training.run.loss_curve", lambda *_: None)
+        patch.setattr(os, "fsync", lambda _descriptor: None)
+        yield patch
     torch.set_num_threads(threads)
     torch.random.set_rng_state(generator)
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Iterator[Toy]:
+    with quick():
+        yield Toy(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a toy run, as `toy.config()` sets it. Not to be written to."""
+    with quick():
+        toy = Toy(tmp_path_factory.mktemp("finished"))
+        return train(toy.config(), toy.folder / "run", say=lambda _: None)
+
+
+@pytest.fixture(scope="session")
+def run_stopped_at_6(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the same run when a signal had ended it after step 6. Not to be written to."""
+
+    def stop(record: dict[str, Any]) -> None:
+        if record["step"] == 6:
+            signal.raise_signal(signal.SIGTERM)
+
+    with quick(), pytest.raises(StoppedError):
+        toy = Toy(tmp_path_factory.mktemp("stopped"))
+        train(toy.config(), toy.folder / "run", say=lambda _: None, on_step=stop)
+    return toy.folder / "run"
+
+
+@pytest.fixture(scope="session")
+def uninterrupted(finished_run: Path) -> dict[str, Any]:
+    """What a toy run leaves behind."""
+    return outcome(finished_run)
 
 
 @pytest.fixture
@@ -61,7 +108,7 @@ def said() -> list[str]:
 
 
 def outcome(folder: Path) -> dict[str, Any]:
-    """All that a run leaves behind, but for the times that it took."""
+    """All that a run leaves behind, but for the times that it took and where its data lie."""
     files = {name: (folder / name).read_bytes() for name in ("model.safetensors", "tokenizer.json", "README.md")}
     last = max((folder / "checkpoints").iterdir())
     tensors = {name: (last / name).read_bytes() for name in ("model.safetensors", "optimizer.safetensors")}
@@ -71,6 +118,7 @@ def outcome(folder: Path) -> dict[str, Any]:
     for record in records:
         record.pop("seconds", None)
     config = json.loads((folder / "config.json").read_bytes())
+    config["data"]["train"] = [Path(it).name for it in config["data"]["train"]]
     return {"files": files, "checkpoint": last.name, "tensors": tensors, "state": state, "metrics": records,
             "config": config}  # fmt: skip
 

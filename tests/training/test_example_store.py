@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clearhead.api import load
+from clearhead.api import load, train
 from clearhead.config import Config
 from clearhead.data import corpus, running_text
 from clearhead.errors import ConfigError, DataError, TrainingError
@@ -23,7 +23,6 @@ from clearhead.tokenization.tokenizer import train_tokenizers
 from clearhead.training import prepare as preparing
 from clearhead.training.example_store import Shelf
 from clearhead.training.prepare import Prepared, prepare
-from clearhead.training.run import train
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,7 +46,7 @@ def stopped_at(toy, step: int, changes: dict[str, Any] | None = None) -> Config:
 
 
 def again(said: list[str]) -> bool:
-    return any("tokens of the same data and tokenizer are in" in line for line in said)
+    return any(line.startswith("tokens of the same data and tokenizer are reused") for line in said)
 
 
 # --- in the folder of the run
@@ -78,16 +77,15 @@ def test_data_that_have_changed_are_cut_anew_and_refused_by_name(toy, said) -> N
     config = stopped_at(toy, 6)
     with Path(config.data.train[0]).open("a") as file:
         file.write("six six six\tsix six\n")
-    with pytest.raises(TrainingError, match="the training data are not those that the run was begun with"):
+    with pytest.raises(TrainingError) as caught:
         train(config, toy.folder / "run", resume=True, say=said.append)
+    assert caught.value.name == "the training data"
     assert not again(said)
 
 
 def test_what_fails_before_the_first_step_leaves_no_folder(toy) -> None:
     for changes in ({"train.warmup": 50}, {"data.max_len": 3, "data.train": (str(long_pairs(toy.folder)),)}):
-        with pytest.raises(
-            Exception, match=r"warmup=50 is longer than|no pairs are left to train on: all 1 are longer"
-        ):
+        with pytest.raises((ConfigError, DataError)):
             train(toy.config(changes), toy.folder / "run", say=quiet)
         assert not (toy.folder / "run").exists()
 
@@ -125,7 +123,7 @@ def test_data_that_are_edited_after_the_first_reading_are_refused_and_give_no_to
 
     monkeypatch.setattr(pairs, "_KEPT", kept)
     monkeypatch.setattr(preparing, "_learn", learn_and_edit)
-    with pytest.raises(DataError, match=r"pairs\.tsv changed while being read"):
+    with pytest.raises(DataError, match=r"pairs\.tsv"):
         train(config, toy.folder / "run", say=quiet)
     assert len(list((toy.folder / "tokens").iterdir())) == there
 
@@ -259,7 +257,7 @@ FRESH = {"data.tokenizer": "bpe", "data.vocab_size": 280, "data.subword_dropout"
 FRESH |= {"data.batch_tokens": 128}
 
 
-@pytest.mark.parametrize("accumulate", [1, 5, 40])
+@pytest.mark.parametrize("accumulate", [1, 5, pytest.param(40, marks=pytest.mark.slow)])
 def test_a_run_with_subword_dropout_is_resumed_exactly_whatever_epochs_a_step_spans(toy, outcome, accumulate) -> None:
     changes = FRESH | {"train.accumulate": accumulate, "train.save_every": 1}
     whole = outcome(train(toy.config(changes), toy.folder / "whole", say=quiet))
@@ -355,5 +353,5 @@ def test_five_million_pairs_are_trained_on_within_one_and_a_half_gigabytes() -> 
 
 
 def test_there_is_no_pair_left_where_all_are_too_long(toy) -> None:
-    with pytest.raises(DataError, match="no pairs are left to train on: all 1 are longer than 3 tokens"):
+    with pytest.raises(DataError, match="all 1 are longer than 3 tokens"):
         prepared(toy, "run", long_pairs(toy.folder), **{"data.max_len": 3})

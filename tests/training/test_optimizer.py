@@ -92,8 +92,9 @@ def test_a_state_that_lacks_something_is_refused(missing: str) -> None:
     name, _ = list(model.named_parameters())[2]
     tensors = optimizer_tensors(optimizer, model)
     del tensors[f"{name}.{missing}"]
-    with pytest.raises(ModelError, match=f"the checkpoint lacks {name}.{missing}; it is of another optimizer or model"):
+    with pytest.raises(ModelError) as caught:
         load_optimizer(optimizer, model, tensors)
+    assert caught.value.name == f"{name}.{missing}"
 
 
 @pytest.mark.parametrize("kind", OPTIMIZERS)

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import torch
 
-from clearhead.api import load
+from clearhead.api import load, train
 from clearhead.errors import ConfigError, ModelError
 from clearhead.folder.model_folder import load_model_folder
-from clearhead.training.report.metrics import Progress, read_metrics
-from clearhead.training.run import train
+from clearhead.training.report.metrics import read_metrics
+from clearhead.training.report.progress import Progress
 from clearhead.training.signals import StoppedError
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

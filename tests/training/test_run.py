@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from clearhead.api import load
+from clearhead.api import load, train
 from clearhead.cli.describe import describe_folder
 from clearhead.config import Config, messages, preset
 from clearhead.data.split import split
@@ -25,7 +25,6 @@ from clearhead.readers.pairs import read_pairs
 from clearhead.tasks.translate.task import Translation
 from clearhead.training.prepare import Prepared, prepare
 from clearhead.training.report.metrics import read_metrics
-from clearhead.training.run import train
 
 
 def quiet(_message: str) -> None: ...
@@ -166,8 +165,8 @@ def test_training_whose_messages_nobody_reads_is_stopped_as_a_failure(through: s
     if through == "the demo":
         arguments = ["demo", "--out", "x"]
     few = {"train.steps": 3, "train.eval_every": 3, "train.save_every": 3, "train.warmup": 1, "train.threads": 1}
-    hasty = f"from clearhead.demo import run; run.SETTINGS |= {few}; "
-    hasty += "phrases = run.split(); run.split = lambda: (phrases[0][:200], phrases[1][:12]); "
+    hasty = f"from clearhead.demo import phrasebook_demo as demo; demo.SETTINGS |= {few}; "
+    hasty += "phrases = demo.split(); demo.split = lambda: (phrases[0][:200], phrases[1][:12]); "
     script = f"{hasty} import sys; from clearhead.cli import main; sys.exit(main({arguments}))"
     reading, writing = os.pipe()
     os.close(reading)
@@ -184,8 +183,9 @@ def test_messages_that_nobody_reads_are_said_to_have_stopped_it(toy, monkeypatch
             raise BrokenPipeError
 
     monkeypatch.setattr("sys.stderr", Gone())
-    with pytest.raises(TrainingError, match="training is stopped, since nobody reads its messages; go on with --res"):
+    with pytest.raises(TrainingError) as caught:
         run(toy)
+    assert "--resume" in caught.value.fix
 
 
 @pytest.mark.parametrize("which", ["on_step", "on_eval"])
@@ -345,9 +345,9 @@ def test_a_large_validation_file_is_sampled_by_its_sources(toy) -> None:
 
 def test_where_every_pair_is_too_long_it_is_said_and_nothing_is_left_behind(toy) -> None:
     changes = {"data.train": pairs_file(toy.folder, "one two three\tthree", "one\tone two three"), "data.max_len": 2}
-    message = r"no pairs are left to train on: all 2 are longer than 2 tokens \(data\.max_len\); expected shorter"
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError) as caught:
         run(toy, changes)
+    assert caught.value.value == 2 and "longer than 2 tokens (data.max_len)" in caught.value.what
     assert not (toy.folder / "run").exists()
 
 
@@ -377,8 +377,9 @@ def test_a_file_that_is_missing_is_noticed_before_training(toy, name: str) -> No
 
 
 def test_no_file_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"data\.train names no file; expected a file, a folder, or two line-aligned"):
+    with pytest.raises(ConfigError) as caught:
         train(Config(), "never")
+    assert caught.value.name == "data.train"
 
 
 def test_two_files_are_read_as_one_of_two_columns(toy, outcome) -> None:
@@ -411,11 +412,13 @@ def test_a_shared_matrix_that_is_asked_for_with_two_vocabularies_is_said_to_be_n
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_a_rate_that_is_far_too_high_ends_with_a_reason_and_saves_nothing(toy, precision: str) -> None:
     changes = {"train.lr": 1e38, "train.warmup": 0, "train.save_every": 1, "train.precision": precision}
-    with pytest.raises(TrainingError, match=r"after step 1 the weights encoder\.emb.* are not finite\. They are not"):
+    with pytest.raises(TrainingError, match="after step 1") as caught:
         run(toy, changes)
+    assert caught.value.name == "encoder.embedding.weight"
     assert not (toy.folder / "run" / "checkpoints").exists()
-    with pytest.raises(TrainingError, match=r"at step 2: not finite are the weights encoder\.emb.*Nothing was updated"):
+    with pytest.raises(TrainingError, match="at step 2") as caught:
         run(toy, changes | {"train.save_every": 4}, name="other")
+    assert caught.value.name == "encoder.embedding.weight"
 
 
 # --- memory
@@ -424,8 +427,8 @@ WATCH = """
 import sys
 from pathlib import Path
 from clearhead.config import Config
-from clearhead.training.report.metrics import Progress
-from clearhead.training.run import train
+from clearhead.training.report.progress import Progress
+from clearhead.api import train
 
 resident = []
 
@@ -493,7 +496,7 @@ def test_the_mean_of_checkpoints_is_named_where_its_scores_are(toy) -> None:
 def test_patience_without_anything_held_out_is_said_to_change_nothing(toy) -> None:
     said: list[str] = []
     train(toy.config({"data.split": 0.0, "train.patience": 2}), toy.folder / "run", say=said.append)
-    assert "train.patience changes nothing: nothing is held out to score on" in said
+    assert "train.patience has no effect: nothing is held out for validation" in said
 
 
 @pytest.mark.parametrize("topology", ["decoder-only", "encoder-only"])
@@ -506,6 +509,6 @@ def test_a_topology_that_does_not_learn_from_pairs_is_refused_before_anything_is
 
 def test_labels_that_are_none_are_refused_before_a_tokenizer_learns(toy, said: list[str]) -> None:
     (path := toy.folder / "texts.tsv").write_text("text\tlabel\n" + "one two\tgood\n" * 40)
-    with pytest.raises(DataError, match='1 label \\("good"\\) to train on'):
+    with pytest.raises(DataError, match='1 label \\("good"\\)'):
         train(toy.config({"data.train": (str(path),), "train.task": "classify"}), toy.folder / "out", say=said.append)
     assert said and not any(line.startswith("tokenizer:") for line in said)

@@ -1,12 +1,13 @@
 """The learning rate follows section 5.3, and the other shapes their equations."""
 
+import itertools
 import math
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.training.schedule import Schedule, paper_peak
+from clearhead.training.schedule import Schedule, StretchedSchedule, paper_peak
 
 KINDS = ("paper", "cosine", "linear", "constant")
 
@@ -77,3 +78,30 @@ def test_a_run_that_ends_in_its_warm_up_only_rises(kind: str) -> None:
 def test_the_paper_s_peak_is_that_of_its_base_model() -> None:
     assert paper_peak(512, 4000) == pytest.approx(1 / math.sqrt(512 * 4000))
     assert paper_peak(512, 0) == pytest.approx(1 / math.sqrt(512))
+
+
+# --- another last step
+
+
+def test_a_schedule_that_ends_as_planned_is_the_schedule_itself() -> None:
+    schedule = Schedule("cosine", 0.7, 100, 1003)
+    stretched = StretchedSchedule(schedule, 1003)
+    assert [stretched(step) for step in range(1, 1004)] == [schedule(step) for step in range(1, 1004)]
+
+
+@pytest.mark.parametrize("last", [500, 2000])
+def test_a_stretched_schedule_continues_from_where_it_stood_and_ends_at_zero(last: int) -> None:
+    schedule = Schedule("linear", 1.0, 100, 1000)
+    stretched = StretchedSchedule(schedule, 1000).ending_at(last, after=400)
+    rates = [stretched(step) for step in range(400, last + 1)]
+    assert rates[0] == schedule(400) and rates[-1] == 0.0
+    assert all(a > b for a, b in itertools.pairwise(rates))
+    again = stretched.ending_at(900, after=450)
+    assert again(450) == pytest.approx(stretched(450)) and again(900) == 0.0
+
+
+def test_a_stretched_schedule_is_the_same_when_it_is_read_from_a_checkpoint() -> None:
+    schedule = StretchedSchedule(Schedule("linear", 1.0, 100, 1000), 1000)
+    stretched = schedule.ending_at(700, after=300)
+    assert schedule.restored(stretched.to_dict()) == stretched
+    assert schedule.restored({"last_step": 0, "since": 0, "stood": 0.0}) == schedule

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from clearhead.api import load
+from clearhead.api import load, train
 from clearhead.config import Config
 from clearhead.errors import ConfigError, ModelError
 from clearhead.folder.model_folder import load_model_folder, weights_from_bytes, weights_to_bytes
 from clearhead.model.transformer import build
 from clearhead.tokenization.tokenizer import Tokenizers, train_tokenizers
-from clearhead.training.run import train
 from clearhead.training.signals import StoppedError
 from clearhead.training.starting_point import StartingPoint
 

@@ -1,1 +1,1 @@
-"""Metrics log, model card, TensorBoard."""
+"""What a run reports: metrics, progress, model card, TensorBoard, film of a watched text."""

@@ -10,7 +10,7 @@ from ...scoring import score_labels
 from ...tasks.base import Task
 
 _FILES = ("data.valid", "data.test", "data.texts", "train.init_from")
-_UNSCORED = "None yet: training has not ended."
+_UNSCORED = "None yet: training hasn't finished."
 
 
 def model_card(config: Config, task: type[Task], *, count: int, notes: Sequence[str] = ()) -> str:

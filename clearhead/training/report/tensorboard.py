@@ -1,4 +1,4 @@
-"""What TensorBoard shows of a run: its loss, learning rate, gradient and speed, and the scores of its evaluations."""
+"""Event files for TensorBoard: loss, learning rate, gradient norm, speed and scores of a run."""
 
 import shutil
 from pathlib import Path
@@ -12,22 +12,28 @@ FOLDER = "tensorboard"
 
 
 def summary_writer() -> Any:
-    """What writes event files; a ConfigError where the package is missing."""
+    """Return torch's SummaryWriter.
+
+    Raises:
+        ConfigError: the package tensorboard isn't installed.
+    """
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
         raise ConfigError(
-            "train.tensorboard = true needs the package tensorboard, which is not installed; "
-            "expected it (pip install tensorboard) or train.tensorboard = false"
+            "train.tensorboard=true needs the package tensorboard, which isn't installed",
+            fix="install it with: pip install tensorboard",
+            name="train.tensorboard",
+            value=True,
         ) from error
     return SummaryWriter
 
 
 class TensorBoard:
-    """Event files in the run's `tensorboard` folder; its two functions are called with what `train` tells observers."""
+    """Writes event files to the run's `tensorboard` folder. `on_step` and `on_eval` are observers of `train`."""
 
     def __init__(self, run: Path, *, after: int) -> None:
-        """Go on after step `after` (0: a new run, whose folder is emptied first). ConfigError where it is missing."""
+        """Continue after step `after`; 0 is a new run, whose folder is emptied first."""
         writer = summary_writer()
         with writing(run):
             if not after:
@@ -36,7 +42,7 @@ class TensorBoard:
         self._seconds: float | None = None
 
     def on_step(self, record: dict[str, Any]) -> None:
-        """One update."""
+        """Write an update."""
         for name in ("loss", "lr", "grad_norm"):
             self._add(f"train/{name}", record[name], record["step"])
         if self._seconds is not None:
@@ -44,8 +50,8 @@ class TensorBoard:
         self._seconds = record["seconds"]
 
     def on_eval(self, record: dict[str, Any]) -> None:
-        """One evaluation, of the weights of a step or of a mean of several steps' weights."""
-        self._seconds = None  # what it took is no part of the next step
+        """Write an evaluation, of the weights of a step or of a mean."""
+        self._seconds = None  # its duration doesn't count as part of the next step
         kind = "mean" if "averaged" in record else "valid"
         for name in record.keys() - {"step", "epoch", "seconds", "averaged"}:
             self._add(f"{kind}/{name}", record[name], record["step"])

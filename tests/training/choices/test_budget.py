@@ -1,6 +1,5 @@
 """What a time allows, and a run that ends when it should."""
 
-import itertools
 import os
 import signal
 import subprocess
@@ -13,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from clearhead.api import load
+from clearhead.api import load, train
 from clearhead.config import SHAPE, Config
 from clearhead.config.values import read_duration
 from clearhead.demo.phrasebook import split
@@ -23,11 +22,7 @@ from clearhead.tasks.translate.task import Translation
 from clearhead.training.choices import budget
 from clearhead.training.choices.budget import Measured, plan
 from clearhead.training.pace import Pace, Scoring, process_began
-from clearhead.training.run import train
-from clearhead.training.schedule import Schedule
 from clearhead.training.signals import StoppedError
-from clearhead.training.state import State
-from clearhead.training.trainer import Trainer
 
 
 @pytest.mark.parametrize(
@@ -247,21 +242,6 @@ def test_the_wording_of_the_error_of_a_small_budget(monkeypatch) -> None:
         "  expected: time for 50 steps on this machine as it is now: at least 1m15s\n"
         "  set --budget 1m15s or more"
     )
-
-
-# --- the stretched schedule
-
-
-def test_a_stretched_schedule_goes_on_from_where_it_stood_and_ends_at_zero() -> None:
-    trainer = Trainer.__new__(Trainer)
-    trainer.config = Config().override({"train.steps": 1000}).train
-    trainer.state = State()
-    schedule = Schedule("linear", 1.0, 100, 1000)
-    assert [schedule(trainer._stood(step)) for step in (50, 100, 550)] == [0.5, 1.0, 0.5]
-    trainer.state = State(last_step=500, since=400, stood=400.0)
-    rates = [schedule(trainer._stood(step)) for step in range(400, 501)]
-    assert rates[0] == schedule(400) and rates[-1] == 0.0
-    assert all(a > b for a, b in itertools.pairwise(rates))
 
 
 # --- real runs

@@ -72,7 +72,7 @@ def test_choices_are_listed_with_their_reasons() -> None:
 
 def test_scores_take_the_place_of_the_sentence_that_there_are_none_yet() -> None:
     card = model_card(config(), task_named("translate"), count=60)
-    assert "## Scores\n\nNone yet: training has not ended.\n" in card
+    assert "## Scores\n\nNone yet: training hasn't finished.\n" in card
     scored = with_scores(card, {"validation": SCORES, "test": SCORES | {"bleu": 9.0}})
     assert "| validation | 1,502 | 41.24 | 60.00 | 0.5000 |\n| test | 1,502 | 9.00 | 60.00 | 0.5000 |\n" in scored
     assert "Signatures: `nrefs:1|nc:6`, `nrefs:1|tok:13a`.\n" in scored

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from clearhead.api import load
+from clearhead.api import load, train
 from clearhead.cli import main
 from clearhead.errors import ConfigError, DataError
 from clearhead.folder.checkpoint import FILM
 from clearhead.inspection.film.film import Film
 from clearhead.training.report.metrics import read_metrics
-from clearhead.training.run import train
 
 WATCHED = {"train.watch": "one two three", "train.steps": 8, "train.eval_every": 2, "train.save_every": 2}
 
@@ -77,7 +76,7 @@ def test_what_cannot_be_watched_is_refused_before_training(toy) -> None:
         train(toy.config({"train.task": "answer", "train.watch": "who"}), toy.folder / "asked", say=quiet)
     said: list[str] = []
     train(toy.config(WATCHED | {"train.steps": 1, "data.split": 0.0}), toy.folder / "none", say=said.append)
-    assert "train.watch changes nothing: nothing is held out to score on" in said
+    assert "train.watch has no effect: nothing is held out for validation" in said
 
 
 def test_the_film_is_shown(toy, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -1,0 +1,171 @@
+"""Progress of a run on stderr: a live line on a terminal, a line now and then in a pipe or a file."""
+
+import math
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
+from typing import Self, TextIO
+
+from ...errors import TrainingError
+
+_EVERY = 10.0  # seconds between progress lines in a pipe
+_GAP = 1.0  # seconds between lines of any kind in a pipe, except messages
+_REFRESH = 0.2  # seconds between updates of the live line
+
+
+class Progress:
+    """Report how far training is. Nothing goes to stdout, and a process without stderr trains in silence.
+
+    with Progress(steps) as progress:
+        progress.update(step=1, epoch=0, loss=9.2, tokens_per_second=9000.0)
+        progress.evaluation("step 1: bleu 0.1")
+        progress.message("training stops early")
+    """
+
+    def __init__(
+        self,
+        steps: int,
+        *,
+        stream: TextIO | None = None,
+        every: float = _EVERY,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Report on `stream` (default: stderr), on the way to step `steps`.
+
+        If the stream isn't a terminal, a progress line comes every `every` seconds.
+        """
+        self._steps, self._clock = steps, clock
+        self._stream: TextIO | None = stream or sys.stderr
+        movable = os.environ.get("TERM") not in ("dumb", "unknown")
+        self._live = _LiveLine(self._stream, steps) if self._stream and self._stream.isatty() and movable else None
+        self._interval = _REFRESH if self._live else every
+        self._start: tuple[int, float] | None = None  # step and time of the first update
+        self._shown = self._printed = -math.inf  # when the last progress line, and the last line of any kind, came
+        self._held_back = ""  # a line that came too early to be printed
+        self._loss: float | None = None
+        self._speed: float | None = None
+
+    def update(self, *, step: int, epoch: int, loss: float, tokens_per_second: float) -> None:
+        """Report a step. Loss and speed are shown as moving averages, epochs are counted from 1."""
+        now = self._clock()
+        self._start = self._start or (step, now)
+        self._loss, self._speed = _blend(self._loss, loss), _blend(self._speed, tokens_per_second)
+        if now - self._shown < self._interval and step != self._steps:
+            return
+        self._shown = now
+        parts = [f"epoch {epoch + 1}", f"loss {self._loss:.3f}", f"{self._speed:,.0f} tokens/s", self._left(step, now)]
+        text = "  ".join(filter(None, parts))
+        if self._live is not None:
+            self._live.show(step, text)
+        else:
+            self._print_or_hold_back(f"step {step:,}/{self._steps:,}  {text}")
+
+    def aim(self, steps: int) -> None:
+        """Change the last step."""
+        if steps != self._steps and self._live is not None:
+            self._live.aim(steps)
+        self._steps = steps
+
+    def evaluation(self, text: str) -> None:
+        """Report an evaluation. In a pipe, evaluations that follow within a second replace each other."""
+        if self._live is not None:
+            self._live.message(text)
+        else:
+            self._print_or_hold_back(text)
+
+    def message(self, text: str) -> None:
+        """Report something that must not be lost."""
+        if self._live is not None:
+            self._live.message(text)
+        else:
+            self._print_held_back()
+            self._print(text)
+
+    def close(self) -> None:
+        """Print what was held back, and leave the live line as it is."""
+        if self._live is not None:
+            self._live.close()
+        else:
+            self._print_held_back()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with suppress(TrainingError) if kind else nullcontext():  # the first error counts
+            self.close()
+
+    def _print_or_hold_back(self, text: str) -> None:
+        if self._clock() - self._printed < _GAP:
+            self._held_back = text
+        else:
+            self._held_back = ""
+            self._print(text)
+
+    def _print_held_back(self) -> None:
+        if self._held_back:
+            text, self._held_back = self._held_back, ""
+            self._print(text)
+
+    def _print(self, text: str) -> None:
+        if self._stream is None:  # print would take None for stdout
+            return
+        self._printed = self._clock()
+        try:
+            print(text, file=self._stream, flush=True)
+        except BrokenPipeError as error:
+            raise TrainingError(
+                "training stopped because the pipe that reads its messages was closed",
+                fix="continue with --resume, and send stderr to a file or a terminal",
+            ) from error
+
+    def _left(self, step: int, now: float) -> str:
+        """Return the time left at the pace so far, evaluations included; "" at first."""
+        assert self._start is not None
+        done, seconds = step - self._start[0], now - self._start[1]
+        if done < 1:
+            return ""
+        minutes, rest = divmod(round(seconds / done * (self._steps - step)), 60)
+        hours, minutes = divmod(minutes, 60)
+        return f"{hours}:{minutes:02}:{rest:02} left" if hours else f"{minutes}:{rest:02} left"
+
+
+class _LiveLine:
+    """A line of the terminal that is redrawn in place. It starts with the first step, and respects NO_COLOR."""
+
+    def __init__(self, stream: TextIO, steps: int) -> None:
+        import rich.console
+        import rich.progress
+
+        console = rich.console.Console(file=stream, markup=False, highlight=False)
+        step, bar, text = (
+            "step {task.completed:,.0f}/{task.total:,.0f}",
+            rich.progress.BarColumn(20),
+            "{task.description}",
+        )
+        columns = (rich.progress.TextColumn(step), bar, rich.progress.TextColumn(text, markup=False))
+        self._progress = rich.progress.Progress(*columns, console=console, auto_refresh=False, redirect_stdout=False)
+        self._task = self._progress.add_task("", total=steps)
+        self._started = False
+
+    def show(self, step: int, text: str) -> None:
+        if not self._started:
+            self._progress.start()
+            self._started = True
+        self._progress.update(self._task, completed=step, description=text, refresh=True)
+
+    def aim(self, steps: int) -> None:
+        self._progress.update(self._task, total=steps)
+
+    def message(self, text: str) -> None:
+        self._progress.console.print(text, soft_wrap=True)
+
+    def close(self) -> None:
+        if self._started:
+            self._progress.stop()
+
+
+def _blend(average: float | None, value: float) -> float:
+    return value if average is None else 0.9 * average + 0.1 * value

@@ -1,0 +1,84 @@
+"""Compare a warm start with the same training without it: a section of the model card, and a verdict."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...config import chosen
+from ...folder.checkpoint import METRICS
+from ...folder.model_folder import load_model_folder, load_weights, read_config
+from ...model.transformer import build
+from ...scoring import score_labels
+from ...scoring.significance import Compared
+from ...tasks.base import Judged
+from ..prepare import Prepared
+from ..report.card import table
+from ..report.metrics import read_metrics
+
+_HEADING = "With and without pretraining on the texts"
+_CHANCE = 0.05  # a smaller p-value is significant; it's two-tailed
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The stages to compare.
+
+    Attributes:
+        without: folder of the baseline.
+        pretrained: folder of the pretraining.
+        n_runs: how often the task was trained from the pretrained weights.
+        score: the score that decides.
+    """
+
+    without: Path
+    pretrained: Path
+    n_runs: int
+    score: str
+
+    def section(self, prepared: Prepared, judged: Judged | None) -> tuple[str, str, str]:
+        """Return heading, text and verdict, given the scores of the result; "" without a validation split."""
+        told = _describe_pretraining(self.pretrained)
+        if self.n_runs > 1:
+            told += f" The task was then trained {self.n_runs} times from there, and the mean of the weights was tried."
+        if judged is None:
+            return _HEADING, f"{told}\n\nThe effect wasn't measured: nothing was held out.", ""
+        systems = {"without": self._judge_baseline(prepared), "with": judged}
+        scores = table({name: it.scores.to_dict() for name, it in systems.items()}, "pretraining")
+        first, second = prepared.task.compare([*systems.items()]).by_score[self.score]
+        verdict = _verdict(score_labels.LABELS[self.score], first, second)
+        what = f"pretraining on the texts{f' and averaging {self.n_runs} runs' if self.n_runs > 1 else ''} {verdict}"
+        told = f"{told}\n\n{scores}\n\n{what[0].upper()}{what[1:]}. The model without it is in `{self.without.name}`."
+        return _HEADING, told, what
+
+    def _judge_baseline(self, prepared: Prepared) -> Judged:
+        folder = load_model_folder(self.without, allow_custom_code=True)
+        model = build(folder.config.model).to(folder.config.train.device)
+        load_weights(model, folder.weights)
+        search = prepared.config.override({"decode.n_best": 1}).decode
+        return prepared.task.evaluate(model, prepared.valid, search)
+
+
+def _describe_pretraining(pretrained: Path) -> str:
+    """Describe how long the second stage took, and how well it did."""
+    records = read_metrics(pretrained / METRICS)
+    is_denoising = read_config(pretrained, allow_custom_code=True).model.topology != "decoder-only"
+    what = "with some of their tokens hidden" if is_denoising else "as a language model"
+    text = f"The model was first pretrained for {records[-1]['step']:,} steps on the texts alone, {what}"
+    name = "hidden_accuracy" if is_denoising else "token_accuracy"
+    scored = [it for it in records if f"valid_{name}" in it]
+    if not scored:
+        return f"{text}."
+    accuracy = min(scored, key=lambda it: float(it["valid_loss"]))[f"valid_{name}"]
+    tokens = "hidden tokens" if is_denoising else "held-out tokens"
+    return f"{text}, and predicted {accuracy:.1%} of the {tokens} correctly."
+
+
+def _verdict(label: score_labels.Label, without: Compared, with_it: Compared) -> str:
+    """Return "helped: accuracy 0.8000 with it, 0.7000 without (p = 0.012)", for example."""
+    p = chosen(with_it.p_value)
+    better = (with_it.score < without.score) if label.lower else (with_it.score > without.score)
+    if p >= _CHANCE:
+        said = "may have helped, or that was chance" if better else "didn't help, as far as this shows"
+    else:
+        said = "helped" if better else "did harm"
+    numbers = f"{label.name} {label.number(with_it.score)} with it, {label.number(without.score)} without"
+    return f"{said}: {numbers} (p = {p:.3f})"

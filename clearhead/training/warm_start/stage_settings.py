@@ -1,0 +1,112 @@
+"""Settings and shares of the time for each stage of a warm start."""
+
+import time
+from collections.abc import Collection
+from typing import Any
+
+from ...config import Config, chosen
+from ...config.values import read_duration
+from ...data.extra_texts import FormWithTexts
+from ...errors import ConfigError
+from ...readers.files import STDIN
+from ...tasks.base import Task
+from ..choices.recipe import with_preset
+from .request import OF_WARM_START
+
+_SHARES = (1, 2)  # of a budget, for the first two stages; every later stage gets 1
+_DROPOUT = 0.1  # at most, in pretraining: the hidden words change each time, and more dropout learns them less well
+_STEPS_FOR_LABELS = 3  # pretraining steps per step of the task: labels take few steps, since they are soon overfit
+_RUNS_FOR_LABELS = 4  # their mean was up to half a point more accurate than one of them
+
+
+def check(config: Config, denoising: type[Task]) -> None:
+    """Raise a ConfigError if a warm start makes no sense with the other settings."""
+    data = config.data
+    if denoising.required["model.topology"] == "encoder-decoder" and not data.joint:
+        raise ConfigError(
+            "train.warm_start=denoise reads and writes the same texts, but with data.joint=false source and target "
+            "have different vocabularies",
+            fix="set data.joint=true",
+            name="data.joint",
+            value=False,
+        )
+    if STDIN in (*data.train, *data.valid, *data.test, *data.texts):
+        raise ConfigError(
+            "train.warm_start=denoise reads the data several times, but standard input can only be read once",
+            expected="the name of a file",
+            name="data.train",
+            value=STDIN,
+        )
+    if not data.split and not data.valid:
+        raise ConfigError(
+            "train.warm_start=denoise with data.split=0 leaves nothing to measure its effect on",
+            expected="a share above 0, or validation files (--valid)",
+            name="data.split",
+            value=data.split,
+        )
+    if isinstance(denoising.form, FormWithTexts):
+        with denoising.form.open_texts(data) as documents:  # raises if they can't be read, before the first stage
+            for _ in documents:
+                pass
+
+
+def number_of_runs(config: Config, task: type[Task]) -> int:
+    """Return how often the task is trained from the pretrained weights."""
+    return config.train.soup or (_RUNS_FOR_LABELS if task.has_labels and not config.train.budget else 1)
+
+
+def step_factor(task: type[Task]) -> int:
+    """Return the default number of pretraining steps, in steps of the task."""
+    return _STEPS_FOR_LABELS if task.has_labels else 1
+
+
+def baseline(config: Config) -> Config:
+    """Return the settings of the first stage: the task from random weights."""
+    without = {"train.warm_start": "", "data.texts": (), **dict.fromkeys(OF_WARM_START)}
+    return intermediate(config).assign(without, "default")
+
+
+def pretraining(config: Config, first: Config, task: type[Task]) -> Config:
+    """Return the settings of the second stage, given those that the first one ended up with."""
+    values: dict[str, Any] = {"train.warm_start": "", "train.soup": None, "train.watch": "", "train.best": "loss"}
+    values |= {"data.test": (), "data.texts": (), "data.subword_dropout": 0.0, "train.epochs": None}
+    usual = {"model.dropout": min(first.model.dropout, _DROPOUT), "train.label_smoothing": 0.0}
+    values |= {name: value for name, value in usual.items() if not config.is_users(name)}
+    if not config.train.budget:
+        values["train.steps"] = config.train.warm_steps or step_factor(task) * chosen(first.train.steps)
+    config = _with_preset_of(first, config).assign(values, "user")
+    open_again = {name: config.value(name) for name in ("train.warmup", "model.head")}
+    return config.assign(open_again, "preset")  # other steps need another warm-up, and pretraining another head
+
+
+def fine_tuning(config: Config, first: Config, n_runs: int) -> Config:
+    """Return the settings of the last stage."""
+    return _with_preset_of(first, config).choose({"train.soup": n_runs}, "data")
+
+
+def intermediate(config: Config) -> Config:
+    """Return settings without what only the last stage does: it scores on the test data and watches a text."""
+    return config.assign({"train.watch": "", "data.test": ()}, "default")
+
+
+def _with_preset_of(first: Config, config: Config) -> Config:
+    preset = first.train.preset
+    return config if preset is None else with_preset(config, preset, first.origin("train.preset"))
+
+
+class Clock:
+    """Divide a budget among the stages."""
+
+    def __init__(self, budget: str, began: float, done: Collection[int], n_runs: int = 1) -> None:
+        """Share what is left from `began`; stages that are `done` already get nothing."""
+        shares = [*_SHARES, *[1] * n_runs]
+        self._left = [0 if i in done else share for i, share in enumerate(shares)]
+        seconds = read_duration(budget) if budget else 0.0
+        self._end = began + seconds * sum(self._left) / sum(shares) if budget else None
+
+    def end(self, stage: int) -> float | None:
+        """Return when a stage that begins now must be done, by `time.monotonic`; None without a budget."""
+        if self._end is None or not self._left[stage]:
+            return self._end
+        now = time.monotonic()
+        return now + (self._end - now) * self._left[stage] / sum(self._left[stage:])

@@ -1,0 +1,175 @@
+"""Run the stages of a warm start one after the other, and keep what the last one leaves."""
+
+import dataclasses
+import time
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from ...config import DROPOUT, Config
+from ...folder.atomic import remove_folder, writing
+from ...folder.checkpoint import CHECKPOINTS, RunFolder
+from ...folder.manifest import MANIFEST, Manifest
+from ...folder.model_folder import CONFIG, read_config
+from ...tasks.base import Judged
+from ...tasks.denoise.task import denoising
+from ...tasks.registry import task_of
+from ..prepare import Prepared, refuse_contradictions
+from ..run import RunOptions, Stage, with_task
+from ..run import train as train_stage
+from ..signals import StopSignals
+from ..starting_point import StartingPoint
+from .comparison import Comparison
+from .request import (
+    forget_old_model,
+    forget_request,
+    holds_old_model,
+    mark_old_model,
+    read_request,
+    was_requested,
+    write_request,
+)
+from .soup import try_soup
+from .stage_settings import Clock, baseline, check, fine_tuning, intermediate, number_of_runs, pretraining, step_factor
+
+WITHOUT, PRETRAINED, ALSO = ".without", ".pretrained", ".run-"
+
+
+def train(config: Config, out: str | Path, options: RunOptions) -> Path:
+    """Train a model with a warm start into the folder `out`, and return the folder.
+
+    With a budget, the stages share the time 1 : 2 : 1. `options.on_step` and `options.on_eval` hear of the last stage
+    only.
+
+    Raises:
+        ConfigError, DataError, TrainingError: a setting, the data or the folder doesn't allow it.
+        StoppedError: a signal stopped the run. It can be resumed.
+    """
+    began = time.monotonic() if options.began is None else options.began
+    out = Path(out)
+    if options.resume and (out / CONFIG).exists() and not holds_old_model(out) and config.is_users("train.warm_start"):
+        refuse_contradictions(out, read_config(out, allow_custom_code=True), config, ["train.warm_start"])
+    if options.resume and was_requested(out):
+        config = read_request(out, config)
+    if config.train.task is None:
+        config = with_task(config, options.say)
+    config = config.choose({"train.warm_start": "denoise"}, "user")
+    return _WarmStart(config, out, options).train(began)
+
+
+class _WarmStart:
+    """The stages, and the folders that they write to."""
+
+    def __init__(self, config: Config, out: Path, options: RunOptions) -> None:
+        """Raise a ConfigError if pretraining on the texts can't help, or if its effect couldn't be measured."""
+        self.config, self.out, self.options, self.say = config, out, options, options.say
+        self.without, self.pretrained = out / WITHOUT, out / PRETRAINED
+        self.task = task_of(config)
+        self.denoising = denoising(self.task, config.data.texts)
+        self.n_runs = number_of_runs(config, self.task)
+        self.also = [out / f"{ALSO}{turn}" for turn in range(2, self.n_runs + 1)]
+        check(config, self.denoising)
+
+    def train(self, began: float) -> Path:
+        """Run the stages. On resume, skip those that are complete."""
+        self.task.settle(self.config)  # raises what the last stage would raise
+        if self._prepare_folder():
+            train_stage(self.config, self.out, RunOptions(resume=True, say=self.say))
+        else:
+            try:
+                with StopSignals():  # each stage has its own; this one covers the time between two stages
+                    self._train(began)
+            finally:
+                with suppress(OSError):  # the folder isn't empty
+                    if not self.without.exists():
+                        forget_request(self.out)
+                    self.out.rmdir()
+        self._tidy()
+        return self.out
+
+    def _prepare_folder(self) -> bool:
+        """Write down what was asked for, and return whether the run is complete."""
+        resume, replace = self.options.resume, self.options.replace
+        with RunFolder.create(self.out, resume=resume, replace=replace, say=lambda _: None) as folder:
+            if replace:
+                self._forget(self.without, *self._intermediate())
+                mark_old_model(self.out)
+            complete = resume and not holds_old_model(self.out) and folder.finished_step is not None
+            if not complete and (replace or not (self.without / CONFIG).exists()):
+                write_request(self.out, self.config.choose({"train.soup": self.n_runs}, "data"))
+        return complete
+
+    def _train(self, began: float) -> None:
+        earlier = (self.without, self.pretrained, *self.also)
+        done = [i for i, path in enumerate(earlier) if self.options.resume and _is_complete(path)]
+        clock = Clock(self.config.train.budget, began, done, self.n_runs)
+        count, verb = 2 + self.n_runs, self.task.verb
+
+        self.say(f"stage 1 of {count}: {verb}, from random weights, in {self.without}{self._duration()}")
+        self._run(self.without, baseline(self.config), Stage(end=clock.end(0), is_last=False))
+        first = dataclasses.replace(StartingPoint.load(self.without), weights={})
+
+        self.say(f"stage 2 of {count}: pretraining on the texts alone, in {self.pretrained}")
+        stage = Stage(self.denoising, first, clock.end(1), is_last=False)
+        self._run(self.pretrained, pretraining(self.config, first.config, self.task), stage)
+        pretrained = StartingPoint.load(self.pretrained)
+        dropout = {name: first.config.value(name) for name in DROPOUT}  # that of the task
+        start = dataclasses.replace(pretrained, config=pretrained.config.assign(dropout, "model"))
+
+        config = fine_tuning(self.config, first.config, self.n_runs)
+        for turn, path in enumerate(self.also, 1):
+            self.say(f"stage {2 + turn} of {count}: {verb}, from the pretrained weights, in {path}")
+            stage = Stage(start=start, end=clock.end(1 + turn), turn=turn, is_last=False)
+            self._run(path, intermediate(config), stage)
+        mean = f"; then the mean of all {self.n_runs} runs is tried" if self.also else ""
+        self.say(f"stage {count} of {count}: {verb}, from the pretrained weights, in {self.out}{mean}")
+        average = partial(try_soup, others=self.also) if self.also else None
+        stage = Stage(start=start, end=clock.end(count - 1), after_training=average, section=self._section)
+        self._run(self.out, config, stage)
+
+    def _run(self, path: Path, config: Config, stage: Stage) -> None:
+        """Run a stage, or resume it. Only the last one reports to observers and keeps its checkpoints."""
+        old = path == self.out and holds_old_model(self.out)
+        resume = self.options.resume and (path / CONFIG).exists() and not old
+        options = dataclasses.replace(self.options, resume=resume, replace=self.options.replace or old, began=None)
+        if not stage.is_last:
+            options = dataclasses.replace(options, on_step=None, on_eval=None)
+        train_stage(config, path, options, stage)
+        if not stage.is_last and (path / CHECKPOINTS).exists():
+            with writing(path):
+                remove_folder(path / CHECKPOINTS)
+
+    def _duration(self) -> str:
+        """Compare the duration of all stages with that of the first, if it determines the steps of the others."""
+        if self.config.train.budget or self.config.train.warm_steps:
+            return ""
+        return f"; all stages take about {1 + step_factor(self.task) + self.n_runs} times as long as this one"
+
+    def _section(self, prepared: Prepared, judged: Judged | None) -> tuple[str, str]:
+        """Return the section of the model card that compares the result with the baseline."""
+        comparison = Comparison(self.without, self.pretrained, self.n_runs, self.task.compared_by[0])
+        heading, text, verdict = comparison.section(prepared, judged)
+        if verdict:
+            self.say(f"{verdict}; the model without it is {self.without}")
+        return heading, text
+
+    def _tidy(self) -> None:
+        """Remove what only the way to the result needed. The baseline stays."""
+        self._forget(*self._intermediate())
+        with writing(self.out):
+            forget_old_model(self.out)
+            forget_request(self.out)
+
+    def _intermediate(self) -> list[Path]:
+        """Return the folders of the stages between the first and the last."""
+        return [self.pretrained, *self.out.glob(f"{ALSO}*")]
+
+    def _forget(self, *paths: Path) -> None:
+        with writing(self.out):
+            for path in paths:
+                if path.exists():
+                    remove_folder(path)
+
+
+def _is_complete(path: Path) -> bool:
+    return (path / MANIFEST).exists() and Manifest.read(path).finished is not None
