@@ -198,7 +198,8 @@ def test_the_scores_are_those_computed_by_hand() -> None:
     judged = own.evaluate(model, held_out, DecodeConfig())
     log_p = [log_probabilities(model, tokens) for tokens in examples(own).sources]
     answers = [own.labels[max(range(3), key=row.__getitem__)] for row in log_p]
-    assert list(judged.answers) == answers and list(judged.sources) == TEXTS
+    assert list(judged.answers) == answers == own.answers(model, TEXTS, DecodeConfig())
+    assert list(judged.sources) == TEXTS
     assert list(judged.references) == [[label] for label in LABELS]
     right = [row[own.labels.index(label)] for row, label in zip(log_p, LABELS)]
     accuracy = sum(answer == label for answer, label in zip(answers, LABELS)) / 6

@@ -327,3 +327,13 @@ def test_positions_turn_pairs_of_numbers_where_a_head_has_such(n_heads: int, pos
     assert task_named("generate").settle(asked).model.positions == positions
     given = asked.override({"model.positions": "alibi"})
     assert task_named("generate").settle(given).model.positions == "alibi"
+
+
+def test_an_answer_is_the_text_with_its_continuation() -> None:
+    generation, search = task(), DecodeConfig(beam=1, max_len=3)
+    model, texts = net(generation), ["to be", "or"]
+    answers = generation.answers(model, texts, search)
+    generator = generation.generator(model, search)
+    for text, answer in zip(texts, answers):
+        [[continuation]] = generator.continuations([generator.prompt(text)])
+        assert answer == text + continuation.text
