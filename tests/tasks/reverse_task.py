@@ -19,13 +19,11 @@ from clearhead.tasks.examples import HeldOut
 from clearhead.tasks.sequences.task import Sequences, token_numbers
 
 
-class Lines:
-    """The lines of text files, each with its words in reverse."""
-
+class Lines:  # of text files, each with its words in reverse
     roles = SENTENCES
 
     def __init__(self, paths: Sequence[str]) -> None:
-        self.paths, self.report = [Path(path) for path in paths], Report(tuple(paths), "text, one example a line")
+        self.paths, self.report = [*map(Path, paths)], Report(tuple(paths), "text, one example a line")
 
     def __enter__(self) -> Self:
         return self
@@ -41,7 +39,7 @@ class Lines:
         return hashlib.sha256(b"".join(path.read_bytes() for path in self.paths)).hexdigest()
 
     def expect_digest(self, digest: str) -> None:
-        assert self.digest() == digest, "the files changed while being read"
+        assert self.digest() == digest
 
 
 class LineForm(PairForm):
@@ -73,7 +71,8 @@ class Reversal(Sequences):
 
     def judge(self, held_out: HeldOut, answers: Sequence[str], counts: TokenCounts | None) -> Judged:
         right = np.array([exact_match([it], [texts]) for it, texts in zip(answers, held_out.references)])
-        scores = Scores(len(answers), float(right.mean()), *((counts.accuracy, counts.perplexity) if counts else ()))
+        tokens = (counts.accuracy, counts.perplexity) if counts else ()
+        scores = Scores(len(answers), float(right.mean()), *tokens)
         return Judged(scores, held_out.sources, answers, held_out.references, lambda: {"exact_match": right})
 
     def numbers(self, scores: Scores) -> dict[str, float]:
