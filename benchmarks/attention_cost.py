@@ -1,21 +1,31 @@
 """What self-attention and a recurrent layer of the same width cost as a text grows (section 4, Table 1).
 
     python benchmarks/attention_cost.py
+    python benchmarks/attention_cost.py --memory
 
 One text, one thread, float32, forward only. Times are those of the processor, not of the clock on the wall, so that
 other programs do not count while they have their turn; contenders alternate, and the least time of each is given.
 Memory is that of the weights of all heads, which the open equation holds and the fused kernel never makes. About half a
 minute.
+
+`--memory` measures the peak of fused attention, and of a training step of the `base` encoder, with each kind of mask.
+Each case runs in its own process, and its peak is what it adds to the memory that the process had before.
 """
 
 import argparse
+import resource
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
-from clearhead.model.attention import Attend, SelfAttention, attention_weights
+from clearhead.config import ModelConfig
+from clearhead.model.attention import Attend, SelfAttention, attention_weights, fused_attention
+from clearhead.model.masks import causal_mask, length_mask
+from clearhead.model.transformer import build
 
 
 def contenders(width: int, n_heads: int) -> dict[str, Callable[[Tensor], object]]:
@@ -48,13 +58,49 @@ def seconds(layers: dict[str, Callable[[Tensor], object]], n: int, width: int, r
     return least
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tokens", type=int, nargs="+", default=[64, 128, 256, 512, 1024, 2048])
-    parser.add_argument("--width", type=int, default=256)
-    parser.add_argument("--heads", type=int, default=4)
-    parser.add_argument("--repeats", type=int, default=15)
-    options = parser.parse_args()
+def attend(kind: str) -> None:
+    """Fused attention forward: B 4, H 8, T 1,024, K 64."""
+    q, k, v = torch.randn(3, 4, 8, 1024, 64)
+    mask = {"padding": length_mask(torch.tensor([1024, 900, 800, 700]), 1024), "causal": causal_mask(1024)}.get(kind)
+    with torch.inference_mode():
+        fused_attention(q, k, v, mask=mask)
+
+
+def train_step(kind: str) -> None:
+    """Forward and backward of the `base` encoder without dropout on one text of 4,096 tokens."""
+    net = build(ModelConfig(topology="encoder-only", src_vocab_size=1000, dropout=0.0))
+    mask = {"padding": length_mask(torch.tensor([4000]), 4096), "causal": causal_mask(4096)}.get(kind)
+    net(torch.randint(1, 1000, (1, 4096)), mask=mask).square().mean().backward()
+
+
+MEMORY = {"attend": attend, "train_step": train_step}
+
+
+def peak_megabytes() -> float:
+    """The most memory that this process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def measure_memory(what: str) -> None:
+    """Print the peak of one case, such as train_step-padding, and the processor time it took."""
+    name, kind = what.split("-")
+    torch.set_num_threads(1)
+    before, begun = peak_megabytes(), time.process_time()
+    MEMORY[name](kind)
+    print(f"{peak_megabytes() - before:,.0f} MB | {time.process_time() - begun:.2f} s")
+
+
+def print_memory() -> None:
+    """A table of all cases, each measured in a process of its own."""
+    print("| case | mask | memory | time |\n|---|---|---|---|")
+    for name in MEMORY:
+        for kind in ("none", "padding", "causal"):
+            run = [sys.executable, __file__, "--case", f"{name}-{kind}"]
+            print(f"| {name} | {kind} | {subprocess.check_output(run, text=True).strip()} |", flush=True)
+
+
+def print_times(options: argparse.Namespace) -> None:
+    """A table of the layers, by number of tokens."""
     torch.set_num_threads(1)
     layers = contenders(options.width, options.heads)
     seconds(layers, options.tokens[0], options.width, 3)  # warm-up
@@ -64,6 +110,23 @@ def main() -> None:
         times = seconds(layers, n, options.width, options.repeats)
         shown = " | ".join(f"{1000 * time:.2f}" for time in times.values())
         print(f"| {n:,} | {shown} | 1 or {n:,} | {weights_bytes(n, options.heads) / 2**20:,.2f} MiB |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tokens", type=int, nargs="+", default=[64, 128, 256, 512, 1024, 2048])
+    parser.add_argument("--width", type=int, default=256)
+    parser.add_argument("--heads", type=int, default=4)
+    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--memory", action="store_true", help="measure memory by kind of mask instead")
+    parser.add_argument("--case", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.case:
+        measure_memory(options.case)
+    elif options.memory:
+        print_memory()
+    else:
+        print_times(options)
 
 
 if __name__ == "__main__":
