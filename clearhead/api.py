@@ -1,32 +1,29 @@
-"""A trained model in use: what the command line, a notebook and a server call.
+"""The front door for the command line, notebooks and servers: `train` a model, `load` one and use it.
 
-app = load("models/en-fr")
-app("I am hungry.")              # a text for a text, a list for a list
+clearhead.train(clearhead.Config().override({"data.train": ("pairs.tsv",)}), "models/en-fr")
+app = clearhead.load("models/en-fr")
+app("I am hungry.")              # a text gives a text, a list gives a list
 """
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import torch
-from torch import nn
 
 from .apps.answerer import Answerer
 from .apps.answers import Result
 from .apps.app import App
 from .apps.classifier import Classifier
 from .apps.evaluation import Evaluation
+from .apps.inputs import described
 from .apps.language_model import LanguageModel
+from .apps.loaded import LoadedModel
 from .apps.summarizer import Summarizer
 from .apps.translator import Translator
 from .config import Config, messages
-from .errors import ModelError
-from .folder.model_folder import TOKENIZER, load_model_folder
-from .model.restore import restore
+from .errors import ConfigError, ModelError
+from .folder.model_folder import read_settings
 from .tasks.registry import app_of, task_of
-from .tokenization.tokenizer import Tokenizers
-from .training.choices.recipe import choose_device
-from .training.memory import keep_freed_memory
 
 __all__ = [
     "Answerer",
@@ -41,6 +38,8 @@ __all__ = [
     "train",
 ]
 
+_ACCELERATORS = ("nvidia*", "kfd", "dxg")  # device files of CUDA, ROCm and WSL on Linux
+
 
 def train(
     config: Config,
@@ -53,12 +52,12 @@ def train(
     on_eval: Callable[[dict[str, Any]], object] | None = None,
     began: float | None = None,
 ) -> Path:
-    """Train a model into the folder `out`, and return the folder.
+    """Train a model into a folder and return the folder. With `train.warm_start`, several runs lead to it.
 
     Args:
         config: all settings; `data.train` names the files to learn from.
-        out: the model folder to make.
-        resume: continue the run in `out` after its last checkpoint.
+        out: the model folder to write.
+        resume: continue the run in `out` from its last checkpoint.
         replace: replace the run in `out`.
         say: receives messages for the user (default: print them to stderr).
         on_step: called after each update with {"step", "epoch", "loss", "lr", "grad_norm", "tokens", "seconds"}.
@@ -70,6 +69,9 @@ def train(
         ConfigError, DataError, TrainingError: a setting, the data or the folder doesn't allow it.
         StoppedError: a signal stopped the run. It can be resumed.
     """
+    if not isinstance(config, Config):
+        raise ConfigError(f"config is {described(config)}", expected="a clearhead.Config", name="config", value=config)
+    out = _checked_path(out, "out")
     from .training import run
     from .training.warm_start import request, stages
 
@@ -78,21 +80,56 @@ def train(
     return start(config, out, options)
 
 
-def load(path: str | Path, *, device: str = "auto", threads: int | None = None) -> App:
-    """A model folder as an App; a ModelError where it is absent, damaged or not to be understood."""
-    keep_freed_memory()
-    folder = load_model_folder(Path(path))
-    config = folder.config.assign({"train.device": choose_device(device)}, "machine")
-    if threads is not None:
-        config = config.assign({"train.threads": threads}, "user")
-        torch.set_num_threads(threads)
+def load(path: str | Path, *, device: str = "auto", threads: int | None = None, allow_custom_code: bool = False) -> App:
+    """Load a model folder as an app for its task. The weights are read when they're first needed.
+
+    Args:
+        path: the model folder.
+        device: auto, cpu, cuda or cuda:1.
+        threads: CPU threads that torch may use (default: as torch is set).
+        allow_custom_code: import the classes that the folder names as `package.module:Class`. Only allow it for a
+            folder you trust.
+
+    Raises:
+        ModelError: the folder is absent, damaged or unfinished, its settings don't fit its task, or it names custom
+            code that you didn't allow.
+        ConfigError: an argument has the wrong type, or the device can't be used.
+    """
+    folder = _checked_path(path, "path")
+    stored, tokenizer = read_settings(folder, allow_custom_code=allow_custom_code)
+    here = Config().override({"train.threads": threads}, source="the call").train  # checks the type and the range
+    config = stored.assign({"train.device": _device(device), "train.threads": here.threads}, "machine")
     task = task_of(config)
     for name, value in task.required.items():
         if config.value(name) != value:
-            raise ModelError(f"{path} has {name} = {config.value(name)}; one that learnt to {task.verb} has {value}")
-    tokenizers = Tokenizers.from_json(folder.tokenizer, origin=str(folder.path / TOKENIZER))
-    tokenizers.check_sizes(config.model, origin=str(folder.path / TOKENIZER))
-    model: nn.Module = restore(config.model, folder.weights)
-    model = model.to(config.train.device).eval()
-    app: App = app_of(config)(folder.path, config, model, tokenizers, weights_digest=folder.weights_digest)
+            raise ModelError(
+                f"{path} has {name}={config.value(name)!r}",
+                expected=f"{value!r} for a model that can {task.verb}",
+                name=name,
+                value=config.value(name),
+            )
+    app: App = app_of(config)(LoadedModel(folder, config, tokenizer, stored=stored, threads=here.threads))
     return app
+
+
+def _checked_path(path: object, name: str) -> Path:
+    if not isinstance(path, str | Path) or not str(path).strip():
+        raise ConfigError(
+            f"{name}={path!r} isn't the path of a model folder", expected="a str or a Path", name=name, value=path
+        )
+    return Path(path)
+
+
+def _device(asked: object) -> str:
+    """Resolve "auto", without torch on a machine that has no accelerator."""
+    if not isinstance(asked, str):
+        raise ConfigError(f"device={asked!r} isn't a device", expected="auto, cpu or cuda", name="device", value=asked)
+    if asked == "cpu" or (asked == "auto" and _has_no_accelerator()):
+        return "cpu"
+    from .training.choices.recipe import choose_device
+
+    return choose_device(asked)
+
+
+def _has_no_accelerator() -> bool:
+    return sys.platform == "linux" and not any(any(Path("/dev").glob(it)) for it in _ACCELERATORS)

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .api import load, train
-from .apps.app import as_texts
 from .apps.classifier import Classifier
+from .apps.inputs import as_texts
 from .config import Config, messages
 from .errors import ConfigError, DataError
 

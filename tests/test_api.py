@@ -1,9 +1,10 @@
 """A model in use: from raw text to raw text."""
 
 import json
-import re
+import pickle
 import shutil
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from clearhead.api import Translator, load, train
 from clearhead.config import Config, DecodeConfig
 from clearhead.errors import ConfigError, DataError, ModelError, TrainingError
-from clearhead.folder import model_folder
+from clearhead.folder import model_folder as model_folder_module
 from clearhead.folder.checkpoint import RunFolder
 from clearhead.folder.manifest import digest, read_verified
 from clearhead.folder.model_folder import model_files, save_files
@@ -150,37 +151,43 @@ def test_unknown_words_are_named_once_and_subwords_know_all(app: Translator, wor
     assert app.results([text])[0].unknown == ()
 
 
-def test_half_a_character_is_refused(app: Translator) -> None:
+def test_half_a_character_is_rejected(app: Translator) -> None:
     with pytest.raises(DataError, match=r"U\+D83D"):
         app(["fine", "not \ud83d fine"])
 
 
-def test_one_text_where_a_list_is_expected_is_refused(app: Translator) -> None:
-    with pytest.raises(DataError, match=r'one text was given, "I am hungry\."; expected a list of texts'):
+def test_one_text_where_a_list_is_expected_is_rejected(app: Translator) -> None:
+    with pytest.raises(DataError) as caught:
         app.results("I am hungry.")
+    assert (caught.value.value, caught.value.expected) == ("I am hungry.", "a list of texts")
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (None, "None, a NoneType, was given; expected a text, or a list of texts"),
-        (np.array("a"), "array('a', dtype='<U1'), a ndarray, was given; expected a text, or a list of texts"),
-        (7, "7, a int, was given; expected a text, or a list of texts"),
-        (np.array([["a"]]), "array([['a']], dtype='<U1'), a ndarray, was given; expected a text, or a list of texts"),
-        ({"text": ["a"]}, "{'text': ['a']}, a dict, was given; expected a text, or a list of texts"),
-        ({"a" * 90}, "{'" + "a" * 78 + ", a set, was given; expected a text, or a list of texts"),
-        (b"a", "text 0 is 97, a int; expected a list of texts, each a str"),
-        (["fine", 3], "text 1 is 3, a int; expected a list of texts, each a str"),
-    ],
-)
-def test_what_is_no_text_is_refused(app: Translator, given: Any, said: str) -> None:
-    with pytest.raises(DataError, match=f"^{re.escape(said)}$"):
-        app(given)
+@pytest.mark.parametrize("wrong", [None, np.array("a"), 7, np.array([["a"]]), {"text": ["a"]}, {"a" * 90}])
+def test_what_holds_no_texts_is_rejected(app: Translator, wrong: Any) -> None:
+    with pytest.raises(DataError) as caught:
+        app(wrong)
+    assert caught.value.value is wrong and len(caught.value.what) < 130
 
 
-def test_a_setting_of_other_tasks_is_refused(app: Translator) -> None:
-    with pytest.raises(ConfigError, match=r"^decode\.unknown = unk would change nothing: what the vocabulary lacks is"):
+@pytest.mark.parametrize(("wrong", "name", "value"), [(b"a", "text 0", 97), (["fine", 3], "text 1", 3)])
+def test_a_list_of_anything_but_texts_is_rejected(app: Translator, wrong: Any, name: str, value: object) -> None:
+    with pytest.raises(DataError) as caught:
+        app(wrong)
+    assert (caught.value.name, caught.value.value) == (name, value)
+
+
+def test_a_setting_of_other_tasks_is_rejected(app: Translator) -> None:
+    with pytest.raises(ConfigError) as caught:
         app("I am hungry.", unknown="unk")
+    assert (caught.value.name, caught.value.value) == ("decode.unknown", "unk")
+
+
+@pytest.mark.parametrize("wrong", [5, None, ["Je"]])
+def test_a_prefix_that_is_no_text_is_rejected(app: Translator, wrong: object) -> None:
+    for call in (app, app.results, lambda text, **named: list(app.pieces(text[0], **named))):
+        with pytest.raises(DataError) as caught:
+            call(["I am hungry."], prefix=wrong)
+        assert (caught.value.name, caught.value.value) == ("prefix", wrong)
 
 
 @pytest.mark.parametrize("line_break", BREAKS)
@@ -210,11 +217,11 @@ def test_settings_of_a_call_replace_the_models_own(app: Translator) -> None:
     assert all(len(result.tokens) <= limit - 3 for result, limit in zip(app.results(TEXTS, max_extra=1), limits))
 
 
-@pytest.mark.parametrize(("name", "value"), [("beams", None), ("beam", 0), ("beam", 1.5), ("alpha", "much")])
-def test_wrong_settings_of_a_call_are_refused(app: Translator, name: str, value: object) -> None:
-    with pytest.raises(ConfigError) as caught:
-        app("I am hungry.", **{name: value})
-    assert (caught.value.name, caught.value.value) == (f"decode.{name}", value)
+@pytest.mark.parametrize("wrong", [{"beams": 2}, {"beam": 0}, {"beam": 1.5}, {"alpha": "much"}])
+def test_wrong_settings_of_a_call_are_rejected(app: Translator, wrong: dict[str, Any]) -> None:
+    [name] = wrong
+    with pytest.raises(ConfigError, match=f"decode.{name}"):
+        app("I am hungry.", **wrong)
 
 
 # --- loading
@@ -237,27 +244,65 @@ def test_a_loaded_model_does_not_drop_and_needs_no_gradient_to_be_used(app: Tran
     assert all(p.grad is None for p in app.model.parameters())
 
 
-def test_threads_are_set_where_they_are_given(model_folder: Path) -> None:
+def test_threads_are_set_when_the_weights_are_read(model_folder: Path) -> None:
     before = torch.get_num_threads()
     try:
-        load(model_folder, device="cpu", threads=before + 1)
+        load(model_folder, device="cpu", threads=before + 1).model  # noqa: B018
         assert torch.get_num_threads() == before + 1
-        load(model_folder, device="cpu")
+        load(model_folder, device="cpu").model  # noqa: B018
         assert torch.get_num_threads() == before + 1
     finally:
         torch.set_num_threads(before)
-    with pytest.raises(ConfigError, match="threads=0"):
+    with pytest.raises(ConfigError, match="threads"):
         load(model_folder, threads=0)
 
 
-def test_a_device_that_is_not_there_is_refused(model_folder: Path) -> None:
+def test_the_weights_are_read_when_they_are_needed(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("the weights were read")
+
+    monkeypatch.setattr(model_folder_module, "load_model_folder", fail)
+    app = load(model_folder, device="cpu")
+    assert app.decode_config().beam and app.reading("I am hungry.").cut == 0 and str(model_folder) in repr(app)
+    with pytest.raises(AssertionError):
+        app("I am hungry.")
+
+
+@pytest.mark.parametrize("wrong", [5, None, "", " ", b"models", ["models"]])
+def test_what_is_no_path_is_rejected(wrong: Any) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(wrong)
+    assert (caught.value.name, caught.value.value) == ("path", wrong)
+
+
+@pytest.mark.parametrize("wrong", [5, None, ["cpu"]])
+def test_what_is_no_device_is_rejected(model_folder: Path, wrong: Any) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(model_folder, device=wrong)
+    assert (caught.value.name, caught.value.value) == ("device", wrong)
+
+
+def test_a_pickled_app_answers_the_same_and_holds_no_weights(copy: Path, tmp_path: Path) -> None:
+    app = load(copy, device="cpu")
+    expected = app(TEXTS)
+    pickled = pickle.dumps(app)
+    assert len(pickled) < (copy / "tokenizer.json").stat().st_size + 10_000
+    again = pickle.loads(pickled)
+    assert again(TEXTS) == expected and again.weights_digest == app.weights_digest
+    assert deepcopy(app)(TEXTS[0]) == expected[0]
+    copy.rename(tmp_path / "moved")
+    with pytest.raises(ModelError):
+        pickle.loads(pickled)(TEXTS)
+
+
+def test_a_device_that_is_absent_is_rejected(model_folder: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load(model_folder, device="cuda:99")
     assert (caught.value.name, caught.value.value) == ("train.device", "cuda:99")
 
 
-def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="absent does not exist"):
+def test_a_missing_folder_is_rejected(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="absent"):
         load(tmp_path / "absent")
 
 
@@ -266,7 +311,7 @@ def test_a_damaged_or_missing_file_is_named(copy: Path, name: str) -> None:
     data = (copy / name).read_bytes()
     (copy / name).write_bytes(data[:-1] + b"?")
     with pytest.raises(ModelError, match=name):
-        load(copy)
+        load(copy)(TEXTS)
     (copy / name).unlink()
     with pytest.raises(ModelError, match=name):
         load(copy)
@@ -277,10 +322,7 @@ def test_settings_that_are_unknown_are_named_with_their_file(copy: Path) -> None
     config["model"]["n_wheels"] = 4
     del config["format_version"]
     save_files(copy, model_files(config=config))
-    with pytest.raises(
-        ModelError,
-        match=r"config\.json: unknown setting 'model\.n_wheels'",
-    ):
+    with pytest.raises(ModelError, match=r"config\.json.*model\.n_wheels"):
         load(copy)
 
 
@@ -289,14 +331,13 @@ def test_a_model_that_does_not_translate_is_refused(copy: Path, topology: str) -
     values = {"topology": topology, "d_model": 16, "n_heads": 2, "src_vocab_size": 300, "tgt_vocab_size": 300}
     config = Config.from_dict({"model": values})
     save_files(copy, model_files(config=config.to_dict()))
-    with pytest.raises(
-        ModelError, match=f"model has model.topology = {topology}; one that learnt to translate has encoder-decoder"
-    ):
+    with pytest.raises(ModelError) as caught:
         load(copy)
+    assert (caught.value.name, caught.value.value) == ("model.topology", topology)
 
 
 def test_training_is_at_the_same_door() -> None:
-    with pytest.raises(ConfigError, match=r"data\.train names no file"):
+    with pytest.raises(ConfigError, match=r"data\.train"):
         train(Config(), "never")
 
 
@@ -342,11 +383,11 @@ def test_data_are_named_by_their_file_or_given_as_they_were_read(app: Translator
 
 
 @pytest.mark.parametrize("given", [None, 5, [], ["a", 5], {"a": "b"}])
-def test_what_is_no_data_is_refused(app: Translator, given: object) -> None:
-    said = f"{given!r}, a {type(given).__name__}, is no data to `translate`; expected the path of a file"
+def test_what_is_no_data_is_rejected(app: Translator, given: object) -> None:
     for use in (app.evaluate, app.ablate, app.score):
-        with pytest.raises(DataError, match=re.escape(said)):
+        with pytest.raises(DataError) as caught:
             use(given)
+        assert (caught.value.name, caught.value.value) == ("data", given)
 
 
 class Table:
@@ -362,34 +403,35 @@ def test_what_was_read_for_another_task_is_refused_and_so_is_a_table_with_any_co
     app: Translator, answer_folder: Path, tmp_path: Path
 ) -> None:
     for data, model in ((Table(), app), (pairs(tmp_path, "I am\tJe suis"), load(answer_folder))):
-        said = rf", a {type(data).__name__}, is no data to `{model.kind.verb}`; expected the path of a file, or several"
         for use in (model.evaluate, model.verify, model.ablate):
-            with pytest.raises(DataError, match=said):
+            with pytest.raises(DataError) as caught:
                 use(data)
+            assert (caught.value.name, caught.value.value) == ("data", data)
 
 
-def test_what_is_no_text_has_no_translation_in_pieces(app: Translator) -> None:
-    with pytest.raises(DataError, match=r"^\['I am'\], a list, was given; expected one text, a str$"):
+def test_a_list_has_no_translation_in_pieces(app: Translator) -> None:
+    with pytest.raises(DataError) as caught:
         next(app.pieces(["I am"]))
+    assert caught.value.value == ["I am"]
 
 
 def test_a_file_that_is_not_there_is_named(app: Translator) -> None:
-    with pytest.raises(DataError, match=r"^nowhere\.tsv does not exist"):
+    with pytest.raises(DataError, match=r"nowhere\.tsv"):
         app.evaluate("nowhere.tsv")
 
 
 @pytest.mark.parametrize("given", [5, None, ["I am"], b"I am"])
 def test_one_text_is_explained_at_a_time(app: Translator, given: object) -> None:
-    message = rf"^{re.escape(repr(given))}, a {type(given).__name__}, was given; expected one text, a str$"
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError) as caught:
         app.explain(given)
+    assert caught.value.value == given
 
 
 def test_where_there_is_room_for_one_answer_one_is_searched_for_whatever_the_model_stores(
     app: Translator, tmp_path: Path
 ) -> None:
     several, read = {"decode.n_best": 3, "decode.diverse": True}, pairs(tmp_path, "She sings.\tElle chante.")
-    changed = Translator(app.path, app.config.override(several), app.model, app.tokenizers)
+    changed = app.override(several)
     assert changed.evaluate(read).decode.n_best == 1 and changed.evaluate(read, n_best=2).decode.n_best == 2
     for more in ({}, {"beam": 1}):  # of which several answers would be too many
         assert changed.evaluate(read, **more).answers == app.evaluate(read, **more).answers
@@ -425,7 +467,8 @@ def test_an_evaluation_is_written_into_the_folder_which_still_verifies(copy: Pat
 
 def test_an_evaluation_records_the_search_as_it_was_and_the_weights_as_they_were(copy: Path, tmp_path: Path) -> None:
     app = load(copy, device="cpu")
-    before = digest((copy / "model.safetensors").read_bytes())
+    before = app.weights_digest
+    assert before == digest((copy / "model.safetensors").read_bytes())
     torch.manual_seed(1)
     save_files(copy, model_files(weights=build(app.config.model).state_dict()))
     token = app.tokenizers.target.vocabulary()[9]
@@ -438,32 +481,31 @@ def test_an_evaluation_records_the_search_as_it_was_and_the_weights_as_they_were
 
 def test_a_folder_that_is_gone_is_no_matter_of_scoring_but_of_keeping_the_scores(copy: Path, tmp_path: Path) -> None:
     app = load(copy, device="cpu")
+    assert app.weights_digest
     copy.rename(tmp_path / "elsewhere")
     evaluation = app.evaluate(pairs(tmp_path, "I am\tJe suis"))
     assert evaluation.scores.sentences == 1
-    with pytest.raises(TrainingError, match=r"model is not there any more: it was moved or removed since it was load"):
+    with pytest.raises(TrainingError) as caught:
         app.save_evaluation(evaluation)
+    assert caught.value.name == str(copy)
     assert not copy.exists()
 
 
-def test_files_that_a_run_replaces_meanwhile_do_not_mix(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tokenizer is the one that was verified beside the weights, whatever its file holds by now."""
-    real = model_folder.read_verified
-
-    def read_and_restart(*arguments: Any) -> dict[str, bytes]:
-        files = real(*arguments)
-        (copy / "tokenizer.json").write_bytes(b"of another run")
-        return files
-
-    expected = load(copy, device="cpu")(TEXTS)
-    monkeypatch.setattr(model_folder, "read_verified", read_and_restart)
-    assert load(copy, device="cpu")(TEXTS) == expected
+def test_weights_are_not_mixed_with_the_settings_of_another_run(copy: Path) -> None:
+    app, used = load(copy, device="cpu"), load(copy, device="cpu")
+    expected = used(TEXTS)
+    config = app.config.override({"train.device": "auto", "data.name": "another run"})
+    save_files(copy, model_files(config=config.to_dict()))
+    with pytest.raises(ModelError) as caught:
+        app(TEXTS)
+    assert caught.value.name == str(copy)
+    assert used(TEXTS) == expected == load(copy, device="cpu")(TEXTS)
 
 
 def test_what_a_text_has_that_cannot_be_read_is_known_before_it_is_translated(
     app: Translator, word_app: Translator
 ) -> None:
-    long = Translator(app.path, app.config.override({"data.max_len": 3}), app.model, app.tokenizers)
+    long = app.override({"data.max_len": 3})
     for each in (app, word_app, long):
         for text in (*TEXTS, "", " ", "Zebra and Zebra", "I am " * 9, "x" * 500):
             reading, (result,) = each.reading(text), each.results([text])
@@ -473,13 +515,13 @@ def test_what_a_text_has_that_cannot_be_read_is_known_before_it_is_translated(
 def test_an_evaluation_is_not_written_while_a_run_holds_the_folder(copy: Path, tmp_path: Path) -> None:
     app = load(copy, device="cpu")
     evaluation = app.evaluate(pairs(tmp_path, "I am\tJe suis"))
-    with RunFolder.create(copy, resume=True), pytest.raises(TrainingError, match="is in use by another run"):
+    with RunFolder.create(copy, resume=True), pytest.raises(TrainingError):
         app.save_evaluation(evaluation)
     assert not (copy / "evaluation.json").exists()
 
 
 def test_a_text_longer_than_any_in_training_is_counted(app: Translator) -> None:
-    used = Translator(app.path, app.config.override({"data.max_len": 3}), app.model, app.tokenizers)
+    used = app.override({"data.max_len": 3})
     short, long = used.results(["I am", "I am " * 9])
     assert short.long == short.cut == long.cut == 0
     assert long.long == len(app.tokenizers.source.encode("I am " * 9)) > 3
@@ -531,7 +573,7 @@ def test_every_translation_begins_with_the_prefix(app: Translator, word_app: Tra
     for result in app.results(TEXTS, prefix="Elle ch"):
         assert result.text.startswith("Elle ch")
     assert [result.text for result in app.results(TEXTS, prefix=" ")] == app(TEXTS)
-    with pytest.raises(DataError, match='"zèbre"'):
+    with pytest.raises(DataError, match="zèbre"):
         word_app.results(TEXTS, prefix="zèbre")
 
 
@@ -556,7 +598,7 @@ def test_pieces_make_up_the_greedy_translation(app: Translator, word_app: Transl
 
 def test_pieces_are_those_of_one_answer_whatever_the_model_stores(app: Translator) -> None:
     for stored in ({"decode.n_best": 3}, {"decode.n_best": 3, "decode.diverse": True}):
-        changed = Translator(app.path, app.config.override(stored), app.model, app.tokenizers, weights_digest="")
+        changed = app.override(stored)
         assert "".join(changed.pieces("I")) == app("I", beam=1)
 
 
@@ -564,66 +606,53 @@ def test_a_suppressed_token_is_not_generated_and_must_be_one(app: Translator) ->
     before = app.results(["She sings."])[0]
     after = app.results(["She sings."], suppress=before.tokens)[0]
     assert not set(before.tokens) & set(after.tokens)
-    with pytest.raises(DataError, match="'no such token'"):
+    with pytest.raises(DataError, match="no such token"):
         app("I", suppress=("no such token",))
 
 
 @pytest.mark.parametrize(
-    ("settings_", "message"),
+    ("wrong", "name"),
     [
-        ({"n_best": 5}, "decode.n_best=5 "),
-        ({"temperature": 0}, "decode.temperature=0.0 "),
-        ({"top_p": 0}, "decode.top_p=0.0 "),
-        ({"min_p": 2}, "decode.min_p=2.0 "),
-        ({"top_k": -1}, "decode.top_k=-1 "),
-        ({"min_len": 5, "max_len": 4}, "decode.max_len=4 "),
-        ({"max_ratio": 0.5, "min_ratio": 1}, "decode.max_ratio=0.5 "),
-        ({"repetition_penalty": 0.5}, "decode.repetition_penalty=0.5 "),
-        ({"sample": True, "diverse": True}, "decode.diverse=true "),
+        ({"n_best": 5}, "n_best"),
+        ({"temperature": 0}, "temperature"),
+        ({"top_p": 0}, "top_p"),
+        ({"min_p": 2}, "min_p"),
+        ({"top_k": -1}, "top_k"),
+        ({"min_len": 5, "max_len": 4}, "max_len"),
+        ({"max_ratio": 0.5, "min_ratio": 1}, "max_ratio"),
+        ({"repetition_penalty": 0.5}, "repetition_penalty"),
+        ({"sample": True, "diverse": True}, "diverse"),
     ],
 )
-def test_ways_to_decode_that_make_no_sense_are_refused(app: Translator, settings_: dict, message: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        app("I", **settings_)
-    assert message in str(caught.value)
+def test_ways_to_decode_that_make_no_sense_are_rejected(app: Translator, wrong: dict[str, Any], name: str) -> None:
+    with pytest.raises(ConfigError, match=f"decode.{name}"):
+        app("I", **wrong)
 
 
 @pytest.mark.parametrize(
-    ("settings_", "message"),
+    ("idle", "name"),
     [
-        (
-            {"temperature": 1.0},
-            "decode.temperature = 1.0 would change nothing here; expected decode.sample = true beside",
-        ),
-        (
-            {"seed": 0, "sample": False},
-            "decode.seed = 0 would change nothing here; expected decode.sample = true beside",
-        ),
-        ({"top_k": 0}, "decode.top_k = 0 would change nothing here"),
-        (
-            {"sample": True, "beam": 4},
-            "decode.beam = 4 would change nothing here; expected decode.sample = false beside it",
-        ),
-        (
-            {"diverse": True},
-            "decode.diverse = True would change nothing here; expected decode.n_best = 2 or more beside it",
-        ),
+        ({"temperature": 1.0}, "temperature"),
+        ({"seed": 0, "sample": False}, "seed"),
+        ({"top_k": 0}, "top_k"),
+        ({"sample": True, "beam": 4}, "beam"),
+        ({"diverse": True}, "diverse"),
     ],
 )
-def test_settings_of_a_call_that_the_others_make_idle_are_refused(
-    app: Translator, settings_: dict, message: str
+def test_settings_of_a_call_that_the_others_make_idle_are_rejected(
+    app: Translator, idle: dict[str, Any], name: str
 ) -> None:
     for call in (app, app.explain, lambda text, **named: list(app.pieces(text, **named))):
         with pytest.raises(ConfigError) as caught:
-            call("I", **settings_)
-        assert message in str(caught.value)
+            call("I", **idle)
+        assert (caught.value.name, caught.value.value) == (f"decode.{name}", idle[name])
 
 
 def test_settings_that_are_stored_may_be_idle(app: Translator) -> None:
     idle = {"decode.seed": 7, "decode.top_p": 0.5, "decode.diverse": True}
-    searching = Translator(app.path, app.config.override(idle), app.model, app.tokenizers)
+    searching = app.override(idle)
     assert searching(TEXTS) == app(TEXTS)
-    drawing = Translator(app.path, app.config.override({"decode.sample": True}), app.model, app.tokenizers)
+    drawing = app.override({"decode.sample": True})
     assert drawing("I", seed=5) == app("I", sample=True, seed=5) == "".join(drawing.pieces("I", seed=5))
 
 

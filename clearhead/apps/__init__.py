@@ -1,1 +1,1 @@
-"""A trained model in use, a file a kind of task."""
+"""A trained model in use, one module per kind of task. Importing an app doesn't import torch."""

@@ -1,4 +1,4 @@
-"""What a model answers, as records: a translation, the best of several, one that others made; a label of a text."""
+"""Records of what a model answers: translations with alternatives and scores, and labels."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -7,8 +7,13 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True)
 class Answer:
-    """One translation. `score` is the log-probability over the length penalty. `logprobs` has one number a token, and
-    one more for the end where the translation came to it; their sum is the log-probability."""
+    """One answer of a search.
+
+    Attributes:
+        score: the log-probability divided by the length penalty.
+        log_probability: the sum of `logprobs`.
+        logprobs: one number for each token, and one for the end token if the answer reached it.
+    """
 
     text: str
     score: float
@@ -19,10 +24,12 @@ class Answer:
 
 @dataclass(frozen=True)
 class Reading:
-    """What the model cannot read in a text as it should.
+    """What the model can't read properly in a text.
 
-    `unknown` are words of the source that the model has never seen; `long` counts source tokens where they are more
-    than any in training, and is 0 elsewhere; `cut` counts those beyond the longest that it can read.
+    Attributes:
+        unknown: words that aren't in the vocabulary.
+        long: the number of source tokens if it's larger than any in training, otherwise 0.
+        cut: how many tokens at the end don't fit the model.
     """
 
     unknown: tuple[str, ...] = ()
@@ -32,7 +39,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Result(Answer):
-    """The best translation of a text, and the `alternatives` to it, best first; and what `Reading` says."""
+    """The best answer to a text, its `alternatives`, best first, and the fields of `Reading`."""
 
     source: str
     alternatives: tuple[Answer, ...] = ()
@@ -41,26 +48,32 @@ class Result(Answer):
     cut: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return {"format_version": 1, **asdict(self)}
 
 
 @dataclass(frozen=True)
 class Scored(Answer):
-    """A translation that the model did not make but judged: `text` of `line` of a file, beside its `source`."""
+    """A given answer that the model scored: the `text` at `line` of a file, for its `source`."""
 
     line: int
     source: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return {"format_version": 1, **asdict(self)}
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """The likeliest label of a text and its probability; those of all labels, the likeliest first. `unknown` and
-    `cut` are as in `Reading`; nothing is too `long`, for what is cut in use is cut in training, too."""
+    """The most likely label of a text.
+
+    Attributes:
+        probabilities: those of all labels, the most likely first.
+        unknown: as in `Reading`.
+        long: always 0: texts are cut in training, too.
+        cut: as in `Reading`.
+    """
 
     text: str
     label: str
@@ -71,5 +84,5 @@ class Labelled:
     cut: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return {"format_version": 1, **asdict(self)}

@@ -1,108 +1,94 @@
-"""What all models in use have in common: where they are from, how good they are on a file, how they search."""
+"""What a model in use can do, whatever its task. The apps of the built-in tasks are subclasses."""
 
 import json
-from collections.abc import Iterable, Mapping, Set
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-from torch import nn
+from typing import TYPE_CHECKING, Any, Self
 
 from ..config import Config, DecodeConfig
 from ..config.values import finite
 from ..errors import ConfigError, DataError, TrainingError
-from ..folder.model_folder import save_files
-from ..inspection.ablation.ablation_report import Ablation
-from ..inspection.ablation.study import Watch
-from ..inspection.promises.check import Verification
-from ..inspection.promises.subject import Subject
-from ..inspection.promises.verification import verify
-from ..inspection.record.parts import count_parameters
-from ..inspection.record.switches import without
-from ..inspection.views.explanation import Explanation
-from ..readers.lines import shown
-from ..tasks.base import Task
-from ..tasks.registry import task_of
 from ..tokenization.tokenizer import Tokenizers
-from .ablating import Asked, ablate
 from .evaluation import Evaluation
+from .inputs import as_text, as_texts, described
+from .loaded import LoadedModel
 from .notebook import page
 
-_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")  # what only matters where tokens are drawn
-_WIDTH = 80  # letters of what is no text, in a message
-ONE = {"n_best": 1}  # where there is room for one answer, whatever a model stores
+if TYPE_CHECKING:
+    from ..inspection.ablation.ablation_report import Ablation
+    from ..inspection.ablation.study import Watch
+    from ..inspection.promises.check import Verification
+    from ..inspection.promises.subject import Subject
+    from ..inspection.views.explanation import Explanation
+    from ..tasks.base import Task
 
-
-def as_texts(texts: Any, what: str = "text") -> list[str]:
-    """The texts as a list; a DataError where they are one text, or hold something else."""
-    if isinstance(texts, str):  # it would be taken for a list of letters
-        raise DataError(f"one {what} was given, {shown(texts)}; expected a list of {what}s")
-    in_order = isinstance(texts, Iterable) and not isinstance(texts, Mapping | Set)
-    if not in_order or len(getattr(texts, "shape", (0,))) != 1:  # of a table one would get the names of its columns
-        raise DataError(f"{_said(texts)}, was given; expected a {what}, or a list of {what}s")
-    found = list(texts)
-    for place, text in enumerate(found):
-        if not isinstance(text, str):
-            raise DataError(
-                f"{what} {place} is {text!r}, a {type(text).__name__}; expected a list of {what}s, each a str"
-            )
-    return [str(text) for text in found]  # those of numpy, too
-
-
-def as_text(text: Any, what: str = "text") -> str:
-    """One text as it is; a DataError where it is something else."""
-    if not isinstance(text, str):
-        raise DataError(f"{_said(text)}, was given; expected one {what}, a str")
-    return text
-
-
-def _said(value: Any) -> str:
-    """What is no text, in a message: itself, cut, and its type."""
-    return f"{' '.join(repr(value).split())[:_WIDTH]}, a {type(value).__name__}"
-
-
-def _the_one(inputs: tuple[Any, ...]) -> Any:
-    if len(inputs) != 1:
-        what = f"{len(inputs)} inputs were given"
-        raise DataError(what, expected="one text, or one list of texts", name="inputs", value=len(inputs))
-    return inputs[0]
+_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")  # these only matter when tokens are sampled
+ONE = {"n_best": 1}  # where there's room for one answer, whatever the model stores
 
 
 class App:
-    """A model with its tokenizer and settings, ready for raw text."""
+    """A model with its tokenizer and settings, ready for raw text.
 
-    task: Task
+    The weights are read when they're first needed. A pickled app holds the path of its model folder instead of the
+    weights, so the folder must be there when the copy is used.
+    """
 
-    def __init__(
-        self,
-        path: Path,
-        config: Config,
-        model: nn.Module,
-        tokenizers: Tokenizers,
-        *,
-        weights_digest: str | None = None,
-    ) -> None:
-        """`weights_digest`: the SHA-256 of the file that the weights are from, which evaluations record."""
-        self.path, self.config, self.model, self.tokenizers = path, config, model, tokenizers
-        self.weights_digest = weights_digest
-        self.task = task_of(config)(tokenizers, config)
+    task: "Task"
+
+    def __init__(self, loaded: LoadedModel) -> None:
+        self.loaded = loaded
+        self.task = loaded.task
+
+    @property
+    def path(self) -> Path:
+        """The model folder."""
+        return self.loaded.path
+
+    @property
+    def config(self) -> Config:
+        """The settings of the model."""
+        return self.loaded.config
+
+    @property
+    def tokenizers(self) -> Tokenizers:
+        """The tokenizers of both sides."""
+        return self.loaded.tokenizers
+
+    @property
+    def model(self) -> Any:
+        """The torch module. The first access reads the weights."""
+        return self.loaded.model
+
+    @property
+    def weights_digest(self) -> str:
+        """The SHA-256 of the file that the weights were read from. Evaluations record it."""
+        return self.loaded.weights_digest
+
+    def override(self, values: dict[str, Any]) -> Self:
+        """Return an app with other settings that shares the weights: `app.override({"decode.beam": 1})`."""
+        return type(self)(self.loaded.override(values))
 
     def __call__(self, *inputs: Any, **decode: Any) -> Any:
-        """Answer a text with a text, or a list with a list, through the task. Tasks with other inputs override this.
+        """Answer a text, or each text of a list. Settings of `decode` may follow: `beam=1`.
 
-        Settings of `decode` may follow: `app("a text", beam=1)`.
+        Apps for tasks with other inputs override this.
         """
-        texts, search = _the_one(inputs), self.decode_config(**(ONE | decode))
+        texts, search = _only(inputs), self.decode_config(**(ONE | decode))
         found = self.task.answers(self.model, [texts] if isinstance(texts, str) else as_texts(texts), search)
         return found[0] if isinstance(texts, str) else found
 
-    def explain(self, *inputs: Any, **decode: Any) -> Explanation:
-        """Answer one text through the task, and record every step. Tasks with other inputs override this."""
-        return self.task.explain(self.model, as_text(_the_one(inputs)), self.decode_config(**(ONE | decode)))
+    def explain(self, *inputs: Any, **decode: Any) -> "Explanation":
+        """Answer one text and record what happens when the model reads it."""
+        return self.task.explain(self.model, as_text(_only(inputs)), self.decode_config(**(ONE | decode)))
 
     def evaluate(self, data: Any, **decode: Any) -> Evaluation:
-        """Answer all data, and score the answers: those of a file, or of several (`app.evaluate("test.tsv")`), read as
-        those of training were, or what `read_pairs` gave."""
+        """Answer all data and score the answers.
+
+        Args:
+            data: the path of a file, several paths, or what `read_pairs` returns.
+            decode: settings of the search that replace the model's own.
+        """
         data = self._data(data)
         held_out, search = self.task.hold_out(data), self.decode_config(**(ONE | decode))
         judged = self.task.evaluate(self.model, held_out, search)
@@ -110,34 +96,43 @@ class App:
         counts = (len(held_out.too_long), held_out.cut)
         return Evaluation(judged, files, search, self.weights_digest, *counts, self.task.units.answer)
 
-    def subject(self, data: Any = None, *, seed: int = 0) -> Subject:
-        """What the promises of the model are tried on: some of the data, as the task's reader gives them, or else of
-        what the folder keeps, or random tokens.
+    def subject(self, data: Any = None, *, seed: int = 0) -> "Subject":
+        """Return what `verify` checks: the model with texts of the data, of the last evaluation, or random tokens."""
+        from .checks.promise_subjects import subject_of
 
-        Raises:
-            ConfigError: the task has none.
-        """
-        what = f"a model for {self.task.verb!r} can't be verified"
-        raise ConfigError(what, name="train.task", value=self.config.train.task)
+        return subject_of(self.loaded, self.decode_config(), data, seed)
 
-    def verify(self, data: Any = None, *, seed: int = 0) -> Verification:
+    def verify(self, data: Any = None, *, seed: int = 0) -> "Verification":
         """Prove on this model and this machine that the promises of the code hold, on data as for `evaluate`."""
+        from ..inspection.promises.verification import verify
+
         return verify(self.subject(None if data is None else self._data(data), seed=seed))
 
     def save_evaluation(self, evaluation: Evaluation) -> Path:
-        """Write `evaluation.json` into the model folder; a TrainingError where that cannot be."""
+        """Write `evaluation.json` into the model folder and return its path.
+
+        Raises:
+            TrainingError: the folder is gone, is in use by a run, or can't be written.
+        """
+        from ..folder.model_folder import save_files
+
         if not self.path.is_dir():
-            raise TrainingError(f"{self.path} is not there any more: it was moved or removed since it was loaded")
+            raise TrainingError(f"{self.path} was moved or removed after it was loaded", name=str(self.path))
         content = json.dumps(finite(evaluation.to_dict()), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
         save_files(self.path, {"evaluation.json": content.encode()})
         return self.path / "evaluation.json"
 
-    def without(self, *names: str) -> AbstractContextManager[None]:
-        """The model without some of its parts inside the `with` block: `app.without("decoder.1.self.head.3")`.
+    @contextmanager
+    def without(self, *names: str) -> Iterator[None]:
+        """Switch parts of the model off inside the `with` block: `app.without("decoder.1.self.head.3")`.
 
-        A name that is none is a ConfigError, which says what there is.
+        Raises:
+            ConfigError: the model has no part of that name. The message lists those it has.
         """
-        return without(self.model, *names)
+        from ..inspection.record.switches import without
+
+        with without(self.model, *names):
+            yield
 
     def ablate(
         self,
@@ -147,62 +142,81 @@ class App:
         limit: int | None = 200,
         score: str | None = None,
         keep: bool = True,
-        watch: Watch = lambda *_: None,
+        watch: "Watch" = lambda *_: None,
         **decode: Any,
-    ) -> Ablation:
-        """Score data, as for `evaluate`, with the model, and without each of its parts alone: which of them matter, and
-        how much.
+    ) -> "Ablation":
+        """Score data with the whole model and without each of its parts, to find out which parts matter.
 
-        `parts` are heads, attentions, feed-forwards, or all. Of the data at most `limit` texts are taken, at random but
-        always the same; None: all. `score` is one that models are compared by; without it, the most telling one. With
-        `keep` every result stays in the model's folder as soon as it is there, and is not measured again. `watch` is
-        told of every measurement before it begins: the part, how many are done, and how many there will be.
+        Args:
+            data: as for `evaluate`.
+            parts: heads, attentions, feed-forwards or all.
+            limit: score at most this many texts, always the same random sample (None: all).
+            score: the score to compare (default: the most telling one of the task).
+            keep: store each result in the model folder and reuse it next time.
+            watch: called before each measurement with the part, how many are done and how many there are.
+            decode: settings of the search that replace the model's own.
         """
-        asked = Asked(parts, limit, score, keep)
-        return ablate(self, self._data(data), asked, self.decode_config(**(ONE | decode)), watch)
+        from .checks.part_ablation import Request, ablate
+
+        request = Request(parts, limit, score, keep)
+        return ablate(self.loaded, self._data(data), request, self.decode_config(**(ONE | decode)), watch)
 
     def _data(self, data: Any) -> Any:
-        """Of files all that they hold; what a reader of the task gave is that already."""
+        """Read the files that are named; return data of the task's reader unchanged."""
         paths = [data] if isinstance(data, str | Path) else data
         if isinstance(paths, list | tuple) and paths and all(isinstance(it, str | Path) for it in paths):
             return self.task.form.read([str(it) for it in paths], self.config.data)
         if not isinstance(data, self.task.form.holds):
             raise DataError(
-                f"{_said(data)}, is no data to `{self.task.verb}`; expected the path of a file, or several in a list"
+                f"{described(data)} isn't data for `{self.task.verb}`",
+                expected="the path of a file, or a list of paths",
+                name="data",
+                value=data,
             )
         return data
 
     def decode_config(self, **changes: Any) -> DecodeConfig:
-        """The model's settings of the search, with some replaced.
+        """Return the model's settings of the search, with some replaced.
 
-        A ConfigError where one is unknown, or would change nothing beside the others.
+        Raises:
+            ConfigError: a setting is unknown, invalid, or would change nothing.
         """
         values = {f"decode.{name}": value for name, value in changes.items()}
         search = self.config.override(values, source="the call").decode
-        if "unknown" in changes and self.task.verb != "generate":
-            raise ConfigError(
-                f"decode.unknown = {changes['unknown']} would change nothing: what the vocabulary lacks is always read "
-                "with <unk>, but by `generate`; expected no decode.unknown"
-            )
-        idle = {"beam": "sample = false"} if search.sample else dict.fromkeys(_SAMPLING, "sample = true")
-        if search.diverse and search.n_best == 1:
-            idle["diverse"] = "n_best = 2 or more"
-        for name in changes:
-            if self.task.verb == "generate" and f"decode.{name}" in self.task.unused:
+        for name, value in changes.items():
+            if reason := self._idle(name, search):
                 raise ConfigError(
-                    f"decode.{name} = {changes[name]} would change nothing: a text that goes on has no source to be "
-                    f"measured by; expected decode.max_len or decode.min_len"
-                )
-            if name in idle:
-                raise ConfigError(
-                    f"decode.{name} = {changes[name]} would change nothing here; expected decode.{idle[name]} "
-                    f"beside it, or no decode.{name}"
+                    f"decode.{name}={value} would change nothing: {reason}",
+                    fix=f"leave decode.{name} out",
+                    name=f"decode.{name}",
+                    value=value,
                 )
         return search
 
+    def _idle(self, name: str, search: DecodeConfig) -> str:
+        """Return why a setting of this search would change nothing, or ""."""
+        if name == "unknown":
+            return "only `generate` chooses how unknown words are read"
+        if search.sample and name == "beam":
+            return "it needs decode.sample=false"
+        if not search.sample and name in _SAMPLING:
+            return "it needs decode.sample=true"
+        return "it needs decode.n_best=2 or more" if name == "diverse" and search.diverse and search.n_best == 1 else ""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.loaded,)
+
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({str(self.path)!r}, {count_parameters(self.model)['total']:,} parameters)"
+        return f"{type(self).__name__}({str(self.path)!r})"
 
     def _repr_html_(self) -> str:
-        """For notebooks: the task, the sizes, the scores that are known, and the parameters of every part."""
-        return page(self)
+        """Return HTML for notebooks: the task, sizes, known scores, and the parameters of every part."""
+        return page(self.loaded, type(self).__name__)
+
+
+def _only(inputs: tuple[Any, ...]) -> Any:
+    if len(inputs) != 1:
+        raise DataError(
+            f"got {len(inputs)} inputs", expected="one text, or one list of texts", name="inputs", value=len(inputs)
+        )
+    return inputs[0]

@@ -1,39 +1,37 @@
-"""A classifier in use.
+"""A text classifier in use.
 
 app = load("models/topics")
-app("The match ended in a draw.")              # a label for a text, a list for a list
+app("The match ended in a draw.")              # a text gives a label, a list gives a list
 app.results(["The match ended in a draw."])    # with the probabilities of all labels
 app.explain("The match ended in a draw.")      # with every step of attention
 """
 
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from ..config import DecodeConfig
-from ..errors import ConfigError
-from ..inspection.promises.subject import Subject
-from ..inspection.views.explanation import Explanation
-from ..model.transformer import EncoderModel
 from ..tasks.classify.task import Classification
 from ..tokenization.ragged import Ragged
 from .answers import Labelled, Reading
-from .app import App, as_text, as_texts
-from .subjects import of_labels
+from .app import App
+from .inputs import as_text, as_texts
 
-_IN_USE = ("n_best", "batch_tokens")  # of the settings of a search: how much is read together; one answer is all
+if TYPE_CHECKING:
+    from ..inspection.views.explanation import Explanation
+
+_USED = ("n_best", "batch_tokens")  # settings of a search that a classifier accepts; n_best is always 1
 
 
 class Classifier(App):
-    """A text to a label, as the training data write it."""
+    """Text in, label out."""
 
-    model: EncoderModel
     task: Classification
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """All that there are, in the order of the alphabet."""
+        """All labels, in alphabetical order."""
         return self.task.labels
 
     @overload
@@ -41,26 +39,25 @@ class Classifier(App):
     @overload
     def __call__(self, text: Sequence[str], **decode: Any) -> list[str]: ...
     def __call__(self, text: str | Sequence[str], **decode: Any) -> str | list[str]:
-        """The likeliest label: a text gives a label, a list a list."""
+        """Return the most likely label of a text, or of each text of a list."""
         if isinstance(text, str):
             return self.results([text], **decode)[0].label
         return [result.label for result in self.results(text, **decode)]
 
     def results(self, texts: Sequence[str], **decode: Any) -> list[Labelled]:
-        """The full records, in the order of the texts. A blank text, too, has the label that the model finds likeliest;
-        of a long one the beginning is read."""
+        """Label texts and return full records in their order. Only the start of a long text is read."""
         texts = as_texts(texts)
         tokens, cut = self.task.encoder.tokens(texts)
         together = self.decode_config(**decode).batch_tokens
         found = np.exp(self.task.log_probabilities(self.model, Ragged(tokens), together))
         return [self._result(*each) for each in zip(texts, found.tolist(), cut)]
 
-    def explain(self, text: str, **decode: Any) -> Explanation:
-        """Label one text, and record what happens when the model reads it; of a long one the beginning is read."""
+    def explain(self, text: str, **decode: Any) -> "Explanation":
+        """Label a text and record what happens when the model reads it. Only the start of a long text is read."""
         return self.task.explain(self.model, as_text(text), self.decode_config(**decode))
 
     def reading(self, text: str) -> Reading:
-        """What of a text the model cannot read as it should; the records say the same."""
+        """Return what the model can't read properly in a text. Each record has the same fields."""
         [_, [cut]] = self.task.encoder.tokens([text])
         return Reading(tuple(self.tokenizers.source.unknown_words(text)), cut=cut)
 
@@ -71,15 +68,5 @@ class Classifier(App):
         best = self.labels[order[0]]
         return Labelled(text, best, of_label[best], of_label, unknown, cut=cut)
 
-    def subject(self, data: Any = None, *, seed: int = 0) -> Subject:
-        return of_labels(self, data, seed)
-
-    def decode_config(self, **changes: Any) -> DecodeConfig:
-        """A ConfigError for every setting of a search, of which there is none, but for how much is read together."""
-        for name in changes:
-            if name not in _IN_USE:
-                raise ConfigError(
-                    f"decode.{name} = {changes[name]} would change nothing: a label is not searched for; "
-                    f"expected no decode.{name}"
-                )
-        return super().decode_config(**changes)
+    def _idle(self, name: str, search: DecodeConfig) -> str:
+        return "" if name in _USED else "a classifier doesn't search"

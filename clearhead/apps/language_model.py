@@ -1,29 +1,31 @@
 """A language model in use.
 
 app = load("models/shakespeare")
-app("To be, or not to be", chars=200)            # the text, and 200 characters more; a list for a list
+app("To be, or not to be", chars=200)            # the text and 200 characters more; a list gives a list
 for piece in app.pieces("To be, "): print(piece, end="")
 app.explain("To be, ")                           # with every step of attention
 """
 
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
+from ..config import DecodeConfig
 from ..decode.continuation import Continuation, Stream, TextGenerator
 from ..decode.stopping import StoppingCriteria
-from ..inspection.promises.subject import Subject
-from ..inspection.views.explanation import Explanation
-from ..model.transformer import Decoder
 from ..tasks.generate.task import Generation
 from .answers import Reading
-from .app import ONE, App, as_text, as_texts
-from .subjects import of_text
+from .app import ONE, App
+from .inputs import as_text, as_texts
+
+if TYPE_CHECKING:
+    from ..inspection.views.explanation import Explanation
+
+_OF_A_SOURCE = ("max_ratio", "min_ratio")
 
 
 class LanguageModel(App):
-    """A text goes on."""
+    """Text in, the text and its continuation out."""
 
-    model: Decoder
     task: Generation
 
     @overload
@@ -33,50 +35,59 @@ class LanguageModel(App):
     def __call__(
         self, text: str | Sequence[str] = "", *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any
     ) -> str | list[str]:
-        """The text and what follows it, or a list for a list: `chars` characters exactly, or until one of the texts of
-        `stop` would come, the model ends it, or decode.max_len tokens are there. Settings of `decode` may follow:
-        sample=False."""
-        texts = [text] if isinstance(text, str) else text
+        """Continue a text, or each text of a list, and return it with its continuation.
+
+        Args:
+            chars: add exactly this many characters (default: until the model ends the text, or decode.max_len tokens).
+            stop: end before any of these texts.
+            decode: settings of the search that replace the model's own: `sample=False`.
+        """
+        texts = [text] if isinstance(text, str) else as_texts(text)
         found = self.continuations(texts, chars=chars, stop=stop, **(ONE | decode))
-        whole = [begun + best.text for begun, (best, *_) in zip(texts, found)]
+        whole = [prompt + best.text for prompt, (best, *_) in zip(texts, found)]
         return whole[0] if isinstance(text, str) else whole
 
     def continuations(
         self, texts: Sequence[str], *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any
     ) -> list[list[Continuation]]:
-        """What follows each text, best first, as full records."""
+        """Return the continuations of each text as full records, best first."""
         texts = as_texts(texts)
         writer = self.writer(chars=chars, stop=stop, **decode)
         return writer.continuations([self._prompt(writer, text) for text in texts])
 
     def pieces(self, text: str = "", *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any) -> Stream:
-        """What follows a text, in pieces, each as soon as it is known; `continuation` of it is then the record."""
+        """Yield the continuation of a text in pieces as soon as they're known. `.continuation` is the full record."""
         one = ONE | decode
         if not self.decode_config(**one).sample and "beam" not in decode:
-            one["beam"] = 1  # what is said is never taken back
+            one["beam"] = 1  # a beam search could take back what was yielded
         writer = self.writer(chars=chars, stop=stop, **one)
         return writer.stream(self._prompt(writer, as_text(text)))
 
     def writer(self, *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any) -> TextGenerator:
-        """The model ready to go on with texts."""
+        """Return the model ready to continue texts."""
         config = self.decode_config(**decode)
         return self.task.generator(self.model, config, StoppingCriteria(stop=stop, chars=chars))
 
-    def explain(self, text: str = "", **decode: Any) -> Explanation:
-        """Go on with a text, by twenty tokens at most unless `max_len` or `max_extra` says so, and record what happens
-        when the model reads it with what follows. A text that leaves no room in the model's block is a DataError."""
+    def explain(self, text: str = "", **decode: Any) -> "Explanation":
+        """Continue a text, by at most twenty tokens by default, and record what happens when the model reads it all.
+
+        Raises:
+            DataError: the text leaves no room in the model's block.
+        """
         if "max_len" not in decode and "max_extra" in decode:
             decode["max_len"] = decode["max_extra"]
         return self.task.explain(self.model, as_text(text), self.decode_config(**(ONE | decode)))
 
     def reading(self, text: str) -> Reading:
-        """What of a text the model cannot read as it should."""
+        """Return what the model can't read properly in a text."""
         return Reading(tuple(self.tokenizers.target.unknown_words(text)))
-
-    def subject(self, data: Any = None, *, seed: int = 0) -> Subject:
-        return of_text(self, data, seed)
 
     def _prompt(self, writer: TextGenerator, text: str) -> list[int]:
         if writer.session.config.unknown == "unk":
             return self.tokenizers.target.encode(text)
         return writer.prompt(text)
+
+    def _idle(self, name: str, search: DecodeConfig) -> str:
+        if name in _OF_A_SOURCE:
+            return "a continuation has no source to be measured by; set decode.max_len or decode.min_len"
+        return "" if name == "unknown" else super()._idle(name, search)

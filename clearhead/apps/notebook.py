@@ -1,36 +1,36 @@
-"""How a model in use shows itself in a notebook: what it does, how large it is, how good it was found to be."""
+"""HTML that shows a model in a notebook: its task, sizes and scores."""
 
 import html
 import json
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..inspection.record.parts import count_parameters, parts
 from ..scoring import score_labels
-
-if TYPE_CHECKING:
-    from .app import App
+from .loaded import LoadedModel
 
 
-def page(app: "App") -> str:
-    """HTML without a colour of its own, so that it is read on light and dark pages; all texts are escaped."""
-    model, total = app.config.model, count_parameters(app.model)["total"]
+def page(loaded: LoadedModel, name: str) -> str:
+    """Return HTML without colours of its own, so it reads well on light and dark pages. All texts are escaped."""
+    from ..inspection.record.parts import count_parameters
+
+    model, total = loaded.config.model, count_parameters(loaded.model)["total"]
     layers = [
         f"{number} {stack} layers"
         for stack, number in (("encoder", model.n_encoder_layers), ("decoder", model.n_decoder_layers))
         if model.topology in (f"{stack}-only", "encoder-decoder")
     ]
-    sizes = f"{' and '.join(layers)}, width {model.d_model}, {model.n_heads} heads, inner width {model.d_ff}"
-    lines = [f"<b>{_text(type(app).__name__)}</b> of <code>{_text(app.path)}</code>", _text(sizes)]
-    if scores := _evaluation(app):
+    sizes = f"{' and '.join(layers)}, d_model {model.d_model}, {model.n_heads} heads, d_ff {model.d_ff}"
+    lines = [f"<b>{_text(name)}</b> of <code>{_text(loaded.path)}</code>", _text(sizes)]
+    if scores := _evaluation(loaded):
         lines.append(_text(f"{score_labels.spoken(scores)} ({score_labels.count_of(scores)})"))
-    lines.append(f"on the command line: <code>{_text(app.task.example(str(app.path)))}</code>")
-    rows = [_row("part", "parameters", "th"), *_rows(app.model), _row("total", f"{total:,}", "th")]
+    lines.append(f"on the command line: <code>{_text(loaded.task.example(str(loaded.path)))}</code>")
+    rows = [_row("part", "parameters", "th"), *_rows(loaded.model), _row("total", f"{total:,}", "th")]
     return f"<p>{'<br>'.join(lines)}</p><table>{''.join(rows)}</table>"
 
 
 def _rows(model: Any) -> list[str]:
-    """A row for each part of a stack; blocks that are alike are one."""
+    """Return a row for each part of a stack. Equal blocks share a row."""
+    from ..inspection.record.parts import parts
+
     found = []
     for stack in parts(model):
         for part in stack.parts or (stack,):
@@ -45,14 +45,14 @@ def _row(name: str, value: str, cell: str) -> str:
     return f"<tr><{cell}{style}>{_text(name)}</{cell}><{cell}{style}>{_text(value)}</{cell}></tr>"
 
 
-def _evaluation(app: "App") -> dict[str, Any]:
-    """The scores that the folder keeps of these very weights; nothing where there are none that can be read."""
+def _evaluation(loaded: LoadedModel) -> dict[str, Any]:
+    """Return the stored scores of these very weights, or nothing."""
     try:
-        values = json.loads((Path(app.path) / "evaluation.json").read_text(encoding="utf-8"))
+        values = json.loads((loaded.path / "evaluation.json").read_text(encoding="utf-8"))
         score_labels.count_of(values)
     except (OSError, ValueError, TypeError, StopIteration):
         return {}
-    return values if values.get("weights") == app.weights_digest else {}
+    return values if values.get("weights") == loaded.weights_digest else {}
 
 
 def _text(value: object) -> str:

@@ -1,8 +1,8 @@
-"""A model that summarises, in use.
+"""A summarizer in use.
 
 app = load("models/minutes")
-app(document)              # a summary for a document, a list for a list
-app.results([document])    # with score and tokens, and how much of the document was read
+app(document)              # a document gives a summary, a list gives a list
+app.results([document])    # with scores, tokens, and how much of the document was read
 """
 
 from ..tasks.summarize.task import Summarization
@@ -10,8 +10,9 @@ from .translator import Translator
 
 
 class Summarizer(Translator):
-    """A document to its summary. All that a translator can do, of documents: those that are longer than any in
-    training are read to where these ended.
+    """Document in, summary out. It can do all that a translator can.
+
+    A document longer than any in training is cut to the longest length seen in training.
     """
 
     task: Summarization

@@ -1,4 +1,4 @@
-"""The command line: one file a verb, `entry` around them. Importing it does not import torch."""
+"""The command line: `entry` runs it, `verbs/` has one file per verb. Importing it doesn't import torch."""
 
 from .entry import main
 

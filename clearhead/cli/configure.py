@@ -5,7 +5,8 @@ from typing import Any
 
 from ..config import Config
 from ..config.values import read_toml
-from .parser import Options, given_settings
+from .parser import Options
+from .setting_options import given_settings
 
 Layer = dict[str, Any]  # settings by section, as TOML holds them
 

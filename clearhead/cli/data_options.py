@@ -1,13 +1,16 @@
-"""Options that say how data files are read, for the verbs that take such files."""
+"""How the verbs name and read files of data."""
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..config import Config, DataConfig
+from ..config import DataConfig
 from ..config.messages import say
 from ..errors import ConfigError
-from .parser import Options, Parser, add_settings, given_settings
+from .parser import Options, Parser
+from .setting_options import add_settings, given_settings
+
+if TYPE_CHECKING:
+    from ..api import App
 
 FILES = "a table (TSV, CSV), JSON Lines, a folder of these, two line-aligned files, or - for standard input"
 
@@ -20,75 +23,65 @@ READING = {
 
 
 def add_reading_options(parser: Parser) -> None:
-    """Add the options that say how files are read; the default of each is the model's own setting."""
+    """Add the options for how files of pairs are read (default: as in training)."""
     add_settings(parser, READING, READING, show_defaults=False)
 
 
 def read_as_trained(
-    folders: Sequence[str], files: Sequence[str], options: Options, references: Sequence[str] = ()
+    apps: "Sequence[App]", files: Sequence[str], options: Options, references: Sequence[str] = ()
 ) -> Any:
-    """Read files for the task of some models, with the columns and direction they were trained with.
+    """Read files for the task of some models, as in their training unless the options say otherwise.
 
     Args:
-        folders: model folders.
-        files: the data files.
-        options: of the command line; those that say how to read take precedence.
-        references: files with more references for the sources.
+        references: files with more targets of the same sources.
 
     Raises:
-        ConfigError: the models have different tasks, or read different columns.
+        ConfigError: the models have different tasks, or were trained to read different columns.
     """
     from ..data.forms import PairForm
-    from ..folder.model_folder import read_config
     from ..readers.references import read_with_references
-    from ..tasks.registry import task_of
 
     given = {name: value for name, value in given_settings(options).items() if name in READING}
-    configs = {folder: read_config(Path(folder)).override(given) for folder in folders}
-    tasks = {folder: task_of(config) for folder, config in configs.items()}
-    first = folders[0]
-    for folder, task in tasks.items():
-        if task is not tasks[first]:
-            raise ConfigError(
-                f"{first} is a model for {tasks[first].verb!r}, but {folder} is one for {task.verb!r}",
-                expected="models for the same task",
-                name="train.task",
-                value=task.verb,
-            )
-    _expect_same_columns(configs)
-    data, task = configs[first].data, tasks[first]
-    defaults = _reading(DataConfig())
-    kept = {name: it for name, it in _reading(data).items() if name not in given and it != defaults[name]}
+    first = apps[0]
+    configs = [app.config.override(given) for app in apps]
+    for app, config in zip(apps, configs):
+        _expect_same(first, app, configs[0].data, config.data)
+    data, defaults = configs[0].data, DataConfig()
+    kept = [name for name in READING if name not in given and _value(data, name) != _value(defaults, name)]
     if kept:
-        said = ", ".join(f"{name}={_spelled(value)}" for name, value in kept.items())
-        say(f"read as {first} was trained: {said}; to read otherwise: --{next(iter(kept))}=...")
+        settings = ", ".join(f"{name}={_value(data, name)}" for name in kept)
+        say(f"reading as {first.path} was trained: {settings}; change it with --{kept[0]}=...")
+    form = first.task.form
     if not references:
-        return task.form.read(files, data)
-    if not isinstance(task.form, PairForm) or task.form.roles.labels:
+        return form.read(files, data)
+    if not isinstance(form, PairForm) or form.roles.labels:
         raise ConfigError(
-            f"--references can't be used with a model for {task.verb!r}", name="--references", value=tuple(references)
+            f"a model for `{first.task.verb}` has no references", fix="leave out --references", name="--references"
         )
-    return read_with_references(files, references, data, task.form.roles, own_separator="data.separator" in given)
+    return read_with_references(files, references, data, form.roles, own_separator="data.separator" in given)
 
 
-def _expect_same_columns(configs: dict[str, Config]) -> None:
-    (first, config), *others = configs.items()
-    for folder, other in others:
-        for name, value in _reading(other.data).items():
-            own = _reading(config.data)[name]
-            if value != own:
-                raise ConfigError(
-                    f"{first} was trained with {name}={_spelled(own)}, but {folder} with {_spelled(value)}",
-                    expected="models that read the same columns",
-                    fix=f"pass --{name}=... to read the same for all of them",
-                    name=name,
-                    value=value,
-                )
+def _expect_same(first: "App", other: "App", data: DataConfig, its_data: DataConfig) -> None:
+    """Raise ConfigError unless two models have the same task and read the same columns."""
+    if type(other.task) is not type(first.task):
+        raise ConfigError(
+            f"{first.path} is a model for `{first.task.verb}`, and {other.path} for `{other.task.verb}`",
+            expected="models for one task",
+            name=str(other.path),
+            value=other.task.verb,
+        )
+    for name in READING:
+        if _value(its_data, name) != _value(data, name):
+            raise ConfigError(
+                f"{first.path} was trained with {name}={_value(data, name)}, and {other.path} with "
+                f"{name}={_value(its_data, name)}",
+                expected="models that read the same columns",
+                fix=f"set --{name}=... for all of them",
+                name=name,
+                value=_value(its_data, name),
+            )
 
 
-def _reading(data: DataConfig) -> dict[str, str | bool]:
-    return {name: getattr(data, name.split(".")[1]) for name in READING}
-
-
-def _spelled(value: str | bool) -> str:
+def _value(data: DataConfig, name: str) -> str:
+    value = getattr(data, name.split(".")[1])
     return str(value).lower() if isinstance(value, bool) else repr(value)

@@ -1,15 +1,53 @@
-"""Results as JSON; what is said beside them is the business of `messages`."""
+"""Output of the verbs: JSON on stdout, and files to write."""
 
+import argparse
+import contextlib
 import json
+import os
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from ..config.values import finite
 
 
 def to_json(value: Any) -> str:
-    """JSON on one line, whose numbers every reader knows: NaN and infinity are null.
+    """Return JSON on one line that every reader accepts: NaN and infinity become null.
 
-    Letters stay letters, but U+0085, U+2028 and U+2029 are escaped, which some readers take for the end of a line.
+    Letters aren't escaped, except U+0085, U+2028 and U+2029, which some readers take for line breaks.
     """
     text = json.dumps(finite(value), ensure_ascii=False, allow_nan=False)
     return text.translate({code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)})
+
+
+def new_file(name: str) -> Path:
+    """Check the file name of an option before any work is done (argparse type).
+
+    Raises:
+        argparse.ArgumentTypeError: it's empty, a folder, can't be created, or stdout already goes there.
+    """
+    path = Path(name)
+    if not name.strip():
+        raise argparse.ArgumentTypeError("the file name is empty; name a file to write")
+    if path.is_dir() or not path.name:
+        raise argparse.ArgumentTypeError(f"{name} is a folder; name a file to write")
+    above = next(folder for folder in path.absolute().parents if folder.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        what = "you may not write to the folder" if above.is_dir() else "this isn't a folder:"
+        raise argparse.ArgumentTypeError(f"can't write {name}: {what} {above}; choose another place")
+    with contextlib.suppress(OSError):  # it doesn't exist yet, or stdout is closed
+        if path.is_file() and os.path.samestat(path.stat(), os.fstat(1)):
+            raise argparse.ArgumentTypeError(f"stdout already goes to {name}; choose another file")
+    return path
+
+
+def new_picture(ending: str) -> Callable[[str], Path]:
+    """Return an argparse type for a new picture file with the given ending: png, svg or gif."""
+
+    def picture(name: str) -> Path:
+        path = new_file(name)
+        if path.suffix.lower() != f".{ending}":
+            raise argparse.ArgumentTypeError(f"{name} doesn't end in .{ending}; add the ending or use another option")
+        return path
+
+    return picture

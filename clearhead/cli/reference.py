@@ -1,18 +1,21 @@
-"""`python -m clearhead.cli.reference` prints docs/command-line.md: the help of every verb, as the parsers give it."""
+"""Print docs/command-line.md, the help of every verb: `python -m clearhead.cli.reference`."""
 
 import sys
 
 from .entry import VERBS
 from .parser import parser_of
 
+_INTRODUCTION = """\
+# Command line
+
+`make docs` writes this page. It shows `clearhead VERB --help-all` for every verb; `--help` shows the common options.
+"""
+
 
 def reference() -> str:
-    """The page, in Markdown."""
-    sections = [
-        "# The command line\n\nWritten by `make docs` from the parsers; `clearhead VERB --help` says the same.\n"
-    ]
-    sections += [f"## {verb.name}\n\n```text\n{parser_of(verb).format_help().rstrip()}\n```\n" for verb in VERBS]
-    return "\n".join(sections)
+    """Return the page as Markdown."""
+    helps = {name: parser_of(verb, full=True, width=100).format_help().rstrip() for name, verb in VERBS.items()}
+    return "\n".join([_INTRODUCTION, *(f"## {name}\n\n```text\n{text}\n```\n" for name, text in helps.items())])
 
 
 if __name__ == "__main__":

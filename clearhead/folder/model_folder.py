@@ -119,6 +119,16 @@ def read_config(folder: Path, *, allow_custom_code: bool | Collection[str] = Tru
     return _parse_config(folder / CONFIG, read_verified(folder, (CONFIG, TOKENIZER))[CONFIG], allow_custom_code)
 
 
+def read_settings(folder: Path, *, allow_custom_code: bool = True) -> tuple[Config, str]:
+    """Return the settings of a model that has weights, and the text of its tokenizer file. See `load_model_folder`."""
+    with _reading(folder):
+        _expect_folder(folder)
+        _expect_weights(folder)
+    files = read_verified(folder, (CONFIG, TOKENIZER))
+    config = _parse_config(folder / CONFIG, files[CONFIG], allow_custom_code)
+    return config, _parse_text(folder / TOKENIZER, files[TOKENIZER])
+
+
 def read_tokenizer(folder: Path) -> str:
     """Read the tokenizer file. Raise ModelError if it's missing or damaged."""
     return _parse_text(folder / TOKENIZER, read_verified(folder, (TOKENIZER,))[TOKENIZER])

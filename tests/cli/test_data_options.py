@@ -117,24 +117,24 @@ def test_a_model_reads_a_file_in_its_own_direction_and_says_so(
     back = trained(model_folder, tmp_path / "back", reverse=True, source_column="en", target_column="fr")
     done = run("score", back, table, "--json")
     assert sources(done.out) == [fr for _, fr in ROWS]
-    said = "data.source_column='en', data.target_column='fr', data.reverse=true"
-    assert f"read as {back} was trained: {said}; to read otherwise: --data.source_column=..." in done.err
+    settings = "data.source_column='en', data.target_column='fr', data.reverse=true"
+    assert f"reading as {back} was trained: {settings}; change it with --data.source_column=..." in done.err
     assert sources(run("score", back, table, "--json", "--data.reverse=false").out) == [en for en, _ in ROWS]
     done = run("evaluate", back, "--data", table, "--json", "--beam", "1")
     assert [it["source"] for it in json.loads(done.out)["examples"]] == [fr for _, fr in ROWS]
-    assert "read as" in done.err
+    assert "was trained" in done.err
 
 
 def test_a_model_that_reads_what_is_found_says_nothing(run: Run, model_folder: Path, table: Path) -> None:
     done = run("score", model_folder, table, "--json")
-    assert sources(done.out) == [en for en, _ in ROWS] and "read as" not in done.err
+    assert sources(done.out) == [en for en, _ in ROWS] and "was trained" not in done.err
 
 
 def test_options_tell_how_a_file_is_read(run: Run, model_folder: Path, table: Path) -> None:
     done = run("score", model_folder, table, "--json", "--source-column=fr", "--target-column=en")
     assert sources(done.out) == [fr for _, fr in ROWS]
     done = run("score", model_folder, table, "--source-column=f", "--target-column=en")
-    assert done.code == 1 and "has no column 'f'" in done.err and "columns: id, en, fr" in done.err
+    assert done.code == 1 and "'f'" in done.err and "id, en, fr" in done.err
 
 
 def test_models_of_two_directions_are_not_compared_on_one_file(
@@ -143,8 +143,7 @@ def test_models_of_two_directions_are_not_compared_on_one_file(
     there = trained(model_folder, tmp_path / "there")
     back = trained(model_folder, tmp_path / "back", reverse=True)
     done = run("evaluate", there, back, "--data", table)
-    assert done.code == 2
-    assert f"{there} was trained with data.reverse=false, but {back} with true" in done.err
+    assert done.code == 2 and all(str(it) in done.err for it in (there, back, "data.reverse=true"))
     assert run("evaluate", there, back, "--data", table, "--reverse", "--beam", "1").code == 0
 
 

@@ -49,7 +49,7 @@ def test_a_custom_task_does_all_that_a_built_in_one_does(tmp_path: Path) -> None
     data = str(write(tmp_path / "texts.txt", 600, 0))
     config = Config().override({**SETTINGS, "train.task": PATH, "data.train": [data]})
     folder = clearhead.train(config, tmp_path / "model", say=lambda _: None)
-    app = clearhead.load(folder)
+    app = clearhead.load(folder, allow_custom_code=True)
     assert type(app) is App and app.config.train.task == PATH
     assert app("a b c") == "c b a" and app(["d e f", "g a h"]) == ["f e d", "h a g"]
     evaluation = app.evaluate(str(write(tmp_path / "others.txt", 60, 1)))

@@ -68,18 +68,18 @@ def test_a_model_of_own_parts_learns_and_is_kept_and_read_by_their_names(toy, he
     card = (folder / "README.md").read_text()
     assert "own_attention:LinearAttention attention, own_parts:Near positions" in card
     assert all(f"--{name}={value}" in card for name, value in OWN.items())
-    answers = load(folder, device="cpu").results(["one two", "three", "six five four"])
+    answers = load(folder, device="cpu", allow_custom_code=True).results(["one two", "three", "six five four"])
     forget()
-    again = load(folder, device="cpu").results(["one two", "three", "six five four"])
+    again = load(folder, device="cpu", allow_custom_code=True).results(["one two", "three", "six five four"])
     assert again == answers and all(answer.text for answer in answers)
-    assert load(folder, device="cpu")("three") == answers[1].text
+    assert load(folder, device="cpu", allow_custom_code=True)("three") == answers[1].text
     forget()
     monkeypatch.chdir(toy.folder)
     with pytest.raises(ConfigError) as caught:
-        load(folder)
+        load(folder, allow_custom_code=True).model  # noqa: B018
     assert caught.value.value == "own_attention:LinearAttention" and "PYTHONPATH" in caught.value.expected
     monkeypatch.syspath_prepend(here)
-    assert load(folder, device="cpu")("three") == answers[1].text
+    assert load(folder, device="cpu", allow_custom_code=True)("three") == answers[1].text
 
 
 @pytest.mark.parametrize("changes", [OWN, {"model.attention": "own_frozen:Frozen"}], ids=["examples", "frozen"])
@@ -109,7 +109,7 @@ def test_whatever_a_part_keeps_is_in_the_model_folder(toy, here) -> None:
     for place in places:
         assert {name.rpartition(".")[2] for name in weights if name.startswith(place)} == {"gain", "fixed", "calls"}
         assert not torch.equal(weights[f"{place}.gain"], torch.ones(16)) and int(weights[f"{place}.calls"]) > 0
-    found = load(folder, device="cpu").model.state_dict()
+    found = load(folder, device="cpu", allow_custom_code=True).model.state_dict()
     assert all(torch.equal(found[name], weight) for name, weight in weights.items())
 
 
@@ -133,7 +133,9 @@ def test_another_model_begins_with_the_parts_of_the_one_that_it_goes_on_from(toy
 
 def test_a_model_of_own_parts_is_explained_as_far_as_they_tell(toy, here) -> None:
     changes = {"train.steps": 2, "model.attention": "own_attention:LinearAttention"}
-    told = load(train(toy.config(changes), toy.folder / "told", say=quiet), device="cpu").explain("one two")
+    told = load(
+        train(toy.config(changes), toy.folder / "told", say=quiet), device="cpu", allow_custom_code=True
+    ).explain("one two")
     rendered = told.render_attention("decoder.cross", 0, 0)
     assert "weights   of LinearAttention" in rendered and "scores" not in rendered
     assert told.trace.largest_difference < 1e-5 and "heads" in told.render_heads("decoder.cross", 0)
@@ -142,7 +144,9 @@ def test_a_model_of_own_parts_is_explained_as_far_as_they_tell(toy, here) -> Non
         "    def forward(self, q, k, v, *, mask=None, bias=None): return v.mean(2, keepdim=True).expand_as(q)\n"
     )
     changes["model.attention"] = "own_silent:Silent"
-    silent = load(train(toy.config(changes), toy.folder / "silent", say=quiet), device="cpu").explain("one two")
+    silent = load(
+        train(toy.config(changes), toy.folder / "silent", say=quiet), device="cpu", allow_custom_code=True
+    ).explain("one two")
     assert "decoder.0.cross: a Silent does not tell its weights" in silent.render_heads("decoder.cross", None)
     assert "No weights are told by" in silent.render()
     assert "A Silent does not tell its weights." in silent.render_attention("decoder.cross", 0, 0)

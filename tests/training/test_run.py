@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from clearhead.api import load, train
-from clearhead.cli.describe import describe_folder
+from clearhead.cli.folder_summary import summarize_folder
 from clearhead.config import Config, messages, preset
 from clearhead.data.split import split
 from clearhead.errors import ConfigError, DataError, TrainingError
@@ -110,7 +110,7 @@ def test_the_folder_has_the_weights_that_were_best(toy, best: str) -> None:
     written = load_model_folder(folder).weights
     assert weights.keys() == written.keys()
     assert all(torch.equal(weights[name], written[name]) for name in weights)
-    assert describe_folder(folder)[1]["validation"]["step"] == chosen
+    assert summarize_folder(folder)[1]["validation"]["step"] == chosen
     assert best == "bleu" or lowest < 12  # a rate that is too high: the last weights are not the best
 
 

@@ -1,1 +1,1 @@
-"""One module a verb."""
+"""The verbs of the command line, one module each."""

@@ -1,39 +1,39 @@
-"""`clearhead classify`: the labels of texts of the command line, or of standard input line by line; a line for each."""
+"""`clearhead classify`: label texts of the command line, or standard input line by line."""
 
 import sys
 
 from ...config.messages import say
-from ..input_texts import text_of, warn
-from ..model_options import add_model_options, open_model
+from ..input_lines import STDIN
+from ..input_warnings import warn
+from ..models import add_model_options, open_model
 from ..output import to_json
-from ..parser import Options, Parser, UsageError, Verb
-from ..text_answers import standard_input
+from ..parser import Options, Parser, Verb
+from ..text_to_text import expect_one_input, numbered_lines, numbered_texts
 
 
 def _add_options(parser: Parser) -> None:
     add_model_options(parser, ["decode.batch_tokens"])
-    parser.add_argument("texts", nargs="*", metavar="TEXT", help="what to label; none, or -: standard input")
+    parser.add_argument("texts", nargs="*", metavar="TEXT", help="text to label (default: lines of standard input)")
     parser.add_argument("--json", action="store_true", help="print JSON lines with the probabilities of all labels")
 
 
 def _run(options: Options) -> None:
-    if "-" in options.texts and len(options.texts) > 1:
-        raise UsageError("- stands for standard input, and is one of several texts here; expected it alone")
+    expect_one_input(options.texts, len(options.texts))
     app, decode = open_model(options, "classify", one_answer=False)
-    typed = [(f"text {number:,}", text_of(text, number)) for number, text in enumerate(options.texts, 1)]
-    for group in standard_input("classify", "a text") if options.texts in ([], ["-"]) else [typed]:
+    piped = options.texts in ([], [STDIN])
+    for group in numbered_lines("classify", "a text") if piped else [numbered_texts(options.texts)]:
         results = app.results([line.text for _, line in group], **decode)
         for (place, line), result in zip(group, results):
             warn(place, line, result)
             if not line.text.strip():
-                say(f"{place} is blank: its label says nothing")
+                say(f"{place} is blank, so its label is meaningless")
             print(to_json(result.to_dict()) if options.json else result.label)
         sys.stdout.flush()
 
 
 VERB = Verb(
     name="classify",
-    summary="give texts, or each line of standard input, a label",
+    summary="label texts, or standard input line by line",
     usage="DIR [TEXT ...] [options]",
     examples=(
         'clearhead classify models/topics "The match ended in a draw."',
@@ -42,4 +42,5 @@ VERB = Verb(
     ),
     add_options=_add_options,
     run=_run,
+    less_memory="lower --batch-tokens to use less",
 )

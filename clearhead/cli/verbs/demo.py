@@ -1,21 +1,21 @@
-"""`clearhead demo`: a model from what comes with the program or with Python, in minutes."""
+"""`clearhead demo`: train a small model on data that comes with the program or with Python."""
 
 from pathlib import Path
 
-from ...errors import did_you_mean
+from ...errors import nearest
 from ..parser import Options, Parser, UsageError, Verb
 
 _DEMOS = {
-    "translate": ("runs/demo", "a translator from the built-in phrasebook; what is made where none is named"),
-    "generate": ("runs/demo-generate", "a language model from the source of Python's standard library"),
+    "translate": ("runs/demo", "a translator trained on the built-in phrasebook (default)"),
+    "generate": ("runs/demo-generate", "a language model trained on the source of Python's standard library"),
 }
 
 
 def _add_options(parser: Parser) -> None:
-    parser.add_argument("demo", nargs="?", default="translate", metavar="|".join(_DEMOS), help="which (--list)")
-    parser.add_argument("--list", action="store_true", help="print the demos and do nothing else")
+    parser.add_argument("demo", nargs="?", default="translate", metavar="|".join(_DEMOS), help="demo to run")
+    parser.add_argument("--list", action="store_true", help="list the demos and exit")
     places = ", ".join(f"{place} for {name}" for name, (place, _) in _DEMOS.items())
-    parser.add_argument("--out", metavar="DIR", help=f"where the model goes (default: {places})")
+    parser.add_argument("--out", metavar="DIR", help=f"model folder to write (default: {places})")
 
 
 def _run(options: Options) -> None:
@@ -23,8 +23,15 @@ def _run(options: Options) -> None:
         print("\n".join(f"clearhead demo {name:<10} {what}" for name, (_, what) in _DEMOS.items()))
         return
     if options.demo not in _DEMOS:
-        named = f"unknown demo {options.demo!r}; there are {', '.join(_DEMOS)}"
-        raise UsageError(f"{named}{did_you_mean(options.demo, _DEMOS)}")
+        near = nearest(options.demo, _DEMOS)
+        raise UsageError(
+            f"there's no demo {options.demo!r}",
+            expected=" or ".join(_DEMOS),
+            fix=f"did you mean {near!r}?" if near else "",
+            value=options.demo,
+        )
+    if options.out is not None and not options.out.strip():
+        raise UsageError("--out is empty", fix="name a folder", name="--out", value=options.out)
     out = Path(options.out or _DEMOS[options.demo][0])
     if options.demo == "generate":
         from ...demo.code_demo import run_code_demo

@@ -1,4 +1,4 @@
-"""`clearhead env`: the versions and the machine, for a report of an error."""
+"""`clearhead env`: print versions and hardware, for bug reports."""
 
 import os
 import platform
@@ -17,7 +17,7 @@ _LIBRARIES = (
 
 
 def _add_options(parser: Parser) -> None:
-    parser.add_argument("--json", action="store_true", help="print it as JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _run(options: Options) -> None:
@@ -36,11 +36,11 @@ def _version(library: str) -> str:
 
 
 def _choices() -> dict[str, Any]:
-    """What training would choose here, or why that cannot be known: a broken installation is what is reported most."""
+    """Return what training would choose here, or why that fails: bug reports often come from broken installations."""
     try:
         return _chosen()
-    except Exception as error:  # torch and its libraries fail in many ways while they are imported
-        return {"device": f"cannot be chosen: {type(error).__name__}: {' '.join(str(error).split())}"}
+    except Exception as error:  # torch and its libraries fail in many ways on import
+        return {"device": f"can't be chosen: {type(error).__name__}: {' '.join(str(error).split())}"}
 
 
 def _chosen() -> dict[str, Any]:
@@ -60,7 +60,7 @@ def _chosen() -> dict[str, Any]:
 
 
 def _processor() -> str:
-    """Its name, as the system tells it."""
+    """Return the name of the processor."""
     described = Path("/proc/cpuinfo")
     if described.exists():
         for line in described.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -77,7 +77,7 @@ def _memory() -> str:
 
 VERB = Verb(
     name="env",
-    summary="print the versions and the machine, for a report of an error",
+    summary="print versions and hardware, for bug reports",
     usage="[--json]",
     examples=("clearhead env",),
     add_options=_add_options,

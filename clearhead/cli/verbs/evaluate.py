@@ -1,4 +1,4 @@
-"""`clearhead evaluate`: the scores of a model, or of several beside each other, on data that they have not seen."""
+"""`clearhead evaluate`: score one model, or compare several, on held-out data."""
 
 import sys
 from pathlib import Path
@@ -8,9 +8,9 @@ from ...config.messages import say
 from ...errors import TrainingError
 from ...folder.atomic import write_file, writing
 from ..data_options import FILES, add_reading_options, read_as_trained
-from ..model_options import NO_FOLDER, add_search_options, check_options, open_models
-from ..output import to_json
-from ..parser import Options, Parser, UsageError, Verb, new_file
+from ..models import add_search_options, open_models
+from ..output import new_file, to_json
+from ..parser import Options, Parser, UsageError, Verb
 
 if TYPE_CHECKING:
     from ...api import App, Evaluation
@@ -18,30 +18,27 @@ if TYPE_CHECKING:
     from ...scoring.significance import Compared, Comparison
     from ...tasks.base import Task
 
-_EXAMPLES = 5  # lines shown to people
-_WIDTH = 400  # letters of a source or reference shown to people
-_BESIDE = 2  # scores, in the comparison of several models
-_AGAIN = "give the command again"
+_EXAMPLES = 5  # sources shown with their answers
+_WIDTH = 400  # characters of a source or reference
+_SCORES_A_TABLE = 2
 
 
 def _add_options(parser: Parser) -> None:
-    parser.add_argument(
-        "folders", nargs="*", metavar="DIR", help="a model folder, or several to compare with the first"
-    )
-    parser.add_argument("--data", nargs="+", action="extend", metavar="FILE", help=f"{FILES}; needed")
+    parser.add_argument("folders", nargs="*", metavar="DIR", help="model folder; further ones are compared with it")
+    parser.add_argument("--data", nargs="+", action="extend", metavar="FILE", help=f"{FILES} (required)")
     parser.add_argument(
         "--references",
         nargs="+",
         action="extend",
         metavar="FILE",
         default=[],
-        help="further references, one sentence a line, aligned with the sources; --data may then hold sources alone",
+        help="more references, one per line, aligned with the sources; --data may then hold sources only",
     )
     parser.add_argument(
         "--report",
         type=new_file,
         metavar="FILE",
-        help="write a page with the best, worst and typical lines; JSON, if it is called FILE.json",
+        help="write a report with the best, worst and typical answers; FILE.json for JSON",
     )
     parser.add_argument("--json", action="store_true", help="print the scores as JSON")
     add_reading_options(parser)
@@ -50,22 +47,19 @@ def _add_options(parser: Parser) -> None:
 
 def _run(options: Options) -> None:
     if not options.data:
-        raise UsageError(f"no --data FILE is given; expected {FILES}")
-    if not options.folders:
-        raise UsageError(f"{NO_FOLDER}: clearhead evaluate DIR --data FILE")
+        raise UsageError("no data is given", expected=FILES, fix="name it with --data FILE", name="--data")
     if options.report and len(options.folders) > 1:
-        raise UsageError("--report is about one model; expected one folder")
-    here, decode = check_options(options.folders, options, one_answer=True)
-    pairs = read_as_trained(options.folders, options.data, options, options.references)
+        raise UsageError("--report describes one model, but several are given", name="--report")
+    apps, decode = open_models(options.folders, options, one_answer=True)
+    pairs = read_as_trained(apps, options.data, options, options.references)
     say(str(pairs.report))
-    apps = open_models(options.folders, here, decode)
     evaluations = [app.evaluate(pairs, **decode) for app in apps]
 
     from ...scoring import score_labels
 
-    for folder, app, evaluation in zip(options.folders, apps, evaluations):
+    for app, evaluation in zip(apps, evaluations):
         if evaluation.cut:
-            say(f"{folder}: {score_labels.what_was_cut(evaluation.cut, app.task.units.sources)}")
+            say(f"{app.path}: {score_labels.what_was_cut(evaluation.cut, app.task.units.sources)}")
     if len(apps) == 1:
         values = evaluations[0].to_dict()
         print(to_json(values) if options.json else _text(values, evaluations[0]))
@@ -74,22 +68,21 @@ def _run(options: Options) -> None:
     for app, evaluation in zip(apps, evaluations):
         _save(app, evaluation)
     if options.report:
-        sys.stdout.flush()  # the page may go there, too
-        with writing(options.report.parent, again=_AGAIN):
+        sys.stdout.flush()  # the report may go to stdout, too
+        with writing(options.report.parent, again="run the command again"):
             options.report.parent.mkdir(parents=True, exist_ok=True)
-            write_file(options.report, _page(options.report, evaluations[0]).encode())
-        say(f"written to {options.report}")
+            write_file(options.report, _report(options.report, evaluations[0]).encode())
+        say(f"wrote {options.report}")
 
 
-def _page(path: Path, evaluation: "Evaluation") -> str:
-    """What --report writes: JSON, where the file is called so, or a page of text."""
+def _report(path: Path, evaluation: "Evaluation") -> str:
     if path.suffix == ".json":
         return to_json({**evaluation.to_dict(), "lines": evaluation.lines()}) + "\n"
     return evaluation.report()
 
 
 def _compare(task: "Task", folders: list[str], evaluations: list["Evaluation"], *, as_json: bool) -> None:
-    """Print the scores of several models, and which differences are more than chance."""
+    """Print the scores of several models and whether the differences are significant."""
     from ...scoring import score_labels
 
     systems = [(folder, evaluation.judged) for folder, evaluation in zip(folders, evaluations)]
@@ -102,19 +95,19 @@ def _compare(task: "Task", folders: list[str], evaluations: list["Evaluation"], 
 
 
 def _table(comparison: "Comparison") -> str:
-    """A row for each model. Of more scores than stand beside each other in a terminal each has a table of its own."""
+    """Return a row for each model. More scores than fit the terminal get a table each."""
     from ...scoring.score_labels import LABELS
 
     names = list(comparison.by_score)
-    tables = [names] if len(names) <= _BESIDE else [[name] for name in names]
+    tables = [names] if len(names) <= _SCORES_A_TABLE else [[name] for name in names]
     rows = [row for table in tables for row in _rows([(LABELS[it], comparison.by_score[it]) for it in table])]
-    notes = ["p: two-tailed p-value of the paired bootstrap against the first model."]
+    notes = ["p: two-tailed p-value of the paired bootstrap against the first model"]
     notes += [f"{LABELS[name].name} {signature}" for name, signature in comparison.signatures.items()]
     return "\n".join([*rows, *notes])
 
 
 def _rows(scores: "list[tuple[Label, list[Compared]]]") -> list[str]:
-    """A heading, and a row for each model."""
+    """Return a heading and a row for each model."""
     systems = list(zip(*(compared for _, compared in scores)))
     width = max(12, *(len(row[0].system) for row in systems))
     rows = [f"{'':<{width}}  " + "  ".join(f"{label.name:>6} {'95%':>15} {'p':>6}" for label, _ in scores)]
@@ -131,15 +124,13 @@ def _columns(it: "Compared", label: "Label") -> str:
 
 
 def _save(app: "App", evaluation: "Evaluation") -> None:
-    """Keep the scores in the folder. A folder that cannot be written to is no failure: what was asked for is printed,
-    and models are often served from folders that are read-only on purpose.
-    """
+    """Store the scores in the model folder. A read-only folder isn't a failure: the scores are printed anyway."""
     try:
         path = app.save_evaluation(evaluation)
     except TrainingError as error:
-        say(f"the scores are not kept in the model folder: {error}")
+        say(f"the scores aren't stored in the model folder: {error}")
     else:
-        say(f"written to {path}")
+        say(f"wrote {path}")
 
 
 def _text(values: dict[str, Any], evaluation: "Evaluation") -> str:
@@ -155,15 +146,14 @@ def _text(values: dict[str, Any], evaluation: "Evaluation") -> str:
     for example in values["examples"][:_EXAMPLES]:
         lines += [
             "",
-            f"source          {_clipped(example['source'])}",
-            f"{answer:<15} {_clipped(example[answer])}".rstrip(),
+            f"source          {_shortened(example['source'])}",
+            f"{answer:<15} {_shortened(example[answer])}".rstrip(),
         ]
-        lines += [f"reference       {_clipped(reference)}" for reference in dict.fromkeys(example["references"])]
+        lines += [f"reference       {_shortened(reference)}" for reference in dict.fromkeys(example["references"])]
     return "\n".join(lines)
 
 
-def _clipped(text: str) -> str:
-    """As much of a text as a few lines of a terminal hold."""
+def _shortened(text: str) -> str:
     from ...readers.lines import one_line
 
     line = one_line(text)
@@ -172,7 +162,7 @@ def _clipped(text: str) -> str:
 
 VERB = Verb(
     name="evaluate",
-    summary="score models on data that they have not seen, and write evaluation.json into their folders",
+    summary="score models on held-out data and write evaluation.json into their folders",
     usage="DIR [DIR ...] --data FILE [FILE] [--references FILE ...] [options]",
     examples=(
         "clearhead evaluate models/en-fr --data test.tsv",
@@ -183,4 +173,5 @@ VERB = Verb(
     ),
     add_options=_add_options,
     run=_run,
+    less_memory="lower --batch-tokens to use less",
 )

@@ -1,4 +1,4 @@
-"""`clearhead explain`: a text on its way through a model, seen from every side; all views are drawn from one record."""
+"""`clearhead explain`: follow one text through a model. All views are drawn from one recording."""
 
 import os
 import sys
@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from ...config.messages import say
 from ...inspection.views.attention_distance import PLACES
-from ..input_texts import text_of, warn, whole_text
-from ..model_options import NO_FOLDER, WATCHED, add_greedy, add_search_options, open_model, settle_greedy
-from ..output import to_json
-from ..parser import Options, Parser, UsageError, Verb, given_settings, new_picture
+from ..input_lines import text_of, whole_text
+from ..input_warnings import warn
+from ..models import WATCHED, add_greedy, add_search_options, apply_greedy, open_model
+from ..output import new_picture, to_json
+from ..parser import Options, Parser, UsageError, Verb
+from ..setting_options import given_settings
 
 if TYPE_CHECKING:
     from ...inspection.views.explanation import Explanation
@@ -19,39 +21,35 @@ _VIEWS = ("step", "heads", "decode", "lens", "why", "alignment", "film")
 
 
 def _add_options(parser: Parser) -> None:
-    parser.add_argument("folder", nargs="?", metavar="DIR", help="a model folder")
-    parser.add_argument("text", nargs="?", metavar="TEXT", help="the sentence to explain")
-    parser.add_argument("--context", metavar="FILE", help="the text in which a question is answered; - is stdin")
-    parser.add_argument("--step", choices=["attention"], help="Equation 1 step by step, with the numbers of one head")
-    parser.add_argument("--heads", action="store_true", help="all heads as small pictures, each with its entropy")
-    parser.add_argument(
-        "--decode", action="store_true", help="the search: what was kept and dropped in each step, why the winner won"
-    )
-    parser.add_argument("--lens", action="store_true", help="what each layer of the decoder would have said")
-    parser.add_argument("--why", metavar="WORD", help="which part made it say this word of the answer, or this label")
-    parser.add_argument("--not", dest="other", metavar="OTHER", help="rather than this one, beside --why")
+    parser.add_argument("folder", nargs="?", metavar="DIR", help="model folder")
+    parser.add_argument("text", nargs="?", metavar="TEXT", help="text to explain")
+    parser.add_argument("--context", metavar="FILE", help="text that a question is about; - means standard input")
+    parser.add_argument("--step", choices=["attention"], help="compute Equation 1 step by step for one head")
+    parser.add_argument("--heads", action="store_true", help="show every head as a small picture with its entropy")
+    parser.add_argument("--decode", action="store_true", help="show the search: what each step kept and dropped")
+    parser.add_argument("--lens", action="store_true", help="show what each decoder layer would predict")
+    parser.add_argument("--why", metavar="WORD", help="show which part made the model say this word or label")
+    parser.add_argument("--not", dest="other", metavar="OTHER", help="with --why: compare with this word or label")
     parser.add_argument(
         "--alignment",
         action="store_true",
-        help="pairs i-j, source word i and word j of the translation, and which words each looked at; by the last "
-        "layer but one (of fewer than three, the last), or by --layer N",
+        help="align source and target words, as i-j pairs, by cross-attention of the last layer but one, or --layer N",
     )
     parser.add_argument(
         "--film",
         action="store_true",
-        help="how it came to see the text of `train --watch` as it does; without TEXT; with --lens, what each layer "
-        "would have said then",
+        help="show how attention to the text of `train --watch` developed; with --lens, what each layer predicted",
     )
-    parser.add_argument("--attention", choices=PLACES, help="which attention (default: the last of these that it has)")
+    parser.add_argument("--attention", choices=PLACES, help="attention to show (default: the last one of the model)")
+    parser.add_argument("--layer", type=int, metavar="N", help="layer, from 0 (default: 0; all for --heads, pictures)")
+    parser.add_argument("--head", type=int, metavar="N", help="head, from 0 (default: 0)")
     parser.add_argument(
-        "--layer", type=int, metavar="N", help="of that attention, from 0 (default: 0; of --heads and pictures, all)"
+        "--png", type=new_picture("png"), metavar="FILE", help="draw the view (default: the heads) into a PNG file"
     )
-    parser.add_argument("--head", type=int, metavar="N", help="of that layer, from 0 (default: 0)")
+    parser.add_argument("--svg", type=new_picture("svg"), metavar="FILE", help=parser.rare("draw it into an SVG file"))
     parser.add_argument(
-        "--png", type=new_picture("png"), metavar="FILE", help="draw the view (usually the heads), print nothing"
+        "--gif", type=new_picture("gif"), metavar="FILE", help=parser.rare("draw the film into a GIF file")
     )
-    parser.add_argument("--svg", type=new_picture("svg"), metavar="FILE", help="the same as a drawing without pixels")
-    parser.add_argument("--gif", type=new_picture("gif"), metavar="FILE", help="the film as a moving picture")
     parser.add_argument("--json", action="store_true", help="print everything as one JSON document")
     add_greedy(parser)
     add_search_options(parser, WATCHED)
@@ -62,8 +60,8 @@ def _run(options: Options) -> None:
     if options.film:
         _show_film(options)
         return
-    settle_greedy(options)
-    app, decode = open_model(options, "translate", "summarize", "generate", "classify", "answer", one_answer=True)
+    apply_greedy(options)
+    app, decode = open_model(options, one_answer=True)
     line = text_of(options.text)
     explanation = app.explain(line.text, *_context(app, options), **decode)
     warn("the text", line, app.reading(line.text))
@@ -74,67 +72,70 @@ def _run(options: Options) -> None:
 
 
 def _check(options: Options) -> None:
-    """Raise a UsageError where options contradict each other."""
+    """Raise UsageError for options that contradict each other."""
     if options.film:
         if options.folder is None:
-            raise UsageError(NO_FOLDER)
+            raise UsageError("no model folder is given", fix="name the folder of a run with train.watch")
         if options.text is not None:
-            raise UsageError(f"--film is of the text of `train --watch`; expected no {options.text!r} beside it")
-        if useless := _useless_beside_film(options):
-            raise UsageError(f"--film shows what a run has kept; expected no {' and '.join(useless)} beside it")
-    elif options.text is None:
-        raise UsageError('a model folder and a sentence are needed: clearhead explain DIR "a sentence"')
+            raise UsageError("--film shows the text of `train --watch`", fix="leave out the text", value=options.text)
+        if useless := _useless_with_film(options):
+            raise UsageError(f"--film shows a finished recording, so {' and '.join(useless)} would change nothing")
+    elif options.folder is None or options.text is None:
+        raise UsageError("a model folder and a text are needed", fix='clearhead explain DIR "a sentence"')
     views = [f"--{name}" for name in _VIEWS if getattr(options, name) not in (None, False)]
     if len(views) > 1 and views != ["--lens", "--film"]:
-        raise UsageError(f"{' and '.join(views)} are different views; expected one of them")
+        raise UsageError(f"{' and '.join(views)} are different views", fix="ask for one of them")
     if sum(map(bool, (options.png, options.svg, options.gif, options.json))) > 1:
-        raise UsageError("--png, --svg, --gif and --json exclude each other; expected one of them")
+        raise UsageError("--png, --svg, --gif and --json exclude each other", fix="ask for one of them")
     if options.gif and not options.film:
-        raise UsageError("--gif is the film as a moving picture; expected --film beside it, or --png")
+        raise UsageError("--gif draws the film", fix="add --film, or use --png")
     if options.alignment and (options.attention is not None or options.head is not None):
-        raise UsageError(
-            "--alignment is the mean of all heads of decoder.cross; expected no --attention or --head beside it"
-        )
+        raise UsageError("--alignment averages all heads of decoder.cross", fix="leave out --attention and --head")
     if options.other is not None and options.why is None:
-        raise UsageError(f"--not {options.other} says what a word is compared with; expected --why WORD before it")
+        raise UsageError("--not names what a word is compared with", fix="add --why WORD", value=options.other)
+    _check_places(options, views)
+
+
+def _check_places(options: Options, views: list[str]) -> None:
+    """Raise UsageError for a layer, head or picture that the view can't have."""
     places = [f"--{name}" for name in ("attention", "layer", "head") if getattr(options, name) is not None]
     drawn = options.png or options.svg
     whole = options.lens or options.decode or options.why is not None
     if places and (whole or not (views or drawn or options.json)):
         raise UsageError(
-            f"this view is of the whole model; expected no {' and '.join(places)} beside it (--heads and --step "
-            "attention are of a place)"
+            f"this view shows the whole model, so {' and '.join(places)} would change nothing",
+            fix="use them with --heads or --step attention",
         )
     if options.head is not None and (options.heads or drawn):
-        raise UsageError("all heads of a layer are shown; expected no --head beside --heads, --png or --svg")
+        raise UsageError("--heads, --png and --svg show all heads of a layer", fix="leave out --head")
     if options.film and options.lens and (drawn or options.gif):
-        raise UsageError("--film and --lens together are words; expected no --png, --svg or --gif beside it")
+        raise UsageError("--film with --lens is text only", fix="leave out --png, --svg and --gif")
     if drawn and options.step:
-        raise UsageError("--step attention is numbers; expected no --png or --svg beside it")
+        raise UsageError("--step attention is text only", fix="leave out --png and --svg")
 
 
-def _useless_beside_film(options: Options) -> list[str]:
-    """What asks for one head, for another search or for a text: the run has kept what it has kept."""
+def _useless_with_film(options: Options) -> list[str]:
+    """Return the options that would change nothing about a finished recording."""
     found = [f"--{name}" for name in ("head", "context") if getattr(options, name) is not None]
     found += ["--greedy"] * options.greedy
-    if options.json:  # which has all of it
+    if options.json:  # it always has all places
         found += [f"--{name}" for name in ("attention", "layer") if getattr(options, name) is not None]
     return found + [f"--{name.split('.')[1].replace('_', '-')}" for name in given_settings(options)]
 
 
 def _context(app: Any, options: Options) -> list[str]:
-    """The text beside a question, for a model that answers from one."""
+    """Return the text that a question is about, for a model that answers questions."""
     if app.task.verb != "answer":
         if options.context is not None:
-            raise UsageError(f"--context is for models that answer questions, and this one learnt to {app.task.verb}")
+            raise UsageError(f"--context is for models that answer questions; this one is for `{app.task.verb}`")
         return []
     if options.context is None:
-        raise UsageError("this model answers questions from a text; expected --context FILE")
+        raise UsageError("this model answers questions about a text", fix="name the text with --context FILE")
     return [whole_text(options.context)]
 
 
 def _shown(explanation: "Explanation", options: Options) -> str:
-    """The view that was asked for."""
+    """Return the view as text or JSON."""
     place, head = options.attention or explanation.main_place, options.head or 0
     if options.why is not None:
         why = explanation.why(options.why, options.other)
@@ -148,15 +149,14 @@ def _shown(explanation: "Explanation", options: Options) -> str:
     if options.step:
         return explanation.render_attention(place, options.layer or 0, head)
     if options.heads:
-        color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-        return explanation.render_heads(place, options.layer, color=color)
+        return explanation.render_heads(place, options.layer, color=_has_color())
     if options.decode:
         return explanation.searched.render()
     return explanation.lens.render() if options.lens else explanation.render()
 
 
 def _draw(explanation: "Explanation", options: Options) -> None:
-    """The view that was asked for, as a picture."""
+    """Draw the view into a picture file."""
     from ...inspection.views import drawings
 
     path = options.png or options.svg
@@ -171,22 +171,22 @@ def _draw(explanation: "Explanation", options: Options) -> None:
     else:
         place = options.attention or explanation.main_place
         drawings.draw_heads(explanation, place, options.layer, path)
-    say(f"written to {path}")
+    say(f"wrote {path}")
 
 
 def _show_film(options: Options) -> None:
-    """What was kept while the model was trained: no model is needed for it."""
+    """Show what training recorded. The model itself isn't needed."""
     from ...folder.checkpoint import FILM
     from ...folder.model_folder import read_config
     from ...inspection.film.film import Film
     from ...scoring.score_labels import LABELS
     from ...training.report.metrics import read_metrics
 
-    read_config(Path(options.folder))  # what is no model folder is named as such
+    read_config(Path(options.folder))  # raises an error if it isn't a model folder
     path = Path(options.folder) / FILM
     labels = {name: label.name for name, label in LABELS.items()}
     film = Film.of(read_metrics(path) if path.exists() else [], Path(options.folder), labels)
-    if options.json:  # has all places, and is there without any
+    if options.json:
         print(to_json(film.to_dict()))
         return
     if options.lens:
@@ -196,21 +196,23 @@ def _show_film(options: Options) -> None:
     picture = options.png or options.svg or options.gif
     if picture:
         film.draw(place, picture, moving=bool(options.gif))
-        say(f"written to {picture}")
+        say(f"wrote {picture}")
     else:
-        print(film.render(place, color=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
+        print(film.render(place, color=_has_color()))
+
+
+def _has_color() -> bool:
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ
 
 
 VERB = Verb(
     name="explain",
-    summary="show a text on its way through the model: shapes, attention, search, layers, reasons",
+    summary="follow a text through the model: shapes, attention, search, layers, reasons",
     usage='DIR "TEXT" [options]',
     examples=(
         'clearhead explain models/en-fr "I am hungry."',
         'clearhead explain models/en-fr "I am hungry." --step attention --layer 1 --head 3',
         'clearhead explain models/en-fr "I am hungry." --heads',
-        'clearhead explain models/en-fr "I am hungry." --decode',
-        'clearhead explain models/en-fr "I am hungry." --lens',
         'clearhead explain models/en-fr "I am hungry." --why faim --not soif',
         'clearhead explain models/en-fr "I am hungry." --png attention.png',
         "clearhead explain models/en-fr --film",

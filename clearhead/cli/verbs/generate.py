@@ -1,15 +1,15 @@
-"""`clearhead generate`: a text goes on, from the command line or from standard input."""
+"""`clearhead generate`: continue a text from the command line or from standard input."""
 
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ...config.messages import say
-from ..input_texts import text_of, warn_of_bytes
-from ..model_options import SEARCH, add_greedy, add_model_options, open_model, settle_greedy
+from ..input_lines import STDIN, line_of, text_of
+from ..input_warnings import warn_of_bytes
+from ..models import SEARCH, add_greedy, add_model_options, apply_greedy, open_model
 from ..output import to_json
 from ..parser import Options, Parser, UsageError, Verb
-from ..stdin import line_of
 
 if TYPE_CHECKING:
     from ...api import LanguageModel
@@ -17,58 +17,58 @@ if TYPE_CHECKING:
 
 _OF_A_SOURCE = ("decode.max_ratio", "decode.min_ratio")
 _HELPS = {
-    "decode.max_len": "most tokens that follow a text",
-    "decode.max_extra": "most tokens that follow a text, where decode.max_len is open",
+    "decode.max_len": "most tokens to add",
+    "decode.max_extra": "most tokens to add if decode.max_len isn't set",
 }
 
 
 def _add_options(parser: Parser) -> None:
-    add_model_options(parser, [name for name in SEARCH if name not in _OF_A_SOURCE], _HELPS)
+    add_model_options(parser, [name for name in SEARCH if name not in _OF_A_SOURCE], helps=_HELPS)
     parser.add_argument(
-        "texts", nargs="*", metavar="TEXT", help="what goes on; none: a text of its own; -: all of standard input"
+        "texts", nargs="*", metavar="TEXT", help="text to continue; - means all of standard input (default: a new text)"
     )
-    parser.add_argument("--chars", metavar="N", help="exactly so many characters more, Unicode code points")
+    parser.add_argument("--chars", metavar="N", help="add exactly this many characters")
     parser.add_argument(
-        "--stop", action="append", metavar="TEXT", default=[], help="end before this text; may be given several times"
+        "--stop", action="append", metavar="TEXT", default=[], help="end before this text; you can give several"
     )
     add_greedy(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON lines with tokens and probabilities")
+    parser.add_argument("--json", action="store_true", help="print JSON lines with tokens and log-probabilities")
 
 
 def _run(options: Options) -> None:
-    settle_greedy(options)
+    apply_greedy(options)
     chars = _count(options.chars)
+    if options.texts.count(STDIN) > 1:
+        raise UsageError("- is given twice, but standard input can be read only once", fix="give - once")
     app, decode = open_model(options, "generate", one_answer=not options.json)
     if not options.json and decode["n_best"] > 1:
-        raise UsageError("several continuations of a text need room for their scores; expected --json beside --n-best")
-    if options.texts.count("-") > 1:
-        raise UsageError("- stands for all of standard input, and was given twice; expected it once")
-    texts = [_prompt(text, number) for number, text in enumerate(options.texts or [""], 1)]
+        raise UsageError(f"--n-best {decode['n_best']} needs --json, which has room for several continuations")
     ends: dict[str, Any] = {"chars": chars, "stop": options.stop}
-    told = set[str]()
+    texts = [_prompt(text, number) for number, text in enumerate(options.texts or [""], 1)]
+    seen = set[str]()
     for number, text in enumerate(texts):
         if options.json:
             several = app.continuations([text], **ends, **decode)[0]
             for found in several:
                 print(to_json(_record(text, found)), flush=True)
         else:
-            several = [_print(app, text, "\n" * bool(number), ends, decode)]  # texts have lines themselves
-        for news in _how(app, text, several, chars):
-            if news not in told:
-                say(news)
-            told.add(news)
+            several = [_print(app, text, "\n" * bool(number), ends, decode)]  # texts may have several lines
+        for note in _notes(app, text, several, chars):
+            if note not in seen:
+                say(note)
+            seen.add(note)
 
 
 def _print(
-    app: "LanguageModel", text: str, between: str, ends: dict[str, Any], decode: dict[str, Any]
+    app: "LanguageModel", text: str, before: str, ends: dict[str, Any], decode: dict[str, Any]
 ) -> "Continuation":
-    """A text with what follows it, while that comes; the best of a search is known when all of it is."""
+    """Print a text and its continuation as it's generated. A beam search prints it at the end."""
     if decode.get("beam", 1) > 1 and not app.decode_config(**decode).sample:
         found = app.continuations([text], **ends, **decode)[0][0]
-        print(between + text + found.text, flush=True)
+        print(before + text + found.text, flush=True)
         return found
-    pieces = app.pieces(text, **ends, **decode)  # refuses what the model cannot read
-    print(between + text, end="", flush=True)
+    pieces = app.pieces(text, **ends, **decode)  # checks the text before anything is printed
+    print(before + text, end="", flush=True)
     for piece in pieces:
         print(piece, end="", flush=True)
     print(flush=True)
@@ -80,15 +80,17 @@ def _count(chars: str | None) -> int | None:
     if chars is None:
         return None
     if not chars.isdecimal() or int(chars) < 1:
-        raise UsageError(f"--chars {chars} is no number of characters; expected one, at least 1")
+        raise UsageError(
+            f"--chars {chars} isn't a valid number of characters", expected="1 or more", name="--chars", value=chars
+        )
     return int(chars)
 
 
 def _prompt(text: str, number: int) -> str:
-    """A text of the command line; - stands for all of standard input, but for a line end at its end."""
-    if text == "-":
+    """Return a text of the command line, or for - all of standard input without its last line end."""
+    if text == STDIN:
         if sys.stdin is None:
-            raise UsageError('standard input is closed; give a text: clearhead generate DIR "once upon a time"')
+            raise UsageError("standard input is closed", fix='give a text: clearhead generate DIR "once upon a time"')
         line = line_of(1, sys.stdin.buffer.read().removesuffix(b"\n"))
         warn_of_bytes("standard input", line)
         return line.text
@@ -97,13 +99,13 @@ def _prompt(text: str, number: int) -> str:
     return line.text
 
 
-def _how(app: "LanguageModel", text: str, found: "list[Continuation]", chars: int | None) -> Iterator[str]:
-    """What is to be known of how a text went on."""
-    block, begun = app.config.model.max_len, len(app.tokenizers.target.encode(text))
-    if any(begun + len(it.tokens) > block for it in found):
+def _notes(app: "LanguageModel", text: str, found: "list[Continuation]", chars: int | None) -> Iterator[str]:
+    """Yield what a reader of the continuations should know."""
+    block, start = app.config.model.max_len, len(app.tokenizers.target.encode(text))
+    if any(start + len(it.tokens) > block for it in found):
         yield f"beyond the {block:,} tokens of a block: {app.writer().overflow}"
     if chars is not None and any(it.why == "tokens" for it in found):
-        yield f"decode.max_len ended a text before {chars:,} characters; expected a larger one, or none"
+        yield f"decode.max_len ended a text before {chars:,} characters; raise it or leave it out"
 
 
 def _record(text: str, found: "Continuation") -> dict[str, Any]:
@@ -122,7 +124,7 @@ def _record(text: str, found: "Continuation") -> dict[str, Any]:
 
 VERB = Verb(
     name="generate",
-    summary="go on with a text",
+    summary="continue a text",
     usage="DIR [TEXT ...] [options]",
     examples=(
         'clearhead generate models/shakespeare "To be, or not to be" --chars 500',

@@ -1,20 +1,23 @@
-"""`clearhead info`: the parts of a model, their parameters, and the shapes that flow through it; trained or not."""
+"""`clearhead info`: show the parts of a model, trained or not, with their parameters and shapes."""
 
 from pathlib import Path
 from typing import Any
 
 from ...config import Config, ModelConfig, settings
 from ...config.messages import say
+from ...config.provenance import render_sources
 from ..configure import configure
-from ..describe import describe_folder, render_folder
+from ..folder_summary import render_folder, summarize_folder
+from ..models import add_consent
 from ..output import to_json
-from ..parser import Options, Parser, UsageError, Verb, add_settings, given_settings
+from ..parser import Options, Parser, UsageError, Verb
+from ..setting_options import add_settings, given_settings
 
 _SOURCE, _TARGET = "model.src_vocab_size", "model.tgt_vocab_size"
 _SHORT = {"train.preset": ["--preset"], _SOURCE: ["--src-vocab"], _TARGET: ["--tgt-vocab"]}
-_SIDE = "tokens of the {} language; with it nothing is tied, unless --model.tie=target, as in training"
+_SIDE = "size of the {} vocabulary; separate vocabularies tie nothing unless --model.tie=target"
 _HELPS = {
-    "train.preset": "the shape to start from, by name; left out: that of base",
+    "train.preset": "model shape to start from (default: base)",
     _SOURCE: _SIDE.format("source"),
     _TARGET: _SIDE.format("target"),
 }
@@ -22,10 +25,11 @@ _PAPERS_VOCABULARY = 37_000  # section 5.1: shared, English and German
 
 
 def _add_options(parser: Parser) -> None:
-    parser.add_argument("folder", nargs="?", metavar="DIR", help="a model folder; without one, settings describe it")
-    parser.add_argument("--vocab", metavar="N", help="tokens of one vocabulary for both languages")
-    parser.add_argument("--config", metavar="FILE", help="settings from a TOML file, below those of the command line")
-    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    parser.add_argument("folder", nargs="?", metavar="DIR", help="model folder (default: the settings below)")
+    parser.add_argument("--vocab", metavar="N", help="size of a vocabulary shared by both sides")
+    parser.add_argument("--config", metavar="FILE", help="TOML file with settings; the command line overrides it")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_consent(parser)
     shape = [name for name in settings() if name.startswith("model.")]
     add_settings(parser, ["train.preset", *shape], _SHORT, helps=_HELPS)
 
@@ -34,19 +38,21 @@ def _run(options: Options) -> None:
     if options.folder is None:
         config, folder = _described(options), None
     elif given_settings(options) or options.vocab or options.config:
-        raise UsageError(f"{options.folder} has settings of its own; leave the folder out, or the settings")
+        raise UsageError(f"{options.folder} has its own settings", fix="leave out the folder or the settings")
     else:
-        config, folder = describe_folder(Path(options.folder))
+        config, folder = summarize_folder(Path(options.folder), allow_custom_code=options.allow_custom_code)
     print(_as_json(config, folder) if options.json else _as_text(config, folder))
 
 
 def _described(options: Options) -> Config:
-    """The configuration of a model that need not exist, with the sizes of its vocabularies."""
+    """Return the configuration of a model that needn't exist, with the sizes of its vocabularies."""
     given = vars(options)
     if not given_settings(options) and not options.config:
-        raise UsageError("neither a model folder nor settings are given; expected a folder, or --preset base")
+        raise UsageError("no model is given", fix="name a model folder, or a shape such as --preset base")
     if (_SOURCE in given) != (_TARGET in given) or (options.vocab and _SOURCE in given):
-        raise UsageError("expected --vocab N for one vocabulary, or both of --src-vocab N and --tgt-vocab N")
+        raise UsageError(
+            "the vocabulary sizes contradict each other", fix="use --vocab N, or both --src-vocab N and --tgt-vocab N"
+        )
     if _SOURCE in given:
         return configure(options, defaults={"model.tie": "none"})
     if options.vocab:
@@ -55,7 +61,7 @@ def _described(options: Options) -> Config:
     config = configure(options)
     if config.model.src_vocab_size or config.model.tgt_vocab_size:
         return config
-    say(f"one vocabulary of {_PAPERS_VOCABULARY:,} tokens, as in the paper; say otherwise with --vocab N")
+    say(f"assuming one vocabulary of {_PAPERS_VOCABULARY:,} tokens, as in the paper; change it with --vocab N")
     return config.override({_SOURCE: _PAPERS_VOCABULARY, _TARGET: _PAPERS_VOCABULARY})
 
 
@@ -65,6 +71,7 @@ def _as_text(config: Config, folder: dict[str, Any] | None) -> str:
 
     empty = _empty_model(config.model)
     sections = [_headline(config.model), *([render_folder(config, folder)] if folder else [])]
+    sections += [f"settings by source\n{render_sources(config.by_origin())}"] if folder else []
     sections += [f"parameters\n{render_parts(empty)}", f"dimensions\n{render_flow(dimension_flow(empty))}"]
     return "\n\n".join(sections)
 
@@ -76,12 +83,18 @@ def _as_json(config: Config, folder: dict[str, Any] | None) -> str:
     empty = _empty_model(config.model)
     parameters = {**count_parameters(empty), "parts": [part.to_dict() for part in parts(empty)]}
     flow = [step.to_dict() for step in dimension_flow(empty)]
-    values = {**(folder or {}), "parameters": parameters, "flow": flow, "settings": config.to_dict()}
+    values = {
+        **(folder or {}),
+        "parameters": parameters,
+        "flow": flow,
+        "settings": config.to_dict(),
+        "sources": dict(config.origins),
+    }
     return to_json(values)
 
 
 def _empty_model(config: ModelConfig) -> Any:
-    """The model without numbers: on torch's meta device it has shapes alone, and is made at once whatever its size."""
+    """Build the model on torch's meta device: it has shapes but no numbers, so any size is instant."""
     import torch
 
     from ...model.transformer import build
@@ -107,7 +120,7 @@ def _headline(model: ModelConfig) -> str:
 
 VERB = Verb(
     name="info",
-    summary="show the parts of a model, their parameters and the shapes that flow through it",
+    summary="show the parts of a model with their parameters and shapes",
     usage="[DIR] [--preset NAME] [options]",
     examples=(
         "clearhead info models/en-fr",

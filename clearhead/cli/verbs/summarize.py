@@ -1,7 +1,7 @@
-"""`clearhead summarize`: documents from files, the command line, or line by line from standard input; one line each."""
+"""`clearhead summarize`: summarize files, texts of the command line, or standard input line by line."""
 
 from ..parser import Options, Parser, Verb
-from ..text_answers import add_text_options, answer_texts
+from ..text_to_text import add_text_options, answer_texts
 
 
 def _add_options(parser: Parser) -> None:
@@ -12,7 +12,7 @@ def _add_options(parser: Parser) -> None:
         action="extend",
         metavar="FILE",
         default=[],
-        help="files that are a document each; -: all of standard input",
+        help="summarize each file as one document; - means all of standard input",
     )
 
 
@@ -31,4 +31,5 @@ VERB = Verb(
     ),
     add_options=_add_options,
     run=_run,
+    less_memory="lower --batch-tokens to use less",
 )

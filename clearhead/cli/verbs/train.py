@@ -1,4 +1,4 @@
-"""`clearhead train`: from files to a model folder."""
+"""`clearhead train`: train a model on files and write it into a folder."""
 
 from pathlib import Path
 
@@ -6,24 +6,42 @@ from ...config import Config, settings
 from ...config.messages import say
 from ..configure import configure
 from ..data_options import FILES, READING
-from ..parser import Options, Parser, UsageError, Verb, add_settings
+from ..parser import Options, Parser, UsageError, Verb
+from ..setting_options import add_settings
 
 _SHORT = {
     "train.task": ["--task"],
-    "train.preset": ["--preset"],
-    "train.budget": ["--budget"],
-    "train.init_from": ["--init-from"],
-    "train.warm_start": ["--warm-start"],
-    "train.watch": ["--watch"],
-    "train.device": ["--device"],
-    "train.threads": ["--threads"],
+    **READING,
     "data.valid": ["--valid"],
     "data.test": ["--test"],
-    "data.texts": ["--texts"],
     "data.split": ["--split"],
-    **READING,
+    "train.preset": ["--preset"],
+    "train.budget": ["--budget"],
+    "train.steps": ["--steps"],
+    "train.init_from": ["--init-from"],
+    "train.warm_start": ["--warm-start"],
+    "train.device": ["--device"],
+    "data.texts": ["--texts"],
+    "train.watch": ["--watch"],
+    "train.threads": ["--threads"],
 }
-_FOLLOW = (  # the data decide
+_RARE = ("data.separator", "data.texts", "train.watch", "train.threads")
+_HELPS = {
+    "train.task": "translate, generate, classify, answer or summarize (default: detected from the data)",
+    "data.source_column": "source or text column, or several joined by commas (default: detected)",
+    "data.target_column": "target or label column (default: detected)",
+    "data.reverse": "swap source and target",
+    "data.valid": "validation data (default: a part of the training data)",
+    "data.test": "data to score after training",
+    "data.split": "share of the data to hold out for validation",
+    "train.preset": "nano, mini, tiny, small, base or big (default: by the amount of data)",
+    "train.budget": "time limit, such as 15m or 1h30m; it chooses preset and steps",
+    "train.steps": "number of weight updates (default: by the amount of data)",
+    "train.init_from": "model folder to fine-tune",
+    "train.warm_start": "denoise: learn from the bare texts first",
+    "train.device": "auto, cpu, cuda or cuda:1 (default: auto)",
+}
+_FROM_DATA = (  # training finds these in the data
     "model.src_vocab_size",
     "model.tgt_vocab_size",
     "model.n_classes",
@@ -34,42 +52,39 @@ _FOLLOW = (  # the data decide
 
 def _add_options(parser: Parser) -> None:
     parser.add_argument("files", nargs="*", metavar="FILE", help=FILES)
-    parser.add_argument("--out", metavar="DIR", help="the model folder to make; needed")
-    parser.add_argument("--resume", action="store_true", help="go on with the run in --out after its last checkpoint")
-    parser.add_argument("--config", metavar="FILE", help="settings from a TOML file, below those of the command line")
-    parser.add_argument(
-        "--dry-run",
-        action="store_true",
-        help="show the task, columns and first examples; train and write nothing",
-    )
-    parser.add_argument("--print-config", action="store_true", help="print the settings as TOML and do nothing else")
-    add_settings(parser, [name for name in settings() if name not in _FOLLOW], _SHORT)
+    parser.add_argument("--out", metavar="DIR", help="model folder to write (required)")
+    parser.add_argument("--resume", action="store_true", help="continue the run in --out from its last checkpoint")
+    parser.add_argument("--config", metavar="FILE", help="TOML file with settings; options override it")
+    parser.add_argument("--dry-run", action="store_true", help="show the task, columns and examples; train nothing")
+    parser.add_argument("--print-config", action="store_true", help="print the settings as TOML and exit")
+    names = [name for name in settings() if name not in _FROM_DATA]
+    add_settings(parser, names, _SHORT, rare=_RARE, helps=_HELPS)
 
 
 def _run(options: Options) -> None:
     if options.files:
         if "data.train" in vars(options):
-            raise UsageError("the training files are named twice; leave --data.train out, or the files before it")
+            raise UsageError("the training files are named twice", fix="leave out --data.train, or the files")
         vars(options)["data.train"] = options.files
+    if options.out is not None and not options.out.strip():
+        raise UsageError("--out is empty", fix="name a folder", name="--out", value=options.out)
     config = configure(options)
     if "data.split" in vars(options) and config.data.valid:
-        raise UsageError(
-            f"--split holds out a part of the training data, and --valid names {' + '.join(config.data.valid)} for the "
-            "same purpose; expected one of the two"
-        )
+        raise UsageError("--split and --valid both choose the validation data", fix="use one of them", name="--split")
     if options.print_config:
         print(_completed(config).to_toml(), end="")
         return
     if not config.data.train:
         raise UsageError(
-            f"no training file is named; expected {FILES}, "
-            "before options that take files themselves: clearhead train pairs.tsv --out DIR"
+            "no training file is named",
+            expected=FILES,
+            fix="put the files before options that take files: clearhead train pairs.tsv --out DIR",
         )
     if options.dry_run:
         _show_data(config)
         return
     if options.out is None:
-        raise UsageError("no --out DIR is given; expected the folder that the model goes to")
+        raise UsageError("no model folder is named", fix="name one with --out DIR", name="--out")
     from ...api import train
     from ...training.pace import process_began
 
@@ -95,14 +110,14 @@ def _say_task(config: Config) -> None:
 
 
 def _completed(config: Config) -> Config:
-    """Return the settings that a run would begin with: those of its task added, which may be detected from the data."""
+    """Return the settings that a run would start with, including those of its task."""
     from ...tasks.registry import task_of
     from ...training.run import with_task
 
     if config.train.task is None and config.data.train and all(Path(it).exists() for it in config.data.train):
         config = with_task(config, say)
     elif config.train.task is None:
-        say("note: no task is named, and no file is there to tell; these are for `translate`. For another: --task")
+        say("note: assuming --task translate, since there's no data to detect the task from")
     return task_of(config).settle(config)
 
 
@@ -112,15 +127,13 @@ VERB = Verb(
     usage="FILE [FILE] --out DIR [options]",
     examples=(
         "clearhead train pairs.tsv --out models/en-fr",
-        "clearhead train text.en text.fr --out models/en-fr --preset small --train.steps=20000",
-        "clearhead train pairs.tsv --out models/fr-en --reverse",
-        "clearhead train pairs.csv --out models/en-fr --source-column english --target-column french",
-        "zcat parts/*.gz | clearhead train - --out models/en-fr",
-        "clearhead train pairs.tsv --out models/en-fr --resume",
-        "clearhead train book.txt --out models/book --task generate",
+        "clearhead train text.en text.fr --out models/en-fr --preset small --steps 9000",
         "clearhead train tickets.csv --dry-run",
-        "clearhead train tickets.csv --out models/queues --task classify --text subject,body --label queue",
+        "clearhead train tickets.csv --out queues --text subject,body --label queue",
+        "clearhead train book.txt --out models/book --task generate --budget 10m",
+        "zcat parts/*.gz | clearhead train - --out models/en-fr",
     ),
     add_options=_add_options,
     run=_run,
+    less_memory="lower --data.batch_tokens or use a smaller --preset",
 )

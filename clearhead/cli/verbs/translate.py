@@ -1,7 +1,7 @@
-"""`clearhead translate`: texts from the command line, or line by line from standard input; one line out for each."""
+"""`clearhead translate`: translate texts of the command line, or standard input line by line."""
 
 from ..parser import Options, Parser, Verb
-from ..text_answers import add_text_options, answer_texts
+from ..text_to_text import add_text_options, answer_texts
 
 
 def _add_options(parser: Parser) -> None:
@@ -23,4 +23,5 @@ VERB = Verb(
     ),
     add_options=_add_options,
     run=_run,
+    less_memory="lower --batch-tokens to use less",
 )

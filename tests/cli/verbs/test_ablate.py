@@ -61,12 +61,12 @@ def test_a_second_call_goes_on_from_the_first_and_says_so(run: Run, folder: Path
     heads = run("ablate", folder, pairs, "--parts", "heads", "--json")
     done = run("ablate", folder, pairs, "--score", "chrf", "--json")
     [kept] = (folder / "ablation").iterdir()
-    assert f"7 of 12 results are from before, in {kept}\n" in done.err and "from before" not in heads.err
+    assert f"reused 7 of 12 results from {kept}\n" in done.err and "reused" not in heads.err
     assert {path.stem for path in kept.iterdir()} == {"key", "whole", *NAMES}
     again = run("ablate", folder, pairs, "--json")
     whole, one = json.loads(again.out), json.loads(heads.out)
     assert [part for part in whole["parts"] if part["head"] is not None] == one["parts"]
-    assert json.loads(done.out)["score"] == "chrf" and "12 of 12 results are from before" in again.err
+    assert json.loads(done.out)["score"] == "chrf" and "reused 12 of 12 results" in again.err
 
 
 def test_a_call_that_is_stopped_goes_on_where_it_was(folder: Path, pairs: Path, run: Run) -> None:
@@ -93,8 +93,8 @@ def test_a_call_that_is_stopped_goes_on_where_it_was(folder: Path, pairs: Path, 
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, b"") and b"stopped by Ctrl-C" in err
     done = run("ablate", folder, pairs, "--limit", "all", "--device", "cpu")
-    assert done.code == 0 and " of 12 results are from before" in done.err
-    assert not done.err.split("used\n")[1].startswith("12 of 12")
+    assert done.code == 0 and " of 12 results from" in done.err
+    assert not done.err.split("used\n")[1].startswith("reused 12 of 12")
 
 
 def test_the_sample_is_said_and_is_that_of_a_limit(run: Run, folder: Path, pairs: Path) -> None:
@@ -109,7 +109,7 @@ def test_it_is_drawn_too(run: Run, folder: Path, pairs: Path, tmp_path: Path) ->
     png, svg = tmp_path / "new" / "heads.png", tmp_path / "heads.svg"
     done = run("ablate", folder, pairs, "--parts", "heads", "--png", png, "--svg", svg)
     assert done.code == 0 and "decoder.0.cross.head.1" in done.out
-    assert done.err.endswith(f"written to {png}\nwritten to {svg}\n")
+    assert done.err.endswith(f"wrote {png}\nwrote {svg}\n")
     assert png.read_bytes().startswith(b"\x89PNG") and svg.read_bytes().startswith(b"<?xml")
 
 
@@ -137,39 +137,31 @@ def test_a_folder_that_cannot_be_written_to_is_no_failure(
     with fail_from(1, read_only):
         done = run("ablate", folder, pairs, "--parts", "feed-forwards")
     assert done.code == 0 and "decoder.0.feed_forward" in done.out
-    assert "Read-only file system" in done.err
+    assert "the results aren't stored: " in done.err and "Read-only file system" in done.err
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "message"),
+    ("arguments", "code", "named"),
     [
-        ([], 2, "no model folder is given; expected one that `clearhead train` made"),
-        (["{folder}"], 2, "no data are named: clearhead ablate {folder} FILE; expected a table (TSV, CSV)"),
-        (["nowhere", "{pairs}"], 1, "nowhere does not exist"),
-        (["{folder}", "nowhere.tsv"], 1, "nowhere.tsv does not exist"),
-        (
-            ["{folder}", "{pairs}", "--limit", "0"],
-            2,
-            "argument --limit: '0' is no number of texts; expected 1 at least",
-        ),
-        (["{folder}", "{pairs}", "--limit", "1e3"], 2, "'1e3' is no number of texts; expected 1 at least, or all"),
-        (["{folder}", "{pairs}", "--parts", "head"], 2, "parts = 'head' are none; expected heads, attentions, feed-f"),
-        (["{folder}", "{pairs}", "--score", "blue"], 2, "score = 'blue' does not compare models that learnt to transl"),
-        (["{folder}", "nowhere.tsv", "--parts", "head"], 2, "parts = 'head' are none"),  # before data are read
-        (["{folder}", "nowhere.tsv", "--score", "blue"], 2, "score = 'blue' does not compare"),
-        (["{folder}", "{pairs}", "--png", "."], 2, "argument --png: . is a folder; expected a file to write"),
-        (["{folder}", "{pairs}", "--png", "heads.jpg"], 2, "--png: heads.jpg has another ending; expected the name of"),
-        (["{folder}", "{pairs}", "--temperature", "2"], 2, "decode.temperature = 2.0 would change nothing here"),
-        (["{folder}", "{pairs}", "--part", "heads"], 2, "unknown option '--part' of `clearhead ablate`; did you mean"),
+        ([], 2, "no model folder"),
+        (["{folder}"], 2, "no data"),
+        (["nowhere", "{pairs}"], 1, "nowhere"),
+        (["{folder}", "nowhere.tsv"], 1, "nowhere.tsv"),
+        (["{folder}", "{pairs}", "--limit", "0"], 2, "--limit"),
+        (["{folder}", "{pairs}", "--limit", "1e3"], 2, "'1e3'"),
+        (["{folder}", "nowhere.tsv", "--parts", "head"], 2, "parts='head'"),  # before data are read
+        (["{folder}", "nowhere.tsv", "--score", "blue"], 2, "score='blue'"),
+        (["{folder}", "{pairs}", "--png", "."], 2, "--png"),
+        (["{folder}", "{pairs}", "--png", "heads.jpg"], 2, "--png"),
+        (["{folder}", "{pairs}", "--temperature", "2"], 2, "decode.temperature"),
+        (["{folder}", "{pairs}", "--part", "heads"], 2, "'--parts'"),
     ],
 )
-def test_what_cannot_be_done_is_said(
-    run: Run, model_folder: Path, pairs: Path, arguments: list[str], code: int, message: str
+def test_what_cannot_be_done_is_rejected(
+    run: Run, model_folder: Path, pairs: Path, arguments: list[str], code: int, named: str
 ) -> None:
-    def filled(text: str) -> str:
-        return text.replace("{folder}", str(model_folder)).replace("{pairs}", str(pairs))
-
-    done = run("ablate", *map(filled, arguments))
+    filled = [it.replace("{folder}", str(model_folder)).replace("{pairs}", str(pairs)) for it in arguments]
+    done = run("ablate", *filled)
     assert (done.code, done.out) == (code, "")
-    assert filled(message) in done.err and "Traceback" not in done.err
+    assert named in done.err and "Traceback" not in done.err
     assert not (model_folder / "ablation").exists()

@@ -1,9 +1,7 @@
 """`clearhead answer`, and all that the other verbs do for such a model."""
 
 import json
-import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -40,12 +38,17 @@ def questions(tmp_path: Path) -> Path:
     return path
 
 
-def piped(folder: Path, *arguments: object, given: str) -> Done:
-    """A process of its own, with a text on standard input."""
-    called = [sys.executable, "-m", "clearhead", "answer", str(folder), *map(str, arguments)]
-    environment = {**os.environ, "PYTHONPATH": str(Path(clearhead.__file__).parents[1])}
-    done = subprocess.run(called, input=given.encode(), capture_output=True, env=environment)
-    return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+@pytest.fixture
+def pipe(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """`pipe(folder, "--context", "-", given="text")` with the text on standard input."""
+
+    def call(folder: Path, *arguments: object, given: str) -> Done:
+        (tmp_path / "stdin").write_text(given, encoding="utf-8")
+        with (tmp_path / "stdin").open() as file, monkeypatch.context() as patch:
+            patch.setattr(sys, "stdin", file)
+            return run("answer", folder, *arguments)
+
+    return call
 
 
 def test_a_row_has_the_answer_its_place_and_its_score(run: Run, answer_folder: Path, text: Path) -> None:
@@ -87,77 +90,76 @@ def test_json_is_what_python_gives(run: Run, answer_folder: Path, text: Path) ->
     assert (blank["text"], blank["start"], blank["score"]) == ("", None, 0.0)
 
 
-def test_questions_come_line_by_line_from_standard_input(answer_folder: Path, text: Path) -> None:
-    done = piped(answer_folder, "--context", text, given=f"{WHO}\n\n{WHERE}\nWho was Zed?\n")
+def test_questions_come_line_by_line_from_standard_input(pipe: Run, answer_folder: Path, text: Path) -> None:
+    done = pipe(answer_folder, "--context", text, given=f"{WHO}\n\n{WHERE}\nWho was Zed?\n")
     assert done.code == 0
     assert [line.split("\t")[0] for line in done.out.splitlines()][:3] == ["Ann", "", "New York"]
     assert len(done.out.splitlines()) == 4
-    assert done.err == 'line 4 has words that the model does not know: "Zed"\n'
+    assert done.err.splitlines() == ['line 4 has words that the model doesn\'t know: "Zed"']
 
 
-def test_the_text_may_come_from_standard_input_instead(answer_folder: Path) -> None:
-    done = piped(answer_folder, "--context", "-", WHO, given=TEXT)
+def test_the_text_may_come_from_standard_input_instead(pipe: Run, answer_folder: Path) -> None:
+    done = pipe(answer_folder, "--context", "-", WHO, given=TEXT)
     assert done.code == 0 and done.out.startswith("Ann\t0-3\t")
 
 
 def test_a_long_question_is_read_from_its_beginning_which_is_said(run: Run, answer_folder: Path, text: Path) -> None:
     done = run("answer", answer_folder, "--context", text, WHERE + " Who was there" * 10)
     assert done.code == 0 and len(done.out.splitlines()) == 1
-    assert "question 1 is too long for the model: its last 21 tokens are left out" in done.err
+    assert "question 1 is too long for the model, which ignores the last 21 tokens" in done.err
 
 
 # --- what is refused
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "expected"),
+    ("arguments", "code", "named"),
     [
-        ((WHO,), 2, "no --context FILE is given; expected a text: clearhead answer DIR --context FILE"),
-        (("--context", "-", "-"), 2, "standard input has the text here; expected the questions on the command line"),
-        (("--context", "-"), 2, "standard input has the text here; expected the questions on the command line"),
-        (("--context", "text.txt", "-", WHO), 2, "- stands for standard input, and is one of several questions here"),
-        (("--context", "missing.txt", WHO), 1, "missing.txt doesn't exist"),
-        (("--context", "blank.txt", WHO), 1, "the text is blank; expected one in which answers may stand"),
-        (("--context", "latin.txt", WHO), 1, "latin.txt is not UTF-8 (line 2, byte 8); to convert: iconv -f LATIN1"),
-        (("--context", "text.txt", WHO, "--n-best", "30"), 2, "decode.n_best=30 "),
-        (("--context", "text.txt", WHO, "--alpha", "1"), 2, "unknown option '--alpha' of `clearhead answer`"),
+        ((WHO,), 2, "--context"),
+        (("--context", "-", "-"), 2, "standard input"),
+        (("--context", "-"), 2, "standard input"),
+        (("--context", "text.txt", "-", WHO), 2, "standard input"),
+        (("--context", "missing.txt", WHO), 1, "missing.txt"),
+        (("--context", "blank.txt", WHO), 1, "the context is blank"),
+        (("--context", "latin.txt", WHO), 1, "latin.txt"),
+        (("--context", "text.txt", WHO, "--n-best", "30"), 2, "decode.n_best"),
+        (("--context", "text.txt", WHO, "--alpha", "1"), 2, "'--alpha'"),
     ],
 )
-def test_errors_say_what_was_expected(
-    run: Run, answer_folder: Path, text: Path, monkeypatch: pytest.MonkeyPatch, arguments, code: int, expected: str
+def test_wrong_usage_and_unusable_texts_are_rejected(
+    run: Run, answer_folder: Path, text: Path, monkeypatch: pytest.MonkeyPatch, arguments, code: int, named: str
 ) -> None:
     monkeypatch.chdir(text.parent)
     Path("blank.txt").write_text(" \n\t\n", encoding="utf-8")
     Path("latin.txt").write_bytes("Ann and\ncafé".encode("latin-1").replace(b"caf", b""))
     done = run("answer", answer_folder, *arguments)
-    assert done.code == code and not done.out and expected in done.err
+    assert done.code == code and not done.out and named in done.err
 
 
 def test_a_model_of_another_kind_is_refused_with_the_verb_that_fits(
     run: Run, answer_folder: Path, model_folder: Path, text: Path
 ) -> None:
     done = run("answer", model_folder, "--context", text, WHO)
-    assert (
-        done.code == 1 and f"{model_folder} is a model that learnt to translate; expected one for `answer`" in done.err
-    )
+    assert done.code == 1 and str(model_folder) in done.err and "clearhead translate" in done.err
     without = run("answer", model_folder, WHO)
     assert without.code == 1 and without.err == done.err
     done = run("translate", answer_folder, "a")
     assert done.code == 1
-    assert f'What it can do: clearhead answer {answer_folder} --context text.txt "a question"' in done.err
+    assert f'clearhead answer {answer_folder} --context text.txt "a question"' in done.err
 
 
 def test_python_says_what_would_change_nothing_and_what_is_no_list(answer_folder: Path) -> None:
     app = clearhead.load(answer_folder)
     assert isinstance(app, Answerer)
-    with pytest.raises(clearhead.ConfigError, match=r"decode\.alpha = 1 would change nothing: an answer is found"):
+    with pytest.raises(clearhead.ConfigError) as caught:
         app(WHO, TEXT, alpha=1)
+    assert (caught.value.name, caught.value.value) == ("decode.alpha", 1)
     with pytest.raises(clearhead.ConfigError, match=r"decode\.bem"):
         app(WHO, TEXT, bem=1)
-    with pytest.raises(
-        clearhead.DataError, match=r'one question was given, "Who was there\?"; expected a list of questions'
-    ):
-        app.results(WHO, TEXT)
+    for wrong, name in (((WHO, TEXT), "question"), (([WHO], 5), "context"), (([WHO], " "), "context")):
+        with pytest.raises(clearhead.DataError) as wrong_data:
+            app.results(*wrong)
+        assert wrong_data.value.name == name
 
 
 # --- the other verbs
@@ -202,7 +204,7 @@ def test_models_of_two_tasks_cannot_be_compared(
     run: Run, answer_folder: Path, model_folder: Path, questions: Path
 ) -> None:
     done = run("evaluate", answer_folder, model_folder, "--data", questions)
-    assert done.code == 2 and "expected models of one task" in done.err
+    assert done.code == 2 and str(answer_folder) in done.err and str(model_folder) in done.err
 
 
 def test_info_describes_it(run: Run, answer_folder: Path) -> None:
@@ -265,25 +267,22 @@ def test_a_run_that_is_resumed_ends_as_one_that_was_not(questions: Path, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("setting", "expected"),
+    ("setting", "named"),
     [
-        (
-            "--model.topology=decoder-only",
-            "model.topology='decoder-only'",
-        ),
-        ("--reverse", "data.reverse=true"),
-        ("--source-column=context", "data.source_column='context'"),
-        ("--decode.alpha=2", "decode.alpha=2.0"),
-        ("--train.best=bleu", "train.best='bleu'"),
-        ("--data.max_len=15", "data.max_len=15"),
+        ("--model.topology=decoder-only", "model.topology"),
+        ("--reverse", "data.reverse"),
+        ("--source-column=context", "data.source_column"),
+        ("--decode.alpha=2", "decode.alpha"),
+        ("--train.best=bleu", "train.best"),
+        ("--data.max_len=15", "data.max_len"),
     ],
 )
-def test_settings_that_do_not_fit_are_refused(
-    run: Run, questions: Path, tmp_path: Path, quick: None, setting: str, expected: str
+def test_settings_that_do_not_fit_are_rejected(
+    run: Run, questions: Path, tmp_path: Path, quick: None, setting: str, named: str
 ) -> None:
     tiny = [it for it in TINY if it.split("=")[0] != setting.split("=")[0]]
     done = run("train", questions, "--task", "answer", "--out", tmp_path / "model", *tiny, setting)
-    assert done.code == 2 and expected in done.err
+    assert done.code == 2 and named in done.err
 
 
 def test_an_answer_is_explained_in_the_window_that_has_it(run: Run, answer_folder: Path, text: Path) -> None:
@@ -298,12 +297,9 @@ def test_an_answer_is_explained_in_the_window_that_has_it(run: Run, answer_folde
     out = run("explain", answer_folder, question, "--context", text).out
     assert "  head   " in out and "encoder reads" in out
     done = run("explain", answer_folder, question * 9, "--context", text)
-    assert done.code == 0 and "the text is too long for the model: its last" in done.err
-    for arguments, message in (
-        ([question], "this model answers questions from a text; expected --context FILE"),
-        ([question, "--context", text, "--why", "bob"], "there is no word or label to ask for here"),
-    ):
+    assert done.code == 0 and "the text is too long for the model" in done.err
+    for arguments in ([question], [question, "--context", text, "--why", "bob"]):
         done = run("explain", answer_folder, *arguments)
-        assert (done.code, done.out) == (2, "") and message in done.err
+        assert (done.code, done.out) == (2, "")
     done = run("explain", answer_folder, " ", "--context", text)
-    assert done.code == 1 and "the question is blank" in done.err
+    assert done.code == 1 and "question" in done.err

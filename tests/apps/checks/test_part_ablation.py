@@ -20,7 +20,7 @@ from clearhead.model.transformer import build
 from clearhead.tasks.registry import task_named
 from clearhead.tokenization.tokenizer import train_tokenizers
 
-from ..conftest import ENGLISH, FRENCH, make_questions
+from ...conftest import ENGLISH, FRENCH, make_questions
 
 SIZES = {
     "data.tokenizer": "bpe", "data.vocab_size": 300, "data.max_len": 24, "model.d_model": 16, "model.n_heads": 2,
@@ -227,25 +227,26 @@ def test_a_search_without_a_part_is_that_of_the_pass_without_it(translator: App)
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "expected", "fix"),
     [
-        ({"parts": "head"}, "parts = 'head' are none; expected heads, attentions, feed-forwards, all; did you mean"),
-        (
-            {"score": "blue"},
-            "score = 'blue' does not compare models that learnt to translate; expected bleu, chrf; did",
-        ),
-        ({"score": "f1"}, "score = 'f1' does not compare models that learnt to translate; expected bleu, chrf$"),
-        ({"limit": 0}, "limit = 0 leaves nothing to measure; expected at least 1"),
-        ({"beem": 2}, "beem"),
+        ({"parts": "head"}, "one of heads, attentions, feed-forwards, all", "did you mean 'heads'?"),
+        ({"score": "blue"}, "one of bleu, chrf", "did you mean 'bleu'?"),
+        ({"score": "f1"}, "one of bleu, chrf", ""),
+        ({"limit": 0}, "at least 1", ""),
     ],
 )
-def test_what_cannot_be_asked_for_is_said_before_anything_is_measured(
-    translator: App, tmp_path: Path, options: dict, message: str
+def test_invalid_options_are_rejected_before_anything_is_measured(
+    translator: App, tmp_path: Path, options: dict, expected: str, fix: str
 ) -> None:
-    told: list[object] = []
-    with pytest.raises(ConfigError, match=message):
-        translator.ablate(make_data(tmp_path, "translate"), watch=lambda *it: told.append(it), **options)
-    assert not told and not (translator.path / "ablation").exists()
+    measured: list[object] = []
+    data = make_data(tmp_path, "translate")
+    with pytest.raises(ConfigError) as caught:
+        translator.ablate(data, watch=lambda *it: measured.append(it), **options)
+    assert {caught.value.name: caught.value.value} == options
+    assert (caught.value.expected, caught.value.fix) == (expected, fix)
+    with pytest.raises(ConfigError, match="beem"):
+        translator.ablate(data, watch=lambda *it: measured.append(it), beem=2)
+    assert not measured and not (translator.path / "ablation").exists()
 
 
 def test_heads_of_a_model_that_has_none_are_refused(tmp_path: Path) -> None:
@@ -256,8 +257,9 @@ def test_heads_of_a_model_that_has_none_are_refused(tmp_path: Path) -> None:
     app = load(make_folder(tmp_path / "text", "generate"), device="cpu")
     app.model.blocks[0].attention = Still()
     data = make_data(tmp_path, "generate")
-    with pytest.raises(ConfigError, match="parts = 'heads': the model has none of these; expected parts = 'all'"):
+    with pytest.raises(ConfigError) as caught:
         app.ablate(data, parts="heads")
+    assert (caught.value.name, caught.value.value) == ("parts", "heads")
     assert [row.name for row in app.ablate(data).rows] == ["decoder.0.self", "decoder.0.feed_forward"]
 
 

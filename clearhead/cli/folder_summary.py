@@ -1,4 +1,4 @@
-"""What a model folder says of itself: its settings, its data and its scores, without reading the weights."""
+"""Summary of a model folder: its settings, data and scores, without reading the weights."""
 
 import math
 from collections.abc import Sequence
@@ -8,21 +8,21 @@ from typing import Any
 from ..config import NEWEST, Config
 
 _EVALUATION = "evaluation.json"
-_NAMED = 8  # labels
+_SHOWN = 8  # labels
 
 
-def describe_folder(folder: Path) -> tuple[Config, dict[str, Any]]:
-    """The configuration, and {"folder", "finished", "data", "validation", "evaluation", "engine"}; None where there is
-    none yet.
+def summarize_folder(folder: Path, *, allow_custom_code: bool = False) -> tuple[Config, dict[str, Any]]:
+    """Return the configuration, and {"folder", "finished", "data", "validation", "evaluation"}; None if absent.
 
-    Raises ModelError where it is no model folder, or damaged.
+    Raises:
+        ModelError: it isn't a model folder, is damaged, or names custom code that isn't allowed.
     """
     from ..folder.manifest import Manifest, parse_json_object, read_verified
     from ..folder.model_folder import CONFIG, WEIGHTS, load_model_folder, read_config
 
     if not (folder / CONFIG).exists():
-        load_model_folder(folder)  # says what is wrong with the folder
-    config = read_config(folder)
+        load_model_folder(folder)  # explains what's wrong
+    config = read_config(folder, allow_custom_code=allow_custom_code)
     evaluation = None
     if (folder / _EVALUATION).exists():
         evaluation = parse_json_object(folder / _EVALUATION, read_verified(folder, [_EVALUATION])[_EVALUATION])
@@ -38,7 +38,7 @@ def describe_folder(folder: Path) -> tuple[Config, dict[str, Any]]:
 
 
 def render_folder(config: Config, about: dict[str, Any]) -> str:
-    """A few lines for people."""
+    """Return a few lines for people."""
     from ..tasks.registry import task_of
 
     data, finished, validation = about["data"], about["finished"], about["validation"]
@@ -48,7 +48,7 @@ def render_folder(config: Config, about: dict[str, Any]) -> str:
         ("task", config.train.task or "translate"),
         *([("labels", _labels(config.data.labels))] if config.data.labels else []),
         ("folder", about["folder"]),
-        ("trained", f"to its last step, {finished:,}" if finished is not None else "not to its end yet"),
+        ("trained", f"finished at step {finished:,}" if finished is not None else "not finished"),
         ("data", ", ".join(data["train"]) + (f" ({more})" if more else "")),
         ("tokenizer", f"{config.data.tokenizer}, {'one vocabulary' if config.data.joint else 'two vocabularies'}"),
         ("training", _training(config, finished)),
@@ -56,7 +56,7 @@ def render_folder(config: Config, about: dict[str, Any]) -> str:
     ]
     if validation:
         greedy = "greedy, " * searches
-        mean = f"mean of {validation['averaged']} weights, " if "averaged" in validation else ""
+        mean = f"mean of {validation['averaged']} checkpoints, " if "averaged" in validation else ""
         rows.append(("validation", f"{_scores(validation)} ({greedy}{mean}step {validation['step']:,})"))
     if about["evaluation"]:
         rows.append(("evaluation", _evaluation(about["evaluation"], searches=searches)))
@@ -74,17 +74,17 @@ def _engine(config: Config) -> str | None:
 
 
 def _labels(labels: Sequence[str]) -> str:
-    """How many there are, and the first of them."""
+    """Return the number of labels and the first few."""
     from ..readers.lines import shown
 
-    return f"{len(labels):,}: {', '.join(map(shown, labels[:_NAMED]))}{', …' * (len(labels) > _NAMED)}"
+    return f"{len(labels):,}: {', '.join(map(shown, labels[:_SHOWN]))}{', …' * (len(labels) > _SHOWN)}"
 
 
 def _evaluation(values: dict[str, Any], *, searches: bool) -> str:
     search, decode = f"beam {values['decode']['beam']}, alpha {values['decode']['alpha']:g}", values["decode"]
     if decode.get("sample"):
         search = f"sampled at temperature {decode['temperature']:g}, seed {decode['seed']}"
-    outdated = "; of earlier weights: evaluate again" if values["outdated"] else ""
+    outdated = "; these are scores of earlier weights: evaluate again" if values["outdated"] else ""
 
     from ..scoring import score_labels
 
@@ -94,19 +94,19 @@ def _evaluation(values: dict[str, Any], *, searches: bool) -> str:
 
 def _training(config: Config, finished: int | None) -> str:
     train, tokens = config.train, config.data.batch_tokens
-    planned = " planned" * (finished != train.steps)  # a run within a time ends with another
+    planned = " planned" * (finished != train.steps)  # a run with a budget may end at another step
     parts = [
-        f"{train.steps:,} steps{planned}" if train.steps else "",
+        f"{train.steps:,} step{'s' * (train.steps != 1)}{planned}" if train.steps else "",
         f"batches of {tokens:,} tokens" if tokens else "",
-        f"{train.optimizer} to {train.lr:g}" if train.optimizer and train.lr else "",
-        f"warm-up {train.warmup:,}, then {train.schedule}" if train.schedule and train.warmup is not None else "",
+        f"{train.optimizer} with peak learning rate {train.lr:g}" if train.optimizer and train.lr else "",
+        f"warmup {train.warmup:,}, then {train.schedule}" if train.schedule and train.warmup is not None else "",
         f"{train.precision}, seed {train.seed}",
     ]
     return ", ".join(filter(None, parts))
 
 
 def _best_validation(folder: Path, config: Config) -> dict[str, Any] | None:
-    """The scores while training of the weights that were kept."""
+    """Return the validation scores of the weights that were kept."""
     from ..folder.checkpoint import METRICS
     from ..training.report.metrics import read_metrics
 
@@ -118,9 +118,9 @@ def _best_validation(folder: Path, config: Config) -> dict[str, Any] | None:
 
     def rank(record: dict[str, Any]) -> tuple[float, int]:
         value = 0.0 if score == NEWEST else -record[name] if score == "loss" else record[name]
-        return -math.inf if math.isnan(value) else value, record["step"]  # of equal ones the newest was kept
+        return -math.inf if math.isnan(value) else value, record["step"]  # the newest of equal ones was kept
 
-    best = max(reversed(records), key=rank, default=None)  # a mean comes behind its last step
+    best = max(reversed(records), key=rank, default=None)  # a mean follows the last step it averages
     return best and {key.removeprefix("valid_"): value for key, value in best.items()}
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from clearhead.apps.answers import Reading
-from clearhead.cli.input_texts import text_of, warn
+from clearhead.cli.input_lines import text_of
+from clearhead.cli.input_warnings import warn
 
 from .conftest import Run
 
@@ -18,13 +19,14 @@ BYTES = b"caf\xe9".decode("utf-8", "surrogateescape")  # as Python has them wher
         (Reading(), ""),
         (
             Reading(long=1234),
-            "it has 1,234 tokens, more than any sentence in training: expect a poor answer, or split it\n",
+            "it has 1,234 tokens, more than any text in training: the answer may be poor; split it\n",
         ),
         (
             Reading(long=300, cut=1000),
-            "it is too long for the model: its last 1,000 tokens are left out; shorten or split it\n",
+            "it is too long for the model, which ignores the last 1,000 tokens; shorten or split it\n",
         ),
-        (Reading(unknown=("a\nb", "c")), 'it has words that the model does not know: "a\\nb", "c"\n'),
+        (Reading(cut=1), "it is too long for the model, which ignores the last 1 token; shorten or split it\n"),
+        (Reading(unknown=("a\nb", "c")), 'it has words that the model doesn\'t know: "a\\nb", "c"\n'),
     ],
 )
 def test_each_fault_of_a_text_has_its_sentence(capsys: pytest.CaptureFixture[str], reading: Reading, said: str) -> None:
@@ -44,5 +46,8 @@ def test_bytes_of_the_command_line_that_are_not_utf_8_are_replaced_and_that_is_s
     run: Run, model_folder: Path, arguments: list[str], what: str
 ) -> None:
     done = run(*(argument.replace("{folder}", str(model_folder)) for argument in arguments))
-    assert (done.code, done.err) == (0, f"{what} is not UTF-8; what could not be read was taken as U+FFFD\n")
+    assert (done.code, done.err.splitlines()) == (
+        0,
+        [f"{what} isn't UTF-8; bytes that can't be decoded are read as U+FFFD"],
+    )
     assert done.out.startswith("caf\ufffd") == (what == "the prefix")

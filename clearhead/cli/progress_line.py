@@ -1,4 +1,4 @@
-"""How far a long job is: one line of a terminal that is written over again. Elsewhere nothing is said."""
+"""Progress of a long job on one line of the terminal, rewritten in place. Nothing is shown elsewhere."""
 
 import contextlib
 import os
@@ -7,23 +7,25 @@ import time
 from collections.abc import Callable
 from typing import Self, TextIO
 
-_CLEAR = "\r\x1b[K"  # to the start of the line, and away with what stands there
+_CLEAR = "\r\x1b[K"  # go to the start of the line and erase it
 
 
-class Countdown:
-    """`countdown(what, done, total)` says what comes next, how much is done, and how long the rest will take.
+class ProgressLine:
+    """Show what runs next, how much is done and the time left: `line(what, done, total)`.
 
-    Nothing of it is left on the terminal at the end of `with`.
+    The line is erased at the end of the `with` block.
+
+    Args:
+        stream: where to show it (default: stderr).
     """
 
     def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        """On `stream`, stderr unless told."""
         stream = stream or sys.stderr
         movable = stream is not None and stream.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
-        self._stream, self._clock, self._begun = stream if movable else None, clock, clock()
+        self._stream, self._clock, self._began = stream if movable else None, clock, clock()
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """Write the line anew; nothing is known of the time left before something is done."""
+        """Rewrite the line."""
         self._write(f"{_CLEAR}{done:,} of {total:,}{self._left(done, total)}  {what}")
 
     def __enter__(self) -> Self:
@@ -35,12 +37,12 @@ class Countdown:
     def _left(self, done: int, total: int) -> str:
         if not done or done == total:
             return ""
-        minutes, seconds = divmod(round((self._clock() - self._begun) / done * (total - done)), 60)
+        minutes, seconds = divmod(round((self._clock() - self._began) / done * (total - done)), 60)
         hours, minutes = divmod(minutes, 60)
         return f"  {hours}:{minutes:02}:{seconds:02} left" if hours else f"  {minutes}:{seconds:02} left"
 
     def _write(self, text: str) -> None:
         if self._stream is not None:
-            with contextlib.suppress(OSError, ValueError):  # nobody reads it any more; it was closed
+            with contextlib.suppress(OSError, ValueError):  # the reader has left
                 self._stream.write(text)
                 self._stream.flush()

@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from clearhead.cli.countdown import Countdown
+from clearhead.cli.progress_line import ProgressLine
 
 
 class Terminal(io.StringIO):
@@ -14,10 +14,10 @@ def told(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch, term: str = "xter
     """What stands on the line, one after the other, when each part takes ten minutes."""
     monkeypatch.setenv("TERM", term)
     clock = iter([0.0, 600.0, 1200.0, 7199.0])
-    with Countdown(stream, lambda: next(clock)) as countdown:
+    with ProgressLine(stream, lambda: next(clock)) as line:
         for done in range(4):
-            countdown(f"part {done}", done, 12)
-        countdown("comparing", 12, 12)
+            line(f"part {done}", done, 12)
+        line("comparing", 12, 12)
     return stream.getvalue().split("\r\x1b[K")
 
 
@@ -38,7 +38,7 @@ def test_minutes_without_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     clock = iter([0.0, 61.0])
     stream = Terminal()
-    Countdown(stream, lambda: next(clock))("a", 1, 3)
+    ProgressLine(stream, lambda: next(clock))("a", 1, 3)
     assert stream.getvalue() == "\r\x1b[K1 of 3  2:02 left  a"
 
 
@@ -50,9 +50,9 @@ def test_elsewhere_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_that_nobody_reads_it_is_no_reason_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     stream = Terminal()
-    with Countdown(stream) as countdown:
+    with ProgressLine(stream) as line:
         stream.close()
-        countdown("a", 0, 1)
+        line("a", 0, 1)
     monkeypatch.setattr("sys.stderr", None)
-    with Countdown() as countdown:
-        countdown("a", 0, 1)
+    with ProgressLine() as line:
+        line("a", 0, 1)

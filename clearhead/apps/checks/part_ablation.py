@@ -1,0 +1,162 @@
+"""Ablation: what a trained model scores without each of its parts, on data of its task."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from ... import __version__
+from ...config import DecodeConfig
+from ...errors import ConfigError, nearest
+from ...inspection.ablation.ablation_report import Ablation, Measure, Study
+from ...inspection.ablation.study import KeptOutcomes, Outcome, Row, Watch, fingerprint, is_changed_from_outside, study
+from ...inspection.record.switches import KINDS, Switch, switches
+from ...scoring.score_labels import LABELS
+from ...scoring.significance import Compared, compare_means
+from ...tasks.base import Judged, Scorable, Task
+from ..loaded import LoadedModel
+
+FOLDER = "ablation"  # inside the model folder
+_HOOKED = "the model has hooks, so its weights alone don't determine its results"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to ablate and how to measure it.
+
+    Args:
+        parts: heads, attentions, feed-forwards or all.
+        limit: the most texts to score (None: all).
+        score: the score to compare (None: the most telling one of the task).
+        keep: store the results in the model folder.
+    """
+
+    parts: str
+    limit: int | None
+    score: str | None
+    keep: bool
+
+    def check(self, verb: str, scores: Sequence[str]) -> None:
+        """Raise ConfigError for parts, a score or a limit that don't exist for this task."""
+        _expect_one_of("parts", self.parts, (*KINDS, "all"))
+        if self.score is not None:
+            _expect_one_of("score", self.score, scores, f" of models that {verb}")
+        if self.limit is not None and self.limit < 1:
+            raise ConfigError(
+                f"limit={self.limit} leaves no text to score", expected="at least 1", name="limit", value=self.limit
+            )
+
+    def of(self, model: nn.Module) -> list[Switch]:
+        """Return the parts of a model to switch off. Raise ConfigError if it has none."""
+        chosen = [it for it in switches(model).values() if self.parts in ("all", it.kind)]
+        if not chosen:
+            raise ConfigError(f"the model has no {self.parts}", fix="use parts='all'", name="parts", value=self.parts)
+        return chosen
+
+
+def _expect_one_of(name: str, value: str, known: Sequence[str], of: str = "") -> None:
+    if value not in known:
+        near = nearest(value, known)
+        raise ConfigError(
+            f"{name}={value!r} isn't a known value{of}",
+            expected=f"one of {', '.join(known)}",
+            fix=f"did you mean {near!r}?" if near else "",
+            name=name,
+            value=value,
+        )
+
+
+def ablate(loaded: LoadedModel, data: Any, request: Request, search: DecodeConfig, watch: Watch) -> Ablation:
+    """Score a model whole and without each of its parts, as `App.ablate` describes."""
+    task, model = loaded.task, loaded.model
+    request.check(task.verb, task.compared_by)
+    chosen, sampled = request.of(model), ""
+    search = replace(search, engine="torch")  # the engine whose parts can be switched off
+    if request.limit is not None:
+        data, sampled = task.form.sample(data, request.limit, loaded.config.train.seed, "limit")
+    held_out = task.hold_out(data)
+
+    def measure() -> Outcome:
+        judged = task.evaluate(model, held_out, search)
+        return Outcome(list(judged.answers), {name: values.tolist() for name, values in judged.singly().items()})
+
+    hooked = is_changed_from_outside(model)
+    key = _key(loaded, task.form.to_notes(data), search)
+    kept = KeptOutcomes(loaded.path / FOLDER if request.keep and not hooked else None, key)
+    outcomes, n_kept = study(model, [it.name for it in chosen], measure, kept, watch)
+    score = request.score or task.compared_by[0]
+    whole, *others = _compare(task, held_out, outcomes, score)
+    label = LABELS[score]
+    return Ablation(
+        Measure(score, label.name, label.digits, label.lower, whole.score, whole.interval),
+        tuple(_row(switch, whole, found, outcomes) for switch, found in zip(chosen, others)),
+        Study(
+            task=task.verb,
+            data=[str(path) for path in data.report.paths],
+            texts=len(held_out.sources),
+            drawn=task.units.sources,
+            sampled=sampled,
+            cut=held_out.cut,
+            decode=asdict(search),
+            weights=loaded.weights_digest,
+            folder=kept.folder,
+            kept=n_kept,
+            problem=_HOOKED if request.keep and hooked else kept.problem,
+        ),
+    )
+
+
+def _key(loaded: LoadedModel, notes: list[Any], search: DecodeConfig) -> dict[str, Any]:
+    """Return all that the results depend on."""
+    settings = loaded.config.to_dict()
+    return {
+        "version": __version__,
+        "task": loaded.task.verb,
+        "weights": fingerprint(loaded.model),
+        "tokenizer": _sha256(loaded.tokenizers.to_json()),
+        "data": _sha256(json.dumps(notes)),
+        "decode": asdict(search),
+        "settings": {"model": settings["model"], "data": settings["data"]},
+        "device": loaded.config.train.device,
+    }
+
+
+def _compare(task: Task, held_out: Scorable, outcomes: Mapping[str, Outcome], score: str) -> list[Compared]:
+    """Return the score of each outcome, the whole model first, and its difference to that."""
+    singly = {name: {key: np.array(values) for key, values in found.values.items()} for name, found in outcomes.items()}
+    systems = [
+        (name, Judged(found, held_out.sources, found.answers, held_out.references, partial(singly.__getitem__, name)))
+        for name, found in outcomes.items()
+    ]
+    by_score = task.compare(systems).by_score
+    return by_score[score] if score in by_score else compare_means([(name, it[score]) for name, it in singly.items()])
+
+
+def _row(switch: Switch, whole: Compared, found: Compared, outcomes: Mapping[str, Outcome]) -> Row:
+    """Compare the model without one part with the whole model."""
+    assert found.difference is not None and found.p_value is not None  # all but the first have them
+    first, own = next(iter(outcomes.values())).answers, outcomes[switch.name].answers
+    low, high = found.difference
+    texts = max(map(len, outcomes[switch.name].values.values()))
+    return Row(
+        name=switch.name,
+        place=switch.place,
+        layer=switch.layer,
+        head=switch.head,
+        score=found.score,
+        change=found.score - whole.score,
+        low=low,
+        high=high,
+        p_value=found.p_value,
+        changed=sum(a != b for a, b in zip(first, own)) if first else None,
+        sure=texts > 1 and not low <= 0 <= high,
+    )
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

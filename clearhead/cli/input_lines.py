@@ -1,0 +1,127 @@
+"""Texts that a verb reads: lines of standard input as they arrive, words of the command line, whole files."""
+
+import os
+import select
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..config.messages import say
+from ..errors import DataError
+from .parser import UsageError
+
+STDIN = "-"
+_BLOCK = 1 << 16  # bytes of a read: what a pipe holds
+_MOST = 1000  # lines of a group
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of input, numbered from 1.
+
+    Attributes:
+        damaged: the line wasn't UTF-8, and what couldn't be decoded became U+FFFD.
+    """
+
+    number: int
+    text: str
+    damaged: bool = False
+
+
+def standard_input(verb: str, what: str) -> Iterator[list[Line]]:
+    """Yield the lines of standard input in groups, as they arrive.
+
+    Args:
+        verb: the verb, for messages.
+        what: what one line is, such as "a sentence".
+
+    Raises:
+        UsageError: standard input is closed.
+    """
+    if sys.stdin is None:
+        raise UsageError("standard input is closed", fix=f"name {what} on the command line: clearhead {verb} DIR ...")
+    if sys.stdin.isatty():
+        say(f"type {what} per line; end with Ctrl-D")
+    yield from read_groups(sys.stdin.fileno())
+
+
+def read_groups(descriptor: int, *, most: int = _MOST) -> Iterator[list[Line]]:
+    """Yield the lines of a file descriptor, at most `most` together.
+
+    A read returns what has arrived and only waits if nothing has. So a program that writes one line and waits for the
+    answer gets it, and one that writes many lines has them answered together. Lines end at LF or CR LF.
+    """
+    number, parts = 0, [b""]  # parts of a line that hasn't ended
+    while block := _read(descriptor):
+        parts.append(block)
+        if b"\n" not in block:
+            continue
+        *lines, rest = b"".join(parts).split(b"\n")
+        parts = [rest]
+        for start in range(0, len(lines), most):
+            group = [line_of(number + i, line) for i, line in enumerate(lines[start : start + most], 1)]
+            number += len(group)
+            yield group
+    if rest := b"".join(parts):
+        yield [line_of(number + 1, rest)]
+
+
+def line_of(number: int, data: bytes) -> Line:
+    """Decode a line, without the CR at its end. The first line loses its byte order mark."""
+    data = data.removesuffix(b"\r")
+    if number == 1:
+        data = data.removeprefix(b"\xef\xbb\xbf")
+    try:
+        return Line(number, data.decode())
+    except UnicodeDecodeError:
+        return Line(number, data.decode(errors="replace"), damaged=True)
+
+
+def text_of(argument: str, number: int = 1) -> Line:
+    """Decode a text of the command line as if it were a line of a file."""
+    return line_of(number, os.fsencode(argument))
+
+
+def whole_file(name: str) -> tuple[str, Line]:
+    """Return the name and the content of a file, or of standard input, as one text."""
+    from ..readers.files import Input
+    from ..readers.lines import read_whole
+
+    with closing(Input(name)) as file:
+        return file.name, line_of(1, read_whole(file))
+
+
+def whole_text(name: str) -> str:
+    """Return the content of a file, or of standard input.
+
+    Raises:
+        DataError: it isn't UTF-8.
+    """
+    from ..readers.files import Input
+    from ..readers.lines import read_whole
+
+    with closing(Input(name if name == STDIN else Path(name))) as source:
+        content = read_whole(source)
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise DataError(
+            f"{source.name} isn't UTF-8 (byte {error.start:,})",
+            fix="convert it: iconv -f LATIN1 -t UTF-8",
+            name=str(source.name),
+            line=line,
+        ) from error
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        try:
+            return os.read(descriptor, _BLOCK)
+        except BlockingIOError:  # the caller opened the descriptor in non-blocking mode
+            select.select([descriptor], [], [])
+            return os.read(descriptor, _BLOCK)
+    except OSError as error:
+        raise DataError(f"can't read standard input: {error.strerror}", expected="lines of text", name=STDIN) from error

@@ -1,0 +1,141 @@
+"""Model folders on the command line: each is opened once, with its decoding settings, and passed on."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ..config import settings
+from ..errors import ConfigError, ModelError
+from .parser import Options, Parser, UsageError
+from .setting_options import add_settings, given_settings
+
+if TYPE_CHECKING:
+    from ..api import App
+
+SEARCH = [name for name in settings() if name.startswith("decode.")]
+WATCHED = [name for name in SEARCH if name not in ("decode.unknown", "decode.engine")]  # recording needs torch's engine
+_SHORT = {"train.device": ["--device"], "train.threads": ["--threads"]}
+_SHORT |= {name: [f"--{name.split('.')[1].replace('_', '-')}"] for name in SEARCH}  # --n-best for --decode.n_best
+_COMMON = {
+    "train.device", "decode.beam", "decode.n_best", "decode.max_len", "decode.sample", "decode.temperature",
+    "decode.top_p", "decode.seed", "decode.engine",
+}  # fmt: skip
+_NO_FOLDER = "name a folder that `clearhead train` made, before options that take several values"
+
+
+def add_model_options(parser: Parser, search: Sequence[str] | None = None, **more: Any) -> None:
+    """Add the model folder and the options of `add_search_options`."""
+    parser.add_argument("folder", nargs="?", metavar="DIR", help="model folder")
+    add_search_options(parser, search, **more)
+
+
+def add_search_options(
+    parser: Parser, search: Sequence[str] | None = None, helps: Mapping[str, str] | None = None
+) -> None:
+    """Add the options for where a model runs and how it searches.
+
+    Args:
+        search: the settings of the search (default: all but decode.unknown).
+        helps: help texts that replace those of the settings.
+    """
+    if search is None:
+        search = [name for name in SEARCH if name != "decode.unknown"]  # only for `generate`
+    names = ["train.device", "train.threads", *search]
+    rare = set(names) - _COMMON
+    add_settings(parser, names, _SHORT, rare=rare, helps=helps, show_defaults=False)
+    add_consent(parser)
+
+
+def add_consent(parser: Parser) -> None:
+    """Add `--allow-custom-code`."""
+    parser.add_argument(
+        "--allow-custom-code",
+        action="store_true",
+        help=parser.rare("import the classes that the model folder names; only for folders you trust"),
+    )
+
+
+def add_greedy(parser: Parser) -> None:
+    """Add `--greedy`, for models that sample by default."""
+    parser.add_argument("--greedy", action="store_true", help="take the most likely token each time; don't sample")
+
+
+def apply_greedy(options: Options) -> None:
+    """Turn `--greedy` into settings of the search. Raise UsageError if they're given, too."""
+    if not options.greedy:
+        return
+    given = vars(options)
+    if "decode.sample" in given or "decode.beam" in given:
+        raise UsageError("--greedy excludes --sample and --beam", fix="use one of them")
+    given |= {"decode.sample": False, "decode.beam": 1}
+
+
+def open_model(options: Options, *verbs: str, one_answer: bool) -> tuple[Any, dict[str, Any]]:
+    """Open the model folder of the options. The weights aren't read yet.
+
+    Args:
+        verbs: the tasks that the model may have (default: any).
+        one_answer: search for one answer, whatever `n_best` the model stores.
+
+    Returns:
+        The app, and the settings of the search for its methods.
+
+    Raises:
+        UsageError: no folder is given.
+        ModelError: the model has another task.
+    """
+    apps, decode = open_models([options.folder] if options.folder else [], options, one_answer=one_answer)
+    if verbs:
+        expect_task(apps[0], *verbs)
+    return apps[0], decode
+
+
+def open_models(folders: Sequence[str], options: Options, *, one_answer: bool) -> tuple[list["App"], dict[str, Any]]:
+    """Open several model folders for the same search, as `open_model` does.
+
+    Raises:
+        UsageError: no folder is given.
+        ConfigError: a setting of the search is invalid for one of the models, or would change nothing.
+    """
+    if not folders:
+        raise UsageError("no model folder is given", fix=_NO_FOLDER)
+    from ..api import load
+
+    given = given_settings(options)
+    asked = {name.split(".")[1]: value for name, value in given.items() if name.startswith("decode.")}
+    apps, decode = [], asked
+    for folder in folders:
+        app = load(
+            folder,
+            device=given.get("train.device", "auto"),
+            threads=given.get("train.threads"),
+            allow_custom_code=options.allow_custom_code,
+        )
+        with _named(folder, folders):
+            decode = {"n_best": 1, **asked} if one_answer else asked
+            search = app.decode_config(**decode)
+        apps.append(app)
+    return apps, {name: getattr(search, name) for name in decode}
+
+
+def expect_task(app: "App", *verbs: str) -> None:
+    """Raise ModelError unless the model has the task of one of the verbs."""
+    if app.task.verb not in verbs:
+        raise ModelError(
+            f"{app.path} is a model for `{app.task.verb}`",
+            expected=f"a model for {' or '.join(f'`{verb}`' for verb in verbs)}",
+            fix=f"use it with: {app.task.example(str(app.path))}",
+            name=str(app.path),
+            value=app.task.verb,
+        )
+
+
+@contextmanager
+def _named(folder: str, folders: Sequence[str]) -> Iterator[None]:
+    """Name the folder in a ConfigError if there are several."""
+    try:
+        yield
+    except ConfigError as error:
+        if len(folders) == 1:
+            raise
+        raise error.within(folder) from error

@@ -1,0 +1,93 @@
+"""Command-line options for settings: `--train.steps=300`, and short spellings for the common ones."""
+
+import argparse
+import types
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from ..config import PRESETS, Setting, settings
+from .parser import Options, Parser
+
+_LONG = 24  # columns that the values of an option may take in the short help
+
+
+def add_settings(
+    parser: Parser,
+    names: Iterable[str],
+    short: Mapping[str, Sequence[str]],
+    *,
+    rare: Iterable[str] = (),
+    helps: Mapping[str, str] | None = None,
+    show_defaults: bool = True,
+) -> None:
+    """Add an option for each setting. Options that aren't given are absent from the parsed result.
+
+    Args:
+        names: the settings, by dotted name.
+        short: extra spellings, {"train.preset": ["--preset"]}. These settings come first in the help, in this order.
+            The others are grouped by section, and only `--help-all` shows them.
+        rare: settings with a short spelling that only `--help-all` shows.
+        helps: help texts that replace those of the settings.
+    """
+    known, helps, rare = settings(), helps or {}, set(rare)
+    groups: dict[str, argparse._ActionsContainer] = {}
+    place = {name: number for number, name in enumerate(short)}
+    for name in sorted(names, key=lambda name: place.get(name, len(place))):
+        section = "" if name in short else name.split(".")[0]
+        if section not in groups:
+            groups[section] = parser.add_argument_group(f"settings [{section}]") if section else parser
+        text = helps.get(name) or (_help(known[name]) if show_defaults else known[name].help)
+        text = text.replace("%", "%%")  # argparse formats help with %
+        hidden = not parser.full and (name not in short or name in rare)
+        _add(groups[section], known[name], short.get(name, ()), argparse.SUPPRESS if hidden else text, parser.full)
+
+
+def given_settings(options: Options) -> dict[str, Any]:
+    """Return the settings among the options, by dotted name."""
+    return {name: value for name, value in vars(options).items() if "." in name}
+
+
+def _add(to: argparse._ActionsContainer, setting: Setting, short: Sequence[str], help_text: str, full: bool) -> None:
+    shared: dict[str, Any] = {"dest": setting.name, "default": argparse.SUPPRESS, "help": help_text}
+    if short and setting.type is bool:  # `--sample` alone means yes
+        to.add_argument(*short, action="store_const", const="true", **shared)
+        short, shared["help"] = (), help_text if full else argparse.SUPPRESS
+    if typing.get_origin(setting.type) is tuple:
+        shared |= {"nargs": "+", "action": "extend"}
+    to.add_argument(*short, f"--{setting.name}", metavar=_values(setting, full), **shared)
+
+
+def _help(setting: Setting) -> str:
+    if setting.default is None or setting.default in ((), "") or "(default" in setting.help:
+        return setting.help
+    default = str(setting.default).lower() if isinstance(setting.default, bool) else setting.default
+    return f"{setting.help} (default: {default})"
+
+
+def _values(setting: Setting, full: bool) -> str:
+    """Return what a setting takes, for the help."""
+    choices = _choices(setting)
+    if choices and (full or len(choices) <= _LONG):
+        return choices
+    if choices:
+        return setting.name.split(".")[1].upper()
+    kind = _plain(setting.type)
+    if typing.get_origin(kind) is tuple:
+        return "FILE" if setting.name.startswith("data.") else "TOKEN"
+    named = {"train.budget": "TIME", "train.init_from": "DIR", "data.store": "DIR", "train.watch": "TEXT"}
+    return {bool: "true|false", int: "N", float: "X"}.get(kind, named.get(setting.name, "NAME"))
+
+
+def _choices(setting: Setting) -> str:
+    if setting.name == "train.preset":
+        return "|".join(PRESETS)
+    kind = _plain(setting.type)
+    return "|".join(filter(None, typing.get_args(kind))) if typing.get_origin(kind) is Literal else ""
+
+
+def _plain(kind: Any) -> Any:
+    """Return a type without its None."""
+    if typing.get_origin(kind) in (types.UnionType, typing.Union):
+        return next(arm for arm in typing.get_args(kind) if arm is not types.NoneType)
+    return kind

@@ -1,0 +1,101 @@
+"""What `translate` and `summarize` share: texts from the command line, files or standard input, answered one by one."""
+
+import itertools
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..errors import DataError
+from .input_lines import STDIN, Line, standard_input, text_of, whole_file
+from .input_warnings import warn, warn_of_bytes
+from .models import add_model_options, open_model
+from .output import to_json
+from .parser import Options, Parser, UsageError
+
+if TYPE_CHECKING:
+    from ..api import Translator
+
+Place = tuple[str, Line]  # where a text is from, for messages, and the text
+
+
+def add_text_options(parser: Parser, verb: str, answer: str) -> None:
+    """Add the options for the model, the texts and the output. `answer` is the noun for an answer."""
+    add_model_options(parser)
+    parser.add_argument("texts", nargs="*", metavar="TEXT", help=f"text to {verb} (default: lines of standard input)")
+    parser.add_argument("--prefix", metavar="TEXT", default="", help=f"text that every {answer} starts with")
+    parser.add_argument("--stream", action="store_true", help=f"print each {answer} as it's generated, without a beam")
+    parser.add_argument("--json", action="store_true", help="print JSON lines with scores, tokens and alternatives")
+
+
+def answer_texts(options: Options, verb: str, what: str, files: Sequence[str] = ()) -> None:
+    """Print one line for each text, or for each whole file of `files`. `what` is the noun for a text."""
+    expect_one_input(options.texts, len(options.texts) + len(files))
+    if options.stream and options.json:
+        raise UsageError("--stream and --json exclude each other", fix="use one of them")
+    app, decode = open_model(options, verb, one_answer=not options.json)
+    if not options.json and decode["n_best"] > 1:
+        raise UsageError(f"--n-best {decode['n_best']} needs --json, which has room for several answers")
+    _check_suppressed(app, decode, texts_may_be_among_them=not options.texts)
+    prefix = text_of(options.prefix)
+    warn_of_bytes("the prefix", prefix)
+    decode["prefix"] = prefix.text
+    groups = _groups(options, verb, what, files)
+    if options.stream:
+        _stream(app, groups, decode)
+    else:
+        _answer(app, groups, decode, as_json=options.json)
+
+
+def expect_one_input(texts: Sequence[str], count: int) -> None:
+    """Raise UsageError if standard input, -, is one of several texts."""
+    if STDIN in texts and count > 1:
+        raise UsageError("- means standard input and can't be one of several texts", fix="give - alone")
+
+
+def numbered_texts(texts: Sequence[str]) -> list[Place]:
+    """Return texts of the command line with their places."""
+    return [(f"text {number:,}", text_of(it, number)) for number, it in enumerate(texts, 1)]
+
+
+def numbered_lines(verb: str, what: str) -> Iterator[list[Place]]:
+    """Yield the lines of standard input in groups with their places."""
+    for group in standard_input(verb, what):
+        yield [(f"line {line.number:,}", line) for line in group]
+
+
+def _groups(options: Options, verb: str, what: str, files: Sequence[str]) -> Iterable[list[Place]]:
+    if options.texts == [STDIN] or not (options.texts or files):
+        return numbered_lines(verb, what)
+    return [[*numbered_texts(options.texts), *map(whole_file, files)]]
+
+
+def _answer(app: "Translator", groups: Iterable[list[Place]], decode: dict[str, Any], *, as_json: bool) -> None:
+    """Answer each group as soon as it has arrived."""
+    for group in groups:
+        results = app.results([line.text for _, line in group], **decode)
+        for (place, line), result in zip(group, results):
+            warn(place, line, result)
+            print(to_json(result.to_dict()) if as_json else result.text)
+        sys.stdout.flush()
+
+
+def _stream(app: "Translator", groups: Iterable[list[Place]], decode: dict[str, Any]) -> None:
+    """Print each answer in pieces as they're found."""
+    for place, line in itertools.chain.from_iterable(groups):
+        warn(place, line, app.reading(line.text))
+        for piece in app.pieces(line.text, **decode):
+            print(piece, end="", flush=True)
+        print(flush=True)
+
+
+def _check_suppressed(app: "Translator", decode: dict[str, Any], *, texts_may_be_among_them: bool) -> None:
+    """Reject unknown tokens before waiting for standard input."""
+    for piece in app.decode_config(**decode).suppress:
+        try:
+            app.tokenizers.target.token_id(piece)
+        except DataError as error:
+            if texts_may_be_among_them:
+                raise UsageError(
+                    error.what, fix="put the texts before --suppress, which takes all words after it", value=piece
+                ) from error
+            raise
