@@ -24,8 +24,8 @@ class StoppedError(TrainingError):
 class StopSignals:
     """Inside `with`, a signal raises a StoppedError. Inside `held()`, the first one only sets `requested`.
 
-    That includes signals that were ignored before: a script ignores Ctrl-C for its background jobs, but whoever sends
-    one to the run wants to stop it.
+    That includes signals that were ignored before: scripts ignore Ctrl-C for their background jobs, but a signal sent
+    to the run itself is meant to stop it.
 
     with StopSignals() as stop:
         prepare()

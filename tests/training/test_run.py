@@ -157,7 +157,7 @@ def test_progress_and_messages_go_to_stderr(toy, capsys) -> None:
     assert "1 steps; about" in captured.err and "step 1/1  epoch 1  loss" in captured.err
 
 
-@pytest.mark.parametrize("through", ["the command line", "the demo"])
+@pytest.mark.parametrize("through", ["the command line", pytest.param("the demo", marks=pytest.mark.slow)])
 def test_training_whose_messages_nobody_reads_is_stopped_as_a_failure(through: str, tmp_path: Path) -> None:
     """With stdout and stderr in one pipe whose reader has gone, as `2>&1 | head -1` has it."""
     (tmp_path / "pairs.tsv").write_text("".join(f"number {n}\tnombre {n}\n" for n in range(40)))

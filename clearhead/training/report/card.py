@@ -1,4 +1,4 @@
-"""The README of a model folder: what it is, what it was made from, how good it is, and how to use it."""
+"""Model card: the README of a model folder, with its data, scores, settings and the command that trained it."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -14,16 +14,19 @@ _UNSCORED = "None yet: training hasn't finished."
 
 
 def model_card(config: Config, task: type[Task], *, count: int, notes: Sequence[str] = ()) -> str:
-    """Markdown, of a model that learnt from so many examples; `notes` are the choices that were made for these data.
-    The scores come later: `with_scores`.
+    """Return the model card as Markdown, without scores; `with_scores` adds them.
+
+    Args:
+        config: the settings of the run.
+        task: the task that the model learns.
+        count: number of training examples.
+        notes: settings that were chosen for the data, with the reasons.
     """
-    data, model, train = config.data, config.model, config.train
-    files = ", ".join(f"`{Path(name).name}`" for name in data.train)
-    source = ", ".join(filter(None, (data.name, data.source)))
+    name = f": {config.data.name}" if config.data.name else ""
     lines = [
-        f"# {task.title}{f': {data.name}' if data.name else ''}",
+        f"# {task.title}{name}",
         "",
-        "Made with Clearhead, a Transformer as in *Attention Is All You Need*. Use it:",
+        "Trained with Clearhead, an implementation of the Transformer from *Attention Is All You Need*. To use it:",
         "",
         "```",
         task.example("THIS_FOLDER"),
@@ -31,8 +34,7 @@ def model_card(config: Config, task: type[Task], *, count: int, notes: Sequence[
         "",
         "## Data",
         "",
-        f"{count:,} {task.training_data} from {files}. Source: {source or 'not stated (data.name, data.source)'}. "
-        f"Licence: {data.licence or 'not stated (data.licence)'}.",
+        _data(config, task, count),
         "",
         "## Scores",
         "",
@@ -40,19 +42,41 @@ def model_card(config: Config, task: type[Task], *, count: int, notes: Sequence[
         "",
         "## Model",
         "",
-        f"{_layers(config)} layers, d_model {model.d_model}, {model.n_heads} heads, d_ff {model.d_ff}, "
-        f"{model.attention} attention, {model.positions} positions, {'pre' if model.pre_norm else 'post'}-norm; "
-        f"{data.tokenizer} tokens, vocabulary {model.src_vocab_size:,}"
-        + (f" and {model.tgt_vocab_size:,}" if model.src_vocab_size != model.tgt_vocab_size else "")
-        + f"{_steps(chosen(train.steps))}{train.seed}. All settings are in `config.json`. The same again:",
+        _model(config),
+        "",
+        "All settings are in `config.json`. To train such a model again:",
         "",
         "```",
         training_command(config),
         "```",
     ]
     if notes:
-        lines += ["", "What was chosen for these data:", "", *(f"- {note}" for note in notes)]
+        lines += ["", "These settings were chosen automatically:", "", *(f"- {note}" for note in notes)]
     return "\n".join(lines) + "\n"
+
+
+def _data(config: Config, task: type[Task], count: int) -> str:
+    data = config.data
+    files = ", ".join(f"`{Path(name).name}`" for name in data.train)
+    source = ", ".join(filter(None, (data.name, data.source))) or "not stated (set data.name and data.source)"
+    return (
+        f"{count:,} {task.training_data} from {files}.\n\n"
+        f"- Source: {source}\n"
+        f"- Licence: {data.licence or 'not stated (set data.licence)'}"
+    )
+
+
+def _model(config: Config) -> str:
+    model, tokenizer = config.model, config.data.tokenizer
+    sizes = f"{model.src_vocab_size:,}"
+    if model.src_vocab_size != model.tgt_vocab_size:
+        sizes += f" and {model.tgt_vocab_size:,}"
+    norm = "pre" if model.pre_norm else "post"
+    return (
+        f"{_layers(config)} layers, d_model {model.d_model}, {model.n_heads} heads, d_ff {model.d_ff}, "
+        f"{model.attention} attention, {model.positions} positions, {norm}-norm; {tokenizer} tokens, vocabulary size "
+        f"{sizes}; {_steps(chosen(config.train.steps))}, seed {config.train.seed}."
+    )
 
 
 def _layers(config: Config) -> str:
@@ -75,27 +99,29 @@ def training_command(config: Config) -> str:
 
 
 def with_scores(card: str, scores: Mapping[str, Mapping[str, Any]]) -> str:
-    """The card with `scores` by the name of what was scored, as `Scores.to_dict` gives them."""
+    """Return the card with scores, given as `Scores.to_dict` returns them, by the name of the data."""
     return card.replace(_UNSCORED, table(scores) if scores else "None: nothing was held out.")
 
 
 def with_section(card: str, heading: str, text: str) -> str:
-    """The card with a section of its own below the scores; as it is where it has one already."""
+    """Return the card with another section after the scores, unless it's there already."""
     heading, next_one = f"## {heading}", "\n## Model\n"
     return card if heading in card else card.replace(next_one, f"\n{heading}\n\n{text}\n{next_one}", 1)
 
 
 def with_steps(card: str, planned: int, done: int) -> str:
-    """The card of a run that ended earlier or later than was `planned`."""
-    return card if done == planned else card.replace(_steps(planned), f". {done:,} steps ({planned:,} planned), seed ")
+    """Return the card of a run that made `done` steps instead of the planned ones."""
+    if done == planned:
+        return card
+    return card.replace(f"; {_steps(planned)}, seed ", f"; {_steps(done)} ({planned:,} planned), seed ")
 
 
-def _steps(planned: int) -> str:
-    return f". {planned:,} steps, seed "
+def _steps(count: int) -> str:
+    return "1 step" if count == 1 else f"{count:,} steps"
 
 
 def table(scores: Mapping[str, Mapping[str, Any]], first_column: str = "on") -> str:
-    """Scores by the name of what has them, as Markdown, with what makes them reproducible."""
+    """Return a Markdown table of scores, a row each, with the signatures that make them reproducible."""
     first = next(iter(scores.values()))
     what, _ = score_labels.count(first)
     names = list(score_labels.usual(first))

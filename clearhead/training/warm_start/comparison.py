@@ -36,18 +36,18 @@ class Comparison:
 
     def section(self, prepared: Prepared, judged: Judged | None) -> tuple[str, str, str]:
         """Return heading, text and verdict, given the scores of the result; "" without a validation split."""
-        told = _describe_pretraining(self.pretrained)
+        text = _describe_pretraining(self.pretrained)
         if self.n_runs > 1:
-            told += f" The task was then trained {self.n_runs} times from there, and the mean of the weights was tried."
+            text += f" The task was then trained {self.n_runs} times from there, and the mean of the weights was tried."
         if judged is None:
-            return _HEADING, f"{told}\n\nThe effect wasn't measured: nothing was held out.", ""
+            return _HEADING, f"{text}\n\nThe effect wasn't measured: nothing was held out.", ""
         systems = {"without": self._judge_baseline(prepared), "with": judged}
         scores = table({name: it.scores.to_dict() for name, it in systems.items()}, "pretraining")
         first, second = prepared.task.compare([*systems.items()]).by_score[self.score]
         verdict = _verdict(score_labels.LABELS[self.score], first, second)
         what = f"pretraining on the texts{f' and averaging {self.n_runs} runs' if self.n_runs > 1 else ''} {verdict}"
-        told = f"{told}\n\n{scores}\n\n{what[0].upper()}{what[1:]}. The model without it is in `{self.without.name}`."
-        return _HEADING, told, what
+        text = f"{text}\n\n{scores}\n\n{what[0].upper()}{what[1:]}. The model without it is in `{self.without.name}`."
+        return _HEADING, text, what
 
     def _judge_baseline(self, prepared: Prepared) -> Judged:
         folder = load_model_folder(self.without, allow_custom_code=True)
@@ -77,8 +77,8 @@ def _verdict(label: score_labels.Label, without: Compared, with_it: Compared) ->
     p = chosen(with_it.p_value)
     better = (with_it.score < without.score) if label.lower else (with_it.score > without.score)
     if p >= _CHANCE:
-        said = "may have helped, or that was chance" if better else "didn't help, as far as this shows"
+        effect = "may have helped, but the difference could be chance" if better else "didn't help measurably"
     else:
-        said = "helped" if better else "did harm"
+        effect = "helped" if better else "made the model worse"
     numbers = f"{label.name} {label.number(with_it.score)} with it, {label.number(without.score)} without"
-    return f"{said}: {numbers} (p = {p:.3f})"
+    return f"{effect}: {numbers} (p = {p:.3f})"

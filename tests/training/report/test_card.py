@@ -26,24 +26,25 @@ def test_a_card_names_data_source_licence_model_and_command() -> None:
     stated = {"data.name": "Tatoeba", "data.source": "https://tatoeba.org", "data.licence": "CC BY 2.0"}
     card = model_card(config(**stated), task_named("translate"), count=12_345)
     assert card.startswith("# A translation model: Tatoeba\n")
-    assert "12,345 sentence pairs from `pairs.tsv`. Source: Tatoeba, https://tatoeba.org. Licence: CC BY 2.0." in card
+    assert (
+        "12,345 sentence pairs from `pairs.tsv`.\n\n- Source: Tatoeba, https://tatoeba.org\n- Licence: CC BY 2.0"
+        in card
+    )
     assert 'clearhead translate THIS_FOLDER "a sentence"' in card
     assert "6 + 6 layers, d_model 512, 8 heads, d_ff 2048, softmax attention, sinusoidal positions, post-norm" in card
-    assert (
-        "bpe tokens, vocabulary 4,000. 1,200 steps, seed 7. All settings are in `config.json`. The same again:" in card
-    )
+    assert "bpe tokens, vocabulary size 4,000; 1,200 steps, seed 7.\n\nAll settings are in `config.json`." in card
 
 
 def test_a_card_says_what_was_not_stated_and_never_where_files_lie() -> None:
     card = model_card(config(), task_named("translate"), count=1)
-    assert "Source: not stated (data.name, data.source). Licence: not stated (data.licence)." in card
+    assert "- Source: not stated (set data.name and data.source)\n- Licence: not stated (set data.licence)" in card
     assert "secret" not in card
 
 
 def test_two_files_and_two_vocabularies_are_both_named() -> None:
     changes = {"data.train": ["a.en", "b.fr"], "model.tie": "target", "model.tgt_vocab_size": 500}
     card = model_card(config(**changes), task_named("translate"), count=1)
-    assert "from `a.en`, `b.fr`." in card and "vocabulary 4,000 and 500." in card
+    assert "from `a.en`, `b.fr`." in card and "vocabulary size 4,000 and 500;" in card
 
 
 def test_the_command_trains_with_the_settings_that_were_given() -> None:
@@ -64,10 +65,9 @@ def test_the_command_trains_with_the_settings_that_were_given() -> None:
 def test_choices_are_listed_with_their_reasons() -> None:
     notes = ["train.preset = nano: for 60 pairs", "train.lr = 0.003: because"]
     card = model_card(config(), task_named("translate"), count=60, notes=notes)
-    assert (
-        "What was chosen for these data:\n\n- train.preset = nano: for 60 pairs\n- train.lr = 0.003: because\n" in card
-    )
-    assert "What was chosen" not in model_card(config(), task_named("translate"), count=60)
+    listed = "- train.preset = nano: for 60 pairs\n- train.lr = 0.003: because\n"
+    assert f"These settings were chosen automatically:\n\n{listed}" in card
+    assert "chosen automatically" not in model_card(config(), task_named("translate"), count=60)
 
 
 def test_scores_take_the_place_of_the_sentence_that_there_are_none_yet() -> None:
@@ -99,7 +99,8 @@ def test_what_equals_a_default_is_in_the_command_where_something_else_would_be_c
 def test_a_run_that_ended_elsewhere_says_where() -> None:
     card = model_card(config(**{"train.steps": 1000}), task_named("translate"), count=60)
     assert with_steps(card, 1000, 1000) == card
-    assert ". 812 steps (1,000 planned), seed 7. All settings" in with_steps(card, 1000, 812)
+    assert "; 812 steps (1,000 planned), seed 7." in with_steps(card, 1000, 812)
+    assert "; 1 step (1,000 planned), seed 7." in with_steps(card, 1000, 1)
 
 
 def test_where_nothing_was_held_out_there_are_no_scores_and_it_says_so() -> None:
