@@ -371,7 +371,7 @@ def test_a_split_that_is_all_too_long_holds_nothing_out_and_it_is_said(toy, said
 
 @pytest.mark.parametrize("name", ["train", "valid", "test"])
 def test_a_file_that_is_missing_is_noticed_before_training(toy, name: str) -> None:
-    with pytest.raises(DataError, match=r"absent\.tsv does not exist"):
+    with pytest.raises(DataError, match=r"absent\.tsv doesn.t exist"):
         run(toy, {f"data.{name}": (str(toy.folder / "absent.tsv"),)})
     assert not (toy.folder / "run").exists()
 
