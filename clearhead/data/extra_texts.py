@@ -19,7 +19,7 @@ _TABLES = {".csv", ".tsv"}
 
 
 @dataclass(frozen=True)
-class Alone:
+class PlainTexts:
     """Some of the plain texts."""
 
     texts: Sequence[str]
@@ -53,19 +53,19 @@ def texts_in(documents: Documents) -> Iterator[str]:
         yield from (text for text in found if text.strip())
 
 
-def alone(documents: Documents) -> Iterator[Alone]:
+def plain_texts(documents: Documents) -> Iterator[PlainTexts]:
     """Yield the texts, some at a time."""
     found = texts_in(documents)
     while some := list(itertools.islice(found, _TOGETHER)):
-        yield Alone(some)
+        yield PlainTexts(some)
 
 
-def running(documents: Documents) -> Iterator[Running]:
+def running_texts(documents: Documents) -> Iterator[Running]:
     """Yield the documents unchanged, for a language model."""
     yield from in_chunks(documents, documents.report)
 
 
-Chunks = Callable[[Documents], Iterator[Alone]] | Callable[[Documents], Iterator[Running]]
+Chunks = Callable[[Documents], Iterator[PlainTexts]] | Callable[[Documents], Iterator[Running]]
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class _WithTexts:
 class FormWithTexts:
     """The form of a task's data, with plain texts added."""
 
-    def __init__(self, form: Form, paths: Sequence[str], chunked: Chunks = alone) -> None:
+    def __init__(self, form: Form, paths: Sequence[str], chunked: Chunks = plain_texts) -> None:
         self.form, self.paths, self.chunked, self.holds = form, paths, chunked, form.holds
         self.read, self.preview, self.to_notes, self.from_notes = (
             form.read,
@@ -149,7 +149,7 @@ class FormWithTexts:
 
     def open_texts(self, data: DataConfig) -> Documents:
         """Open the files with plain texts."""
-        return open_texts(self.paths, data, whole=self.chunked is running)
+        return open_texts(self.paths, data, whole=self.chunked is running_texts)
 
     def divide(self, source: Any, share: float, seed: int) -> _WithTexts:
         """Read everything once, and hold out a share of the data."""
@@ -165,6 +165,6 @@ class FormWithTexts:
         return self.form.sample(data, most, seed, by)
 
 
-def with_alone(texts: Callable[[Any], Sequence[str]]) -> Callable[[Any], Sequence[str]]:
+def with_plain_texts(texts: Callable[[Any], Sequence[str]]) -> Callable[[Any], Sequence[str]]:
     """Extend a function that returns the texts of some data, so that it takes plain texts too."""
-    return lambda data: data.texts if isinstance(data, Alone) else texts(data)
+    return lambda data: data.texts if isinstance(data, PlainTexts) else texts(data)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...config import Config, DecodeConfig, chosen
-from ...data.extra_texts import FormWithTexts, running, with_alone
+from ...data.extra_texts import FormWithTexts, running_texts, with_plain_texts
 from ...errors import ConfigError
 from ...scoring.resampling import FloatArray
 from ...scoring.translation_scores import TokenCounts
@@ -45,7 +45,7 @@ def denoising(task: type[Task], extra_texts: Sequence[str] = ()) -> type[Task]:
         return _next_token(task, extra_texts)
     base = MaskedTokens if topology == "encoder-only" else MaskedSpans
     head = {"model.head": "token", "model.n_classes": 0} if topology == "encoder-only" else {}
-    texts = with_alone(task.texts)
+    texts = with_plain_texts(task.texts)
     attributes = {
         "verb": task.verb,
         "form": FormWithTexts(task.form, extra_texts) if extra_texts else task.form,
@@ -72,7 +72,7 @@ def _next_token(task: type[Task], extra_texts: Sequence[str]) -> type[Task]:
             name="train.warm_start",
             value="denoise",
         )
-    return type(task.__name__, (task,), {"form": FormWithTexts(task.form, extra_texts, running)})
+    return type(task.__name__, (task,), {"form": FormWithTexts(task.form, extra_texts, running_texts)})
 
 
 class _Denoising(Task):
