@@ -14,7 +14,7 @@ from ... import __version__
 from ...config import DecodeConfig
 from ...errors import ConfigError, nearest
 from ...inspection.ablation.ablation_report import Ablation, Measure, Study
-from ...inspection.ablation.study import KeptOutcomes, Outcome, Row, Watch, fingerprint, is_changed_from_outside, study
+from ...inspection.ablation.study import KeptOutcomes, Outcome, Row, Watch, fingerprint, has_hooks, study
 from ...inspection.record.switches import KINDS, Switch, switches
 from ...scoring.score_labels import LABELS
 from ...scoring.significance import Compared, compare_means
@@ -85,7 +85,7 @@ def ablate(loaded: LoadedModel, data: Any, request: Request, search: DecodeConfi
         judged = task.evaluate(model, held_out, search)
         return Outcome(list(judged.answers), {name: values.tolist() for name, values in judged.singly().items()})
 
-    hooked = is_changed_from_outside(model)
+    hooked = has_hooks(model)
     key = _key(loaded, task.form.to_notes(data), search)
     kept = KeptOutcomes(loaded.path / FOLDER if request.keep and not hooked else None, key)
     outcomes, n_kept = study(model, [it.name for it in chosen], measure, kept, watch)

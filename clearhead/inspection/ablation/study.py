@@ -16,8 +16,8 @@ from torch import nn
 
 from ...errors import TrainingError
 from ...folder.atomic import write_file, writing
-from ..record.as_written import as_written
 from ..record.switches import without
+from ..record.uncompiled import uncompiled
 
 WHOLE = "whole"  # the model with all of its parts
 _FORMAT = 1
@@ -113,7 +113,7 @@ def study(
     missing = [name for name in everything if name not in found]
     for number, name in enumerate(missing):
         watch(name, number, len(missing))
-        with as_written(model), without(model, *(() if name == WHOLE else (name,))):
+        with uncompiled(model), without(model, *(() if name == WHOLE else (name,))):
             outcome = measure()
         kept.put(name, outcome)
         found[name] = outcome
@@ -140,7 +140,7 @@ def fingerprint(model: nn.Module) -> str:
     return digest.hexdigest()
 
 
-def is_changed_from_outside(model: nn.Module) -> bool:
+def has_hooks(model: nn.Module) -> bool:
     """Whether there are hooks, as those of `without`: what is measured then is not what the weights say."""
     return any(part._forward_hooks or part._forward_pre_hooks for part in model.modules())
 

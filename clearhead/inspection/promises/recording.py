@@ -6,8 +6,8 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from ..record.as_written import as_written, compiled_parts, without_wrapping
 from ..record.recorder import record
+from ..record.uncompiled import compiled_parts, uncompiled, unwrapped_name
 from .check import EXACT, Bound, Check, Difference, Promise, judge, skip
 from .rounding import furthest
 from .subject import Case, numbered, outputs
@@ -57,7 +57,7 @@ def saved(case: Case) -> Check:
         if other := [name for name in own if own[name].dtype != found[name].dtype]:
             return Difference(float("inf"), f"of another precision: {', '.join(other)}")
         weights = furthest([found[name] for name in own], list(own.values()), list(own))
-        with as_written(case.model):
+        with uncompiled(case.model):
             own_outputs = outputs(case.model, case.inputs)
         said = furthest(outputs(loaded, case.inputs), own_outputs, numbered(len(case.inputs)))
         return weights if weights.value > 0 else said
@@ -68,7 +68,7 @@ def saved(case: Case) -> Check:
 def _tensors(model: nn.Module) -> dict[str, Tensor]:
     """Parameters and buffers, those that are made anew with a model and not written among them."""
     every = (*model.named_parameters(), *model.named_buffers())
-    return {without_wrapping(name): it.detach() for name, it in every}
+    return {unwrapped_name(name): it.detach() for name, it in every}
 
 
 def _hooks(model: nn.Module) -> dict[str, list[int]]:

@@ -1,47 +1,48 @@
-"""One call of a part as it is recorded: of attention with its weights, of any other part, or no more than a summary."""
+"""One recorded call: of attention with its weights, of any other part, or only a summary."""
 
 import math
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...errors import ModelError
+from ...model.attention import Attend, scaled_dot_product_attention
 from .labelled import Labelled
 
 WEIGHT_AXES = ("row", "head", "query", "key")
+_METHOD = "a method weights(q, k, *, mask, bias) -> (B, H, T, S)"
 
 
 @dataclass(frozen=True)
-class Passed:
-    """One call of a part: what it was given and what it gave. `seconds` leave out what recording took; `parameters` are
-    all that it has inside."""
+class PartCall:
+    """One call of a part. `seconds` excludes the time spent recording; `parameters` counts all inside the part."""
 
     name: str
     kind: str  # the name of its class
-    step: int  # how often its stack had run before: 0, but in decoding
+    step: int  # how often its stack had run before; above 0 only in decoding
     inputs: tuple[Tensor, ...]
     output: Tensor
     seconds: float
     parameters: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return about(self) | {"inputs": [_plain(it) for it in self.inputs], "output": _plain(self.output)}
+        """Return plain values for JSON."""
+        return header(self) | {"inputs": [_plain(it) for it in self.inputs], "output": _plain(self.output)}
 
     def arrays(self) -> dict[str, Tensor]:
-        """All values by name."""
+        """Return all tensors by name."""
         return {f"input.{i}": it for i, it in enumerate(self.inputs)} | {"output": self.output}
 
 
 @dataclass(frozen=True)
-class Attention:
-    """One call of attention: what it was given, what it gave, and its weights before dropout, recomputed beside it.
+class AttentionCall:
+    """One call of attention, with its weights before dropout, recomputed next to the model's own computation.
 
-    Keys and values are repeated to the heads of the queries where several share one; those of a cache are as they were
-    in that step. Mask and bias broadcast to the weights; `largest_difference` is how far the output recomputed from the
-    weights lies from the output itself. An attention of one's own that cannot tell its weights has none.
+    Keys and values are repeated for query heads that share them; keys and values from a cache are those of that step.
+    Mask and bias broadcast to the weights. `largest_difference` is the distance between the model's output and the one
+    recomputed from the weights. Custom attention without a `weights` method has no weights.
     """
 
     name: str
@@ -59,37 +60,40 @@ class Attention:
 
     @property
     def weights(self) -> Labelled:
-        """How much each query took of each key, with the tokens of both: axes row, head, query, key, (B, H, T, S).
+        """How much each query takes from each key, with axes row, head, query, key: (B, H, T, S).
 
-        ModelError: the attention is one's own and has no `weights`.
+        Raises:
+            ModelError: a custom attention has no `weights` method.
         """
         if self.known_weights is None:
             raise ModelError(
-                f"{self.name} is a {self.kind}, which does not tell its weights; expected a method "
-                "weights(q, k, *, mask, bias) -> (B, H, T, S)"
+                f"{self.name} is a {self.kind}, which doesn't report its weights",
+                expected=_METHOD,
+                name=self.name,
+                value=self.kind,
             )
         return self.known_weights
 
     @property
     def scores(self) -> Tensor:
-        """Q K^T / sqrt(d_k), with the bias of the positions, before the mask. (B, H, T, S)"""
+        """Q K^T / sqrt(d_k) plus the position bias, before the mask. (B, H, T, S)"""
         scores = self.q @ self.k.mT / math.sqrt(self.q.size(-1))
         return scores if self.bias is None else scores + self.bias
 
     @property
     def masked_scores(self) -> Tensor:
-        """The scores, -inf where attending is barred. (B, H, T, S)"""
+        """The scores, -inf where the mask forbids attending. (B, H, T, S)"""
         return self.scores if self.mask is None else self.scores.masked_fill(~self.mask, -math.inf)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         values: dict[str, Any] = {name: _plain(it) for name, it in self.arrays().items()}
         if self.known_weights is not None:
             values["weights"] |= {"axes": list(WEIGHT_AXES), "tokens": dict(self.known_weights.tokens)}
-        return about(self) | {"largest_difference": self.largest_difference} | values
+        return header(self) | {"largest_difference": self.largest_difference} | values
 
     def arrays(self) -> dict[str, Tensor]:
-        """All values by name."""
+        """Return all tensors by name."""
         found = {"q": self.q, "k": self.k, "v": self.v, "mask": self.mask, "bias": self.bias, "output": self.output}
         found["weights"] = None if self.known_weights is None else self.known_weights.values
         return {name: it for name, it in found.items() if it is not None}
@@ -97,7 +101,7 @@ class Attention:
 
 @dataclass(frozen=True)
 class Summary:
-    """What is left of a call that had no room: the shape of its output, and what that held."""
+    """What remains of a call that didn't fit into the record: the shape and statistics of its output."""
 
     name: str
     kind: str
@@ -111,14 +115,81 @@ class Summary:
 
     @classmethod
     def of(cls, name: str, kind: str, step: int, output: Tensor, seconds: float) -> "Summary":
-        """Without the values."""
+        """Summarize an output."""
         x = output.detach().double()
         low, high = (float(it) for it in x.aminmax()) if x.numel() else (math.nan, math.nan)
         return cls(name, kind, step, tuple(x.shape), low, high, float(x.mean()), float(x.norm()), seconds)
 
 
-def about(call: Passed | Attention) -> dict[str, Any]:
-    """What names a call, without its values."""
+@dataclass(frozen=True)
+class AttentionInputs:
+    """What an attention received: queries, keys, values, and the mask and bias if there are any."""
+
+    q: Tensor  # (B, H, T, K)
+    k: Tensor  # (B, G, S, K)
+    v: Tensor  # (B, G, S, K)
+    mask: Tensor | None
+    bias: Tensor | None
+
+    @property
+    def groups(self) -> int:
+        """How many query heads share a head of keys and values."""
+        return self.q.size(1) // self.k.size(1)
+
+
+def recompute_weights(
+    name: str, part: nn.Module, given: AttentionInputs, output: Tensor
+) -> tuple[Tensor | None, float]:
+    """Compute an attention's weights, by Equation 1 or by its own `weights` method.
+
+    Returns:
+        The weights (B, H, T, S), and the largest difference between `output` and weights times values. (None, 0.0) for
+        a custom attention without the method.
+
+    Raises:
+        ModelError: the method doesn't work.
+    """
+    if type(part) is Attend:
+        k, v = (it.repeat_interleave(given.groups, 1) for it in (given.k, given.v))
+        again, weights = scaled_dot_product_attention(given.q, k, v, mask=given.mask, bias=given.bias)
+    elif callable(getattr(type(part), "weights", None)):  # looked up on the class: a parameter may have that name
+        weights = _reported_weights(name, part, given)
+        again = weights.to(given.v.dtype) @ given.v.repeat_interleave(given.groups, 1)
+    else:
+        return None, 0.0
+    return weights, float((again - output).abs().max()) if output.numel() else 0.0
+
+
+def _reported_weights(name: str, part: nn.Module, given: AttentionInputs) -> Tensor:
+    kind, shape = class_name(part), (*given.q.shape[:3], given.k.size(2))
+    try:
+        method: Any = type(part).weights  # type: ignore[attr-defined]
+        weights = method(part, given.q, given.k, mask=given.mask, bias=given.bias)
+    except Exception as error:  # the user's own code may raise anything
+        raise ModelError(
+            f"{name}: {kind}.weights raises {type(error).__name__}: {error}",
+            expected=f"{_METHOD}, or no such method",
+            name=f"{kind}.weights",
+        ) from error
+    if not isinstance(weights, Tensor) or weights.shape != shape:
+        found = tuple(weights.shape) if isinstance(weights, Tensor) else type(weights).__name__
+        raise ModelError(
+            f"{name}: {kind}.weights returns {found} instead of {shape}",
+            expected=f"{_METHOD}, or no such method",
+            name=f"{kind}.weights",
+            value=found,
+        )
+    return weights
+
+
+def class_name(part: nn.Module) -> str:
+    """Return the name of a part's class, with its module if a custom attention is called `Attend` too."""
+    kind = type(part)
+    return f"{kind.__module__}.{kind.__name__}" if kind.__name__ == "Attend" and kind is not Attend else kind.__name__
+
+
+def header(call: PartCall | AttentionCall) -> dict[str, Any]:
+    """Return what identifies a call, without its tensors."""
     return {"name": call.name, "kind": call.kind, "step": call.step, "seconds": call.seconds}
 
 

@@ -1,4 +1,4 @@
-"""The parts of a model with their parameters."""
+"""The parts of a model, with their names and parameter counts."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -7,12 +7,12 @@ from typing import Any
 from torch import nn
 
 from ...model.transformer import Decoder, Encoder, EncoderDecoder, EncoderModel
-from .as_written import WRAPPED, without_wrapping
+from .uncompiled import WRAPPED, unwrapped_name
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a model: its own `parameters`, or those of its `parts`. `times`: so many that are alike follow."""
+    """A part of a model. `parameters` are its own, without those of its `parts`. It occurs `times` times in a row."""
 
     name: str
     parameters: int = 0
@@ -22,17 +22,17 @@ class Part:
 
     @property
     def total(self) -> int:
-        """All parameters of all that are alike."""
+        """All parameters, of every occurrence."""
         return self.times * (self.parameters + sum(part.total for part in self.parts))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         parts = [part.to_dict() for part in self.parts]
         return {**asdict(self), "parts": parts, "total": self.total}
 
 
 def stacks(model: nn.Module) -> dict[str, Encoder | Decoder]:
-    """The stacks of Figure 1 that a model has, by name."""
+    """Return the stacks of Figure 1 that a model has, by name."""
     if isinstance(model, EncoderDecoder):
         return {"encoder": model.encoder, "decoder": model.decoder}
     model = model.encoder if isinstance(model, EncoderModel) else model
@@ -41,42 +41,44 @@ def stacks(model: nn.Module) -> dict[str, Encoder | Decoder]:
 
 
 def named_parts(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """All parts with their places: decoder.blocks.0.cross_attention.attend is decoder.0.cross."""
+    """Yield all parts with their names in Figure 1: decoder.blocks.0.cross_attention.attend is decoder.0.cross."""
     model = getattr(model, WRAPPED, model)
     if not isinstance(model, EncoderDecoder | EncoderModel | Encoder | Decoder):
-        yield from ((_place(path) or "model", part) for path, part in model.named_modules())
+        yield from ((_short_name(path) or "model", part) for path, part in model.named_modules())
         return
     for stack, module in stacks(model).items():
         for path, part in module.named_modules(remove_duplicate=False):
-            path = without_wrapping(path)
-            named = "embedded" if path == "dropout" else _place(path)
+            path = unwrapped_name(path)
+            named = "embedded" if path == "dropout" else _short_name(path)
             yield ".".join(filter(None, (stack, named))), part
     if isinstance(model, EncoderModel):
         yield from ((".".join(filter(None, ("head", path))), part) for path, part in model.head.named_modules())
 
 
-def _place(path: str) -> str:
-    """blocks.0.attention.attend -> 0.self; the attention of a block to itself is `self`."""
+def _short_name(path: str) -> str:
+    """blocks.0.attention.attend -> 0.self"""
     names = {"attention": "self", "cross_attention": "cross"}
     return ".".join(names.get(it, it) for it in path.removesuffix(".attend").split(".") if it != "blocks")
 
 
 def parts(model: nn.Module) -> list[Part]:
-    """The stacks, their blocks (once: they are alike) and sub-layers, and a head. A matrix that two parts share is
-    counted once."""
+    """Return the stacks with one block each, as all blocks are alike, and the head.
+
+    A matrix that two parts share counts once.
+    """
     counted: dict[int, str] = {}
     found = [Part(name, parts=tuple(_stack(name, stack, counted))) for name, stack in stacks(model).items()]
     return [*found, _leaf("head", model.head, counted)] if isinstance(model, EncoderModel) else found
 
 
 def count_parameters(model: nn.Module) -> dict[str, int]:
-    """{"total", "trainable"}"""
+    """Return how many parameters there are, as {"total": ..., "trainable": ...}."""
     sizes = [(parameter.numel(), parameter.requires_grad) for parameter in model.parameters()]
     return {"total": sum(size for size, _ in sizes), "trainable": sum(size for size, trained in sizes if trained)}
 
 
 def render_parts(model: nn.Module) -> str:
-    """A table for people, with what is trainable below."""
+    """Render a table of parts, with the total and the trainable parameters."""
     rows = [row for part in parts(model) for row in _rows(part, 0)]
     rows += [(name, f"{number:,}", "") for name, number in count_parameters(model).items()]
     return "\n".join(f"{name:<34}{number:>14}  {note}".rstrip() for name, number, note in rows)
@@ -115,7 +117,7 @@ def _leaf(name: str, module: nn.Module, counted: dict[int, str], owner: str = ""
     shared = [counted[key] for key in own if key in counted]
     number = sum(size for key, size in own.items() if key not in counted)
     counted |= {key: owner or name for key in own if key not in counted}
-    return Part(name, number, note=f"its matrix is the {shared[0]}" if shared else "")
+    return Part(name, number, note=f"shares its matrix with the {shared[0]}" if shared else "")
 
 
 def _rows(part: Part, depth: int) -> Iterator[tuple[str, str, str]]:

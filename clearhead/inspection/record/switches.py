@@ -1,11 +1,10 @@
-"""Parts of a model switched off: a head, an attention, a feed-forward, while all others stay as they are.
+"""Switch off parts of a model (heads, attentions, feed-forward networks) while all others keep working.
 
 with without(model, "decoder.1.self.head.3", "encoder.0.feed_forward"):
     model(source, target)
 
-A part that is off gives zeros. Those of a head stand among its sisters' outputs, before they are joined and projected;
-those of an attention or a feed-forward stand for all of its output, biases included, so that what the residual
-connection carries is all that comes out of there.
+A part that is off returns zeros: a head in place of its output, before heads are joined and projected; an attention or
+feed-forward network in place of its whole output, biases included, so that only the residual connection remains.
 """
 
 from collections.abc import Iterator
@@ -17,26 +16,26 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from ...errors import ConfigError, did_you_mean
-from ..record.as_written import as_written
-from ..record.parts import stacks
+from ...errors import ConfigError, suggestion
+from .parts import stacks
+from .uncompiled import uncompiled
 
 KINDS = ("heads", "attentions", "feed-forwards")
-_ATTENTIONS = {"self": "attention", "cross": "cross_attention"}  # by their names in a block
+_ATTENTIONS = {"self": "attention", "cross": "cross_attention"}  # attributes of a block
 
 
 @dataclass(frozen=True)
 class Switch:
     """A part that can be switched off: decoder.1.self.head.3 is head 3 of layer 1 at the place "decoder.self".
 
-    The place of a feed-forward is "encoder.feed_forward", or that of the decoder.
+    The place of a feed-forward network is "encoder.feed_forward" or "decoder.feed_forward".
     """
 
     name: str
     place: str
     layer: int
     head: int | None = None
-    module: nn.Module = field(kw_only=True, repr=False, compare=False)  # the sub-layer that it is, or is a head of
+    module: nn.Module = field(kw_only=True, repr=False, compare=False)  # the sub-layer, or the one that has this head
 
     @property
     def kind(self) -> str:
@@ -45,20 +44,20 @@ class Switch:
             return "heads"
         return "feed-forwards" if self.place.endswith("feed_forward") else "attentions"
 
-    def off(self) -> list[RemovableHandle]:
-        """Switch it off, until all handles are removed."""
+    def switch_off(self) -> list[RemovableHandle]:
+        """Switch the part off until all returned handles are removed."""
         zeros = _Zeros(self.name, self.head)
         if self.head is None:
-            return [self.module.register_forward_hook(zeros.of_all)]
+            return [self.module.register_forward_hook(zeros.replace_output)]
         return [
             self.module.register_forward_pre_hook(zeros.enter),
-            self.module.get_submodule("attend").register_forward_hook(zeros.of_head),
+            self.module.get_submodule("attend").register_forward_hook(zeros.replace_head),
             self.module.register_forward_hook(zeros.leave, always_call=True),
         ]
 
 
 class _Zeros:
-    """Zeros for a part. Of a head those of one attention: what attends in it may be the same object as in others."""
+    """Hooks that put zeros in place of a part. `inside` tells an attention from others that share its `attend`."""
 
     def __init__(self, name: str, head: int | None) -> None:
         self.name, self.head, self.inside = name, head, False
@@ -69,21 +68,21 @@ class _Zeros:
     def leave(self, *_: Any) -> None:
         self.inside = False
 
-    def of_all(self, _part: nn.Module, _inputs: Any, output: Tensor) -> Tensor:
+    def replace_output(self, _part: nn.Module, _inputs: Any, output: Tensor) -> Tensor:
         return torch.zeros_like(output)
 
-    def of_head(self, _attend: nn.Module, _inputs: Any, output: Tensor) -> Tensor:  # (B, H, T, K) -> (B, H, T, K)
+    def replace_head(self, _attend: nn.Module, _inputs: Any, output: Tensor) -> Tensor:  # (B, H, T, K) -> (B, H, T, K)
         if not self.inside:
             return output
-        left = output.clone()
-        left[:, self.head] = 0.0
-        return left
+        changed = output.clone()
+        changed[:, self.head] = 0.0
+        return changed
 
 
 def switches(model: nn.Module) -> dict[str, Switch]:
-    """All parts of a model that can be switched off, by name, in the order in which they are passed.
+    """Return all parts that can be switched off, by name, in the order of the computation.
 
-    Heads are those of whatever stands for `Attend` in an attention; one that has no such part has none.
+    An attention without an `attend` part has no heads to switch off.
     """
     found = list[Switch]()
     for name, stack in stacks(model).items():
@@ -97,7 +96,7 @@ def switches(model: nn.Module) -> dict[str, Switch]:
 
 
 def _of_attention(name: str, place: str, layer: int, attention: nn.Module) -> Iterator[Switch]:
-    """The attention as a whole, and its heads."""
+    """Yield the attention as a whole, then its heads."""
     yield Switch(name, place, layer, module=attention)
     if isinstance(getattr(attention, "attend", None), nn.Module):
         for head in range(int(getattr(attention, "n_heads", 0))):
@@ -106,26 +105,31 @@ def _of_attention(name: str, place: str, layer: int, attention: nn.Module) -> It
 
 @contextmanager
 def without(model: nn.Module, *names: str) -> Iterator[None]:
-    """The model without these parts inside the `with` block, whatever it is used for there; afterwards as it was.
+    """Switch these parts off inside the `with` block, whatever the model is used for there.
 
-    Without a name nothing is changed; with one, compiled parts run as they are written. A name that is none is a
-    ConfigError, which says what there is.
+    If any part is off, compiled parts run uncompiled. Without names, nothing changes.
+
+    Raises:
+        ConfigError: the model has no such part.
     """
     known = switches(model)
     for name in names:
         if not isinstance(name, str) or name not in known:
             raise ConfigError(
-                f"{name!r} is no part that can be switched off{did_you_mean(str(name), known)}\n"
-                f"  there are {', '.join(_patterns(known))}"
+                f"{name!r} isn't a part that can be switched off",
+                expected=f"one of {', '.join(_patterns(known))}",
+                fix=suggestion(str(name), known),
+                name="name",
+                value=name,
             )
     if not names:
         yield
         return
     handles = list[RemovableHandle]()
-    with as_written(model):  # where a part is off nothing compiled would know of it
+    with uncompiled(model):  # compiled code would ignore the hooks
         try:
             for name in names:
-                handles += known[name].off()
+                handles += known[name].switch_off()
             yield
         finally:
             for handle in handles:
@@ -133,14 +137,14 @@ def without(model: nn.Module, *names: str) -> Iterator[None]:
 
 
 def switched_off(model: nn.Module) -> list[str]:
-    """The parts that are off, because this is called inside the `with` block of a `without`."""
+    """Return the parts that `without` has switched off right now."""
     hooks = (hook for module in model.modules() for hook in module._forward_hooks.values())
     owners = (getattr(hook, "__self__", None) for hook in hooks)
     return list(dict.fromkeys(it.name for it in owners if isinstance(it, _Zeros)))
 
 
 def _patterns(known: dict[str, Switch]) -> list[str]:
-    """What the names are: encoder.{0-5}.self.head.{0-7}, and so on."""
+    """Return all names as patterns, such as encoder.{0-5}.self.head.{0-7}."""
     layers, heads = dict[str, int](), dict[str, int]()
     for it in known.values():
         layers[it.place] = it.layer

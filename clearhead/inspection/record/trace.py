@@ -1,9 +1,9 @@
-"""The record of what passed through a model: the one thing that every view of its inside is drawn from."""
+"""The record of what passed through a model, from which every view is drawn."""
 
 import html
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,49 +16,53 @@ from ...config.values import finite
 from ...errors import ConfigError, did_you_mean
 from ...folder.atomic import write_file, writing
 from ...pictures.figures import attention_heatmap
-from .calls import Attention, Passed, Summary, about
+from .calls import AttentionCall, PartCall, Summary, header
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FORMAT_VERSION = 1  # of `Trace.to_dict` and of its files
+FORMAT_VERSION = 2  # of `Trace.to_dict` and of saved files
 
 
 @dataclass
 class Trace:
-    """Every call of every part, in order, under the names of the parts.
+    """Every call of every part, in order, by the names of the parts. `trace["decoder.0.cross"]` is the latest call.
 
-    `trace["decoder.0.cross"]` is the latest call of a place; `calls` has all those of attention and `parts` those of
-    all else, by name. `cache_lengths` are the tokens that the decoder held before each of its runs with a cache.
-    `summaries` are calls beyond the `limit` of bytes, of which only a summary was kept. `lifted` are parts that had
-    been compiled, and ran as the plain twins that they are made of; `lifted_difference` is the largest difference to
-    what the compiled ones make of the same inputs, or None where there was none, or none could be had. `off` are the
-    parts that `without` had switched off.
+    Attributes:
+        limit: the size that the record may reach, in bytes.
+        calls: the calls of attention.
+        parts: the calls of all other parts.
+        summaries: calls that didn't fit within the limit.
+        cache_lengths: how many tokens the decoder's cache held before each run.
+        uncompiled: compiled parts, which ran uncompiled.
+        compiled_difference: the largest difference between them and the compiled versions, on the same inputs. None if
+            nothing was compiled or nothing could be compared.
+        off: the parts that `without` had switched off.
+        nbytes: the size of the record.
     """
 
     limit: int | None = None
-    calls: dict[str, list[Attention]] = field(default_factory=dict)
-    parts: dict[str, list[Passed]] = field(default_factory=dict)
+    calls: dict[str, list[AttentionCall]] = field(default_factory=dict)
+    parts: dict[str, list[PartCall]] = field(default_factory=dict)
     summaries: list[Summary] = field(default_factory=list)
     cache_lengths: list[int] = field(default_factory=list)
-    lifted: list[str] = field(default_factory=list)
-    lifted_difference: float | None = None
+    uncompiled: list[str] = field(default_factory=list)
+    compiled_difference: float | None = None
     off: list[str] = field(default_factory=list)
     nbytes: int = 0
 
     def __getitem__(self, name: str) -> Any:
-        """The latest call of a place, an `Attention` or a `Passed`."""
+        """Return the latest call of a part, an `AttentionCall` or a `PartCall`."""
         found = self.calls.get(name) or self.parts.get(name)
         if not found:
             if any(it.name == name for it in self.summaries):
-                raise KeyError(f"{name!r} had no room within the limit of {self.limit:,} bytes; see trace.summaries")
+                raise KeyError(f"{name!r} didn't fit within {self.limit:,} bytes; see trace.summaries")
             known = list(self)
-            some = ", ".join(list(self.calls) or known) or "none"
-            raise KeyError(f"{name!r} was not recorded; there are {some}{did_you_mean(name, known)}")
+            raise KeyError(f"{name!r} wasn't recorded; {_listed(self.calls or known)}{did_you_mean(name, known)}")
         return found[-1]
 
     def __iter__(self) -> Iterator[str]:
-        """All names."""
+        """Iterate over all names."""
         return iter([*self.parts, *self.calls])
 
     def __len__(self) -> int:
@@ -66,47 +70,51 @@ class Trace:
 
     @property
     def largest_difference(self) -> float:
-        """Of all recomputed outputs of attention to the model's own."""
-        return max((it.largest_difference for of_place in self.calls.values() for it in of_place), default=0.0)
+        """The largest difference between an output of attention and the one recomputed from its weights."""
+        return max((it.largest_difference for calls in self.calls.values() for it in calls), default=0.0)
 
-    def about_run(self) -> str:
-        """In words, what was not as ever: parts that were off, compiled ones that ran as they are written, and what
-        that changed; empty where all was."""
-        said = [f"Recorded without {', '.join(self.off)}."] if self.off else []
-        if self.lifted:
-            said.append(f"Compiled parts ran as they are written: {', '.join(self.lifted)}.")
-            if self.lifted_difference is None:
-                said.append("How far the compiled ones are from that could not be measured.")
+    @property
+    def note(self) -> str:
+        """What was unusual about the run, in sentences: parts switched off, or compiled. Usually empty."""
+        sentences = [f"Recorded without {', '.join(self.off)}."] if self.off else []
+        if self.uncompiled:
+            sentences.append(f"Compiled parts ran uncompiled: {', '.join(self.uncompiled)}.")
+            if self.compiled_difference is None:
+                sentences.append("Their compiled versions couldn't be compared.")
             else:
-                said.append(f"Given the same, the compiled ones differ by at most {self.lifted_difference:.1e}.")
-        return " ".join(said)
+                difference = f"{self.compiled_difference:.1e}"
+                sentences.append(f"On the same inputs, their compiled versions differ by at most {difference}.")
+        return " ".join(sentences)
 
     def residuals(self) -> list[tuple[str, float, float]]:
-        """Of each residual connection, latest call: its name, and the mean length of a token's vector before and after
-        it. What the sub-layer added is the call of that."""
-        latest = [of_place[-1] for of_place in self.parts.values() if of_place[-1].kind == "AddNorm"]
-        return [(it.name, _length(it.inputs[0]), _length(it.output)) for it in latest]
+        """Return the name of each residual connection, and the mean norm of a token's vector before and after it."""
+        latest = [calls[-1] for calls in self.parts.values() if calls[-1].kind == "AddNorm"]
+        return [(it.name, _mean_norm(it.inputs[0]), _mean_norm(it.output)) for it in latest]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, everything."""
+        """Return everything as plain values for JSON."""
         return {
             "format_version": FORMAT_VERSION,
             "kind": "trace",
-            "attention": [it.to_dict() for of_place in self.calls.values() for it in of_place],
-            "parts": [it.to_dict() for of_place in self.parts.values() for it in of_place],
+            "attention": [it.to_dict() for calls in self.calls.values() for it in calls],
+            "parts": [it.to_dict() for calls in self.parts.values() for it in calls],
             "summaries": [vars(it) | {"shape": list(it.shape)} for it in self.summaries],
             "cache_lengths": self.cache_lengths,
-            "lifted": self.lifted,
-            "lifted_difference": self.lifted_difference,
+            "uncompiled": self.uncompiled,
+            "compiled_difference": self.compiled_difference,
             "off": self.off,
             "largest_difference": self.largest_difference,
         }
 
     def save(self, path: str | Path) -> None:
-        """Write everything to a file: `.json`, where what is no number is null, or `.npz` with the arrays as
-        "decoder.0.cross/0/weights", the number counting the calls of a place, and "about", the rest as JSON.
+        """Write everything to a `.json` or `.npz` file.
 
-        ConfigError: another ending.
+        In JSON, NaN and infinities become null. The arrays of an npz file are named part/call/array, such as
+        "decoder.0.cross/0/weights"; "about" holds the rest as JSON.
+
+        Raises:
+            ConfigError: the file has another ending.
+            TrainingError: the file can't be written.
         """
         path = Path(path)
         with writing(path.parent, again="save again"):
@@ -117,35 +125,39 @@ class Trace:
                 with path.open("wb") as file:
                     np.savez_compressed(file, allow_pickle=False, **self._arrays())
             else:
-                raise ConfigError(f"{path} has the ending {path.suffix!r}; expected .json or .npz")
+                raise ConfigError(
+                    f"{path} has the ending {path.suffix!r}", expected=".json or .npz", name="path", value=str(path)
+                )
 
     def _arrays(self) -> dict[str, Any]:
-        everything: dict[str, Sequence[Passed | Attention]] = {**self.parts, **self.calls}
+        everything: dict[str, Sequence[PartCall | AttentionCall]] = {**self.parts, **self.calls}
         found = {
-            f"{place}/{number}/{name}": _array(values)
-            for place, of_place in everything.items()
-            for number, call in enumerate(of_place)
+            f"{part}/{number}/{name}": _array(values)
+            for part, calls in everything.items()
+            for number, call in enumerate(calls)
             for name, values in call.arrays().items()
         }
         rest = {
             "format_version": FORMAT_VERSION,
             "kind": "trace",
-            "calls": [about(call) for of_place in everything.values() for call in of_place],
+            "calls": [header(call) for calls in everything.values() for call in calls],
             "summaries": [vars(it) for it in self.summaries],
             "cache_lengths": self.cache_lengths,
-            "lifted": self.lifted,
-            "lifted_difference": self.lifted_difference,
+            "uncompiled": self.uncompiled,
+            "compiled_difference": self.compiled_difference,
             "off": self.off,
         }
         return found | {"about": np.array(json.dumps(finite(rest), allow_nan=False))}
 
     def plot(self, name: str, path: str | Path | None = None, *, row: int = 0, head: int | None = None) -> "Figure":
-        """The weights of a place as a picture, of all heads or one; written to a file where a path is given.
+        """Draw the weights of an attention, of all heads or one, and write the picture to `path` if given.
 
-        ConfigError: matplotlib is not installed. KeyError: no attention of that name was recorded.
+        Raises:
+            KeyError: no such attention was recorded.
+            ConfigError: matplotlib isn't installed.
         """
         if name not in self.calls:
-            raise KeyError(f"{name!r} is no attention that was recorded; there are {', '.join(self.calls) or 'none'}")
+            raise KeyError(f"{name!r} isn't a recorded attention; {_listed(self.calls)}")
         weights = self.calls[name][-1].weights.select(row=row)
         shown = weights if head is None else weights.select(head=head)
         title = name if head is None else f"{name}, head {head}"
@@ -159,21 +171,21 @@ class Trace:
         return f"Trace({len(self)} parts, {calls:,} calls, {self.nbytes / 1e6:.1f} MB{more})"
 
     def _repr_html_(self) -> str:
-        """For notebooks: every part with the shape and the size of what it gave."""
+        """Return a table for notebooks, with the shape and size of each part's output."""
         rows = []
         for name in self:
             call = self[name]
             x, times = call.output, len(self.calls.get(name) or self.parts[name])
             shape = " x ".join(map(str, x.shape)) + (f", {times} times" if times > 1 else "")
-            cells = (name, call.kind, shape, f"{_length(x):.3f}", f"{1000 * call.seconds:.2f}")
+            cells = (name, call.kind, shape, f"{_mean_norm(x):.3f}", f"{1000 * call.seconds:.2f}")
             rows.append("<tr>" + "".join(map(_cell, range(len(cells)), cells)) + "</tr>")
-        head = "".join(_cell(n, it, "th") for n, it in enumerate(("part", "class", "output", "mean length", "ms")))
+        head = "".join(_cell(n, it, "th") for n, it in enumerate(("part", "class", "output", "mean norm", "ms")))
         table = f"<table><tr>{head}</tr>{''.join(rows)}</table>"
         return f"<p><code>{html.escape(repr(self))}</code></p><div style='max-height:30em;overflow:auto'>{table}</div>"
 
 
 def _cell(column: int, text: str, kind: str = "td") -> str:
-    """A cell of a table, names at the left and numbers at the right."""
+    """Return a table cell: names on the left, numbers on the right."""
     return f"<{kind} style='text-align:{'left' if column < 3 else 'right'}'>{html.escape(text)}</{kind}>"
 
 
@@ -181,6 +193,11 @@ def _array(x: Tensor) -> Any:
     return (x.float() if x.dtype == torch.bfloat16 else x).numpy(force=True)
 
 
-def _length(x: Tensor) -> float:
-    """The mean length of the vectors of the last axis."""
+def _listed(names: Iterable[str]) -> str:
+    known = ", ".join(names)
+    return f"recorded: {known}" if known else "nothing was recorded"
+
+
+def _mean_norm(x: Tensor) -> float:
+    """Return the mean norm of the vectors along the last axis."""
     return float(x.double().norm(dim=-1).mean()) if x.numel() else math.nan

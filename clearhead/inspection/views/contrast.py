@@ -34,7 +34,7 @@ class Contrast:
         found = attribute(stack, trace, self.reading, self.direction)
         if self.bias:
             found.append(Contribution("projection.bias", self.bias))
-        return Attribution(self.said, self.other, self.difference, tuple(found), trace.about_run())
+        return Attribution(self.said, self.other, self.difference, tuple(found), trace.note)
 
 
 @dataclass(frozen=True)

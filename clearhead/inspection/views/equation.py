@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ...errors import ConfigError, ModelError
 from ...model.attention import masked_softmax
-from ..record.calls import Attention
+from ..record.calls import AttentionCall
 from .text_columns import WIDTH, left, right
 
 _CORNER = 3  # rows and columns of a step that are shown
@@ -33,7 +33,7 @@ class EquationStep:
         return {"name": self.name, "formula": self.formula, "shape": list(self.shape), "values": values}
 
 
-def equation_steps(attention: Attention, head: int, row: int = 0) -> list[EquationStep]:
+def equation_steps(attention: AttentionCall, head: int, row: int = 0) -> list[EquationStep]:
     """softmax(Q K^T / sqrt(d_k) + bias) V of one head of row `row` of the batch, from Q, K and V to the output.
 
     The last step is computed here, from the steps before it, and lies within rounding of what the model used. Of an
@@ -70,7 +70,7 @@ def equation_steps(attention: Attention, head: int, row: int = 0) -> list[Equati
     return steps
 
 
-def _own_steps(attention: Attention, head: int, row: int) -> list[EquationStep]:
+def _own_steps(attention: AttentionCall, head: int, row: int) -> list[EquationStep]:
     """What can be said of an attention of one's own: its weights, where it tells them, and what came out."""
     found = []
     if attention.known_weights is not None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ...errors import ConfigError, did_you_mean
 from ...model.transformer import Decoder
-from ..record.calls import Attention
+from ..record.calls import AttentionCall
 from ..record.labelled import Labelled
 from ..record.parts import stacks
 from ..record.trace import Trace
@@ -95,7 +95,7 @@ class Explanation:
         stack, kind = place.split(".")
         return sum(name.startswith(f"{stack}.") and name.endswith(f".{kind}") for name in self.trace.calls)
 
-    def attention(self, place: str, layer: int) -> Attention:
+    def attention(self, place: str, layer: int) -> AttentionCall:
         """The record of a layer's attention; a ConfigError says which places and layers there are."""
         n_layers, (stack, kind) = self.n_layers(place), place.split(".")
         if layer not in range(n_layers):
@@ -164,7 +164,7 @@ class Explanation:
             "tokens": {**self.tokens, "outputs": self.outputs},
             "flow": [step.to_dict() for step in self.flow],
             "parts": to_dicts(journey(self.model, self.trace)),
-            "compiled": {"parts": self.trace.lifted, "largest_difference": self.trace.lifted_difference},
+            "compiled": {"parts": self.trace.uncompiled, "largest_difference": self.trace.compiled_difference},
             "without": self.trace.off,
             "attention": {**shown, "steps": [step.to_dict() for step in equation_steps(attention, head)]},
             "heads": {
@@ -206,12 +206,12 @@ class Explanation:
         title = f"attention {place}, layer {layer}, head {head}:\n{PLACES[place]}"
         if attention.known_weights is None:
             silent = f"A {attention.kind} does not tell its weights."
-            return noted(f"{title}\n{render_steps(steps, *self.axes(place))}\n{silent}", self.trace.about_run())
+            return noted(f"{title}\n{render_steps(steps, *self.axes(place))}\n{silent}", self.trace.note)
         exact = f"The model's own output {_apart(attention.largest_difference, 'these steps')}."
         table = render_matrix(attention.weights.values[0, head], *self.axes(place))
         shown = render_steps(steps, *self.axes(place))
         view = f"{title}\n{shown}\n{exact}\n\nweights: a row looks at the columns\n{table}"
-        return noted(view, self.trace.about_run())
+        return noted(view, self.trace.note)
 
     def render_heads(self, place: str, layer: int | None, *, color: bool = False) -> str:
         """All heads of a layer, or of all layers, as small pictures."""
@@ -227,14 +227,14 @@ class Explanation:
             named = Labelled(weights.values, weights.axes, {"query": rows, "key": columns})
             found += ["\n".join(keys)] if not found and (keys := render_keys(named)) else []
             found.append(render_heads(f"{stack}.{number}.{kind}", named, color=color))
-        return noted("\n\n".join(found), self.trace.about_run())
+        return noted("\n\n".join(found), self.trace.note)
 
     def render_alignment(self, layer: int | None = None) -> str:
         """A line of pairs i-j, and below it for each word of the answer which words of the text it looked at."""
         weights, pairs = self.word_weights(layer), self.alignment(layer)
         of_layer = self.alignment_layer if layer is None else layer
         view = render_alignment(pairs, weights, self.text.split(), self.answer.split(), of_layer)
-        return noted(view, self.trace.about_run())
+        return noted(view, self.trace.note)
 
     @property
     def searched(self) -> SearchTree:
@@ -249,7 +249,7 @@ class Explanation:
         return calls is not None and calls[-1].known_weights is not None
 
     def _exact(self) -> str:
-        said = [self.trace.about_run() or "All of this was recorded while the model ran as ever."]
+        said = [self.trace.note or "Recorded during a normal run."]
         if silent := [name for name, calls in self.trace.calls.items() if calls[-1].known_weights is None]:
             said.append(f"No weights are told by {', '.join(silent)}.")
         if len(silent) < len(self.trace.calls):

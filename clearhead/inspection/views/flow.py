@@ -22,8 +22,8 @@ from ...model.fronts.tokens import Embedding
 from ...model.heads import Classifier, SpanFinder, TokenPredictor
 from ...model.positions import Positions
 from ...model.transformer import Decoder, Encoder, EncoderDecoder, EncoderModel, evaluation
-from ..record.as_written import as_written
 from ..record.parts import stacks
+from ..record.uncompiled import uncompiled
 
 Shape = tuple[int, ...]
 
@@ -55,7 +55,7 @@ def dimension_flow(model: nn.Module, source: Shape = (2, 10), target: Shape = (2
     device = next(model.parameters()).device
     tokens = [torch.zeros(shape, dtype=torch.long, device=device) for shape in (source, target)]
     try:
-        with as_written(model), evaluation(model), torch.no_grad():
+        with uncompiled(model), evaluation(model), torch.no_grad():
             _run(model, *tokens)
     finally:
         watch.close()

@@ -84,4 +84,4 @@ def lens(
         ranks = (p > p.gather(-1, right[:, None])).sum(-1)
         tokens = tuple(tuple(pieces(some)) for some in ids.tolist())
         layers.append(LensLayer(name, tokens, tuple(map(tuple, best.tolist())), tuple(ranks.tolist())))
-    return Lens(tuple(pieces(said)), tuple(layers), trace.about_run())
+    return Lens(tuple(pieces(said)), tuple(layers), trace.note)

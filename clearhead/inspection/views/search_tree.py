@@ -10,8 +10,8 @@ from rich.cells import cell_len
 from torch import nn
 
 from ...decode.beams import Hypothesis, Step
-from ..record.as_written import as_written
 from ..record.parts import stacks
+from ..record.uncompiled import uncompiled
 from .text_columns import cut, folded, left, noted, preformatted
 
 _TEXT = 24  # columns of a beginning that are shown: its last ones
@@ -102,7 +102,7 @@ class SearchTree:
 
         handle = stacks(model)["decoder"].register_forward_pre_hook(hook, with_kwargs=True)
         try:
-            with as_written(model):
+            with uncompiled(model):
                 yield
         finally:
             handle.remove()

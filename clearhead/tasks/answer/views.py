@@ -5,8 +5,8 @@ import torch
 
 from ...config import DecodeConfig
 from ...errors import DataError
-from ...inspection.record.as_written import as_written
 from ...inspection.record.recorder import record
+from ...inspection.record.uncompiled import uncompiled
 from ...inspection.views.explanation import Explanation
 from ...inspection.views.flow import dimension_flow
 from ...model.transformer import EncoderModel, evaluation
@@ -27,7 +27,7 @@ def explain_answer(
         raise DataError("the question is blank", expected="a question to explain", name="question", value=question)
     held_out = task.over([Paragraph(context, (Question("", question, ()),))])
     windows = [HeldOutQuestions(held_out.asked, [window], [0], []) for window in held_out.windows]
-    with as_written(model):  # so that the answer is the one that is recorded
+    with uncompiled(model):  # so that the answer is the one that is recorded
         [[answer, *_]], _ = task.read(model, held_out, search)
         best = max(windows, key=lambda it: task.read(model, it, search)[0][0][0].score)
     batch, source = task.batch(best.examples, np.arange(1)), task.tokenizers.source

@@ -4,8 +4,8 @@ import torch
 
 from ...config import DecodeConfig
 from ...errors import DataError
-from ...inspection.record.as_written import as_written
 from ...inspection.record.recorder import record
+from ...inspection.record.uncompiled import uncompiled
 from ...inspection.views.contrast import Contrast, label_contrast
 from ...inspection.views.explanation import Explanation
 from ...inspection.views.flow import dimension_flow
@@ -27,7 +27,7 @@ def explain_label(task: Classification, model: EncoderModel, text: str, search: 
     head, source = model.head, task.tokenizers.source
     assert isinstance(head, Classifier)
     [ids], _ = task.encoder.tokens([text])
-    with as_written(model):  # so that the label is the one that is recorded
+    with uncompiled(model):  # so that the label is the one that is recorded
         p = task.log_probabilities(model, Ragged([ids]), search.batch_tokens)[0]
     best, tokens = int(p.argmax()), torch.tensor([ids], device=task.config.train.device)
     spell = {"encoder": source.pieces}

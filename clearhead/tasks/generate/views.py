@@ -69,5 +69,5 @@ def explain_continuation(task: Generation, model: Decoder, text: str, search: De
         model=model,
         pieces=target.pieces,
         contrast=partial(words.contrast, model, trace),
-        search=None if session.diverse else tree.finish(hypotheses, target.decode, trace.about_run()),
+        search=None if session.diverse else tree.finish(hypotheses, target.decode, trace.note),
     )

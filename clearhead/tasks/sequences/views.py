@@ -53,7 +53,7 @@ def explain_sequence(task: Sequences, model: EncoderDecoder, text: str, search: 
         model=model,
         pieces=target.pieces,
         contrast=partial(words.contrast, model.decoder, trace),
-        search=None if session.diverse else tree.finish(hypotheses, task.text, trace.about_run()),
+        search=None if session.diverse else tree.finish(hypotheses, task.text, trace.note),
     )
 
 

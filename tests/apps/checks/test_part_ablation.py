@@ -204,7 +204,7 @@ def test_what_is_recorded_without_a_part_says_so(translator: App) -> None:
     views = (found.render(), found.render_heads("decoder.cross", 0), found.searched.render(), found.lens.render())
     assert all(note in " ".join(view.split()) for view in views)
     assert found.to_dict("decoder.cross", 0, 0)["without"] == found.trace.to_dict()["off"] == off
-    assert "while the model ran as ever" in translator.explain("We are here.").render()
+    assert "normal run" in translator.explain("We are here.").render()
 
 
 def test_a_search_without_a_part_is_that_of_the_pass_without_it(translator: App) -> None:

@@ -16,7 +16,7 @@ from clearhead.inspection.ablation.study import (
     KeptOutcomes,
     Outcome,
     fingerprint,
-    is_changed_from_outside,
+    has_hooks,
     study,
 )
 from clearhead.inspection.record.recorder import record
@@ -91,7 +91,7 @@ def test_a_study_that_was_ended_goes_on_where_it_stopped(tmp_path: Path) -> None
 
     with pytest.raises(KeyboardInterrupt):
         study(net, NAMES, ending, KeptOutcomes(tmp_path, KEY), silent)
-    assert not is_changed_from_outside(net)
+    assert not has_hooks(net)
     found, n_kept = study(net, NAMES, measure, KeptOutcomes(tmp_path, KEY), silent)
     assert n_kept == 2 and len(calls) == 4
     assert found == study(net, NAMES, measure, KeptOutcomes(None, KEY), silent)[0]
@@ -194,9 +194,9 @@ def test_a_compiled_model_is_measured_as_it_is_written_with_all_parts_and_withou
 
 def test_hooks_are_seen() -> None:
     net = model()
-    assert not is_changed_from_outside(net)
+    assert not has_hooks(net)
     with without(net, "decoder.0.self.head.1"):
-        assert is_changed_from_outside(net)
+        assert has_hooks(net)
     with record(net):
-        assert is_changed_from_outside(net)
-    assert not is_changed_from_outside(net) and switches(net)
+        assert has_hooks(net)
+    assert not has_hooks(net) and switches(net)

@@ -18,11 +18,13 @@ from clearhead.errors import ConfigError, ModelError
 from clearhead.inspection.record.labelled import Labelled
 from clearhead.inspection.record.recorder import record
 from clearhead.model.attention import SelfAttention
+from clearhead.model.fronts.front import Front
 from clearhead.model.masks import padding_mask
 from clearhead.model.transformer import build
 
 SOURCE, TARGET = torch.tensor([[4, 5, 6, 7, 0], [8, 9, 4, 5, 6]]), torch.tensor([[1, 4, 5, 6], [1, 7, 8, 9]])
 POSITIONS = ["sinusoidal", "learned", "rotary", "relative", "alibi"]
+HOWS: list[dict[str, object]] = [{"beam": 1}, {"beam": 3}, {"sample": True, "seed": 3, "n_best": 2}]
 TOPOLOGIES = ["encoder-decoder", "decoder-only", "encoder-only"]
 
 
@@ -46,9 +48,14 @@ def run(net: nn.Module) -> Tensor:
     return answer(net) if hasattr(net, "decoder") else net(SOURCE if hasattr(net, "head") else TARGET)
 
 
-@pytest.mark.parametrize("positions", POSITIONS)
-@pytest.mark.parametrize("pre_norm", [False, True])
-@pytest.mark.parametrize("topology", TOPOLOGIES)
+@pytest.mark.parametrize(
+    ("topology", "positions", "pre_norm"),
+    [
+        (topology, positions, (i + j) % 2 == 0)
+        for i, topology in enumerate(TOPOLOGIES)
+        for j, positions in enumerate(POSITIONS)
+    ],
+)
 def test_looking_changes_no_bit_of_what_comes_out(topology: str, positions: str, pre_norm: bool) -> None:
     net = of(topology, positions=positions, pre_norm=pre_norm)
     before = run(net)
@@ -61,9 +68,15 @@ def test_looking_changes_no_bit_of_what_comes_out(topology: str, positions: str,
         torch.testing.assert_close(sums, torch.ones_like(sums), atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize("how", [{"beam": 1}, {"beam": 3}, {"sample": True, "seed": 3, "n_best": 2}], ids=str)
-@pytest.mark.parametrize("positions", POSITIONS)
-@pytest.mark.parametrize("topology", TOPOLOGIES[:2])
+@pytest.mark.parametrize(
+    ("topology", "positions", "how"),
+    [
+        (topology, positions, HOWS[(i + j) % 3])
+        for i, topology in enumerate(TOPOLOGIES[:2])
+        for j, positions in enumerate(POSITIONS)
+    ],
+    ids=str,
+)
 def test_looking_changes_no_answer(topology: str, positions: str, how: dict[str, object]) -> None:
     net = of(topology, positions=positions)
     prompts = [[4, 5, 6], [7, 8]]
@@ -146,21 +159,25 @@ def test_weights_know_their_tokens() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ask", "message"),
+    ("ask", "fields", "expected", "fix"),
     [
-        (lambda it: it.select(key="t1"), "key 't1' is not a number; expected 0 to "),
-        (lambda it: it.select(row=2), "row 2 is not there; expected 0 to 1"),
-        (lambda it: it.select(haed=0), "'haed' is no axis of this array; there are row, head, query, key; did you"),
-        (lambda it: it.mean("query"), "there is no mean over 'query'; expected one of head"),
-        (lambda it: it.select(row=0, head=0).mean("head"), "expected one of no axis"),
+        (lambda it: it.select(key="t1"), ("key", "t1"), "a whole number from 0 to 4", ""),
+        (lambda it: it.select(row=2), ("row", 2), "a whole number from 0 to 1", ""),
+        (lambda it: it.select(haed=0), ("axis", "haed"), "row, head, query, key", "did you mean 'head'?"),
+        (lambda it: it.mean("query"), ("axis", "query"), "one of head", ""),
+        (lambda it: it.select(row=0, head=0).mean("head"), ("axis", "head"), "an array with an axis", ""),
     ],
 )
-def test_what_an_array_does_not_have_is_refused(ask: Callable[..., object], message: str) -> None:
+def test_an_axis_or_index_that_an_array_lacks_is_an_error(
+    ask: Callable[..., object], fields: tuple[str, object], expected: str, fix: str
+) -> None:
     net = model()
     with record(net) as trace:
         answer(net)
-    with pytest.raises(ModelError, match=message):
+    with pytest.raises(ModelError) as caught:
         ask(trace["decoder.0.cross"].weights)
+    assert (caught.value.name, caught.value.value) == fields and caught.value.fix == fix
+    assert caught.value.expected.startswith(expected)
 
 
 def test_while_it_searches_every_step_and_beam_is_recorded_with_its_tokens() -> None:
@@ -242,11 +259,9 @@ def test_a_record_has_a_limit_and_says_what_it_summarised() -> None:
         out = answer(net)
     with record(net, limit=whole.nbytes // 2) as trace:
         assert torch.equal(answer(net), out)
-    with (
-        pytest.raises(ConfigError, match="limit = -1 bytes cannot be kept; expected at least 0, or None"),
-        record(net, limit=-1),
-    ):
+    with pytest.raises(ConfigError) as caught, record(net, limit=-1):
         pass
+    assert (caught.value.name, caught.value.value) == ("limit", -1)
     assert trace.nbytes <= whole.nbytes // 2 and trace.summaries
     kept = sum(map(len, trace.calls.values())) + sum(map(len, trace.parts.values()))
     assert kept + len(trace.summaries) == sum(map(len, whole.calls.values())) + sum(map(len, whole.parts.values()))
@@ -257,7 +272,7 @@ def test_a_record_has_a_limit_and_says_what_it_summarised() -> None:
         expected = (float(output.min()), float(output.max()), float(output.mean()), float(output.norm()))
         assert found == pytest.approx(expected, rel=1e-4, abs=1e-6)
     name = next(it.name for it in trace.summaries if it.name not in trace.parts and it.name not in trace.calls)
-    with pytest.raises(KeyError, match="had no room within the limit"):
+    with pytest.raises(KeyError, match=name):
         trace[name]
     assert "calls summarised" in repr(trace)
 
@@ -268,7 +283,7 @@ def test_a_record_is_a_file(tmp_path: Path) -> None:
         answer(net)
     trace.save(tmp_path / "trace.json")
     read = json.loads((tmp_path / "trace.json").read_text("utf-8"))
-    assert (read["format_version"], read["kind"]) == (1, "trace")
+    assert (read["format_version"], read["kind"]) == (2, "trace")
     cross = next(it for it in read["attention"] if it["name"] == "decoder.1.cross")
     assert cross["weights"]["values"] == trace["decoder.1.cross"].weights.values.tolist()
     assert cross["weights"]["tokens"] == {"query": [["1", "4", "5", "6"], ["1", "7", "8", "9"]]} | {
@@ -279,9 +294,10 @@ def test_a_record_is_a_file(tmp_path: Path) -> None:
     with np.load(tmp_path / "new" / "trace.npz") as file:
         assert np.array_equal(file["decoder.1.cross/0/weights"], trace["decoder.1.cross"].weights.values.numpy())
         assert np.array_equal(file["encoder.0/0/output"], trace["encoder.0"].output.detach().numpy())
-        assert json.loads(str(file["about"]))["format_version"] == 1
-    with pytest.raises(ConfigError, match=r"has the ending '\.pt'; expected \.json or \.npz"):
+        assert json.loads(str(file["about"]))["format_version"] == 2
+    with pytest.raises(ConfigError) as caught:
         trace.save(tmp_path / "trace.pt")
+    assert caught.value.value == str(tmp_path / "trace.pt") and caught.value.expected == ".json or .npz"
 
 
 def test_a_record_shows_itself_in_a_notebook() -> None:
@@ -301,7 +317,7 @@ def test_a_place_is_drawn(tmp_path: Path) -> None:
     figure = trace.plot("decoder.0.cross", tmp_path / "cross.svg", row=1)
     assert len(figure.axes) == 4 + 1 and (tmp_path / "cross.svg").read_text().startswith("<?xml")
     assert len(trace.plot("decoder.0.cross", head=2).axes) == 1 + 1
-    with pytest.raises(KeyError, match=r"'decoder\.0' is no attention that was recorded; there are encoder.0.self"):
+    with pytest.raises(KeyError, match=r"'decoder\.0' .* encoder\.0\.self"):
         trace.plot("decoder.0")
 
 
@@ -312,7 +328,7 @@ def test_a_part_that_was_compiled_runs_as_it_is_written_while_it_is_watched() ->
     assert not torch.equal(answer(net), before)
     with record(net) as trace:
         assert torch.equal(answer(net), before)
-    assert trace.lifted == ["encoder.blocks.0"] and block._compiled_call_impl is fast
+    assert trace.uncompiled == ["encoder.blocks.0"] and block._compiled_call_impl is fast
 
 
 def test_an_attention_of_ones_own_that_tells_no_weights_is_recorded_without() -> None:
@@ -325,31 +341,27 @@ def test_an_attention_of_ones_own_that_tells_no_weights_is_recorded_without() ->
     with record(part) as trace:
         part(torch.randn(2, 4, 8))
     assert trace["attend"].output.shape == (2, 2, 4, 4)
-    with pytest.raises(ModelError, match=r"attend is a Mean, which does not tell its weights; expected a method"):
+    with pytest.raises(ModelError) as caught:
         _ = trace["attend"].weights
+    assert (caught.value.name, caught.value.value) == ("attend", "Mean") and "weights(" in caught.value.expected
     assert "weights" not in trace["attend"].to_dict()
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "value"),
     [
-        (
-            lambda self, q, k: q,
-            r"attend: Own\.weights raises TypeError: .*'mask'; expected weights\(q, k, \*, mask, bias\)",
-        ),
-        (
-            lambda self, q, k, **_: (q @ k.mT)[None],
-            r"gives \(1, 2, 2, 4, 4\) instead of \(2, 2, 4, 4\); expected weights",
-        ),
-        (lambda self, q, k, **_: None, r"gives NoneType instead of \(2, 2, 4, 4\)"),
+        (lambda self, q, k: q, None),
+        (lambda self, q, k, **_: (q @ k.mT)[None], (1, 2, 2, 4, 4)),
+        (lambda self, q, k, **_: None, "NoneType"),
     ],
     ids=["arguments", "shape", "nothing"],
 )
-def test_weights_of_ones_own_that_cannot_be_had_are_named_and_no_hook_stays(wrong: Any, said: str) -> None:
+def test_weights_of_ones_own_that_cannot_be_had_are_named_and_no_hook_stays(wrong: Any, value: object) -> None:
     part = SelfAttention(8, 2).eval()
     part.attend = type("Own", (nn.Module,), {"forward": lambda self, q, k, v, **_: v, "weights": wrong})()
-    with pytest.raises(ModelError, match=said), record(part):
+    with pytest.raises(ModelError) as caught, record(part):
         part(torch.randn(2, 4, 8))
+    assert (caught.value.name, caught.value.value) == ("Own.weights", value)
     assert not any(it._forward_hooks or it._forward_pre_hooks for it in part.modules())
 
 
@@ -357,11 +369,11 @@ def test_a_place_that_was_not_recorded_is_answered_with_those_that_were() -> Non
     net = model()
     with record(net) as trace:
         pass
-    with pytest.raises(KeyError, match="there are none"):
+    with pytest.raises(KeyError, match=r"encoder\.0\.self"):
         trace["encoder.0.self"]
     with record(net) as trace:
         answer(net)
-    with pytest.raises(KeyError, match=r"'encoder.7.self' was not recorded; there are encoder.0.self, encoder.1.self"):
+    with pytest.raises(KeyError, match=r"'encoder.7.self' .* encoder.0.self, encoder.1.self"):
         trace["encoder.7.self"]
 
 
@@ -371,3 +383,22 @@ def test_two_may_look_at_once() -> None:
     with record(net) as outer, record(net) as inner:
         session.answers([[4, 5, 6]])
     assert {*outer.calls} == {*inner.calls} and not any(part._forward_hooks for part in net.modules())
+
+
+class Vectors(Front):
+    """Reads feature vectors in place of token ids."""
+
+    def forward(self, inputs: Tensor) -> Tensor:  # (B, S, D) -> (B, S, D)
+        return 2 * inputs
+
+
+def test_an_encoder_that_reads_no_tokens_is_recorded_with_indices_for_keys() -> None:
+    net = model()
+    net.encoder.embedding = Vectors()
+    with record(net, pieces={"encoder": lambda ids: ["x" for _ in ids]}) as trace, torch.no_grad():
+        net(torch.randn(2, 5, 16), TARGET)
+        net.encoder(inputs=torch.randn(2, 3, 16))
+    cross = trace.calls["decoder.0.cross"][0].weights.tokens
+    assert cross == {"query": [["1", "4", "5", "6"], ["1", "7", "8", "9"]], "key": [["0", "1", "2", "3", "4"]] * 2}
+    assert trace["encoder.0.self"].weights.tokens["query"] == [["0", "1", "2"]] * 2
+    assert trace["encoder.embedding"].output.shape == (2, 3, 16)

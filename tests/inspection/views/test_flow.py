@@ -149,7 +149,7 @@ def test_a_head_and_types_of_tokens_are_parts(head: str, own: int) -> None:
     model = empty(topology="encoder-only", **more)
     encoder, last = parts(model)
     assert (last.name, last.total) == ("head", own)
-    assert last.note == ("its matrix is the encoder's embedding" if head == "token" else "")
+    assert last.note == ("shares its matrix with the encoder's embedding" if head == "token" else "")
     assert {part.name: part.total for part in encoder.parts}["token types"] == 2 * D
     assert encoder.total + last.total == sum(parameter.numel() for parameter in model.parameters())
 
@@ -166,8 +166,8 @@ def test_a_shared_matrix_is_counted_where_it_stands_first_and_named_elsewhere() 
     encoder, decoder = parts(empty(tie="all"))
     notes = {part.name: (part.parameters, part.note) for part in (*encoder.parts, *decoder.parts[-1:])}
     assert notes["embedding"] == (V * D, "")
-    assert notes["projection"] == (0, "its matrix is the encoder's embedding")
-    assert decoder.parts[0].note == "its matrix is the encoder's embedding"
+    assert notes["projection"] == (0, "shares its matrix with the encoder's embedding")
+    assert decoder.parts[0].note == "shares its matrix with the encoder's embedding"
 
 
 def test_the_table_has_each_part_and_the_totals() -> None:

@@ -1,4 +1,4 @@
-"""Compiled parts are looked at as they are written, and how far they are from that is told."""
+"""Compiled parts run uncompiled while they are inspected, and the difference is reported."""
 
 import copy
 import json
@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from clearhead.api import load
 from clearhead.inspection.promises.verification import verify
-from clearhead.inspection.record.as_written import as_written
 from clearhead.inspection.record.recorder import record
 from clearhead.inspection.record.switches import without
+from clearhead.inspection.record.uncompiled import uncompiled
 from clearhead.inspection.views.explanation import Explanation
 from clearhead.inspection.views.flow import dimension_flow
 
@@ -63,9 +63,9 @@ def test_a_compiled_model_has_the_record_of_its_twin_and_is_compiled_again_after
     state = {name: dict(vars(part)) for name, part in net.named_modules()}
     with torch.no_grad(), record(net) as trace:
         net(SOURCE, TARGET)
-    assert list(trace) == list(plain) and trace.lifted and not plain.lifted
+    assert list(trace) == list(plain) and trace.uncompiled and not plain.uncompiled
     assert all(torch.equal(trace[name].output, plain[name].output) for name in plain)
-    assert (trace.lifted_difference, plain.lifted_difference) == (0.0, None)  # "eager" compiles to the same
+    assert (trace.compiled_difference, plain.compiled_difference) == (0.0, None)  # "eager" compiles to the same
     for name, part in net.named_modules():
         assert vars(part).keys() == state[name].keys() and not part._forward_hooks
         assert all(
@@ -95,12 +95,13 @@ def test_the_largest_difference_is_that_of_the_outermost_parts_to_what_they_give
     off_by(net.decoder.blocks[0].feed_forward, 7.0)  # inside of one that is compiled as a whole
     with torch.no_grad(), record(net) as trace:
         net(SOURCE, TARGET)
-    assert trace.lifted == ["encoder.blocks.0", "decoder.blocks.0", "decoder.blocks.0.feed_forward"]
-    assert trace.lifted_difference == pytest.approx(0.5, rel=1e-5)
+    assert trace.uncompiled == ["encoder.blocks.0", "decoder.blocks.0", "decoder.blocks.0.feed_forward"]
+    assert trace.compiled_difference == pytest.approx(0.5, rel=1e-5)
     assert net.encoder.blocks[0]._compiled_call_impl is fast
-    assert json.loads(json.dumps(trace.to_dict()))["lifted_difference"] == trace.lifted_difference
-    assert "decoder.blocks.0.feed_forward. Given the same, the compiled ones differ by at most 5.0e-01." in (
-        trace.about_run()
+    assert json.loads(json.dumps(trace.to_dict()))["compiled_difference"] == trace.compiled_difference
+    assert trace.note == (
+        "Compiled parts ran uncompiled: encoder.blocks.0, decoder.blocks.0, decoder.blocks.0.feed_forward. "
+        "On the same inputs, their compiled versions differ by at most 5.0e-01."
     )
 
 
@@ -110,12 +111,12 @@ def test_what_cannot_be_compared_is_not() -> None:
     with torch.no_grad(), record(net) as trace:
         cache = net.decoder.new_cache(3, 6, net.encode(SOURCE))
         net.decoder(TARGET[:, :1], cache=cache)
-    assert trace.lifted_difference is None and cache.length == 1  # asked again, it would have grown by one more
-    assert trace.about_run().endswith("How far the compiled ones are from that could not be measured.")
+    assert trace.compiled_difference is None and cache.length == 1  # asked again, it would have grown by one more
+    assert trace.note.endswith("Their compiled versions couldn't be compared.")
     net.train()
     with torch.no_grad(), record(net) as trace:
         net(SOURCE, TARGET)
-    assert trace.lifted_difference is None
+    assert trace.compiled_difference is None
 
     def raising(*_: object, **__: object) -> Tensor:
         raise RuntimeError("there is no compiler")
@@ -123,13 +124,13 @@ def test_what_cannot_be_compared_is_not() -> None:
     net.eval().decoder._compiled_call_impl = raising
     with torch.no_grad(), record(net) as trace:
         net(SOURCE, TARGET)
-    assert trace.lifted_difference is None
+    assert trace.compiled_difference is None
 
 
 def test_an_error_leaves_everything_compiled_as_it_was() -> None:
     net = model()
     fast = off_by(net.encoder, 1.0)
-    for looking in (as_written(net), record(net), without(net, "encoder.0.self")):
+    for looking in (uncompiled(net), record(net), without(net, "encoder.0.self")):
         with pytest.raises(ZeroDivisionError), looking:
             assert net.encoder._compiled_call_impl is None
             raise ZeroDivisionError
@@ -140,7 +141,7 @@ def test_inside_of_one_another_each_leaves_what_it_found() -> None:
     net = model()
     by_wrapping(net)
     fast = vars(net.encoder)["forward"]
-    with as_written(net) as outer, as_written(net) as inner:
+    with uncompiled(net) as outer, uncompiled(net) as inner:
         assert len(outer) == 1 and inner == [] and vars(net.encoder)["forward"] is not fast
     assert vars(net.encoder)["forward"] is fast
 
@@ -169,15 +170,12 @@ def test_a_view_says_that_compiled_parts_were_not_looked_at(model_folder: Path) 
     found = app.explain("I am hungry.", beam=2)
     assert found.answer == plain.answer and found.values == plain.values  # all of it is that of the plain twin
     assert found.search.cache_lengths == plain.search.cache_lengths
-    said = (
-        "Compiled parts ran as they are written: encoder, decoder. Given the same, the\ncompiled ones differ by at most"
-    )
     place = found.main_place
     for view in views(found):
-        assert said in view and max(map(len, view.splitlines())) <= 80
+        assert found.trace.note in " ".join(view.split()) and max(map(len, view.splitlines())) <= 80
     assert not any("ompiled" in view for view in views(plain))
-    assert found.why().to_dict()["note"] == found.trace.about_run() and plain.why().to_dict()["note"] == ""
-    assert "ran as ever" in plain.render() and "ran as ever" not in found.render()
+    assert found.why().to_dict()["note"] == found.trace.note and plain.why().to_dict()["note"] == ""
+    assert "normal run" in plain.render() and "normal run" not in found.render()
     values = found.to_dict(place, 0, 0)["compiled"]
     assert values["parts"] == ["encoder", "decoder"] and math.isclose(values["largest_difference"], 1e-3, rel_tol=0.1)
     assert plain.to_dict(place, 0, 0)["compiled"] == {"parts": [], "largest_difference": None}

@@ -1,4 +1,4 @@
-"""Parts that were compiled, run as they are written while somebody looks: what is compiled calls no hooks inside."""
+"""Run compiled parts uncompiled while they are inspected: compiled code calls no hooks inside."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,27 +10,27 @@ from torch import Tensor, nn
 
 from ...model.cache import Cache, LayerCache
 
-WRAPPED = "_orig_mod"  # what `torch.compile(part)` calls the part that it wraps
+WRAPPED = "_orig_mod"  # what `torch.compile(part)` calls the part it wraps
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """A part that was compiled, by `part.compile()` or as `torch.compile(part)`, and the `call` that was made of it."""
+    """A part compiled by `part.compile()` or `torch.compile(part)`, and the compiled `call`."""
 
     name: str
     part: nn.Module
-    attribute: str  # of the part, where the call stands
+    attribute: str  # of the part, which holds the call
     call: Callable[..., Any]
 
 
 def compiled_parts(model: nn.Module) -> list[Compiled]:
-    """All of them, in the order of the model."""
+    """Return every compiled part, in the order of the model."""
     return [it for name, part in model.named_modules() if (it := _compiled(name, part)) is not None]
 
 
 @contextmanager
-def as_written(model: nn.Module) -> Iterator[list[Compiled]]:
-    """Inside the `with` block all parts run as they are written; afterwards those that were compiled are so again."""
+def uncompiled(model: nn.Module) -> Iterator[list[Compiled]]:
+    """Run all parts uncompiled inside the `with` block, which receives the compiled ones. Restore them afterwards."""
     found = compiled_parts(model)
     try:
         for it in found:
@@ -41,8 +41,8 @@ def as_written(model: nn.Module) -> Iterator[list[Compiled]]:
             vars(it.part)[it.attribute] = it.call
 
 
-def without_wrapping(path: str) -> str:
-    """The path of a part as if nothing was wrapped: blocks.0._orig_mod.attention is blocks.0.attention."""
+def unwrapped_name(path: str) -> str:
+    """Return a part's name without compile wrappers: blocks.0._orig_mod.attention is blocks.0.attention."""
     return ".".join(it for it in path.split(".") if it != WRAPPED)
 
 
@@ -51,46 +51,45 @@ def _compiled(path: str, part: nn.Module) -> Compiled | None:
     call = vars(part).get(attribute)
     if call is None or call is part._modules.get(WRAPPED):
         return None
-    return Compiled(without_wrapping(path) or "the model", part, attribute, call)
+    return Compiled(unwrapped_name(path) or "the model", part, attribute, call)
 
 
-class Twins:
-    """What compiled parts were given while they ran as they are written, and gave: so that both can be compared.
+class CompiledComparison:
+    """Remembers inputs and outputs of parts that run uncompiled, and compares them with the compiled versions.
 
-    Of parts inside of each other the outermost. Nothing is kept of a part in training, which draws its dropout anew,
-    nor of a call with a cache, which would be filled twice.
+    Of nested compiled parts, only the outermost counts. Calls in training mode aren't remembered, since dropout is
+    random, nor calls with a cache, which a second run would change.
     """
 
     def __init__(self, compiled: list[Compiled]) -> None:
         names = [it.name for it in compiled]
         self.outermost = [it for it in compiled if not any(_is_inside(it.name, other) for other in names)]
-        self.again: dict[str, Callable[[], float]] = {}
+        self.differences: dict[str, Callable[[], float]] = {}
 
     def watch(self) -> list[Any]:
-        """The handles of the hooks that keep the latest call of each."""
-        return [it.part.register_forward_hook(self._keep(it), with_kwargs=True) for it in self.outermost]
+        """Register hooks that remember each part's latest call, and return their handles."""
+        return [it.part.register_forward_hook(self._remember(it), with_kwargs=True) for it in self.outermost]
 
     def difference(self) -> float | None:
-        """The largest between what the parts gave and what the compiled ones give; None where nothing was kept, or
-        where the compiler cannot do it."""
+        """Return the largest difference, or None if no call was remembered or the compiler fails."""
         try:
-            return max((again() for again in self.again.values()), default=None)
-        except Exception:  # of a compiler anything may come, and those who look have not asked for it
+            return max((difference() for difference in self.differences.values()), default=None)
+        except Exception:  # a compiler may raise anything, and the user only asked to look
             return None
 
-    def _keep(self, it: Compiled) -> Callable[..., None]:
+    def _remember(self, it: Compiled) -> Callable[..., None]:
         def hook(part: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any], output: Any) -> None:
             cached = any(isinstance(given, Cache | LayerCache) for given in (*inputs, *options.values()))
             if part.training or cached or not isinstance(output, Tensor):
                 return
             modes = torch.is_inference_mode_enabled(), torch.is_grad_enabled()
 
-            def again() -> float:
+            def difference() -> float:
                 with torch.inference_mode(modes[0]), torch.set_grad_enabled(modes[1] and not modes[0]):
                     found = it.call(*inputs, **options)
                 return float((found.detach() - output.detach()).abs().max()) if output.numel() else 0.0
 
-            self.again[it.name] = again
+            self.differences[it.name] = difference
 
         return hook
 
