@@ -1,10 +1,11 @@
 """Settings with the source of each value, presets, and the plain values and messages that everything else uses."""
 
-from .config import Config, Setting, chosen, settings
+from .config import Config, chosen
 from .data_config import SEPARATORS, DataConfig
 from .decode_config import DecodeConfig
 from .model_config import DROPOUT, SHAPE, ModelConfig
 from .presets import PRESETS, TASKS, preset
+from .sections import Setting, settings
 from .train_config import NEWEST, TrainConfig
 
 __all__ = [

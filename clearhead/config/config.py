@@ -5,31 +5,24 @@ the model folder and reused when the run resumes.
 """
 
 import dataclasses
-import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from ..errors import ConfigError, suggestion
+from ..errors import ConfigError
 from .data_config import DataConfig
 from .decode_config import DecodeConfig
 from .model_config import SHAPE, ModelConfig
 from .presets import PRESETS, TASKS, preset
 from .provenance import Origin, Origins, is_origin, may_replace
+from .sections import SECTIONS, default_sections, flatten, read_setting, settings
 from .setting import require
 from .train_config import TrainConfig
-from .values import read_toml, read_value, spell
+from .values import read_toml, spell
 
 T = TypeVar("T")
 
-_SECTIONS: dict[str, type[Any]] = {
-    "model": ModelConfig,
-    "data": DataConfig,
-    "train": TrainConfig,
-    "decode": DecodeConfig,
-}
 _FOUND_IN_DATA = (
     *("model.src_vocab_size", "model.tgt_vocab_size", "model.n_classes"),
     *("data.labels", "data.unanswerable"),
@@ -120,7 +113,7 @@ class Config:
         if not isinstance(values, Mapping):
             raise ConfigError(f"{spell(values)} can't override settings", expected="a dictionary such as "
                               "{'train.steps': 300}", value=values)  # fmt: skip
-        given = {name: _read(name, value, source) for name, value in values.items()}
+        given = {name: read_setting(name, value, source) for name, value in values.items()}
         merged: dict[str, Any] = {}
         origins: dict[str, Origin] = {}
         brought: dict[Origin, dict[str, Any]] = {"task": self._of_task(given), "preset": _of_preset(given)}
@@ -152,7 +145,7 @@ class Config:
     def _assumed_origins(self) -> dict[str, Origin]:
         """Return an origin for values that differ from the default without one. A shape is taken as a whole."""
         brought, found = PRESETS.get(self.train.preset or "", {}), dict[str, Origin]()
-        for section, default in _defaults().items():
+        for section, default in default_sections().items():
             if getattr(self, section) == default:
                 continue
             for key, value in vars(getattr(self, section)).items():
@@ -167,12 +160,12 @@ class Config:
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """Return the values by section, as JSON and TOML hold them."""
-        return {section: dataclasses.asdict(getattr(self, section)) for section in _SECTIONS}
+        return {section: dataclasses.asdict(getattr(self, section)) for section in SECTIONS}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], *, source: str = "the configuration") -> Self:
         """Return the defaults overridden by nested values. A ConfigError names the `source` of what can't be used."""
-        return cls().override(_flat(values, source), source=source)
+        return cls().override(flatten(values, source), source=source)
 
     def to_record(self) -> dict[str, dict[str, Any]]:
         """Return the values by section together with their origins, as a model folder stores them."""
@@ -181,14 +174,16 @@ class Config:
     @classmethod
     def from_record(cls, record: Mapping[str, Any], *, source: str) -> Self:
         """Read the inverse of `to_record`. Values of a record without origins get the origin "unknown"."""
-        values = _flat({name: value for name, value in record.items() if name != "origins"}, source)
-        values = {name: _read(name, value, source) for name, value in values.items()}
+        values = flatten({name: value for name, value in record.items() if name != "origins"}, source)
+        values = {name: read_setting(name, value, source) for name, value in values.items()}
         origins = record.get("origins")
         if origins is None:
             differing = [name for name, value in values.items() if value != settings()[name].default]
             return cls()._with(values, dict.fromkeys(differing, "unknown"))
         if not isinstance(origins, Mapping):
-            raise ConfigError(f"{source}: origins={origins!r} isn't a table", expected="an origin for each setting")
+            raise ConfigError(
+                f"{source}: origins={origins!r} isn't a table", expected="an origin by setting", name="origins"
+            )
         known = {name: origin for name, origin in origins.items() if name in settings() and is_origin(origin)}
         return cls()._with(values, known)
 
@@ -214,62 +209,12 @@ class Config:
         return "\n".join(tables)
 
 
-@dataclass(frozen=True)
-class Setting:
-    """A setting as the command line and the documentation describe it."""
-
-    name: str
-    type: Any
-    default: Any
-    help: str
-
-
-@cache
-def settings() -> Mapping[str, Setting]:
-    """Return every setting by its dotted name, in the order of the sections."""
-    found = {}
-    for section, kind in _SECTIONS.items():
-        types = typing.get_type_hints(kind)
-        for it in dataclasses.fields(kind):
-            name = f"{section}.{it.name}"
-            found[name] = Setting(name, types[it.name], it.default, it.metadata["help"])
-    return found
-
-
 def chosen(value: T | None) -> T:
     """Return a setting that was None until a choice was made; the choice must have been made."""
     assert value is not None, "a choice was left open"
     return value
 
 
-@cache
-def _defaults() -> dict[str, Any]:
-    return {section: kind() for section, kind in _SECTIONS.items()}
-
-
 def _of_preset(given: Mapping[str, Any]) -> dict[str, Any]:
     name = given.get("train.preset")
     return {} if name is None else {key: value for key, value in preset(name).items() if key != "train.preset"}
-
-
-def _read(name: str, value: Any, source: str) -> Any:
-    """Return a value as the type of the setting `name`."""
-    if name not in settings():
-        raise ConfigError(f"{source}: unknown setting {name!r}", fix=suggestion(str(name), settings()), name=str(name))
-    return read_value(value, settings()[name].type, name, source=source)
-
-
-def _flat(values: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Return nested values by their dotted names."""
-    flat: dict[str, Any] = {}
-    for section, table in values.items():
-        if section not in _SECTIONS:
-            fix = suggestion(section, _SECTIONS)
-            expected = f"one of {', '.join(f'[{it}]' for it in _SECTIONS)}"
-            raise ConfigError(f"{source}: unknown section [{section}]", expected=expected, fix=fix, name=section)
-        if not isinstance(table, Mapping):
-            what = f"{source}: {section}={spell(table)} isn't a section"
-            expected = f"[{section}] with settings below it"
-            raise ConfigError(what, expected=expected, name=section, value=table)
-        flat |= {f"{section}.{key}": value for key, value in table.items()}
-    return flat

@@ -112,7 +112,7 @@ def test_data_that_are_edited_after_the_first_reading_are_refused_and_give_no_to
     toy, monkeypatch: pytest.MonkeyPatch, there: bool, kept: int
 ) -> None:
     config = toy.config({"data.store": str(toy.folder / "tokens"), "train.steps": 1})
-    path, learn = Path(config.data.train[0]), preparing._learn
+    path, learn = Path(config.data.train[0]), preparing._train_tokenizers
     if there:
         train(config, toy.folder / "first", say=quiet)
 
@@ -122,7 +122,7 @@ def test_data_that_are_edited_after_the_first_reading_are_refused_and_give_no_to
         return learnt
 
     monkeypatch.setattr(pairs, "_KEPT", kept)
-    monkeypatch.setattr(preparing, "_learn", learn_and_edit)
+    monkeypatch.setattr(preparing, "_train_tokenizers", learn_and_edit)
     with pytest.raises(DataError, match=r"pairs\.tsv"):
         train(config, toy.folder / "run", say=quiet)
     assert len(list((toy.folder / "tokens").iterdir())) == there

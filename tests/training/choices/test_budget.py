@@ -262,7 +262,7 @@ def test_a_run_takes_its_time_from_the_start_of_the_process_to_its_end(tmp_path:
 
 def test_a_run_with_a_budget_says_why_and_resumes_to_the_step_that_it_last_aimed_at(toy, monkeypatch) -> None:
     monkeypatch.setattr(budget, "_measure", lambda config, name, *_: Measured(name, 500_000, 0.01, 100))
-    monkeypatch.setattr(Pace, "last_step", lambda self, step, last, eval_every: 60 if step >= 10 else last)
+    monkeypatch.setattr(Pace, "last_step", lambda self, step, last, eval_every: 24 if step >= 5 else last)
     asked = {name: value for name, value in toy.config().to_dict()["data"].items() if name in ("train", "tokenizer")}
     config = Config().override({f"data.{name}": value for name, value in asked.items()})
     config = config.override({"train.budget": "20s", "train.threads": 1, "model.dropout": 0.0})
@@ -271,7 +271,7 @@ def test_a_run_with_a_budget_says_why_and_resumes_to_the_step_that_it_last_aimed
 
     def stop(record: dict) -> None:
         steps.append(record["step"])
-        if record["step"] == 40:
+        if record["step"] == 16:
             os.kill(os.getpid(), signal.SIGTERM)
 
     with pytest.raises(StoppedError):
@@ -279,7 +279,7 @@ def test_a_run_with_a_budget_says_why_and_resumes_to_the_step_that_it_last_aimed
     assert any(line.startswith("train.preset = nano: ") for line in said)
     assert sum(line.startswith("train.warmup = ") for line in said) == 1
     train(config, toy.folder / "run", resume=True, say=said.append, on_step=stop)
-    assert steps[-1] == 60
-    assert any(line.endswith("at step 40 of 60") for line in said)
+    assert steps[-1] == 24
+    assert any(line.endswith("at step 16 of 24") for line in said)
     stored = read_config(toy.folder / "run").train
     assert stored.steps > 100 and stored.preset == "nano"

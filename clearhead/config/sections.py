@@ -1,0 +1,73 @@
+"""The sections of the configuration, and every setting in them by its dotted name, such as train.steps."""
+
+import dataclasses
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from ..errors import ConfigError, suggestion
+from .data_config import DataConfig
+from .decode_config import DecodeConfig
+from .model_config import ModelConfig
+from .train_config import TrainConfig
+from .values import read_value, spell
+
+SECTIONS: dict[str, type[Any]] = {
+    "model": ModelConfig,
+    "data": DataConfig,
+    "train": TrainConfig,
+    "decode": DecodeConfig,
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting as the command line and the documentation describe it."""
+
+    name: str
+    type: Any
+    default: Any
+    help: str
+
+
+@cache
+def settings() -> Mapping[str, Setting]:
+    """Return every setting by its dotted name, in the order of the sections."""
+    found = {}
+    for section, kind in SECTIONS.items():
+        types = typing.get_type_hints(kind)
+        for it in dataclasses.fields(kind):
+            name = f"{section}.{it.name}"
+            found[name] = Setting(name, types[it.name], it.default, it.metadata["help"])
+    return found
+
+
+@cache
+def default_sections() -> Mapping[str, Any]:
+    """Return each section with its default values."""
+    return {section: kind() for section, kind in SECTIONS.items()}
+
+
+def read_setting(name: str, value: Any, source: str) -> Any:
+    """Return a value as the type of the setting `name`."""
+    if name not in settings():
+        raise ConfigError(f"{source}: unknown setting {name!r}", fix=suggestion(str(name), settings()), name=str(name))
+    return read_value(value, settings()[name].type, name, source=source)
+
+
+def flatten(values: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Return nested values by their dotted names."""
+    flat: dict[str, Any] = {}
+    for section, table in values.items():
+        if section not in SECTIONS:
+            fix = suggestion(section, SECTIONS)
+            expected = f"one of {', '.join(f'[{it}]' for it in SECTIONS)}"
+            raise ConfigError(f"{source}: unknown section [{section}]", expected=expected, fix=fix, name=section)
+        if not isinstance(table, Mapping):
+            what = f"{source}: {section}={spell(table)} isn't a section"
+            expected = f"[{section}] with settings below it"
+            raise ConfigError(what, expected=expected, name=section, value=table)
+        flat |= {f"{section}.{key}": value for key, value in table.items()}
+    return flat
