@@ -64,7 +64,7 @@ def test_a_size_that_the_weights_do_not_have_is_an_error_at_once(topology, setti
         restore(replace(config, **{setting: value}), weights)
     assert time.monotonic() - start < 2
     if "layers" in setting:
-        assert (caught.value.name, caught.value.value) == (setting, value)
+        assert (caught.value.name, caught.value.value) == (f"model.{setting}", value)
     else:
         assert caught.value.name in weights
 

@@ -195,12 +195,6 @@ def test_the_help_of_a_setting_has_the_names_that_it_knows() -> None:
         assert settings()[f"model.{setting}"].default in (*entries, None)
 
 
-def test_settings_that_know_no_attention_are_those_of_softmax() -> None:
-    values = Config().to_dict()
-    assert values["model"].pop("attention") == "softmax"
-    assert Config.from_dict(values) == Config()
-
-
 class Experts(nn.Module):
     """Two networks, and a gate that weighs them for each token."""
 
