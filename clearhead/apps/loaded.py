@@ -80,7 +80,7 @@ class LoadedModel:
         from ..training.memory import keep_freed_memory
 
         keep_freed_memory()
-        folder = load_model_folder(self.path)
+        folder = load_model_folder(self.path, allow_custom_code=True)  # `load` checked consent
         if (folder.config, folder.tokenizer) != (self._stored, self._tokenizer):
             raise ModelError(f"{self.path} has changed since it was loaded", fix="load it again", name=str(self.path))
         if self.threads is not None:

@@ -90,7 +90,7 @@ def save_files(folder: Path, files: Mapping[str, bytes], *, say: Callable[[str],
             lock.release()
 
 
-def load_model_folder(folder: Path, *, allow_custom_code: bool | Collection[str] = True) -> ModelFolder:
+def load_model_folder(folder: Path, *, allow_custom_code: bool | Collection[str] = False) -> ModelFolder:
     """Read a model and verify it.
 
     Args:
@@ -112,14 +112,14 @@ def load_model_folder(folder: Path, *, allow_custom_code: bool | Collection[str]
     )
 
 
-def read_config(folder: Path, *, allow_custom_code: bool | Collection[str] = True) -> Config:
+def read_config(folder: Path, *, allow_custom_code: bool | Collection[str] = False) -> Config:
     """Read the settings of a model, or of a run that has no weights yet. See `load_model_folder`."""
     with _reading(folder):
         _expect_folder(folder)
     return _parse_config(folder / CONFIG, read_verified(folder, (CONFIG, TOKENIZER))[CONFIG], allow_custom_code)
 
 
-def read_settings(folder: Path, *, allow_custom_code: bool = True) -> tuple[Config, str]:
+def read_settings(folder: Path, *, allow_custom_code: bool = False) -> tuple[Config, str]:
     """Return the settings of a model that has weights, and the text of its tokenizer file. See `load_model_folder`."""
     with _reading(folder):
         _expect_folder(folder)

@@ -55,6 +55,8 @@ def test_a_part_that_a_folder_names_is_an_error_until_it_is_allowed(tmp_path: Pa
                 read(folder, allow_custom_code=allowed)
             assert (caught.value.name, caught.value.value) == (setting, "evil:A")
             assert "--allow-custom-code" in caught.value.fix
+        with pytest.raises(ModelError):
+            read(folder)
         for allowed in (True, ["evil:A"]):
             read(folder, allow_custom_code=allowed)
     assert not (tmp_path / "ran").exists()
@@ -112,5 +114,5 @@ def test_a_forged_configuration_is_read_without_an_import(tmp_path: Path) -> Non
     config["model"]["attention"] = "antigravity:X"
     save_files(folder, {"config.json": json.dumps(config).encode()})
     with pytest.raises(ModelError):
-        read_config(folder, allow_custom_code=False)
+        read_config(folder)
     assert "antigravity" not in sys.modules

@@ -1,8 +1,9 @@
-"""A model folder from anywhere is loaded or an error at once: it neither hangs nor fills the memory."""
+"""A model folder from anywhere is loaded or an error at once: it neither hangs, fills the memory nor runs code."""
 
 import json
 import os
 import shutil
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -55,3 +56,13 @@ def test_a_pipe_in_place_of_a_file_is_an_error(folder: Path, name: str) -> None:
     with pytest.raises(ModelError) as caught:
         _ = load(folder, device="cpu").model
     assert (caught.value.name, caught.value.expected) == (name, "a regular file")
+
+
+def test_code_in_the_folder_does_not_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "evilmod.py").write_text("raise SystemExit('it ran')\n")
+    change(folder, attention="evilmod:A")
+    monkeypatch.chdir(folder)
+    with pytest.raises(ModelError) as caught:
+        _ = load(folder, device="cpu").model
+    assert (caught.value.name, caught.value.value) == ("model.attention", "evilmod:A")
+    assert "evilmod" not in sys.modules

@@ -103,7 +103,7 @@ def test_a_run_with_own_parts_that_was_stopped_ends_as_if_it_had_not(toy, here, 
 def test_whatever_a_part_keeps_is_in_the_model_folder(toy, here) -> None:
     changes = {"model.attention": "own_frozen:Frozen", "train.best": "exact_match"}
     folder = train(toy.config(changes), toy.folder / "run", say=quiet)
-    weights = load_model_folder(folder).weights
+    weights = load_model_folder(folder, allow_custom_code=True).weights
     places = [f"{place}.attend" for place in (
         "encoder.blocks.0.attention", "decoder.blocks.0.attention", "decoder.blocks.0.cross_attention")]  # fmt: skip
     for place in places:

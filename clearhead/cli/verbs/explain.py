@@ -182,7 +182,7 @@ def _show_film(options: Options) -> None:
     from ...scoring.score_labels import LABELS
     from ...training.report.metrics import read_metrics
 
-    read_config(Path(options.folder))  # raises an error if it isn't a model folder
+    read_config(Path(options.folder), allow_custom_code=True)  # raises an error if it isn't a model folder
     path = Path(options.folder) / FILM
     labels = {name: label.name for name, label in LABELS.items()}
     film = Film.of(read_metrics(path) if path.exists() else [], Path(options.folder), labels)
