@@ -177,6 +177,18 @@ class Task(ABC):
         names = [name for name in singly[0][1] if name in self.compared_by]
         return Comparison({it: compare_means([(system, values[it]) for system, values in singly]) for it in names}, {})
 
+    @classmethod
+    def main_score(cls) -> str:
+        """Return the score that models are compared by, unless you choose another.
+
+        Raises:
+            ConfigError: the task has none.
+        """
+        if not cls.compared_by:
+            what, fix = f"task {cls.verb!r} has no score to compare models by", "name one in compared_by of its class"
+            raise ConfigError(what, fix=fix, name="train.task", value=cls.verb)
+        return cls.compared_by[0]
+
     def draw(self, scores: Any, folder: Path) -> None:
         """Draw pictures of the scores into a model folder."""
         return

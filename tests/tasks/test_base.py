@@ -2,6 +2,7 @@ import pytest
 
 from clearhead.config import Config
 from clearhead.errors import ConfigError
+from clearhead.tasks.denoise.task import denoising
 from clearhead.tasks.registry import TASKS, task_named
 from clearhead.tokenization.tokenizer import train_tokenizers
 
@@ -52,3 +53,10 @@ def test_a_task_that_needs_more_than_a_text_says_so() -> None:
 
 def test_an_example_shows_how_to_use_a_model() -> None:
     assert {task_named(name).example("m").split()[1] for name in TASKS} == {*TASKS}
+
+
+def test_models_are_compared_by_the_first_score_and_a_task_without_one_says_so() -> None:
+    assert task_named("summarize").main_score() == "rougeL"
+    with pytest.raises(ConfigError) as caught:
+        denoising(task_named("translate")).main_score()
+    assert (caught.value.name, caught.value.value) == ("train.task", "translate")

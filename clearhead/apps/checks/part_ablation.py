@@ -89,7 +89,7 @@ def ablate(loaded: LoadedModel, data: Any, request: Request, search: DecodeConfi
     key = _key(loaded, task.form.to_notes(data), search)
     kept = KeptOutcomes(loaded.path / FOLDER if request.keep and not hooked else None, key)
     outcomes, n_kept = study(model, [it.name for it in chosen], measure, kept, watch)
-    score = request.score or task.compared_by[0]
+    score = request.score or task.main_score()
     whole, *others = _compare(task, held_out, outcomes, score)
     label = LABELS[score]
     return Ablation(

@@ -147,7 +147,7 @@ class _WarmStart:
 
     def _section(self, prepared: Prepared, judged: Judged | None) -> tuple[str, str]:
         """Return the section of the model card that compares the result with the baseline."""
-        comparison = Comparison(self.without, self.pretrained, self.n_runs, self.task.compared_by[0])
+        comparison = Comparison(self.without, self.pretrained, self.n_runs, self.task.main_score())
         heading, text, verdict = comparison.section(prepared, judged)
         if verdict:
             self.say(f"{verdict}; the model without it is {self.without}")
