@@ -61,7 +61,7 @@ class Input:
             self._copy = None
 
     def _is_stream(self) -> bool:
-        return self._path is None or not (stat.S_ISREG(mode := self._path.stat().st_mode) or stat.S_ISDIR(mode))
+        return self._path is None or _is_stream(self._path)
 
     def _opened(self) -> io.BufferedReader:
         if self._copy is None:
@@ -227,6 +227,21 @@ def is_folder(path: Path) -> bool:
         return path.is_dir()
     except (OSError, ValueError):  # reading it will raise a clear error
         return False
+
+
+def is_stream(path: "str | Path | Input") -> bool:
+    """Return whether it's standard input, a pipe or a device, which can be read only once."""
+    if isinstance(path, Input):
+        return False
+    try:
+        return str(path) == STDIN or _is_stream(Path(path))
+    except (OSError, ValueError):  # reading it will raise a clear error
+        return False
+
+
+def _is_stream(path: Path) -> bool:
+    mode = path.stat().st_mode
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

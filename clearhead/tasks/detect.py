@@ -11,7 +11,7 @@ from ..config import DataConfig
 from ..errors import DataError
 from ..readers.column_roles import FAST_TEXT, LABELLED, MOST_UNLIKE, SENTENCES, SUMMARIES, Roles
 from ..readers.columns import Sample, asked_columns, data_type, may_be_label
-from ..readers.files import STDIN, Input, is_folder, tree
+from ..readers.files import Input, is_folder, is_stream, tree
 from ..readers.headers import named_pair
 from ..readers.in_memory import as_paths
 from ..readers.json_lines import JsonLines, detect_json_lines, read_object
@@ -67,7 +67,7 @@ def find_task(data_or_paths: Any, data: DataConfig, *, task: str | None = None) 
 
 def _columns(paths: Sequence[str | Path | Input], data: DataConfig, verb: str) -> str:
     """Return which columns a task uses, or "" if the data has none or can't be read yet."""
-    if len(paths) != 1 or STDIN in paths or verb not in _ROLES:
+    if len(paths) != 1 or is_stream(paths[0]) or verb not in _ROLES:
         return ""
     try:
         file = tree(paths[0])[0]
@@ -85,8 +85,8 @@ def _form(name: str, head: Sequence[bytes], data: DataConfig, roles: Roles) -> T
 def _detected(paths: Sequence[str | Path | Input], data: DataConfig) -> Found:
     if not paths:
         return _PAIRS
-    if STDIN in paths:
-        return Found("translate", "standard input isn't inspected before it's read")
+    if any(map(is_stream, paths)):
+        return Found("translate", "standard input and pipes aren't inspected before they're read")
     if len(paths) == 2:
         return _aligned(*paths)
     try:

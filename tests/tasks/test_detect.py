@@ -1,6 +1,7 @@
 """What is to be learnt of files, found by looking."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -222,6 +223,16 @@ def test_columns_that_are_named_tell_by_what_is_in_the_second(tmp_path: Path) ->
     path = lines(tmp_path / "a.tsv", "english\tkind\tgerman", *rows)
     assert found(path, source_column="english", target_column="kind") == "classify"
     assert found(path, source_column="english", target_column="german") == "translate"
+
+
+def test_a_pipe_is_not_read_before_the_data_are() -> None:
+    reader, writer = os.pipe()
+    os.write(writer, b"one\tun\n")
+    os.close(writer)
+    for task in (None, "translate"):
+        assert find_task(f"/dev/fd/{reader}", DataConfig(), task=task).verb == "translate"
+    assert os.read(reader, 99) == b"one\tun\n"
+    os.close(reader)
 
 
 def test_what_cannot_be_read_is_left_to_the_reader(tmp_path: Path) -> None:
