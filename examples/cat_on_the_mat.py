@@ -1,4 +1,4 @@
-"""Self-attention over six words, as a table with the words on both axes, and how to read it.
+"""Print self-attention over six words as a table, and how to read it.
 
 python examples/cat_on_the_mat.py
 """
@@ -14,7 +14,7 @@ D_MODEL = 4
 
 def main() -> None:
     torch.manual_seed(42)
-    x = torch.randn(1, len(WORDS), D_MODEL)  # a vector a word; a trained model has learned them
+    x = torch.randn(1, len(WORDS), D_MODEL)  # one vector per word; a trained model has learned them
     attention = MultiHeadAttention(d_model=D_MODEL, n_heads=1, dropout=0.0)
     with torch.no_grad():
         output, weights = attention(x, x, x)
@@ -23,7 +23,7 @@ def main() -> None:
 
     row = weights[0, 0, 1]
     most = int(row.argmax())
-    print("\nHow to read it: a row is a word that looks, a column a word that is looked at; a row sums to 1.")
+    print("\nHow to read it: each row is a word that looks, each column a word it looks at. A row sums to 1.")
     print(f"Here {WORDS[1]!r} looks most at {WORDS[most]!r} (word {most}), with {row[most]:.0%} of its attention.")
     print("These weights are random: the vectors and the projections were never trained.")
 

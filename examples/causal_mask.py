@@ -1,4 +1,4 @@
-"""The mask of the decoder: a token sees itself and what came before it (section 3.2.3).
+"""Print the decoder's mask: a token sees itself and earlier tokens (section 3.2.3).
 
 python examples/causal_mask.py
 """
@@ -8,7 +8,7 @@ from clearhead.model.masks import causal_mask
 
 def main() -> None:
     mask = causal_mask(4)
-    print(f"causal_mask(4) has the shape {tuple(mask.shape)}; 1 may be seen, 0 may not:\n")
+    print(f"causal_mask(4) has the shape {tuple(mask.shape)}; 1 may be attended to, 0 may not:\n")
     print("          " + " ".join(f"key {n}" for n in range(4)))
     for query, row in enumerate(mask[0, 0].tolist()):
         print(f"query {query}   " + "     ".join(str(int(seen)) for seen in row))

@@ -1,4 +1,4 @@
-"""English to French, letter by letter, in one file: load, vocabulary, loader, model, train, figure, predict.
+"""English to French by characters, in one file: load, vocabulary, loader, model, train, figure, predict.
 
 python examples/english_french_characters.py
 """
@@ -22,34 +22,34 @@ from clearhead.training.optimizer import make_optimizer
 from clearhead.training.schedule import Schedule
 
 PAD, START, END = 0, 1, 2
-LONGEST = 30  # letters a side, start and end included
+LONGEST = 30  # characters a side, start and end included
 BATCH = 64  # sentences
 
 Pairs = list[tuple[str, str]]
 
 
 def load(n: int | None = None) -> Pairs:
-    """The short sentences of the embedded phrasebook with their French, or some of them."""
+    """Return short sentence pairs from the embedded phrasebook."""
     short = [(it.english, it.french) for it in phrases() if max(len(it.english), len(it.french)) <= LONGEST - 2]
     random.Random(42).shuffle(short)
     return short[:n]
 
 
 def vocabulary(pairs: Pairs) -> dict[str, int]:
-    """A number for every letter of either language; 0, 1 and 2 are padding, start and end."""
+    """Return an id for each character of both languages; 0, 1 and 2 are padding, start and end."""
     letters = sorted({letter for pair in pairs for text in pair for letter in text})
     return {letter: number for number, letter in enumerate(letters, 3)}
 
 
 def encode(text: str, numbers: dict[str, int]) -> list[int]:
-    """The numbers of a text, with start and end."""
+    """Return the ids of a text, with start and end."""
     if unknown := [letter for letter in text if letter not in numbers]:
         raise DataError(f"{unknown[0]!r} is not among the {len(numbers)} letters of training; expected one of them")
     return [START, *(numbers[letter] for letter in text), END]
 
 
 def loader(pairs: Pairs, numbers: dict[str, int], batch: int = BATCH, seed: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
-    """The pairs in random order, as many at a time as a batch holds: sources (B, S) and targets (B, T)."""
+    """Yield batches of the pairs in random order: sources (B, S) and targets (B, T)."""
     order = random.Random(seed).sample(pairs, len(pairs))
     for start in range(0, len(order), batch):
         sources, targets = zip(*order[start : start + batch])
@@ -57,14 +57,14 @@ def loader(pairs: Pairs, numbers: dict[str, int], batch: int = BATCH, seed: int 
 
 
 def padded(texts: tuple[str, ...], numbers: dict[str, int]) -> Tensor:
-    """Texts below each other, filled up on the right."""
+    """Stack texts, padded on the right."""
     rows = [encode(text, numbers) for text in texts]
     longest = max(map(len, rows))
     return torch.tensor([row + [PAD] * (longest - len(row)) for row in rows])
 
 
 def model(numbers: dict[str, int]) -> EncoderDecoder:
-    """A small Transformer with one table of letters for both languages."""
+    """Build a small Transformer with one embedding matrix for both languages."""
     torch.manual_seed(42)
     size = len(numbers) + 3
     shape = {"d_model": 128, "n_heads": 4, "d_ff": 256, "n_encoder_layers": 2, "n_decoder_layers": 2, "dropout": 0.1}
@@ -74,16 +74,16 @@ def model(numbers: dict[str, int]) -> EncoderDecoder:
 
 
 def train(net: EncoderDecoder, pairs: Pairs, numbers: dict[str, int], epochs: int = 9) -> list[float]:
-    """Teacher forcing; the mean loss of every step, in nats a letter."""
-    keep_freed_memory()  # or a step spends much of its time on asking for it again
+    """Train with teacher forcing; return the mean loss of each step in nats per character."""
+    keep_freed_memory()  # otherwise each step spends much of its time asking for it again
     steps = epochs * -(-len(pairs) // BATCH)
-    optimizer = make_optimizer(net, TrainConfig(optimizer="muon"))  # it learns more from a step than adam
+    optimizer = make_optimizer(net, TrainConfig(optimizer="muon"))  # learns more per step than Adam
     rate = Schedule("linear", peak=5e-3, warmup=min(200, steps // 5), steps=steps)
     history: list[float] = []
     net.train()
     for epoch in range(epochs):
         for source, target in loader(pairs, numbers, seed=epoch):
-            inputs, outputs = target[:, :-1], target[:, 1:]  # what is read, and what is to be said after it
+            inputs, outputs = target[:, :-1], target[:, 1:]  # what the decoder reads, and what it should predict
             logits = net(source, inputs, source_mask=padding_mask(source, PAD))
             loss = smoothed_cross_entropy(logits.flatten(0, 1), outputs.flatten(), pad=PAD) / (outputs != PAD).sum()
             loss.backward()
@@ -98,13 +98,13 @@ def train(net: EncoderDecoder, pairs: Pairs, numbers: dict[str, int], epochs: in
 
 
 def figure(history: list[float], path: Path) -> None:
-    """The loss of every step as a picture."""
+    """Draw the loss of each step."""
     loss_curve([{"step": step, "loss": loss} for step, loss in enumerate(history, 1)], path)
 
 
 @torch.inference_mode()
 def predict(net: EncoderDecoder, text: str, numbers: dict[str, int]) -> str:
-    """The likeliest next letter, again and again, until the end comes."""
+    """Decode greedily until the end token."""
     letters = {number: letter for letter, number in numbers.items()}
     source, said = torch.tensor([encode(text, numbers)]), [START]
     net.eval()
@@ -115,7 +115,7 @@ def predict(net: EncoderDecoder, text: str, numbers: dict[str, int]) -> str:
 
 
 def main(n: int | None = None, epochs: int = 9, path: Path = Path("runs/characters.png")) -> None:
-    """All of it, one after the other."""
+    """Run all steps."""
     pairs = load(n)
     numbers = vocabulary(pairs)
     net = model(numbers)

@@ -1,4 +1,4 @@
-"""The shapes of multi-head attention (section 3.2.2), from its inputs through the heads to its output.
+"""Print the shapes in multi-head attention (section 3.2.2), from input through the heads to output.
 
 python examples/multi_head_shapes.py
 """

@@ -1,9 +1,9 @@
-"""Two attentions of one's own, and what tells them apart: one keeps the promises of its place, the other does not.
+"""Two custom attentions: one keeps the promises of attention, the other leaks the future.
 
 python examples/own_attention.py
 
-trains a small model with each to sort digits, which takes some seconds, and lets it sort. In the folder of this file
-the same attention stands in any model:
+trains a small model with each to sort digits, which takes a few seconds, and lets it sort. In the folder of this file,
+use the first one in any model:
 
 clearhead train pairs.tsv --model.attention=own_attention:LinearAttention --out runs/linear
 """
@@ -20,22 +20,22 @@ from clearhead.model.transformer import EncoderDecoder
 from clearhead.training.optimizer import make_optimizer
 
 PAD, START, END, ZERO = 0, 1, 2, 3  # ZERO is the token of the digit 0
-LONGEST = 8  # digits that are to be sorted
+LONGEST = 8  # digits to sort
 
 
 class LinearAttention(nn.Module):
-    """Softmax takes exp(q k) as the likeness of a query and a key. Here it is phi(q) phi(k), with phi(x) = elu(x) + 1,
-    which is never negative (Katharopoulos et al. 2020). It is called linear because the sums over the keys can be taken
-    before any query is known; here they are not, since a mask may be of any form, and the code is shorter so.
+    """Softmax compares a query and a key by exp(q k). This attention uses phi(q) phi(k) with phi(x) = elu(x) + 1, which
+    is never negative (Katharopoulos et al. 2020). It's called linear because the sums over the keys can be computed
+    before any query is known. This code doesn't do that: it's shorter, and works with any mask.
 
-    What it promises, as every attention in this place has to:
-    - a query takes nothing of a key where the mask is False: of padding, of the future
-    - a query knows nothing of other queries, so that one a step, with a cache, is as good as all at once
-    - what a position scheme adds to scores counts: here it is a factor, as in softmax, exp(s + bias) = exp(s) exp(bias)
-    - there may be fewer heads of keys and values than of queries
+    It keeps the promises of every attention:
+    - a query uses nothing of a key whose mask is False: padding, or the future
+    - queries are independent, so one per step, with a cache, gives the same result as all at once
+    - the position bias counts: here as a factor, because softmax has exp(s + bias) = exp(s) exp(bias)
+    - there may be fewer key-value heads than query heads
     """
 
-    def __init__(self, dropout: float) -> None:  # of what is offered it asks for this alone
+    def __init__(self, dropout: float) -> None:  # the only argument it asks for
         super().__init__()
         self.dropout = dropout
 
@@ -44,19 +44,19 @@ class LinearAttention(nn.Module):
         return weights.to(v.dtype) @ v.repeat_interleave(q.size(1) // v.size(1), 1)
 
     def weights(self, q, k, *, mask=None, bias=None):  # (B, H, T, K), (B, G, S, K) -> (B, H, T, S)
-        """What can be looked at, and what a pointer copies by; without this method there is neither."""
+        """Return the weights, for `explain` and for the pointer. Without this method there are neither."""
         k = k.repeat_interleave(q.size(1) // k.size(1), 1)
         likeness = (F.elu(q) + 1) @ (F.elu(k) + 1).mT
         if bias is not None:
             likeness = likeness * bias.exp()
         if mask is not None:
-            likeness = likeness * mask  # before the sum, which is not to have it, either
-        return likeness / likeness.sum(-1, keepdim=True).clamp(min=1e-6)  # all zeros where nothing may be attended
+            likeness = likeness * mask  # before the sum, which must not include it either
+        return likeness / likeness.sum(-1, keepdim=True).clamp(min=1e-6)  # all zeros if nothing may be attended to
 
 
 class LeakyAttention(nn.Module):
-    """The same with the sums taken first, of all keys there are: the mask, the bias and the future are forgotten. A
-    decoder that is trained so reads the next token instead of guessing it: its loss is fine, until it has to write."""
+    """The same with sums over all keys, ignoring mask and bias. A decoder trained with it reads the next token instead
+    of predicting it: the loss looks fine until it has to write."""
 
     def forward(self, q, k, v, *, mask=None, bias=None):  # (B, H, T, K), (B, G, S, K) twice -> (B, H, T, K)
         groups = q.size(1) // k.size(1)
@@ -65,7 +65,7 @@ class LeakyAttention(nn.Module):
 
 
 def lists(n: int) -> tuple[Tensor, Tensor]:
-    """Digits as they come, and sorted between START and END. -> (B, S), (B, S + 2)"""
+    """Return random digits, and the same digits sorted between START and END: (B, S), (B, S + 2)."""
     length = torch.randint(2, LONGEST + 1, (n, 1))
     digits = torch.randint(ZERO, ZERO + 10, (n, LONGEST)).masked_fill(torch.arange(LONGEST) >= length, ZERO + 10)
     target = torch.cat([torch.full((n, 1), START), digits.sort(-1).values, torch.full((n, 1), ZERO + 10)], 1)
@@ -74,7 +74,7 @@ def lists(n: int) -> tuple[Tensor, Tensor]:
 
 
 def train(attention: str, steps: int) -> tuple[EncoderDecoder, float]:
-    """A small model with an attention by its name, and its last loss in nats a token."""
+    """Train a small model with the named attention; return it with its last loss in nats per token."""
     torch.manual_seed(0)
     shape = {"d_model": 64, "n_heads": 4, "d_ff": 128, "n_encoder_layers": 1, "n_decoder_layers": 2, "dropout": 0.0}
     net = clearhead.build(
@@ -95,7 +95,7 @@ def train(attention: str, steps: int) -> tuple[EncoderDecoder, float]:
 
 @torch.inference_mode()
 def write(net: EncoderDecoder, source: Tensor) -> Tensor:
-    """What it says, token by token with a cache. (B, S) -> (B, S + 1)"""
+    """Decode greedily with a cache: (B, S) -> (B, S + 1)."""
     mask = padding_mask(source, PAD)
     cache = net.decoder.new_cache(len(source), LONGEST + 1, net.encode(source, mask=mask))
     said = [torch.full((len(source), 1), START)]
@@ -110,7 +110,7 @@ def main(steps: int = 150, n: int = 200) -> None:
         source, target = lists(n)
         said = write(net, source).masked_fill(target[:, 1:] == PAD, PAD)
         right = (said == target[:, 1:]).all(1).float().mean()
-        print(f"{kind.__name__:<16} loss {loss:.3f}, {right:.0%} of {n} lists sorted right; the first:")
+        print(f"{kind.__name__:<16} loss {loss:.3f}, {right:.0%} of {n} lists sorted correctly; the first:")
         digits = [" ".join(str(int(it) - ZERO) for it in row if it >= ZERO) for row in (source[0], said[0])]
         print(f"                 {digits[0]} -> {digits[1]}")
 

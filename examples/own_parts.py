@@ -1,4 +1,4 @@
-"""A position scheme and a norm of one's own. In the folder of this file they stand in any model:
+"""A custom position scheme and a custom norm. In the folder of this file, use them in any model:
 
 clearhead train pairs.tsv --model.positions=own_parts:Near --model.norm=own_parts:ScaleNorm --out runs/own
 """
@@ -10,13 +10,13 @@ from clearhead.model.positions import Positions
 
 
 class Near(Positions):
-    """What is far is less alike: each head takes a share of the distance from its scores, and learns how large a share.
+    """Subtract a learned share of the distance from the scores of each head.
 
-    Of the three doors of `Positions` it opens one; the other two, which turn queries and keys and which add to the
-    embeddings, stay shut. Any distance has its place, so that a text of any length can be read: `endless` stays True.
+    It overrides one of the three methods of `Positions`. It works for any distance and so for texts of any length:
+    `endless` stays True.
     """
 
-    def __init__(self, n_heads: int) -> None:  # of what is offered it asks for this alone
+    def __init__(self, n_heads: int) -> None:  # the only argument it asks for
         super().__init__()
         self.share = nn.Parameter(torch.full((n_heads,), -2.0))
 
@@ -26,7 +26,7 @@ class Near(Positions):
 
 
 class ScaleNorm(nn.Module):
-    """Every vector at the same length, g x / |x|, with one number g for all (Nguyen and Salazar 2019)."""
+    """Scale every vector to the same length: g x / |x|, with one learned g (Nguyen and Salazar 2019)."""
 
     def __init__(self, d_model: int, eps: float) -> None:
         super().__init__()

@@ -115,7 +115,7 @@ def test_an_attention_of_one_s_own_learns_to_sort_and_one_that_leaks_cannot_writ
     monkeypatch.syspath_prepend(EXAMPLES)
     monkeypatch.delitem(sys.modules, "own_attention", raising=False)
     importlib.import_module("own_attention").main(100)
-    pattern = r"^(\w+) +loss (\S+), (\d+)% of 200 lists sorted right; the first:\n +(.*) -> (.*)$"
+    pattern = r"^(\w+) +loss (\S+), (\d+)% of 200 lists sorted correctly; the first:\n +(.*) -> (.*)$"
     linear, leaky = re.findall(pattern, capsys.readouterr().out, flags=re.MULTILINE)
     assert (linear[0], leaky[0]) == ("LinearAttention", "LeakyAttention")
     assert float(linear[1]) < 0.3 and float(leaky[1]) < 0.5  # of log(10) = 2.3: by its loss nobody could tell
