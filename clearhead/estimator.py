@@ -119,7 +119,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             with TemporaryDirectory() as folder:
                 for name, content in self.files_.items():
                     (Path(folder) / name).write_bytes(content)
-                app = load(folder)
+                app = load(folder, allow_custom_code=True)  # the settings are the caller's own
             assert isinstance(app, Classifier)
             self._app = app
         return self._app

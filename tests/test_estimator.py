@@ -121,6 +121,11 @@ def test_the_folder_that_is_named_is_a_model_for_all_other_uses(tmp_path: Path) 
     assert app(TEXTS) == model.predict(TEXTS).tolist()
 
 
+def test_a_part_that_the_settings_name_needs_no_other_consent() -> None:
+    settings = TINY | {"model.norm": "torch.nn:RMSNorm"}
+    assert len(estimator(steps=1, settings=settings).fit(TEXTS, LABELS).predict(TEXTS[:2])) == 2
+
+
 def test_it_is_quiet_unless_it_is_asked_to_speak(capfd: pytest.CaptureFixture[str]) -> None:
     estimator(steps=1).fit(TEXTS, LABELS)
     assert capfd.readouterr() == ("", "")
