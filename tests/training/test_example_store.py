@@ -57,7 +57,11 @@ def test_a_run_that_is_resumed_finds_its_tokens_and_ends_as_if_it_had_not_been_i
     config = stopped_at(toy, 6)
     assert (toy.folder / "run" / ".tokens" / "header.json").exists()
     assert outcome(train(config, toy.folder / "run", resume=True, say=said.append)) == whole
-    assert again(said) and any(line.startswith("held out ") for line in said) and "lines used" in said[1]
+    assert (
+        again(said)
+        and any(line.startswith("held out ") for line in said)
+        and any("lines used" in line for line in said)
+    )
     assert not (toy.folder / "run" / ".tokens").exists() and not (toy.folder / "whole" / ".tokens").exists()
 
 

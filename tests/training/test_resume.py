@@ -247,7 +247,7 @@ def test_a_new_run_and_one_with_resume_are_the_same_where_there_is_nothing_to_re
     toy, outcome, uninterrupted, said
 ) -> None:
     assert outcome(train(toy.config(), toy.folder / "run", resume=True, say=said.append)) == uninterrupted
-    assert said[0].startswith(f"{toy.folder / 'run'} is empty")
+    assert any(line.startswith(f"{toy.folder / 'run'} is empty") for line in said)
 
 
 def without_checkpoints(toy) -> Path:
@@ -263,7 +263,7 @@ def without_checkpoints(toy) -> Path:
 def test_without_a_complete_checkpoint_a_run_starts_afresh_and_says_so(toy, outcome, uninterrupted, said) -> None:
     run = without_checkpoints(toy)
     assert outcome(until_finished(toy.config(), run, said.append)) == uninterrupted
-    assert str(run) in said[0] and "no complete checkpoint" in said[0]
+    assert any(str(run) in line and "no complete checkpoint" in line for line in said)
 
 
 def test_what_starts_afresh_leaves_no_weights_of_the_run_before_it_beside_its_own_settings(toy) -> None:
@@ -502,7 +502,7 @@ def test_a_damaged_newest_checkpoint_is_passed_over(toy, outcome, uninterrupted,
     run = stopped_run(toy, monkeypatch, 9)
     damage(run / "checkpoints" / "step-00000009" / file)
     assert outcome(until_finished(toy.config(), run, said.append)) == uninterrupted
-    assert f"step-00000009/{file}" in said[0]
+    assert any(f"step-00000009/{file}" in line for line in said)
     assert any(line.endswith(f"at step 8 of {STEPS}") for line in said)
 
 

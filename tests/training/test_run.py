@@ -154,7 +154,7 @@ def test_progress_and_messages_go_to_stderr(toy, capsys) -> None:
     run(toy, {"train.steps": 1}, say=messages.say)
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "1 steps; about" in captured.err and "step 1/1  epoch 1  loss" in captured.err
+    assert "1 step; about" in captured.err and "step 1/1  epoch 1  loss" in captured.err
 
 
 @pytest.mark.parametrize("through", ["the command line", pytest.param("the demo", marks=pytest.mark.slow)])
@@ -322,9 +322,8 @@ def test_validation_and_test_pairs_that_are_too_long_are_counted_and_shown(toy, 
     some = pairs_file(toy.folder, *lines)
     it = prepared(toy, {"data.valid": some, "data.test": some, "data.max_len": 3}, said.append)
     assert it.valid is not None and it.test is not None
-    for what in ("validated", "tested"):
-        reason = f"pairs longer than 3 tokens (data.max_len); they are {what} on without their loss"
-        assert f'  skipped 1: {reason}\n    line 2: "one two three four"' in said
+    start, shown = "  skipped 1: pairs longer than 3 tokens (data.max_len); ", '\n    line 2: "one two three four"'
+    assert sum(line.startswith(start) and line.endswith(shown) for line in said) == 2
     for held_out in (it.valid, it.test):
         assert (len(held_out.examples), len(held_out.sources), len(held_out.too_long)) == (2, 3, 1)
 
@@ -353,8 +352,7 @@ def test_where_every_pair_is_too_long_it_is_said_and_nothing_is_left_behind(toy)
 
 def test_a_validation_file_that_is_all_too_long_is_refused(toy) -> None:
     long = pairs_file(toy.folder, "one two three four\tfour three two one")
-    message = r"all 1 validation pairs are longer than 3 tokens \(data\.max_len\); expected shorter ones"
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match="all 1 validation pairs are longer than 3 tokens"):
         run(toy, {"data.valid": long, "data.max_len": 3})
 
 
@@ -371,7 +369,7 @@ def test_a_split_that_is_all_too_long_holds_nothing_out_and_it_is_said(toy, said
 
 @pytest.mark.parametrize("name", ["train", "valid", "test"])
 def test_a_file_that_is_missing_is_noticed_before_training(toy, name: str) -> None:
-    with pytest.raises(DataError, match=r"absent\.tsv doesn.t exist"):
+    with pytest.raises(DataError, match=r"absent\.tsv"):
         run(toy, {f"data.{name}": (str(toy.folder / "absent.tsv"),)})
     assert not (toy.folder / "run").exists()
 
