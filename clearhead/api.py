@@ -8,6 +8,7 @@ app("I am hungry.")              # a text gives a text, a list gives a list
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from .apps.answerer import Answerer
@@ -23,6 +24,7 @@ from .apps.translator import Translator
 from .config import Config, messages
 from .errors import ConfigError, ModelError
 from .folder.model_folder import read_settings
+from .readers.in_memory import Rows, as_paths
 from .tasks.registry import app_of, task_of
 
 __all__ = [
@@ -45,6 +47,7 @@ def train(
     config: Config,
     out: str | Path = "runs/model",
     *,
+    data: Any = None,
     resume: bool = False,
     replace: bool = False,
     say: Callable[[str], None] = messages.say,
@@ -57,6 +60,7 @@ def train(
     Args:
         config: all settings; `data.train` names the files to learn from.
         out: the model folder to write.
+        data: what to learn from instead: a path, paths, a list of pairs or dicts, or a pandas or polars DataFrame.
         resume: continue the run in `out` from its last checkpoint.
         replace: replace the run in `out`.
         say: receives messages for the user (default: print them to stderr).
@@ -76,8 +80,22 @@ def train(
     from .training.warm_start import request, stages
 
     options = run.RunOptions(resume, replace, say, on_step, on_eval, began)
-    start = stages.train if request.is_warm_start(config, out, options) else run.train
-    return start(config, out, options)
+    with TemporaryDirectory() as folder:
+        if data is not None:
+            config = _with_data(config, data, Path(folder))
+        start = stages.train if request.is_warm_start(config, out, options) else run.train
+        return start(config, out, options)
+
+
+def _with_data(config: Config, data: Any, folder: Path) -> Config:
+    """Return the configuration with `data.train`; rows in memory are written to a file in the folder."""
+    paths = as_paths(data)
+    if not (paths and isinstance(paths[0], Rows)):
+        return config.assign({"data.train": tuple(map(str, paths))}, "user")
+    path = folder / "data.jsonl"
+    with paths[0].open() as rows:
+        path.write_bytes(rows.read())
+    return config.assign({"data.train": (str(path),)}, "user")
 
 
 def load(path: str | Path, *, device: str = "auto", threads: int | None = None, allow_custom_code: bool = False) -> App:

@@ -1,4 +1,4 @@
-"""A text classifier for scikit-learn: in a Pipeline, in cross_val_score, in GridSearchCV. Needs `clearhead[sklearn]`.
+"""A text classifier for scikit-learn pipelines, cross-validation and grid search. Needs `clearhead[sklearn]`.
 
 from clearhead.estimator import TextClassifier
 model = TextClassifier(steps=300).fit(texts, labels)
@@ -27,7 +27,9 @@ try:
     from sklearn.utils.validation import check_is_fitted, column_or_1d
 except ImportError as error:
     raise ConfigError(
-        "clearhead.estimator needs scikit-learn, which is not installed; expected it: pip install 'clearhead[sklearn]'"
+        "clearhead.estimator needs scikit-learn, which isn't installed",
+        fix="install it: pip install 'clearhead[sklearn]'",
+        name="scikit-learn",
     ) from error
 
 _SCORED = {"data.split", "data.valid", "train.best", "train.patience", "train.warm_start"}
@@ -35,17 +37,21 @@ _FILES = ("config.json", "tokenizer.json", "model.safetensors", "manifest.json")
 
 
 class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Learns labels of texts: `clearhead train --task classify`, as scikit-learn would have it.
+    """Text classifier with the scikit-learn interface; trains as `clearhead train --task classify` does.
 
-    preset, steps, epochs, budget, seed: the settings `train.*` of the same names; None leaves a choice to the data.
-    settings: any others by their dotted names, {"model.dropout": 0.3}; none that is given above.
-    out: the model folder to make, and to replace; without one it is kept in memory.
-    verbose: say what training says.
+    Training uses all texts, except blank ones and those that a text file can't hold (with a NUL or half of a surrogate
+    pair). If `settings` name data.split, train.best, train.patience or train.warm_start, a twentieth is held out.
 
-    After `fit` there are `classes_`, sorted, and `files_`, those of the model. All texts are learnt from, unless the
-    settings ask for something that needs scores (data.split, train.best, train.patience, train.warm_start): then a
-    twentieth is held out. Every text gets a label, a blank one, too; but blank ones, and those with a NUL or half of a
-    surrogate pair, are not learnt from. What cannot be learnt from is a ClearheadError that says so.
+    Args:
+        preset: train.preset (None: by the amount of data). The same goes for `steps`, `epochs` and `budget`.
+        seed: train.seed.
+        settings: other settings by dotted name, {"model.dropout": 0.3}.
+        out: the model folder to write or replace (None: keep the model in memory).
+        verbose: print the messages of training.
+
+    Attributes:
+        classes_: the labels, sorted.
+        files_: the files of the model, by name.
     """
 
     def __init__(
@@ -64,11 +70,13 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.settings, self.out, self.verbose = settings, out, verbose
 
     def fit(self, X: Sequence[str], y: npt.ArrayLike) -> Self:  # noqa: N803  # as scikit-learn calls it
-        """Train on texts (N) and their labels (N), strings or numbers."""
+        """Train on texts (N) and their labels (N), which are strings or numbers."""
         texts, labels = as_texts(X), column_or_1d(y)
         check_classification_targets(labels)
         if len(texts) != len(labels):
-            raise DataError(f"there are {len(texts):,} texts and {len(labels):,} labels; expected one for each")
+            raise DataError(
+                f"there are {len(texts):,} texts and {len(labels):,} labels", expected="a label for each text", name="y"
+            )
         _check_labels(texts, labels)
         self.classes_ = np.unique(labels)
         names = _names(self.classes_)
@@ -85,16 +93,16 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return self
 
     def predict(self, X: Sequence[str]) -> npt.NDArray[Any]:  # noqa: N803
-        """The likeliest label of each text. (N)"""
+        """Return the most likely label of each text. (N)"""
         likeliest = self.predict_proba(X).argmax(1)
         found: npt.NDArray[Any] = self.classes_[likeliest]
         return found
 
     def predict_proba(self, X: Sequence[str]) -> npt.NDArray[np.float64]:  # noqa: N803
-        """The probability of each of `classes_`. (N, C)"""
+        """Return the probability of each of `classes_`. (N, C)"""
         found = self._model().results(as_texts(X))
         names = _names(self.classes_)
-        rows = [[it.probabilities.get(name, 0.0) for name in names] for it in found]  # 0: held out with all its texts
+        rows = [[it.probabilities.get(name, 0.0) for name in names] for it in found]  # 0: all its texts were held out
         return np.array(rows).reshape(len(found), len(names))
 
     def _config(self, data: Path) -> Config:
@@ -103,29 +111,32 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         values |= {"train.seed": self.seed, "train.task": "classify", "data.train": (str(data),)}
         if not isinstance(self.settings, Mapping | None):
             raise ConfigError(
-                f"settings = {self.settings!r}; expected settings by their dotted names, {{'model.dropout': 0.3}}"
+                f"settings={self.settings!r} isn't a mapping",
+                expected="settings by dotted name, {'model.dropout': 0.3}",
+                name="settings",
+                value=self.settings,
             )
         if not _SCORED & set(self.settings or ()):
-            values["data.split"] = 0.0  # nothing asks for scores, and whoever fits holds out texts of their own
+            values["data.split"] = 0.0  # nothing needs scores, and scikit-learn holds out its own texts
         for name in self.settings or {}:
             if name in values:
-                raise ConfigError(f"TextClassifier itself says what {name} is; expected settings without it")
+                raise ConfigError(f"TextClassifier sets {name} itself", fix=f"leave {name} out of settings", name=name)
         return Config().override({**(self.settings or {}), **values}, source="TextClassifier")
 
     def _model(self) -> Classifier:
-        """The model in use, made once from the files."""
+        """Return the model, loaded once from the files."""
         check_is_fitted(self, "files_")
         if not hasattr(self, "_app"):
             with TemporaryDirectory() as folder:
                 for name, content in self.files_.items():
                     (Path(folder) / name).write_bytes(content)
                 app = load(folder, allow_custom_code=True)  # the settings are the caller's own
-            assert isinstance(app, Classifier)
+                assert isinstance(app, Classifier) and app.model is not None  # reads the weights while they're there
             self._app = app
         return self._app
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: the files, not the model that was made of them."""
+        """Pickle the files, not the model loaded from them."""
         return {name: value for name, value in super().__getstate__().items() if name != "_app"}
 
     def __sklearn_tags__(self) -> Any:
@@ -135,28 +146,32 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
 
 def _check_labels(texts: Sequence[str], labels: npt.NDArray[Any]) -> None:
-    """A DataError where those of the texts that can be learnt from have not two labels."""
+    """Raise DataError unless the usable texts have two labels or more."""
     usable = np.array([bool(text.strip()) and _is_whole(text) for text in texts], bool)
     distinct = np.unique(labels[usable]).tolist()
     if len(distinct) < 2:
-        left = "" if usable.all() else " that are not blank and have no NUL and no half of a surrogate pair"
-        found = f"there are no texts{left}"
-        if distinct:
-            found = f"the {usable.sum():,} texts{left} have one label, {distinct[0]!r}"
-        raise DataError(f"{found}; expected texts with two labels at least")
+        what = f"all {usable.sum():,} usable texts have the label {distinct[0]!r}" if distinct else "no text is usable"
+        raise DataError(what, expected="texts with at least two labels, neither blank nor with a NUL", name="y")
 
 
 def _is_whole(text: str) -> bool:
-    """Whether a file of text can hold it."""
+    """Return whether a text file can hold this text."""
     return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _names(classes: npt.NDArray[Any]) -> list[str]:
-    """How the model calls the classes; a DataError where one has no name that a line of text can hold."""
+    """Return the names of the classes in the model. Raise DataError for one that doesn't fit a line of text."""
     names = [str(label) for label in classes.tolist()]
     for name in names:
         if "\n" in name:
-            raise DataError(f"the label {name!r} has several lines; expected names of one")
+            raise DataError(
+                f"the label {name!r} has several lines", expected="labels of one line", name="y", value=name
+            )
         if not name.strip() or not _is_whole(name):
-            raise DataError(f"the label {name!r} is blank, or has a NUL or half of a surrogate pair; expected a name")
+            raise DataError(
+                f"the label {name!r} is blank or isn't valid text",
+                expected="labels without NUL or surrogates",
+                name="y",
+                value=name,
+            )
     return names

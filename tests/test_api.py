@@ -527,6 +527,54 @@ def test_a_text_longer_than_any_in_training_is_counted(app: Translator) -> None:
     assert long.long == len(app.tokenizers.source.encode("I am " * 9)) > 3
 
 
+def test_rows_in_memory_are_scored_as_those_of_a_file(app: Translator, tmp_path: Path) -> None:
+    rows = [("She sings.", "Elle chante."), ("I am", "Je suis")]
+    file = pairs(tmp_path, *("\t".join(row) for row in rows))
+    expected = app.evaluate(file, beam=1).scores
+    for data in (rows, [{"en": source, "fr": target} for source, target in rows]):
+        assert app.evaluate(data, beam=1).scores == expected
+    assert [it.score for it in app.score(rows)[0]] == [it.score for it in app.score(file)[0]]
+
+
+def test_training_takes_rows_in_memory(tmp_path: Path) -> None:
+    sizes = {"d_model": 16, "n_heads": 2, "d_ff": 16, "n_encoder_layers": 1, "dropout": 0.0}
+    values = {"data.tokenizer": "word", "train.threads": 1, "train.precision": "fp32", "train.steps": 2}
+    config = Config().override({f"model.{name}": value for name, value in sizes.items()} | values)
+    rows = [(f"the film {n} was {word}", label) for n in range(40) for word, label in (("good", "pos"), ("bad", "neg"))]
+    folder = train(config, tmp_path / "model", data=rows, say=lambda _: None)
+    classifier = load(folder, device="cpu")
+    assert classifier.labels == ("neg", "pos") and classifier.evaluate(rows[:4]).scores
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [(({"train.steps": 3}, "x"), "config"), ((None, "x"), "config"), ((Config(), 5), "out"), ((Config(), ""), "out")],
+)
+def test_wrong_arguments_of_training_are_rejected(arguments: tuple[Any, Any], name: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        train(*arguments)
+    assert caught.value.name == name
+
+
+def test_more_threads_than_a_machine_survives_are_rejected(model_folder: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(model_folder, threads=100_000)
+    assert caught.value.value == 100_000 and "cores" in caught.value.expected
+
+
+def test_custom_code_of_a_folder_needs_consent_and_is_not_imported_before(
+    copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "evil_parts.py").write_text("raise SystemExit('this ran')")
+    monkeypatch.syspath_prepend(tmp_path)
+    config = load(copy).config.override({"model.attention": "evil_parts:Attention"})
+    save_files(copy, model_files(config=config.to_record()))
+    with pytest.raises(ModelError) as caught:
+        load(copy)
+    assert (caught.value.name, caught.value.value) == ("model.attention", "evil_parts:Attention")
+    assert load(copy, allow_custom_code=True).config.model.attention == "evil_parts:Attention"  # no weights, no parts
+
+
 # --- other ways to decode
 
 

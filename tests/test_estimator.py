@@ -139,33 +139,26 @@ def test_before_it_is_fitted_there_is_nothing_to_predict_with() -> None:
 
 
 @pytest.mark.parametrize(
-    ("texts", "labels", "said"),
+    ("texts", "labels", "name"),
     [
-        ("one text", ["a"], 'one text was given, "one text"; expected a list of texts'),
-        (["a", 7], ["a", "b"], "text 1 is 7, a int; expected a list of texts, each a str"),
-        (["a", "b"], ["x"], "there are 2 texts and 1 labels; expected one for each"),
-        (["a", "b"], ["x", " "], "the label ' ' is blank, or has a NUL or half of a surrogate pair; expected"),
-        (["a", "b"], ["x", "y\0z"], r"the label .y\\x00z. is blank, or has a NUL"),
-        (["a", "b"], ["x", "\ud800"], r"the label '\\ud800' is blank, or has a NUL or half of a surrogate"),
-        (["\ud800", "b"], ["x", "y"], "the 1 texts that are not blank and have no NUL and no half of a surrogate pair"),
-        ([], [], "there are no texts; expected texts with two labels at least"),
-        (["a", "b"], ["x", "x"], "the 2 texts have one label, 'x'; expected texts with two labels at least"),
-        (
-            ["a", "b", " "],
-            ["x", "x", "y"],
-            "the 2 texts that are not blank and have no NUL and no half of a surrogate pair have one label, 'x'",
-        ),
-        (
-            ["", "\0"],
-            ["x", "y"],
-            "there are no texts that are not blank and have no NUL and no half of a surrogate pair; expected",
-        ),
-        (["a", "b"], ["x", "y\nz"], r"the label 'y\\nz' has several lines; expected names of one"),
+        ("one text", ["a"], "text"),
+        (["a", 7], ["a", "b"], "text 1"),
+        (["a", "b"], ["x"], "y"),
+        (["a", "b"], ["x", " "], "y"),
+        (["a", "b"], ["x", "y\0z"], "y"),
+        (["a", "b"], ["x", "\ud800"], "y"),
+        (["\ud800", "b"], ["x", "y"], "y"),
+        ([], [], "y"),
+        (["a", "b"], ["x", "x"], "y"),
+        (["a", "b", " "], ["x", "x", "y"], "y"),
+        (["", "\0"], ["x", "y"], "y"),
+        (["a", "b"], ["x", "y\nz"], "y"),
     ],
 )
-def test_what_cannot_be_learnt_from_is_told(texts: Any, labels: list[str], said: str) -> None:
-    with pytest.raises(DataError, match=said):
+def test_what_cannot_be_learnt_from_is_rejected(texts: Any, labels: list[str], name: str) -> None:
+    with pytest.raises(DataError) as caught:
         estimator().fit(texts, labels)
+    assert caught.value.name == name
 
 
 def test_all_texts_are_learnt_from_unless_scores_are_asked_for(tmp_path: Path) -> None:
@@ -193,8 +186,9 @@ def test_a_setting_that_there_is_not_is_told() -> None:
     ],
 )
 def test_a_setting_that_the_estimator_has_by_itself_is_not_passed_over(changes: dict[str, Any], name: str) -> None:
-    with pytest.raises(ConfigError, match=f"^TextClassifier itself says what {name} is; expected settings without it$"):
+    with pytest.raises(ConfigError) as caught:
         TextClassifier(**changes).fit(TEXTS, LABELS)
+    assert caught.value.name == name
 
 
 def test_without_scikit_learn_the_package_is_whole_and_this_file_says_what_it_needs() -> None:
@@ -202,15 +196,12 @@ def test_without_scikit_learn_the_package_is_whole_and_this_file_says_what_it_ne
         "import sys; sys.modules['sklearn'] = None; sys.modules['sklearn.base'] = None\n"
         "import clearhead.api\n"
         "try: import clearhead.estimator\n"
-        "except clearhead.ConfigError as error: print(error)"
+        "except clearhead.ConfigError as error: print(error.name, error.fix)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == (
-        "clearhead.estimator needs scikit-learn, which is not installed; expected it: "
-        "pip install 'clearhead[sklearn]'\n"
-    )
+    assert done.stdout == "scikit-learn install it: pip install 'clearhead[sklearn]'\n"
 
 
 def test_settings_that_have_no_names_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"settings = \['model.dropout'\]; expected settings by their dotted names"):
+    with pytest.raises(ConfigError, match="settings"):
         TextClassifier(settings=["model.dropout"]).fit(TEXTS, LABELS)  # type: ignore[arg-type]

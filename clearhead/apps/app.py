@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Self
 from ..config import Config, DecodeConfig
 from ..config.values import finite
 from ..errors import ConfigError, DataError, TrainingError
+from ..readers.in_memory import as_paths
 from ..tokenization.tokenizer import Tokenizers
 from .evaluation import Evaluation
-from .inputs import as_text, as_texts, described
+from .inputs import as_text, as_texts
 from .loaded import LoadedModel
 from .notebook import page
 
@@ -86,7 +87,8 @@ class App:
         """Answer all data and score the answers.
 
         Args:
-            data: the path of a file, several paths, or what `read_pairs` returns.
+            data: the path of a file, several paths, a list of pairs or dicts, a pandas or polars DataFrame, or what
+                `read_pairs` returns.
             decode: settings of the search that replace the model's own.
         """
         data = self._data(data)
@@ -162,18 +164,16 @@ class App:
         return ablate(self.loaded, self._data(data), request, self.decode_config(**(ONE | decode)), watch)
 
     def _data(self, data: Any) -> Any:
-        """Read the files that are named; return data of the task's reader unchanged."""
-        paths = [data] if isinstance(data, str | Path) else data
-        if isinstance(paths, list | tuple) and paths and all(isinstance(it, str | Path) for it in paths):
-            return self.task.form.read([str(it) for it in paths], self.config.data)
-        if not isinstance(data, self.task.form.holds):
-            raise DataError(
-                f"{described(data)} isn't data for `{self.task.verb}`",
-                expected="the path of a file, or a list of paths",
-                name="data",
-                value=data,
-            )
-        return data
+        """Read data of any form, see `as_paths`; return what the task's reader returned unchanged."""
+        if isinstance(data, self.task.form.holds):
+            return data
+        try:
+            paths = as_paths(data)
+        except DataError as error:
+            raise DataError(error.what, expected=error.expected, name="data", value=data) from error
+        if not paths:
+            raise DataError("the data is empty", expected="at least one path or pair", name="data", value=data)
+        return self.task.form.read(paths, self.config.data)
 
     def decode_config(self, **changes: Any) -> DecodeConfig:
         """Return the model's settings of the search, with some replaced.

@@ -1,4 +1,4 @@
-"""The scores of a model on a file, how they came about, and the lines that tell most about it."""
+"""The evaluation of a model on a file: scores, answers, and what makes them reproducible."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -11,43 +11,53 @@ from ..readers.lines import shown as text_shown
 from ..scoring import score_labels
 from ..tasks.base import Judged
 
-_WIDTH = 400  # letters of a block of text in a report
+_WIDTH = 400  # characters of a text in a report
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Answers and their scores, and how they came about: on which files, by which search."""
+    """Answers with their scores.
+
+    Args:
+        judged: the answers and scores.
+        data: the files they're for.
+        decode: the search that found the answers.
+        weights: the SHA-256 of the weights.
+        too_long: examples that perplexity and token accuracy leave out.
+        cut: sources that are longer than the model can read, and were cut.
+        answer: the noun for an answer.
+    """
 
     judged: Judged
     data: list[str]
     decode: DecodeConfig
-    weights: str | None  # the digest of those that were scored
-    too_long: int  # examples that perplexity and token accuracy leave out
-    cut: int  # sources that are longer than the model can read, and were answered by their beginning
-    answer: str = "translation"  # what an answer is called
+    weights: str | None
+    too_long: int
+    cut: int
+    answer: str = "translation"
 
     @property
     def scores(self) -> Any:
-        """All of them, as the record of the task."""
+        """All scores, as the record of the task."""
         return self.judged.scores
 
     @property
     def sources(self) -> Sequence[str]:
-        """What was answered."""
+        """The sources, each once."""
         return self.judged.sources
 
     @property
     def answers(self) -> Sequence[str]:
-        """The answers, in the order of the sources."""
+        """The answer to each source."""
         return self.judged.answers
 
     @property
     def references(self) -> Sequence[Sequence[str]]:
-        """What would have been right, of each source."""
+        """The correct answers to each source."""
         return self.judged.references
 
     def lines(self, most: int = 10) -> dict[str, list[dict[str, Any]]]:
-        """The `best`, `worst` and most `typical` answers, at most so many of each, by their own score."""
+        """Return the `best`, `worst` and most `typical` answers, at most `most` of each."""
         name, scored = self._singly
         better = 1 if score_labels.LABELS[name].lower else -1
         order = sorted(range(len(scored)), key=lambda i: better * scored[i])
@@ -61,12 +71,12 @@ class Evaluation:
 
     @cached_property
     def _singly(self) -> tuple[str, list[float]]:
-        """What the best and worst are told apart by: its name and values."""
+        """Return the name and the values of the score that ranks single answers."""
         name, values = next(iter(self.judged.singly().items()))
         return name, values.tolist()
 
     def report(self) -> str:
-        """A page of text: all scores, and the best, the worst and the most typical lines."""
+        """Return a page of text with all scores and the best, worst and most typical answers."""
         values = self.scores.to_dict()
         rows = [f"{score_labels.count_of(values)} of {' + '.join(self.data)}"]
         rows += [f"{name} {number}  {note}" for name, number, note in score_labels.rows(values, self.too_long)]
@@ -96,7 +106,7 @@ class Evaluation:
         }
 
     def to_dict(self, examples: int = 10) -> dict[str, Any]:
-        """The scores, what makes them reproducible, and some lines."""
+        """Return the scores, what makes them reproducible, and some examples, as plain values for JSON."""
         return {
             "format_version": 1,
             **self.scores.to_dict(),

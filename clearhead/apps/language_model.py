@@ -66,7 +66,7 @@ class LanguageModel(App):
     def writer(self, *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any) -> TextGenerator:
         """Return the model ready to continue texts."""
         config = self.decode_config(**decode)
-        return self.task.generator(self.model, config, StoppingCriteria(stop=stop, chars=chars))
+        return self.task.generator(self.loaded.handle, config, StoppingCriteria(stop=stop, chars=chars))
 
     def explain(self, text: str = "", **decode: Any) -> "Explanation":
         """Continue a text, by at most twenty tokens by default, and record what happens when the model reads it all.

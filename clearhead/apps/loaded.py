@@ -1,16 +1,18 @@
 """A model folder in use: settings and tokenizers in memory, the weights read when they're first needed."""
 
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..config import Config
-from ..errors import ModelError
+from ..config import Config, ModelConfig
+from ..errors import ConfigError, ModelError
 from ..folder.model_folder import TOKENIZER
 from ..tasks.registry import task_of
 from ..tokenization.tokenizer import Tokenizers
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from torch import nn
 
     from ..tasks.base import Task
@@ -61,6 +63,11 @@ class LoadedModel:
         """The torch module, in evaluation mode on its device."""
         return self._weights[0]
 
+    @cached_property
+    def handle(self) -> "FolderHandle":
+        """The model as a decoding engine receives it. No weights are read before the engine asks for them."""
+        return FolderHandle(self)
+
     @property
     def weights_digest(self) -> str:
         """The SHA-256 of the file that the weights were read from."""
@@ -89,5 +96,39 @@ class LoadedModel:
         return model.to(self.config.train.device).eval(), folder.weights_digest
 
     def __getstate__(self) -> dict[str, Any]:
-        left_out = ("_weights", "task", "tokenizers")
+        left_out = ("_weights", "task", "tokenizers", "handle")
         return {name: value for name, value in self.__dict__.items() if name not in left_out}
+
+
+class FolderHandle:
+    """A `decode.model_handle.ModelHandle` of a loaded model."""
+
+    def __init__(self, loaded: LoadedModel) -> None:
+        self._loaded = loaded
+
+    @property
+    def config(self) -> ModelConfig:
+        """The settings that the model was built from."""
+        return self._loaded.config.model
+
+    @property
+    def device(self) -> str:
+        """The device to run on."""
+        return self._loaded.config.train.device
+
+    def module(self) -> "nn.Module":
+        """Return the torch module on its device. The first call reads the weights."""
+        return self._loaded.model
+
+    def weights(self) -> "Mapping[str, NDArray[Any]]":
+        """Return the weights as numpy arrays, read without torch."""
+        from safetensors.numpy import load
+
+        from ..folder.manifest import read_verified
+        from ..folder.model_folder import WEIGHTS
+
+        return load(read_verified(self._loaded.path, (WEIGHTS,))[WEIGHTS])
+
+    def converted(self, format: str) -> Path:
+        """Reject every format: nothing here converts models yet."""
+        raise ConfigError(f"a model can't be converted to {format!r}", name="format", value=format)

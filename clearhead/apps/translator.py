@@ -54,7 +54,7 @@ class Translator(App):
             prefix: the text that every translation starts with.
         """
         search, prefix = self.decode_config(**decode), as_text(prefix, "prefix")
-        session, begin = self.task.session(self.model, search), self.task.prefix(prefix)
+        session, begin = self.task.session(self.loaded.handle, search), self.task.prefix(prefix)
         filled = [place for place, text in enumerate(texts) if text.strip()]
         for place in set(range(len(texts))).difference(filled):
             yield place, Result("", 0.0, 0.0, (), (), texts[place])
@@ -89,7 +89,7 @@ class Translator(App):
         search = self.decode_config(**one)
         if not search.sample and "beam" not in decode:
             search = self.decode_config(**one, beam=1)
-        session, prefix = self.task.session(self.model, search), as_text(prefix, "prefix")
+        session, prefix = self.task.session(self.loaded.handle, search), as_text(prefix, "prefix")
         [source], _ = self.task.sources([as_text(text)])
         ids: list[int] = []
         done = ""

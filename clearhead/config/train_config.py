@@ -1,5 +1,6 @@
 """Settings of training."""
 
+import os
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,6 +11,7 @@ from .values import read_duration
 NEWEST = "newest"  # a value of train.best: keep the newest weights, whatever their score
 _COUNTS = ("steps", "warm_steps", "soup", "eval_every", "eval_sentences", "save_every", "keep", "log_every", "threads",
            "accumulate")  # fmt: skip
+_MOST_THREADS = 1024  # torch crashes with many more; more threads than cores only serve to repeat a run bit for bit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +99,8 @@ class TrainConfig:
         for name in _COUNTS:
             value = getattr(self, name)
             require(value is None or value >= 1, f"train.{name}", value, POSITIVE)
+        most = f"a whole number from 1 to {_MOST_THREADS:,} (this machine has {os.cpu_count() or 1} cores)"
+        require(self.threads is None or self.threads <= _MOST_THREADS, "train.threads", self.threads, most)
         for name in ("beta1", "beta2", "label_smoothing", "ema"):
             require(0 <= getattr(self, name) < 1, f"train.{name}", getattr(self, name), FRACTION)
         for name in ("clip", "weight_decay", "seed", "average", "patience", "r_drop", "lr_end"):

@@ -9,11 +9,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import safetensors.torch
 from safetensors import SafetensorError
-from torch import Tensor, nn
 
 from ..config import Config, messages
 from ..config.custom_code import check_consent
@@ -31,6 +29,9 @@ from .manifest import (
     read_verified,
     replace_files,
 )
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenizer.json", "README.md"
 WORDS = "words.txt"  # the words seen in training, if tokens are words
@@ -50,7 +51,7 @@ class ModelFolder:
 
     path: Path
     config: Config
-    weights: dict[str, Tensor]
+    weights: "dict[str, Tensor]"
     weights_digest: str
     tokenizer: str
 
@@ -59,7 +60,7 @@ def model_files(
     *,
     config: Mapping[str, Any] | None = None,
     tokenizer: str | None = None,
-    weights: Mapping[str, Tensor] | None = None,
+    weights: "Mapping[str, Tensor] | None" = None,
     card: str | None = None,
 ) -> dict[str, bytes]:
     """Return the contents of a model folder's files, by name, for the given parts."""
@@ -203,7 +204,7 @@ def _expect_weights(folder: Path) -> None:
     )
 
 
-def weights_to_bytes(tensors: Mapping[str, Tensor]) -> bytes:
+def weights_to_bytes(tensors: "Mapping[str, Tensor]") -> bytes:
     """Return named tensors in the safetensors format. A tensor with several names (tied weights) is written once."""
     seen: set[object] = set()
     distinct = {}
@@ -211,18 +212,22 @@ def weights_to_bytes(tensors: Mapping[str, Tensor]) -> bytes:
         if _identity(tensor) not in seen:
             seen.add(_identity(tensor))
             distinct[name] = _alone(tensor)
+    import safetensors.torch
+
     return safetensors.torch.save(distinct)
 
 
-def weights_from_bytes(path: Path, data: bytes) -> dict[str, Tensor]:
+def weights_from_bytes(path: Path, data: bytes) -> "dict[str, Tensor]":
     """Return the tensors in the content of a safetensors file. Raise ModelError if it's in another format."""
+    import safetensors.torch
+
     try:
         return safetensors.torch.load(data)
     except SafetensorError as error:
         raise ModelError(f"{path} isn't in the safetensors format: {error}", fix=RESTORE, name=path.name) from error
 
 
-def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+def load_weights(model: "nn.Module", weights: "Mapping[str, Tensor]") -> None:
     """Copy weights into a model. A tied weight may be missing under one of its names.
 
     Raises:
@@ -254,12 +259,12 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     model.load_state_dict(filled)
 
 
-def _identity(tensor: Tensor) -> object:
+def _identity(tensor: "Tensor") -> object:
     """A key that's equal for two names of one tensor. An empty tensor has no storage, so it equals only itself."""
     return (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype) if tensor.numel() else id(tensor)
 
 
-def _alone(tensor: Tensor) -> Tensor:
+def _alone(tensor: "Tensor") -> "Tensor":
     """The tensor on the CPU, contiguous and in its own storage, as the format needs it. Copied only if necessary."""
     tensor = tensor.detach().cpu().contiguous()
     whole = tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
