@@ -1,15 +1,14 @@
-"""What self-attention and a recurrent layer of the same width cost as a text grows (section 4, Table 1).
+"""Measure the cost of self-attention and of recurrent layers of the same width by text length (section 4, Table 1).
 
     python benchmarks/attention_cost.py
     python benchmarks/attention_cost.py --memory
 
-One text, one thread, float32, forward only. Times are those of the processor, not of the clock on the wall, so that
-other programs do not count while they have their turn; contenders alternate, and the least time of each is given.
-Memory is that of the weights of all heads, which the open equation holds and the fused kernel never makes. About half a
-minute.
+The first command times one text on one thread, in float32, forward only. It uses CPU time, so other programs don't
+affect it. The layers take turns, and the best time of each is printed. The memory column is the size of the attention
+weights of all heads: Equation 1 stores them, the fused kernel never does. It takes about half a minute.
 
-`--memory` measures the peak of fused attention, and of a training step of the `base` encoder, with each kind of mask.
-Each case runs in its own process, and its peak is what it adds to the memory that the process had before.
+`--memory` measures the peak memory of fused attention, and of a training step of the `base` encoder, for each kind of
+mask. Each case runs in its own process. Its peak is the memory added to what the process already used.
 """
 
 import argparse
@@ -29,9 +28,9 @@ from clearhead.model.transformer import build
 
 
 def contenders(width: int, n_heads: int) -> dict[str, Callable[[Tensor], object]]:
-    """Layers from (1, n, width) to (1, n, width) with like numbers of parameters: 4 D^2, 4 D^2, 8 D^2 and 6 D^2."""
+    """Build layers with similar parameter counts (4 D^2, 4 D^2, 8 D^2 and 6 D^2). (1, n, D) -> (1, n, D)"""
     torch.manual_seed(0)
-    never, always = 2**40, 0  # from how many keys on the kernel is fused
+    never, always = 2**40, 0  # number of keys from which the fused kernel is used
     return {
         "open": SelfAttention(width, n_heads, attend=Attend(fused_from=never)).eval(),
         "fused": SelfAttention(width, n_heads, attend=Attend(fused_from=always)).eval(),
@@ -41,13 +40,13 @@ def contenders(width: int, n_heads: int) -> dict[str, Callable[[Tensor], object]
 
 
 def weights_bytes(n: int, n_heads: int) -> int:
-    """Of the weights of a text of n tokens, as they are: n^2 numbers a head."""
+    """Return the size of the attention weights for n tokens: n^2 numbers per head."""
     q = torch.zeros(1, n_heads, n, 1)
     return attention_weights(q, q).nbytes
 
 
 def seconds(layers: dict[str, Callable[[Tensor], object]], n: int, width: int, repeats: int) -> dict[str, float]:
-    """The least time of each layer on a random text of n tokens."""
+    """Return the best time of each layer on a random text of n tokens."""
     x, least = torch.randn(1, n, width), dict.fromkeys(layers, float("inf"))
     with torch.inference_mode():
         for _ in range(repeats):
@@ -59,7 +58,7 @@ def seconds(layers: dict[str, Callable[[Tensor], object]], n: int, width: int, r
 
 
 def attend(kind: str) -> None:
-    """Fused attention forward: B 4, H 8, T 1,024, K 64."""
+    """Run fused attention forward (B 4, H 8, T 1,024, K 64)."""
     q, k, v = torch.randn(3, 4, 8, 1024, 64)
     mask = {"padding": length_mask(torch.tensor([1024, 900, 800, 700]), 1024), "causal": causal_mask(1024)}.get(kind)
     with torch.inference_mode():
@@ -67,7 +66,7 @@ def attend(kind: str) -> None:
 
 
 def train_step(kind: str) -> None:
-    """Forward and backward of the `base` encoder without dropout on one text of 4,096 tokens."""
+    """Run the `base` encoder forward and backward on one text of 4,096 tokens, without dropout."""
     net = build(ModelConfig(topology="encoder-only", src_vocab_size=1000, dropout=0.0))
     mask = {"padding": length_mask(torch.tensor([4000]), 4096), "causal": causal_mask(4096)}.get(kind)
     net(torch.randint(1, 1000, (1, 4096)), mask=mask).square().mean().backward()
@@ -77,12 +76,12 @@ MEMORY = {"attend": attend, "train_step": train_step}
 
 
 def peak_megabytes() -> float:
-    """The most memory that this process has had."""
+    """Return the peak memory of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
 
 
 def measure_memory(what: str) -> None:
-    """Print the peak of one case, such as train_step-padding, and the processor time it took."""
+    """Print the peak memory and CPU time of one case, such as train_step-padding."""
     name, kind = what.split("-")
     torch.set_num_threads(1)
     before, begun = peak_megabytes(), time.process_time()
@@ -91,7 +90,7 @@ def measure_memory(what: str) -> None:
 
 
 def print_memory() -> None:
-    """A table of all cases, each measured in a process of its own."""
+    """Print a table of all cases, each measured in a separate process."""
     print("| case | mask | memory | time |\n|---|---|---|---|")
     for name in MEMORY:
         for kind in ("none", "padding", "causal"):
@@ -100,11 +99,11 @@ def print_memory() -> None:
 
 
 def print_times(options: argparse.Namespace) -> None:
-    """A table of the layers, by number of tokens."""
+    """Print the times of all layers, one row per number of tokens."""
     torch.set_num_threads(1)
     layers = contenders(options.width, options.heads)
     seconds(layers, options.tokens[0], options.width, 3)  # warm-up
-    print("| tokens | " + " | ".join(f"{name}, ms" for name in layers) + " | steps in a row | weights |")
+    print("| tokens | " + " | ".join(f"{name}, ms" for name in layers) + " | sequential steps | weights |")
     print("|" + "---|" * (len(layers) + 3))
     for n in options.tokens:
         times = seconds(layers, n, options.width, options.repeats)
@@ -118,7 +117,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--heads", type=int, default=4)
     parser.add_argument("--repeats", type=int, default=15)
-    parser.add_argument("--memory", action="store_true", help="measure memory by kind of mask instead")
+    parser.add_argument("--memory", action="store_true", help="measure peak memory instead, by kind of mask")
     parser.add_argument("--case", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.case:

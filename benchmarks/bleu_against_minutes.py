@@ -1,8 +1,8 @@
-"""Draw validation BLEU against minutes of training, of one or several runs, and print it as a table.
+"""Plot validation BLEU against training minutes for one or more runs, and print it as a table.
 
     python benchmarks/bleu_against_minutes.py runs/tatoeba-15m runs/tatoeba-60m --out docs/images/bleu.png
 
-BLEU is that of the evaluations during training: greedy, on the held-out part of the training file.
+The scores come from the evaluations during training, which decode greedily on the held-out part of the training file.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""Labels of texts: from scratch, with a warm start, and by TF-IDF with logistic regression, on the same splits.
+"""Compare Clearhead, with and without a warm start, with TF-IDF plus logistic regression on the same splits.
 
     python benchmarks/classification.py $CLEARHEAD_DATA --sets sst2 trec agnews polarity --warm
 
-Sets with folds are cut five times into four fifths to learn from and one to score on: every text is scored once. `p` is
-of a paired bootstrap against TF-IDF, over the texts that are scored. Needs `clearhead[sklearn]`. Settings that are not
-the usual ones follow as `--set train.epochs=10`.
+Data sets without a test set (TREC and sentence polarity) use five-fold cross-validation, so every text is scored once.
+`p` comes from a paired bootstrap against TF-IDF over the scored texts. You need `clearhead[sklearn]`. To change a
+setting, add `--set train.epochs=10`.
 """
 
 import argparse
@@ -27,17 +27,17 @@ from clearhead.api import Classifier
 from clearhead.scoring.significance import compare_means
 from clearhead.training.warm_start.request import OF_WARM_START
 
-Texts = list[tuple[str, str]]  # each with its label
+Texts = list[tuple[str, str]]  # (text, label)
 FOLDS = 5
 
 
 def lines(path: Path, encoding: str = "utf-8") -> list[str]:
-    """Of a file that xz has packed."""
+    """Return the lines of an xz file."""
     return lzma.open(path, "rt", encoding=encoding).read().splitlines()
 
 
 def sst2(data: Path) -> Iterator[tuple[Texts, Texts]]:
-    """Phrases of film reviews, good or bad; whole sentences to score on."""
+    """Yield SST-2: phrases of film reviews for training, whole sentences for scoring, good or bad."""
 
     def read(name: str) -> Texts:
         rows = (line.rsplit("\t", 1) for line in lines(data / "sst2" / name)[1:])
@@ -47,7 +47,7 @@ def sst2(data: Path) -> Iterator[tuple[Texts, Texts]]:
 
 
 def agnews(data: Path) -> Iterator[tuple[Texts, Texts]]:
-    """News, of the world, sports, business or science."""
+    """Yield AG News: world, sports, business or science."""
 
     def read(name: str) -> Texts:
         rows = (line.split("\t", 1) for line in lines(data / "agnews" / name))
@@ -57,13 +57,13 @@ def agnews(data: Path) -> Iterator[tuple[Texts, Texts]]:
 
 
 def trec(data: Path) -> Iterator[tuple[Texts, Texts]]:
-    """Questions, by what is asked for."""
+    """Yield the folds of TREC: questions by the kind of answer they expect."""
     rows = (line.split(" ", 1) for line in lines(data / "trec" / "train.txt.xz", "latin-1"))
     yield from folds([(text, label.split(":")[0]) for label, text in rows])
 
 
 def polarity(data: Path) -> Iterator[tuple[Texts, Texts]]:
-    """Sentences of film reviews, good or bad."""
+    """Yield the folds of sentence polarity: sentences of film reviews, good or bad."""
     found = []
     with zipfile.ZipFile(data / "pang-lee" / "sentence_polarity.zip") as packed:
         for label in ("neg", "pos"):
@@ -73,7 +73,7 @@ def polarity(data: Path) -> Iterator[tuple[Texts, Texts]]:
 
 
 def folds(texts: Texts) -> Iterator[tuple[Texts, Texts]]:
-    """Every text is in one of the parts that are scored; the order is always the same."""
+    """Split texts for cross-validation, always in the same way."""
     order = np.random.default_rng(0).permutation(len(texts))
     for k in range(FOLDS):
         held_out = order[k::FOLDS]
@@ -82,7 +82,7 @@ def folds(texts: Texts) -> Iterator[tuple[Texts, Texts]]:
 
 
 def by_words(training: Texts, held_out: Texts) -> list[str]:
-    """Labels by the words and pairs of words that a text has."""
+    """Predict labels with TF-IDF over words and word pairs, plus logistic regression."""
     words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
     model = make_pipeline(words, LogisticRegression(C=10, max_iter=1000))
     model.fit([text for text, _ in training], [label for _, label in training])
@@ -90,7 +90,7 @@ def by_words(training: Texts, held_out: Texts) -> list[str]:
 
 
 def by_model(training: Texts, held_out: Texts, settings: dict[str, str]) -> list[str]:
-    """Labels by a model that `clearhead train` would make with the same settings."""
+    """Predict labels with a model that is trained as `clearhead train` would."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "train.tsv"
         with file.open("w", encoding="utf-8", newline="") as out:
@@ -103,11 +103,13 @@ def by_model(training: Texts, held_out: Texts, settings: dict[str, str]) -> list
 def main() -> None:
     sets = {it.__name__: it for it in (sst2, trec, agnews, polarity)}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="the folder with the data sets")
+    parser.add_argument("data", type=Path, help="folder with the data sets")
     parser.add_argument("--sets", nargs="+", choices=sets, default=[*sets])
-    parser.add_argument("--warm", action="store_true", help="also with a warm start")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of training")
-    parser.add_argument("--folds", type=int, default=FOLDS, help="how many of them, to be sooner done")
+    parser.add_argument("--warm", action="store_true", help="also train with a warm start")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="training setting; may be repeated"
+    )
+    parser.add_argument("--folds", type=int, default=FOLDS, help="number of folds to run (default: all five)")
     options = parser.parse_args()
     settings = dict(it.split("=", 1) for it in options.set)
     alone = {name: value for name, value in settings.items() if name not in (*OF_WARM_START, "data.texts")}
@@ -128,9 +130,9 @@ def main() -> None:
                 right[who] += [a == b for a, b in zip(found, truth)]
         compared = compare_means([(who, np.array(each, np.float64)) for who, each in right.items()])
         for it in compared:
-            beside = "" if it.p_value is None else f"{100 * (it.score - compared[0].score):+12.2f}{it.p_value:8.3f}"
+            difference = "" if it.p_value is None else f"{100 * (it.score - compared[0].score):+12.2f}{it.p_value:8.3f}"
             taken = f"{seconds[it.system]:10.0f}   {len(right[it.system]):,}"
-            print(f"{name:10}{it.system:10}{100 * it.score:10.2f}{beside:20}{taken}", flush=True)
+            print(f"{name:10}{it.system:10}{100 * it.score:10.2f}{difference:20}{taken}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""What looking inside costs: a recorded pass beside a plain one, an explanation, and the proof of all promises.
+"""Measure the cost of inspection: a recorded forward pass against a plain one, `explain` and `verify`.
 
     python benchmarks/looking.py runs/demo
 
-`base` with random weights reads a sentence of 30 tokens and another as its translation; its passes take turns, and the
-median of each is taken. What the record holds is counted once a tensor. The model of the folder explains a sentence.
+The forward passes run `base` with random weights on two sentences of 30 tokens. Plain and recorded passes alternate,
+and the median of each is printed. A tensor that a recording holds twice counts once. `explain` and `verify` run the
+model in the folder.
 """
 
 import argparse
@@ -23,18 +24,18 @@ TOKENS, VOCABULARY = 30, 37_000
 
 
 def seconds(*calls: Callable[[], object], rounds: int = 9) -> list[float]:
-    """The median time of each, taken in turns."""
+    """Return the median time of each call; the calls alternate."""
     taken: list[list[float]] = [[] for _ in calls]
     for _ in range(rounds + 1):
         for call, times in zip(calls, taken):
             begun = time.perf_counter()
             call()
             times.append(time.perf_counter() - begun)
-    return [statistics.median(times[1:]) for times in taken]  # the first of each is warm-up
+    return [statistics.median(times[1:]) for times in taken]  # the first round is warm-up
 
 
 def recorded_pass() -> None:
-    """A pass of `base`, plain and recorded."""
+    """Time a forward pass of `base`, plain and recorded."""
     sizes = {"model.src_vocab_size": VOCABULARY, "model.tgt_vocab_size": VOCABULARY}
     torch.manual_seed(0)
     model = build(Config().override({**PRESETS["base"], **sizes}).model).eval()
@@ -59,7 +60,7 @@ def recorded_pass() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="a translation model, such as that of `clearhead demo`")
+    parser.add_argument("folder", type=Path, help="folder of a translation model, such as runs/demo")
     parser.add_argument("--text", default="I am very hungry.")
     options = parser.parse_args()
     recorded_pass()

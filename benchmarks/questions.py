@@ -1,9 +1,10 @@
-"""Write what is learnt from, questions of QAMR, of PolicyQA and of SQuAD's articles 1 to 20, into OUT/train, and what
-is scored on, its articles 21 to 24, to OUT/squad-21-24.json.
+"""Prepare the data of the question-answering benchmark.
 
     python benchmarks/questions.py $CLEARHEAD_DATA --out runs/questions
     clearhead train runs/questions/train --task answer --out runs/answers
     clearhead evaluate runs/answers --data runs/questions/squad-21-24.json
+
+Training questions come from QAMR, PolicyQA and articles 1 to 20 of SQuAD. Articles 21 to 24 are kept for scoring.
 """
 
 import argparse
@@ -12,12 +13,12 @@ import lzma
 import shutil
 from pathlib import Path
 
-FIRST = 20  # articles to learn from
+FIRST = 20  # number of articles for training
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="the folder with the data sets")
+    parser.add_argument("data", type=Path, help="folder with the data sets")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     training = options.out / "train"

@@ -1,10 +1,10 @@
-"""How much memory the process of a training occupies, minute by minute: at most until its first epoch ends, after that,
-and while the chosen weights are scored and the loss is drawn.
+"""Measure the resident memory of a training run, minute by minute (Linux only).
 
     T=$CLEARHEAD_DATA/tatoeba/eng-fra.train.tsv.xz
     python benchmarks/resident_memory.py $T --config configs/tatoeba-15m.toml --out runs/tatoeba-15m
 
-The arguments are those of `clearhead train`, which runs as it always does; it is looked at from outside (Linux).
+Takes the arguments of `clearhead train` and runs it unchanged in another process. Also prints the peak during the first
+epoch, after it, and while the final weights are scored and the loss curve is drawn.
 """
 
 import subprocess
@@ -23,7 +23,7 @@ def main() -> None:
     if "--out" not in arguments:
         sys.exit(__doc__)
     metrics = Path(arguments[arguments.index("--out") + 1]) / METRICS
-    first_epoch: float | None = None  # seconds at its end
+    first_epoch: float | None = None  # when it ended, in seconds
     seen: list[tuple[float, float]] = []  # seconds, GB
     begun, clock = time.monotonic(), time.time()
     with subprocess.Popen([sys.executable, "-m", "clearhead", "train", *arguments]) as training:
@@ -35,7 +35,7 @@ def main() -> None:
             if first_epoch is None and metrics.exists() and any(it.get("epoch") for it in read_metrics(metrics)[-1:]):
                 first_epoch = now
     print(f"\n{time.monotonic() - begun:.0f} seconds from start to end")
-    print("\n| minutes | GB at most so far | GB |\n|---|---|---|")
+    print("\n| minutes | peak GB so far | GB |\n|---|---|---|")
     most = 0.0
     for i, (seconds, resident) in enumerate(seen):
         most = max(most, resident)
@@ -46,14 +46,14 @@ def main() -> None:
     later = [gb for at, gb in seen if first_epoch is not None and first_epoch < at <= trained]
     if first and later:
         more = 100 * (max(later) / max(first) - 1)
-        print(f"\nat most {max(first):.2f} GB in the first epoch, {max(later):.2f} GB afterwards: {more:+.1f}%")
+        print(f"\npeak: {max(first):.2f} GB in the first epoch, {max(later):.2f} GB afterwards ({more:+.1f}%)")
         if ending := [gb for at, gb in seen if at > trained]:
-            print(f"at most {max(ending):.2f} GB to score and draw in the end")
+            print(f"peak while scoring and drawing at the end: {max(ending):.2f} GB")
     sys.exit(training.returncode)
 
 
 def _resident(pid: int) -> int | None:
-    """Bytes, None where the process is gone."""
+    """Return the resident memory in bytes, or None if the process has ended."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:

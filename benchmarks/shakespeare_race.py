@@ -1,12 +1,13 @@
-"""How soon tiny Shakespeare is predicted as well as by nanoGPT's recipe for a processor: the usual settings of
-`clearhead train --task generate`, and beside them that recipe as a plain PyTorch loop in bfloat16.
+"""Time how long Clearhead and nanoGPT's CPU recipe need to reach the same loss on tiny Shakespeare.
 
     python benchmarks/shakespeare_race.py $CLEARHEAD_DATA/tinyshakespeare/input.txt.xz --rounds 3
 
-Both read letters, have the same nine tenths to learn from, and are judged alike: the mean loss over all positions of
-blocks of 64 one behind the other in the last tenth. The clock stands still while they are judged. Of the loop it runs
-for its steps alone; of ours, from the call of `train`, so that it also reads the text, learns the letters and plans.
-They take turns.
+Clearhead runs with the default settings of `clearhead train --task generate`. The recipe is a plain PyTorch loop in
+bfloat16. Both read characters, train on the first nine tenths of the text, and are scored in the same way: the mean
+loss over consecutive blocks of 64 characters in the last tenth. The two take turns.
+
+Scoring time isn't counted. The loop is timed for its steps only. Clearhead is timed from the call of `train`, so its
+time includes reading the text, building the vocabulary and planning.
 """
 
 import argparse
@@ -30,7 +31,7 @@ BLOCK, BATCH, WIDTH, HEADS, LAYERS, STEPS = 64, 12, 128, 4, 4, 2000  # the recip
 
 
 class Block(nn.Module):
-    """Of GPT-2."""
+    """A GPT-2 block."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,7 +46,7 @@ class Block(nn.Module):
 
 
 class Plain(nn.Module):
-    """A GPT as one writes it first."""
+    """A plain GPT."""
 
     def __init__(self, n_letters: int) -> None:
         super().__init__()
@@ -65,7 +66,7 @@ class Plain(nn.Module):
 
 
 def plain_loop(text: str, goal: float, precision: str) -> list[tuple[float, float]]:
-    """(seconds, loss) at each judgement, until the goal is reached or the recipe ends."""
+    """Train by the recipe until the goal is reached, and return (seconds, loss) of each evaluation."""
     letters = sorted(set(text))
     data = torch.tensor([letters.index(it) for it in text])
     training, held_out = data[: len(data) * 9 // 10], data[len(data) * 9 // 10 :]
@@ -100,7 +101,7 @@ def plain_loop(text: str, goal: float, precision: str) -> list[tuple[float, floa
 
 @torch.inference_mode()
 def judge(model: nn.Module, held_out: Tensor) -> float:
-    """The mean loss over all positions of blocks one behind the other."""
+    """Return the mean loss over all positions of consecutive blocks."""
     whole = (len(held_out) - 1) // BLOCK * BLOCK
     inputs, outputs = held_out[:whole].view(-1, BLOCK), held_out[1 : whole + 1].view(-1, BLOCK)
     total = sum(
@@ -110,12 +111,12 @@ def judge(model: nn.Module, held_out: Tensor) -> float:
     return total / whole
 
 
-class Reached(Exception):  # noqa: N818  # it is none
-    """The goal."""
+class Reached(Exception):  # noqa: N818  # not an error
+    """The goal was reached."""
 
 
 def ours(file: str, goal: float, settings: dict[str, Any]) -> list[tuple[float, float]]:
-    """The same of `clearhead.train`."""
+    """Train with `clearhead.train` until the goal is reached, and return (seconds, loss) of each evaluation."""
     seconds, mark, found = 0.0, time.perf_counter(), []
 
     def stepped(_: dict[str, Any]) -> None:
@@ -125,7 +126,7 @@ def ours(file: str, goal: float, settings: dict[str, Any]) -> list[tuple[float, 
 
     def judged(record: dict[str, Any]) -> None:
         nonlocal mark
-        found.append((seconds, record["bits_per_byte"] * math.log(2)))  # of a letter, since each is a byte here
+        found.append((seconds, record["bits_per_byte"] * math.log(2)))  # a character here is a byte
         if found[-1][1] <= goal:
             raise Reached
         mark = time.perf_counter()
@@ -139,13 +140,13 @@ def ours(file: str, goal: float, settings: dict[str, Any]) -> list[tuple[float, 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("text", help="tiny Shakespeare: input.txt, or packed")
-    parser.add_argument("--goal", type=float, default=1.88, help="loss in nats a letter (default: 1.88)")
+    parser.add_argument("text", help="tiny Shakespeare: input.txt, compressed or not")
+    parser.add_argument("--goal", type=float, default=1.88, help="target loss in nats per character (default: 1.88)")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--precision", choices=("bf16", "fp32"), default="bf16")
-    parser.add_argument("--steps", type=int, default=120, help="of ours; the loop has those of its recipe")
-    parser.add_argument("--tokenizer", default="character", help="of ours; the loop has letters")
+    parser.add_argument("--steps", type=int, default=120, help="steps for Clearhead (default: 120)")
+    parser.add_argument("--tokenizer", default="character", help="tokenizer for Clearhead")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     text = "".join(TextForm().read([options.text], clearhead.DataConfig(unicode="none", whitespace=False)).pieces)
@@ -160,14 +161,14 @@ def main() -> None:
         for name, race in contenders.items():
             found = race()
             seconds, loss = found[-1]
-            needed[name].append(seconds)  # where the goal was not reached, those of the whole recipe: too few
-            reached = "" if loss <= options.goal else ", the end: the goal was not reached"
+            needed[name].append(seconds)  # if the goal wasn't reached, the whole run: a lower bound
+            reached = "" if loss <= options.goal else ": the run ended before it reached the goal"
             print(f"round {turn + 1}, {name}: {loss:.3f} after {seconds:.1f} s of training{reached}", flush=True)
-    print(f"\n{'':12}{'median':>10}{'least':>10}{'most':>10}   seconds to {options.goal}")
+    print(f"\n{'':12}{'median':>10}{'min':>10}{'max':>10}   seconds to {options.goal}")
     for name, seconds in needed.items():
         print(f"{name:12}{statistics.median(seconds):10.1f}{min(seconds):10.1f}{max(seconds):10.1f}")
     ratio = statistics.median(a / b for a, b in zip(*needed.values()))
-    print(f"\nclearhead needs {ratio:.2f} of the loop's time (median of {options.rounds} rounds)")
+    print(f"\nclearhead needs {ratio:.2f} times as long as the loop (median of {options.rounds} rounds)")
 
 
 if __name__ == "__main__":

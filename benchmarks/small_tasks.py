@@ -1,15 +1,17 @@
-"""Small encoders on tasks whose answer is known: what several heads are for, and what each position scheme can do.
+"""Train small encoders on synthetic tasks to compare numbers of heads and position schemes.
 
     python benchmarks/small_tasks.py heads --seeds 2
     python benchmarks/small_tasks.py positions
 
-`heads`: every token answers with the pair of its two neighbours, the left one first: two looks at once. Models of one
-layer differ in their heads alone, and have the same number of parameters.
-`positions`: every token answers with the one three places before it (`back`), or with the one at its mirrored place
-(`reverse`). They learn on texts of 16 tokens, and are tried on such, and on texts of 32, which they never saw.
+`heads`: each token must predict the pair of its neighbours, the left one first, so it needs to look at two places at
+once. The models have one layer and the same number of parameters; only the number of heads differs.
 
-Tokens are drawn anew for every batch, so that nothing can be learnt by heart. A seed takes some 10 seconds of one core
-for `heads`, and 40 for `positions`, which prints the mean of the seeds.
+`positions`: each token must predict the token three places earlier (`back`) or the one at the mirrored position
+(`reverse`). The models train on texts of 16 tokens and are tested on texts of 16 and of 32. The table shows the mean
+over seeds.
+
+Every batch is drawn at random, so the models can't memorise anything. On one core, a seed takes about 10 seconds for
+`heads` and 40 for `positions`.
 """
 
 import argparse
@@ -25,11 +27,11 @@ from clearhead.model.positions import POSITIONS, Positions
 from clearhead.model.transformer import EncoderModel, build, evaluation
 
 LETTERS = 8  # tokens 1 to 8; 0 is padding
-Task = Callable[[Tensor], tuple[Tensor, Tensor]]  # (B, S) -> answers (B, S), and where there is one (B, S)
+Task = Callable[[Tensor], tuple[Tensor, Tensor]]  # (B, S) -> answers (B, S), and which positions have one (B, S)
 
 
 def neighbours(tokens: Tensor) -> tuple[Tensor, Tensor]:
-    """Left and right neighbour as one of 64 pairs, which are tokens 9 to 72."""
+    """Return the left and right neighbours of each token, as one of 64 pairs (tokens 9 to 72)."""
     left, right = tokens.roll(1, 1), tokens.roll(-1, 1)
     asked = torch.ones_like(tokens, dtype=torch.bool)
     asked[:, [0, -1]] = False
@@ -37,26 +39,26 @@ def neighbours(tokens: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def back(tokens: Tensor) -> tuple[Tensor, Tensor]:
-    """The token three places before."""
+    """Return the token three places earlier."""
     asked = torch.ones_like(tokens, dtype=torch.bool)
     asked[:, :3] = False
     return tokens.roll(3, 1), asked
 
 
 def reverse(tokens: Tensor) -> tuple[Tensor, Tensor]:
-    """The token that is as far from the end as this one from the beginning."""
+    """Return the token at the mirrored position."""
     return tokens.flip(1), torch.ones_like(tokens, dtype=torch.bool)
 
 
 def draw(lengths: range, rows: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """Batches (B, S) without end, each of one length."""
+    """Yield random batches (B, S) forever, each with one length."""
     while True:
         length = lengths[int(torch.randint(len(lengths), (), generator=generator))]
         yield torch.randint(1, LETTERS + 1, (rows, length), generator=generator)
 
 
 def model(vocab_size: int, layers: int, width: int, heads: int, positions: str, seed: int) -> EncoderModel:
-    """An encoder that answers at every token."""
+    """Build an encoder that predicts a class for every token."""
     torch.manual_seed(seed)
     shape = {"d_model": width, "d_ff": 2 * width, "n_heads": heads, "n_encoder_layers": layers, "n_decoder_layers": 0}
     built = build(
@@ -70,7 +72,7 @@ def model(vocab_size: int, layers: int, width: int, heads: int, positions: str, 
 
 
 def learn(learner: EncoderModel, task: Task, steps: int, lengths: range, seed: int, rows: int = 16) -> None:
-    """Adam; the rate rises for a tenth of the steps, and falls to zero in a line."""
+    """Train with Adam: linear warmup for a tenth of the steps, then linear decay to zero."""
     optimizer = torch.optim.Adam(learner.parameters(), lr=3e-3, fused=True)
     rate = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min((step + 1) / (0.1 * steps), (steps - step) / (0.9 * steps))
@@ -87,7 +89,7 @@ def learn(learner: EncoderModel, task: Task, steps: int, lengths: range, seed: i
 
 @torch.inference_mode()
 def accuracy(learner: EncoderModel, task: Task, length: int, rows: int = 256) -> float:
-    """The share of right answers on texts of this length that were not learnt from."""
+    """Return the share of correct answers on new texts of this length."""
     tokens = next(draw(range(length, length + 1), rows, torch.Generator().manual_seed(10**6)))
     answers, asked = task(tokens)
     with evaluation(learner):
@@ -96,7 +98,7 @@ def accuracy(learner: EncoderModel, task: Task, length: int, rows: int = 256) ->
 
 
 def heads(steps: int, seeds: range) -> None:
-    print("| heads | their width | parameters | " + " | ".join(f"seed {seed}" for seed in seeds) + " | mean |")
+    print("| heads | head width | parameters | " + " | ".join(f"seed {seed}" for seed in seeds) + " | mean |")
     print("|" + "---|" * (len(seeds) + 4))
     for n in (1, 2, 4, 8):
         scores = []
@@ -126,7 +128,7 @@ def main() -> None:
     parser.add_argument("question", choices=["heads", "positions"])
     parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--schemes", nargs="+", default=[*POSITIONS, "none"], help="of positions")
+    parser.add_argument("--schemes", nargs="+", default=[*POSITIONS, "none"], help="position schemes (default: all)")
     options = parser.parse_args()
     torch.set_num_threads(1)
     POSITIONS["none"] = Positions

@@ -1,10 +1,10 @@
-"""How fast pairs or running text are made ready for training, and how much memory a training takes at its peak.
+"""Measure how fast data is prepared for training, and the peak memory of training (Linux only).
 
-python benchmarks/store.py --pairs 5000000 --tokens 14
-python benchmarks/store.py --text 1024                # MiB of running text, for a language model
-python benchmarks/store.py --pairs 200000 --again     # and once more, with the tokens of the first time
+    python benchmarks/store.py --pairs 5000000 --tokens 14
+    python benchmarks/store.py --text 1024                # MiB of running text, for a language model
+    python benchmarks/store.py --pairs 200000 --again     # a second run reuses the tokens of the first
 
-Memory is that of the process and of all that it begins, what they share counted once (Linux).
+The script generates the data. Memory is that of the process and all its children; shared memory counts once.
 """
 
 import argparse
@@ -21,7 +21,7 @@ FEW = ["--preset", "nano", "--data.batch_tokens=1024", "--train.steps=20", "--tr
 
 
 def write_pairs(path: Path, n_pairs: int, n_tokens: int, seed: int = 0) -> None:
-    """Distinct pairs of about `n_tokens` words a side, as frequent and as long as words are."""
+    """Write distinct pairs of about `n_tokens` words per side, with realistic word lengths and frequencies."""
     rng = random.Random(seed)
     text = words(rng)
     with path.open("w", encoding="utf-8") as file:
@@ -33,7 +33,7 @@ def write_pairs(path: Path, n_pairs: int, n_tokens: int, seed: int = 0) -> None:
 
 
 def write_text(path: Path, size: int, seed: int = 0) -> None:
-    """Lines of such words, as long as a paragraph, until there are so many bytes."""
+    """Write `size` bytes of such words, in lines as long as a paragraph."""
     rng = random.Random(seed)
     text = words(rng)
     with path.open("w", encoding="utf-8") as file:
@@ -43,7 +43,7 @@ def write_text(path: Path, size: int, seed: int = 0) -> None:
 
 
 def words(rng: random.Random) -> list[str]:
-    """A million of them, as frequent and as long as words are."""
+    """Draw a million words with realistic lengths and frequencies."""
     letters = "etaoinshrdlucmfwypvbgk"
     known = ["".join(rng.choices(letters, k=rng.randint(2, 9))) for _ in range(20_000)]
     weights = [1 / (rank + 3) for rank in range(len(known))]
@@ -51,7 +51,7 @@ def words(rng: random.Random) -> list[str]:
 
 
 class Training:
-    """`clearhead train` on a file, a few steps of it, looked at from outside."""
+    """Run a few steps of `clearhead train`, and measure the time to prepare the data and the peak memory."""
 
     def __init__(self, data: Path, task: str, run: Path, store: Path) -> None:
         files = [str(data), "--task", task, "--out", str(run), f"--data.store={store}"]
@@ -74,30 +74,30 @@ class Training:
     def _listen(self, lines, begun: float) -> None:
         for line in lines:
             print(f"  {line}", end="", file=sys.stderr)
-            if not self.ready and re.match(r"[\d,]+ parameters; ", line):  # the last that is said before the first step
+            if not self.ready and re.match(r"[\d,]+ parameters; ", line):  # the last line before the first step
                 self.ready = time.monotonic() - begun
 
 
 def occupied(session: int) -> int:
-    """Bytes of all processes of a session; of memory that several share each has its part."""
+    """Return the memory of all processes of a session in bytes; shared memory is divided among them."""
     total = 0
     for process in Path("/proc").glob("[0-9]*"):
         try:
             if int((process / "stat").read_text().rpartition(")")[2].split()[3]) == session:
                 values = (process / "smaps_rollup").read_text().partition("\nPss:")[2].split()
                 total += int(values[0]) * 1024
-        except (OSError, IndexError):  # it is gone
+        except (OSError, IndexError):  # the process has ended
             continue
     return total
 
 
 def main() -> None:
-    """Make the file, train on it, and print pairs or MiB a second and the peak of memory."""
+    """Generate the data, train on it, and print the rate and the peak memory."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=5_000_000)
-    parser.add_argument("--tokens", type=int, default=14, help="words a side")
-    parser.add_argument("--text", type=int, metavar="MIB", help="running text instead, so much of it")
-    parser.add_argument("--again", action="store_true", help="prepare a second time, which finds the store")
+    parser.add_argument("--tokens", type=int, default=14, help="words per side")
+    parser.add_argument("--text", type=int, metavar="MIB", help="use this much running text instead of pairs")
+    parser.add_argument("--again", action="store_true", help="train a second time with the stored tokens")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -111,9 +111,9 @@ def main() -> None:
         for turn in range(2 if options.again else 1):
             found = Training(data, task, folder / f"run-{turn}", folder / "store")
             print(
-                f"{task}: {count:,} {unit} (a file of {size:,.0f} MiB) ready in {found.ready:.1f} s: "
-                f"{count / found.ready:,.1f} {unit}/s; peak {found.peak_preparing / 2**20:,.0f} MiB until then, "
-                f"{found.peak / 2**20:,.0f} MiB in all"
+                f"{task}: {count:,} {unit} ({size:,.0f} MiB) ready in {found.ready:.1f} s: "
+                f"{count / found.ready:,.1f} {unit}/s; peak {found.peak_preparing / 2**20:,.0f} MiB so far, "
+                f"{found.peak / 2**20:,.0f} MiB overall"
             )
 
 

@@ -1,9 +1,9 @@
-"""BLEU as papers reported it before 2018: translations and references lower-cased and cut by the Moses tokenizer.
+"""Compute BLEU as papers reported it before 2018: on lower-cased text, tokenized by Moses.
 
     M=$CLEARHEAD_DATA/multi30k
     python benchmarks/tokenised_bleu.py runs/multi30k $M/test_2016_flickr.en.gz $M/test_2016_flickr.de.gz --language de
 
-It is printed beside today's cased BLEU with its signature, which needs no tokenizer of anybody's own.
+Also prints today's cased BLEU with its sacrebleu signature. You need the package `sacremoses`.
 """
 
 import argparse
@@ -16,10 +16,10 @@ import clearhead
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", help="a model folder")
-    parser.add_argument("source", help="a sentence a line")
-    parser.add_argument("reference", help="its translation")
-    parser.add_argument("--language", required=True, help="of the translations, as Moses calls it: de")
+    parser.add_argument("model", help="model folder")
+    parser.add_argument("source", help="source file, one sentence per line")
+    parser.add_argument("reference", help="reference file, aligned with the source")
+    parser.add_argument("--language", required=True, help="language code of the translations for Moses, such as de")
     parser.add_argument("--beam", type=int, default=5)
     options = parser.parse_args()
     pairs = clearhead.read_pairs([options.source, options.reference])
@@ -28,11 +28,11 @@ def main() -> None:
     print(f"| cased | {cased.corpus_score(translations, [pairs.targets]).score:.2f} | {cased.get_signature()} |")
     moses = MosesTokenizer(options.language)
 
-    def cut(texts: list[str]) -> list[str]:
+    def tokenize(texts: list[str]) -> list[str]:
         return [moses.tokenize(text.lower(), escape=False, return_str=True) for text in texts]
 
     lower = sacrebleu.BLEU(tokenize="none", force=True)
-    score = lower.corpus_score(cut(translations), [cut(pairs.targets)]).score
+    score = lower.corpus_score(tokenize(translations), [tokenize(pairs.targets)]).score
     print(f"| lower-cased, Moses | {score:.2f} | {lower.get_signature()} |")
 
 

@@ -1,9 +1,9 @@
-"""Real target tokens a second of training on random sentences of 4 to 40 tokens, by optimiser and precision.
+"""Measure training speed in target tokens per second, by preset, precision and optimiser.
 
     python benchmarks/training_speed.py --preset nano --precision bf16 fp32 --optimizer adam muon
 
-Contenders take turns within one process, so that the machine's mood hits them alike; the table has the median and the
-best of their turns.
+Sentences are random and have 4 to 40 tokens; padding doesn't count. All contenders take turns in one process, so
+changes in the machine's speed affect them equally. The table shows the median and the best turn of each.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from clearhead.training.update import Update
 
 
 class Contender:
-    """One model with its optimiser, and the batches that all contenders share."""
+    """A model with its optimiser, trained on batches that all contenders share."""
 
     def __init__(self, config: Config, sentences: Ragged, batches: list[np.ndarray]) -> None:
         torch.manual_seed(0)
@@ -34,13 +34,13 @@ class Contender:
         self.rates: list[float] = []
 
     def loss(self, model: nn.Module, rows: np.ndarray) -> Tensor:
-        """Of sentences that are to be copied."""
+        """Return the loss of copying the sentences."""
         padded = torch.from_numpy(self.sentences.padded(rows, 0))
         logits = model(padded, padded[:, :-1], source_mask=padding_mask(padded))
         return smoothed_cross_entropy(logits.flatten(0, 1), padded[:, 1:].flatten(), smoothing=0.1)
 
     def turn(self) -> None:
-        """Train on every batch once, and note the rate."""
+        """Train on every batch once and record the rate."""
         begun, tokens = time.perf_counter(), 0
         for step, rows in enumerate(self.batches):
             n_tokens = int(self.sentences.lengths[rows].sum()) - len(rows)

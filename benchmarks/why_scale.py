@@ -1,10 +1,10 @@
-"""Why the scores are divided by sqrt(d_k) (section 3.2.1): what the softmax becomes with and without it.
+"""Show why attention scores are divided by sqrt(d_k) (section 3.2.1): the softmax with and without the division.
 
     python benchmarks/why_scale.py
 
-Queries and keys are drawn from N(0, 1), 64 keys a query, as the paper's footnote 4 supposes: then a score is a sum of
-d_k products, with mean 0 and variance d_k. What the scores learn from is multiplied by the softmax's Jacobian, of which
-the median norm is given, and the share of queries for which the norm is below 0.01. Seconds on one core.
+Queries and keys are drawn from N(0, 1), as footnote 4 of the paper assumes, with 64 keys per query. A score is then a
+sum of d_k products, with mean 0 and variance d_k. The gradient of the scores passes through the softmax's Jacobian, so
+the table shows its median norm, and the share of queries with a norm below 0.01. It takes a few seconds on one core.
 """
 
 import argparse
@@ -16,22 +16,22 @@ from clearhead.model.attention import attention_weights
 
 
 def jacobian_norm(weights: Tensor) -> Tensor:
-    """The Frobenius norm of d softmax / d scores, which is diag(w) - w w^T. (..., S) -> (...)
+    """Return the Frobenius norm of d softmax / d scores, which is diag(w) - w w^T. (..., S) -> (...)
 
-    Its square is the sum of w_i^2 (1 - w_i)^2 along the diagonal and of w_i^2 w_j^2 beside it.
+    Its square is the sum of w_i^2 (1 - w_i)^2 on the diagonal and of w_i^2 w_j^2 off it.
     """
     second, third = weights.square().sum(-1), weights.pow(3).sum(-1)
     return (second - 2 * third + second.square()).clamp(min=0).sqrt()
 
 
 def measure(d_k: int, *, scaled: bool, n_queries: int = 4096, n_keys: int = 64, seed: int = 0) -> dict[str, float]:
-    """Of random queries and keys, a set of keys for every 64 queries."""
+    """Measure softmax and gradient for random queries and keys; every 64 queries share a set of keys."""
     generator = torch.Generator().manual_seed(seed)
     shape = (n_queries // 64, 1)
     q = torch.randn(*shape, 64, d_k, dtype=torch.float64, generator=generator)
     k = torch.randn(*shape, n_keys, d_k, dtype=torch.float64, generator=generator)
     if not scaled:
-        q = q * d_k**0.5  # takes back what Equation 1 divides by
+        q = q * d_k**0.5  # cancels the division in Equation 1
     weights = attention_weights(q, k)
     norms = jacobian_norm(weights)
     return {
