@@ -375,7 +375,7 @@ def test_the_flow_names_an_own_part_and_shows_the_weights_that_it_has() -> None:
 
     assert said(LINEAR)["weights of LinearAttention"] == (2, 4, 12, 12)
     assert said(LINEAR)["output of LinearAttention"] == (2, 4, 12, 4)
-    assert said(LINEAR)["bias of the positions on the scores"] == (1, 4, 12, 12)
+    assert said(LINEAR)["position bias on the scores"] == (1, 4, 12, 12)
     assert "output of Weightless" in said("own:Weightless") and not any(
         "weights" in what for what in said("own:Weightless")
     )

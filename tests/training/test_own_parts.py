@@ -147,9 +147,9 @@ def test_a_model_of_own_parts_is_explained_as_far_as_they_tell(toy, here) -> Non
     silent = load(
         train(toy.config(changes), toy.folder / "silent", say=quiet), device="cpu", allow_custom_code=True
     ).explain("one two")
-    assert "decoder.0.cross: a Silent does not tell its weights" in silent.render_heads("decoder.cross", None)
-    assert "No weights are told by" in silent.render()
-    assert "A Silent does not tell its weights." in silent.render_attention("decoder.cross", 0, 0)
+    assert "decoder.0.cross: Silent doesn't report its weights" in silent.render_heads("decoder.cross", None)
+    assert "Attention without reported weights:" in silent.render()
+    assert "Silent doesn't report its weights." in silent.render_attention("decoder.cross", 0, 0)
     values = silent.to_dict("decoder.cross", 0, 0)
     assert "alignment" not in values and values["heads"] == {} and values["search"]["answers"]
     assert [step["name"] for step in values["attention"]["steps"]] == ["queries", "keys", "values", "output"]

@@ -1,9 +1,9 @@
-"""Which head made a model say this word and not that: direct logit attribution (Elhage et al. 2021, "A Mathematical
+"""Direct logit attribution: how much each part of a model added to a logit (Elhage et al. 2021, "A Mathematical
 Framework for Transformer Circuits").
 
-The state that the projection reads is a sum: the embedding, the positions, and what each head and feed-forward added. A
-norm on the way divides by a scale; with that frozen at the recorded value it is linear, and the sum stays one: each of
-its terms can be followed to the logits, which they add up to. What biases add belongs to nobody, and is listed.
+The state that the projection reads is a sum: the embedding, the positions, and the output of each head and feed-forward
+network. A norm divides by a scale. With the scale frozen at its recorded value, the norm is linear, so the logit is the
+sum of one term per part. Biases belong to no part and are listed separately.
 """
 
 from collections.abc import Iterator
@@ -20,25 +20,24 @@ from ...model.norms import LayerNorm, RMSNorm
 from ...model.residual import AddNorm
 from ...model.transformer import Decoder, Encoder
 from ..record.trace import Trace
-from .text_columns import noted, preformatted, wrapped
+from .text_columns import preformatted, with_note, wrapped
 
 _INPUT = ("embedding", "types", "positions")
 
 
 @dataclass(frozen=True)
 class Contribution:
-    """How much a part added to a logit, or to the difference of two."""
+    """How much a part added to a logit, or to the difference between two."""
 
-    part: str  # "decoder.0.cross.head.3"; the biases of a part end in ".bias"
+    part: str  # "decoder.0.cross.head.3"; a bias ends in ".bias"
     value: float
 
 
 @dataclass(frozen=True)
 class Attribution:
-    """Why one thing was said and not another: the `contributions` add up to `difference`, up to rounding.
+    """Why one token or label was chosen over another: the `contributions` add up to `difference`, except for rounding.
 
-    `other` is None where a logit alone was asked for, and not how far it lies above another. The `note` is of parts
-    that were compiled.
+    Without `other`, the difference is the logit itself. The `note` says what was unusual about the run.
     """
 
     said: str
@@ -49,11 +48,11 @@ class Attribution:
 
     @property
     def error(self) -> float:
-        """How far the sum of the contributions lies from the model's own difference."""
+        """The distance between the sum of the contributions and the model's own difference."""
         return abs(sum(it.value for it in self.contributions) - self.difference)
 
     def by_layer(self) -> dict[str, float]:
-        """The sums over the layers, and over what stands before the first ("input") and behind the last ("end")."""
+        """Return the sum over each layer, over everything before the first ("input") and after the last ("end")."""
         sums: dict[str, float] = {}
         for it in self.contributions:
             number = it.part.split(".")[1]
@@ -63,19 +62,17 @@ class Attribution:
         return sums
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         parts = [asdict(it) for it in self.contributions]
         difference = {"difference": self.difference, "error": self.error, "by_layer": self.by_layer()}
         return {"said": self.said, "other": self.other, **difference, "contributions": parts, "note": self.note}
 
     def _repr_html_(self) -> str:
-        """For notebooks, what `render` gives."""
         return preformatted(self.render())
 
     def render(self) -> str:
-        """For people, in 80 columns: the parts in their order, each with a bar that points to what it spoke for."""
-        versus = f' and not "{self.other}"' if self.other is not None else ""
-        lines = [f'why "{self.said}"{versus}: the logits differ by {self.difference:+.4f}']
+        """Render the parts in order, each with a bar to the right or left, in 80 columns."""
+        lines = [f'why "{self.said}", not "{self.other}": the logits differ by {self.difference:+.4f}']
         if self.other is None:
             lines = [f'why "{self.said}": its logit is {self.difference:+.4f}']
         longest = max((abs(it.value) for it in self.contributions), default=1.0) or 1.0
@@ -83,27 +80,32 @@ class Attribution:
             size = round(16 * abs(it.value) / longest)
             bar = f"{'<' * size:>16}|" if it.value < 0 else f"{'':16}|{'>' * size}"
             lines.append(f"  {it.part:<32}{it.value:>+9.4f}  {bar}".rstrip())
-        lines.append(f"  {'sum':<32}{self.difference + 0.0:>+9.4f}  within {self.error:.1e}")
+        lines.append(f"  {'sum':<32}{self.difference + 0.0:>+9.4f}  error {self.error:.1e}")
         lines += ["", *wrapped("by layer: ", [f"{name} {value:+.4f} " for name, value in self.by_layer().items()])]
         lines += wrapped("", self._extremes().split())
-        return noted("\n".join(lines), self.note)
+        return with_note("\n".join(lines), self.note)
 
     def _extremes(self) -> str:
-        """In words, which part spoke for it most, and which against it."""
         most, least = (pick(self.contributions, key=lambda it: it.value) for pick in (max, min))
-        helped = f"The most for it: {most.part}" if most.value > 0 else "No part spoke for it"
-        return f"{helped}; " + (f"the most against: {least.part}." if least.value < 0 else "none spoke against it.")
+        strongest_for = f"Strongest for it: {most.part}" if most.value > 0 else "No part spoke for it"
+        strongest_against = f"strongest against it: {least.part}" if least.value < 0 else "no part spoke against it"
+        return f"{strongest_for}; {strongest_against}."
 
 
 def attribute(
     stack: Encoder | Decoder, trace: Trace, reading: Tensor, direction: Tensor, *, row: int = 0
 ) -> list[Contribution]:
-    """What each part of a recorded pass adds to <mean of the stack's output by `reading`, `direction`>.
+    """Split <weighted mean of the stack's output, `direction`> into what each part of a recorded pass added.
 
-    reading (T,), direction (D,): the reading is one place, or the share of each in a mean; the direction a row of the
-    projection, or the difference of two.
+    Args:
+        stack: the last stack of the model.
+        trace: the recorded pass.
+        reading: the weight of each position in the mean, (T,): often 1 for a single position.
+        direction: a row of the projection, or the difference of two, (D,).
+        row: which row of the batch.
 
-    A norm of one's own is a ModelError: nobody knows what is linear in it.
+    Raises:
+        ModelError: a custom norm can't be split.
     """
     name = "encoder" if isinstance(stack, Encoder) else "decoder"
     terms = list(_embedded(name, stack, trace, row))
@@ -121,7 +123,7 @@ def attribute(
     return [Contribution(part, float(reading @ (values @ direction))) for part, values in terms]
 
 
-Term = tuple[str, Tensor]  # a part, and what it gave to each place, (T, D) in float64
+Term = tuple[str, Tensor]  # a part, and what it added at each position, (T, D) in float64
 
 
 def _embedded(name: str, stack: Encoder | Decoder, trace: Trace, row: int) -> Iterator[Term]:
@@ -136,7 +138,7 @@ def _embedded(name: str, stack: Encoder | Decoder, trace: Trace, row: int) -> It
 
 
 def _sub_layers(block: EncoderBlock | DecoderBlock) -> Iterator[tuple[str, nn.Module, AddNorm, str]]:
-    """The sub-layers in their order: (name, part, what stands around it, the name of that)."""
+    """Yield the sub-layers in order: (name, part, the AddNorm around it, its name)."""
     yield "self", block.attention, block.add_norm_1, "add_norm_1"
     if isinstance(block, EncoderBlock):
         yield "feed_forward", block.feed_forward, block.add_norm_2, "add_norm_2"
@@ -147,7 +149,7 @@ def _sub_layers(block: EncoderBlock | DecoderBlock) -> Iterator[tuple[str, nn.Mo
 
 
 def _added(of: str, part: nn.Module, trace: Trace, row: int) -> Iterator[Term]:
-    """What a sub-layer added: each head of an attention for itself, since the last product adds them up."""
+    """Yield what a sub-layer added. Heads are separate terms, since W_O sums over them."""
     if of.endswith("feed_forward"):
         yield of, _double(trace[of].output[row])
         return
@@ -161,7 +163,7 @@ def _added(of: str, part: nn.Module, trace: Trace, row: int) -> Iterator[Term]:
 
 
 def _is_off(add_norm: AddNorm, trace: Trace, around: str) -> bool:
-    """Whether the residual connection was given nothing by its sub-layer, as by one that is switched off as a whole."""
+    """Return whether the sub-layer added nothing, as one that `without` has switched off."""
     before, norm = trace[around].inputs[0], trace.parts.get(f"{around}.norm")
     if add_norm.pre_norm:
         return torch.equal(before, trace[around].output)
@@ -169,15 +171,18 @@ def _is_off(add_norm: AddNorm, trace: Trace, around: str) -> bool:
 
 
 def _switched_off(terms: Iterator[Term]) -> Iterator[Term]:
-    """The same parts, which gave nothing."""
+    """Yield the same parts with zeros."""
     return ((part, torch.zeros_like(values)) for part, values in terms)
 
 
 def _normalised(terms: list[Term], norm: nn.Module, trace: Trace, name: str, row: int) -> list[Term]:
-    """The terms behind a norm whose scale is that of the recorded pass."""
+    """Return the terms after a norm with the scale of the recorded pass."""
     if not isinstance(norm, LayerNorm | RMSNorm):
         raise ModelError(
-            f"{name} is a {type(norm).__name__}, whose parts cannot be told apart; expected a LayerNorm or an RMSNorm"
+            f"{name} is a {type(norm).__name__}, which can't be split into parts",
+            expected="a LayerNorm or an RMSNorm",
+            name=name,
+            value=type(norm).__name__,
         )
     x = _double(trace[name].inputs[0][row])
     centred = x - x.mean(-1, keepdim=True) if isinstance(norm, LayerNorm) else x

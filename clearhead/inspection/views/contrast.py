@@ -1,4 +1,4 @@
-"""What "why this and not that" asks of a model: which places of its last state are read, and along which direction."""
+"""The question "why this, not that" in numbers: which positions of the last state are read, along which direction."""
 
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ...errors import ConfigError, did_you_mean
+from ...errors import ConfigError, suggestion
 from ...model.heads import Classifier
 from ...model.linear import Linear
 from ...model.transformer import Decoder, Encoder
@@ -15,12 +15,12 @@ from ...tokenization.tokenizer import UNK
 from ..record.trace import Trace
 from .attribution import Attribution, Contribution, attribute
 
-_BEGINS = "▁"  # where tokens are the words: what stands for the space before one
+_SPACE = "▁"  # stands for the space before a token
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """The difference of two logits, or one logit: <mean of the stack's output by `reading`, `direction`> + `bias`."""
+    """A logit, or the difference of two: <mean of the stack's output weighted by `reading`, `direction`> + `bias`."""
 
     said: str
     other: str | None
@@ -29,8 +29,8 @@ class Contrast:
     bias: float
     difference: float  # of the model's own logits
 
-    def explained(self, stack: Encoder | Decoder, trace: Trace) -> Attribution:
-        """Which part of a recorded pass adds how much to it."""
+    def attribute(self, stack: Encoder | Decoder, trace: Trace) -> Attribution:
+        """Return how much each part of a recorded pass added."""
         found = attribute(stack, trace, self.reading, self.direction)
         if self.bias:
             found.append(Contribution("projection.bias", self.bias))
@@ -39,10 +39,15 @@ class Contrast:
 
 @dataclass(frozen=True)
 class Words:
-    """The words of an answer, and for each token that was said (T) which of them it is of, -1 for none.
+    """The words of an answer.
 
-    `first` is the token of a text that is to stand at a place of the answer: (text, place) -> id. Words before
-    `begins` were given, and are asked for last.
+    Attributes:
+        words: the words, or the tokens of a language model.
+        word_of: for each token, the index of its word.
+        said: the token ids, (T,).
+        pieces: spells token ids.
+        first: returns the first token of a text that replaces the word at an index: (text, index) -> id.
+        begins: where the answer begins; words before it are the prompt, and are searched last.
     """
 
     words: Sequence[str]
@@ -53,35 +58,64 @@ class Words:
     begins: int = 0
 
     def contrast(self, decoder: Decoder, trace: Trace, word: str | None, other: str | None) -> Contrast:
-        """Why the first token of a word was said (without one, of the first), and not that of another. A ConfigError
-        where the word was not."""
-        word = self.words[min(self.begins, len(self.words) - 1)] if word is None and self.words else word or ""
-        if word not in self.words and f"{_BEGINS}{word}" in self.words:  # of a token that begins a word
-            word = f"{_BEGINS}{word}"
-        if word and word not in self.words:  # what stands behind one may be left out: `faim` is `faim.`
-            word = next((it for it in self.words[self.begins :] if _without_marks(it) == word), word)
-        if word not in self.words:
-            some = ", ".join(dict.fromkeys(self.words))
-            raise ConfigError(
-                f"{word!r} is no word of the answer; expected one of {some or 'none'}{did_you_mean(word, self.words)}"
-            )
-        number = next((n for n in range(self.begins, len(self.words)) if self.words[n] == word), self.words.index(word))
-        place = self.word_of.index(number)
-        ids = [self.said[place]]
+        """Contrast the first token of a word with the first token of another.
+
+        Args:
+            decoder: the model's decoder.
+            trace: the recorded pass.
+            word: a word of the answer (default: the first).
+            other: what the word is compared with (default: nothing).
+
+        Raises:
+            ConfigError: the answer lacks the word, the model can't say the other, or both begin alike.
+        """
+        index = self._index(word)
+        position = self.word_of.index(index)
+        ids = [self.said[position]]
         if other is not None:
-            ids.append(self.first(other, number))
-            if ids[1] == UNK:
-                raise ConfigError(f"{other!r} is no word that the model can say; expected one of its training")
-            if ids[0] == ids[1]:
-                raise ConfigError(f"{word!r} and {other!r} begin with the same token; expected words that do not")
-        logits = trace["decoder.projection"].output[0, place]
-        reading = torch.nn.functional.one_hot(torch.tensor(place), len(self.said))
+            ids.append(self._first_token(other, index, ids[0]))
+        logits = trace["decoder.projection"].output[0, position]
+        reading = torch.nn.functional.one_hot(torch.tensor(position), len(self.said))
         said, *others = self.pieces(ids)
         return Contrast(said, others[0] if others else None, reading, *_along(decoder.projection, logits, ids))
 
+    def _index(self, word: str | None) -> int:
+        """Return the index of a word. Its leading "▁" or trailing punctuation may be missing."""
+        if word is None and self.words:
+            return min(self.begins, len(self.words) - 1)
+        word = word or ""
+        if word not in self.words and f"{_SPACE}{word}" in self.words:
+            word = f"{_SPACE}{word}"
+        if word and word not in self.words:
+            word = next((it for it in self.words[self.begins :] if _without_punctuation(it) == word), word)
+        if word not in self.words:
+            raise ConfigError(
+                f"{word!r} isn't a word of the answer",
+                expected=", ".join(dict.fromkeys(self.words)) or "an answer that has words",
+                fix=suggestion(word, self.words),
+                name="why",
+                value=word,
+            )
+        return next((n for n in range(self.begins, len(self.words)) if self.words[n] == word), self.words.index(word))
 
-def _without_marks(word: str) -> str:
-    """A word without the marks at its end."""
+    def _first_token(self, other: str, index: int, said: int) -> int:
+        token = self.first(other, index)
+        if token == UNK:
+            raise ConfigError(
+                f"the model can't say {other!r}", expected="a word from its vocabulary", name="not", value=other
+            )
+        if token == said:
+            raise ConfigError(
+                f"{self.words[index]!r} and {other!r} begin with the same token",
+                expected="a word that begins with another token",
+                name="not",
+                value=other,
+            )
+        return token
+
+
+def _without_punctuation(word: str) -> str:
+    """Return a word without trailing punctuation."""
     while word and unicodedata.category(word[-1]).startswith("P"):
         word = word[:-1]
     return word
@@ -90,16 +124,32 @@ def _without_marks(word: str) -> str:
 def label_contrast(
     head: Classifier, trace: Trace, real: Tensor, labels: Sequence[str], label: str, other: str | None
 ) -> Contrast:
-    """Why a text has this label and not another; `real` (T,) is True for the tokens that are pooled. ConfigError: it
-    is no label of the model."""
-    for name in (label, other):
-        if name is not None and name not in labels:
+    """Contrast a label of a text with another.
+
+    Args:
+        head: the model's head.
+        trace: the recorded pass.
+        real: True for the positions that are pooled, (T,).
+        labels: all labels.
+        label: the label to explain.
+        other: what it's compared with (default: nothing).
+
+    Raises:
+        ConfigError: the model has no such label, or both are the same.
+    """
+    chosen = [("why", label)] + ([] if other is None else [("not", other)])
+    for option, name in chosen:
+        if name not in labels:
             raise ConfigError(
-                f"{name!r} is no label of the model; expected one of {', '.join(labels)}{did_you_mean(name, labels)}"
+                f"{name!r} isn't a label of this model",
+                expected=", ".join(labels),
+                fix=suggestion(name, labels),
+                name=option,
+                value=name,
             )
-    ids = [labels.index(name) for name in (label, other) if name is not None]
-    if len({*ids}) < len(ids):
-        raise ConfigError(f"{label!r} is the label on both sides; expected another to compare it with")
+    if label == other:
+        raise ConfigError(f"{label!r} is compared with itself", expected="another label", name="not", value=other)
+    ids = [labels.index(name) for _, name in chosen]
     reading = real.double() / real.sum()
     if head.pooling == "first":
         reading = torch.nn.functional.one_hot(real.long().argmax(), len(real))
@@ -107,7 +157,7 @@ def label_contrast(
 
 
 def _along(linear: Linear, logits: Tensor, ids: Sequence[int]) -> tuple[Tensor, float, float]:
-    """The direction, the bias and the value of a logit, or of the difference of two."""
+    """Return the direction, the bias and the value of a logit, or of the difference of two."""
     rows, values = linear.weight.detach()[list(ids)].double(), logits[list(ids)].double()
     biases = torch.zeros(len(ids)) if linear.bias is None else linear.bias.detach()[list(ids)].double()
     if len(ids) == 1:

@@ -1,4 +1,4 @@
-"""The views of an explanation as pictures, by matplotlib without a screen: heads, lens, reasons, search."""
+"""Draw the views of an explanation: heads, alignment, lens, attribution, search."""
 
 import textwrap
 from pathlib import Path
@@ -8,7 +8,6 @@ import numpy as np
 
 from ...pictures.canvas import FAINT, INK, PALE, STRONG, WARM, drawing, readable
 from ...pictures.figures import attention_heatmap
-from ..record.labelled import Labelled
 from .attribution import Attribution
 from .head_grid import heads_of
 from .lens import Lens, LensLayer
@@ -19,22 +18,21 @@ if TYPE_CHECKING:
 
     from .explanation import Explanation
 
-_AGAIN = "give the command again"
-_STRIP = 12  # places beside each other
-_NOTE = 60  # letters of a line of a note
+_RETRY = "run the command again"
+_STRIP = 12  # positions side by side
+_NOTE = 60  # characters in a line of a note
 _FADED = "#e3e7ec"
 _FATES = {"kept": STRONG, "ended": WARM, "dropped": FAINT}
 
 
 def draw_heads(explanation: "Explanation", place: str, layer: int | None, path: Path) -> None:
-    """The weights of all heads of a layer, or of all layers, of which each is a row; below each head its entropy."""
+    """Draw the weights of all heads of a layer, or of all layers, one row each, with the entropy below each head."""
     rows, columns = explanation.axes(place)
     layers = range(explanation.n_layers(place)) if layer is None else [layer]
     weights, names = [], []
     for number in layers:
-        call = explanation.attention(place, number).weights.select(row=0)
-        weights.append(call.numpy())
-        named = Labelled(call.values, call.axes, {"query": rows, "key": columns})
+        named = explanation.labelled_weights(place, number)
+        weights.append(named.numpy())
         where = f"layer {number}, " * (len(layers) > 1)
         names += [f"{where}head {it.number}\n{it.entropy:.2f} bits" for it in heads_of(named)]
     across = len(weights[0]) if len(layers) > 1 else 4
@@ -43,51 +41,50 @@ def draw_heads(explanation: "Explanation", place: str, layer: int | None, path: 
 
 
 def draw_alignment(explanation: "Explanation", layer: int | None, path: Path) -> None:
-    """How much each word of the answer, a row, looks at each word of the text, by the mean of a layer's heads."""
+    """Draw how much each word of the answer (a row) attends to each word of the text, on average over heads."""
     weights, words = explanation.word_weights(layer).numpy(force=True), explanation.answer.split()
     number = explanation.alignment_layer if layer is None else layer
-    attention_heatmap(weights, explanation.text.split(), words, path, f"words, by layer {number} of decoder.cross")
+    attention_heatmap(weights, explanation.text.split(), words, path, f"decoder.cross, layer {number}, by word")
 
 
 def draw_lens(lens: Lens, path: Path) -> None:
-    """A row a layer, the last above, and a column a place, in as many strips as they need: the likeliest token and its
-    probability, dark where it is sure."""
-    layers, n_places = lens.layers[::-1], len(lens.outputs)
-    starts = range(0, n_places, _STRIP)
-    with drawing(path, again=_AGAIN) as figure:
-        figure.set_size_inches(1.0 * min(n_places, _STRIP) + 1.4, len(starts) * (0.45 * len(layers) + 0.5) + 0.6)
+    """Draw the most likely token of each layer (a row, the last on top) at each position, dark where it's certain."""
+    layers, n_positions = lens.layers[::-1], len(lens.outputs)
+    starts = range(0, n_positions, _STRIP)
+    with drawing(path, again=_RETRY) as figure:
+        figure.set_size_inches(1.0 * min(n_positions, _STRIP) + 1.4, len(starts) * (0.45 * len(layers) + 0.5) + 0.6)
         for start, panel in zip(starts, figure.subplots(len(starts), 1, squeeze=False)[:, 0]):
-            here = range(start, min(start + _STRIP, n_places))
+            here = range(start, min(start + _STRIP, n_positions))
             shades = [[layer.probabilities[t][0] for t in here] for layer in layers]
             panel.imshow(shades, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
             for row, layer in enumerate(layers):
                 for t in here:
                     _guess(panel, t - start, row, layer, t)
             panel.grid(visible=False)
-            panel.set_xlim(-0.5, min(n_places, _STRIP) - 0.5)
+            panel.set_xlim(-0.5, min(n_positions, _STRIP) - 0.5)
             panel.set_yticks(range(len(layers)), [it.name for it in layers])
             panel.set_xticks(range(len(here)), [readable(lens.outputs[t], 11) for t in here], parse_math=False)
             panel.tick_params(length=0, top=False, labeltop=True, bottom=False, labelbottom=False)
             panel.spines[:].set_visible(False)
         figure.suptitle("What each layer would have said", fontweight="bold", fontsize=11)
-        key = "above: what was said; bold: the layer would have said the same"
+        key = "top: the answer; bold: the layer agrees"
         figure.supxlabel("\n".join([key, *textwrap.wrap(lens.note, _NOTE)]), fontsize=9)
 
 
 def _guess(panel: "Axes", x: int, y: int, layer: LensLayer, place: int) -> None:
-    """The likeliest token of a layer at a place."""
+    """Write a layer's most likely token at a position."""
     token, share = layer.tokens[place][0], layer.probabilities[place][0]
     ink = "white" if share > 0.6 else INK
-    bold = "bold" if layer.ranks[place] == 0 else "normal"  # it says already what is said in the end
+    bold = "bold" if layer.ranks[place] == 0 else "normal"  # agrees with the answer
     panel.text(x, y - 0.14, readable(token, 11), ha="center", va="center", fontsize=9, color=ink, fontweight=bold,
                parse_math=False)  # fmt: skip
     panel.text(x, y + 0.3, f"{share:.0%}", ha="center", va="center", fontsize=6, color=ink)
 
 
 def draw_attribution(why: Attribution, path: Path) -> None:
-    """A bar a part, to the right where it spoke for what was said."""
+    """Draw a bar for each part, to the right if it spoke for what was said."""
     parts = why.contributions[::-1]
-    with drawing(path, again=_AGAIN) as figure:
+    with drawing(path, again=_RETRY) as figure:
         figure.set_size_inches(7.2, 0.22 * len(parts) + 1.2)
         panel = figure.subplots()
         values = [it.value for it in parts]
@@ -97,19 +94,21 @@ def draw_attribution(why: Attribution, path: Path) -> None:
         panel.margins(y=0.01)
         against = "" if why.other is None else f', not "{readable(why.other)}"'
         panel.set_title(f'Why "{readable(why.said)}"{against}: {why.difference:+.2f} in logits', parse_math=False)
-        added = f"what each part added to the {'difference' if why.other else 'logit'}"
+        added = f"contribution to the {'difference' if why.other else 'logit'}"
         panel.set_xlabel("\n".join([added, *textwrap.wrap(why.note, _NOTE)]))
 
 
 def draw_search(tree: SearchTree, path: Path) -> None:
-    """The beams from left to right: a column a step, a line from each beginning to what was tried behind it. Below the
-    tree stands how long the cache was before each step, and below all why the winner won."""
+    """Draw the search as a tree from left to right, one column per step.
+
+    Below the tree are the cache's lengths before each step, then the scores of the answers.
+    """
     places: dict[int, tuple[float, float]] = {-1: (0.0, 0.0)}
     for step in tree.steps:
         places |= {node.number: (float(node.step), float(row)) for row, node in enumerate(step)}
     winner = {*_ancestors(tree, tree.answers[0].node)} if tree.answers else set()
     tallest = max((len(step) for step in tree.steps), default=1)
-    with drawing(path, layout="compressed", again=_AGAIN) as figure:
+    with drawing(path, layout="compressed", again=_RETRY) as figure:
         figure.set_size_inches(1.15 * len(tree.steps) + 1.6, 0.42 * tallest + 1.6)
         panel = figure.subplots()
         for node in tree.nodes:
@@ -125,7 +124,7 @@ def draw_search(tree: SearchTree, path: Path) -> None:
         panel.set_ylim(tallest + 0.4, -0.6)
         panel.set_xlim(-0.5, len(tree.steps) + 0.5)
         panel.axis("off")
-        panel.set_title("What the search kept (blue), ended (orange) and dropped (grey)")
+        panel.set_title("Hypotheses kept (blue), finished (orange) and dropped (grey)")
         panel.text(0, -0.01, _reason(tree), transform=panel.transAxes, va="top", fontsize=8, parse_math=False)
 
 
@@ -135,19 +134,19 @@ def _box(panel: "Axes", x: float, y: float, text: str, edge: str, ink: str) -> N
 
 
 def _label(node: Node) -> str:
-    """A candidate with its total, or, where it is an answer, its score."""
+    """Return a candidate's token with its total, or its score if it's an answer."""
     ended = node.fate == "ended"
     number = round(node.score if ended else node.total, 2) + 0.0  # no -0.00
     return f"{readable(node.token, 12)}\n{'score ' * ended}{number:.2f}"
 
 
 def _reason(tree: SearchTree) -> str:
-    """How to read it, the numbers of the first answers, why the first is the first, and what was compiled."""
+    """Return the caption: a key, the scores of the first answers, the verdict and the note."""
     lines = [
         f"{it.score:.4f} = {it.total:.4f} / {it.penalty:.4f}, {it.length} tokens: {readable(it.text, 60)}"
         for it in tree.answers[:3]
     ]
-    key = "thick: the way to the first answer; cache: the tokens that each beam held before a step"
+    key = "thick: the path to the first answer; cache: tokens that each beam held before a step"
     return "\n".join([key, "", *lines, *tree.verdict(), *textwrap.wrap(tree.note, _NOTE)])
 
 

@@ -1,4 +1,4 @@
-"""Equation 1 step by step, for one head of one recorded attention: each step with its shape and its values."""
+"""Equation 1 step by step, for one head of a recorded attention, with the shape and values of each step."""
 
 import math
 from collections.abc import Sequence
@@ -14,13 +14,13 @@ from ...model.attention import masked_softmax
 from ..record.calls import AttentionCall
 from .text_columns import WIDTH, left, right
 
-_CORNER = 3  # rows and columns of a step that are shown
-_LABEL = 12  # columns of the token of a row
+_CORNER = 3  # rows and columns of a step to show
+_LABEL = 12  # columns for a row's token
 
 
 @dataclass(frozen=True)
 class EquationStep:
-    """One step: what it is called, its formula, its shape over all heads, and its values in the head that is shown."""
+    """One step: its name, formula, shape over all heads, and values in one head."""
 
     name: str
     formula: str
@@ -28,21 +28,25 @@ class EquationStep:
     values: Tensor  # (T, S), or (T, K)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         values = self.values.tolist()
         return {"name": self.name, "formula": self.formula, "shape": list(self.shape), "values": values}
 
 
 def equation_steps(attention: AttentionCall, head: int, row: int = 0) -> list[EquationStep]:
-    """softmax(Q K^T / sqrt(d_k) + bias) V of one head of row `row` of the batch, from Q, K and V to the output.
+    """Return the steps of softmax(Q K^T / sqrt(d_k) + bias) V for one head and one row of the batch.
 
-    The last step is computed here, from the steps before it, and lies within rounding of what the model used. Of an
-    attention of one's own, which may be another equation, only its weights and its output are shown. A head that is not
-    there is a ConfigError.
+    Each step is computed from the one before, and equals what the model used except for rounding. Custom attention can
+    follow another equation, so only its weights and output are shown.
+
+    Raises:
+        ConfigError: there's no such head.
     """
     n_heads, d_head = attention.q.size(1), attention.q.size(3)
     if not 0 <= head < n_heads:
-        raise ConfigError(f"head {head} is not there; expected 0 to {n_heads - 1}")
+        raise ConfigError(
+            f"head {head} doesn't exist", expected=f"a head from 0 to {n_heads - 1}", name="head", value=head
+        )
     q, k, v = (x[row, head] for x in (attention.q, attention.k, attention.v))
     steps: list[EquationStep] = []
 
@@ -54,24 +58,24 @@ def equation_steps(attention: AttentionCall, head: int, row: int = 0) -> list[Eq
     step("keys", "K", k)
     step("values", "V", v)
     if attention.kind != "Attend":
-        return steps + _own_steps(attention, head, row)
+        return steps + _custom_steps(attention, head, row)
     scores = step("scores", "Q K^T", q @ k.mT)
     scores = step("scaled", f"divided by sqrt({d_head}) = {math.sqrt(d_head):.2f}", scores / math.sqrt(d_head))
     whole = (*attention.q.shape[:3], attention.k.size(2))
     if attention.bias is not None:
-        scores = step("biased", "plus the positions' bias", scores + attention.bias.expand(whole)[row, head])
+        scores = step("biased", "plus the position bias", scores + attention.bias.expand(whole)[row, head])
     mask = torch.ones_like(scores, dtype=torch.bool)
     if attention.mask is not None:
         mask = attention.mask.expand(whole)[row, head]
-    barred = "nothing is barred here" if mask.all() else "-inf where attending is barred"
-    step("masked", barred, scores.masked_fill(~mask, -math.inf))
+    rule = "nothing is masked here" if mask.all() else "-inf where masked"
+    step("masked", rule, scores.masked_fill(~mask, -math.inf))
     weights = step("weights", "softmax: each row sums to 1", masked_softmax(scores, mask))
     step("output", "weights times V", weights @ v)
     return steps
 
 
-def _own_steps(attention: AttentionCall, head: int, row: int) -> list[EquationStep]:
-    """What can be said of an attention of one's own: its weights, where it tells them, and what came out."""
+def _custom_steps(attention: AttentionCall, head: int, row: int) -> list[EquationStep]:
+    """Return the weights of a custom attention, if it reports them, and its output."""
     found = []
     if attention.known_weights is not None:
         weights = attention.known_weights.values
@@ -82,9 +86,12 @@ def _own_steps(attention: AttentionCall, head: int, row: int) -> list[EquationSt
 
 
 def render_steps(steps: Sequence[EquationStep], rows: Sequence[str], columns: Sequence[str]) -> str:
-    """The steps below each other: name, formula, shape, and the first rows and columns of the values.
+    """Render each step with its name, formula, shape, and the first rows and columns of its values.
 
-    Rows are called by their tokens, of the queries (T) or, in K and V, of the keys (S).
+    Args:
+        steps: what `equation_steps` returns.
+        rows: the tokens of the queries, (T,).
+        columns: the tokens of the keys, (S,), which label the rows of K and V.
     """
     blocks = []
     for step in steps:
@@ -103,13 +110,18 @@ def render_steps(steps: Sequence[EquationStep], rows: Sequence[str], columns: Se
 
 
 def render_matrix(matrix: Tensor, rows: Sequence[str], columns: Sequence[str]) -> str:
-    """A matrix (T, S) as a table with a token for each row and column, in as many tables as 80 columns need.
+    """Render a matrix (T, S) with a token for each row and column, split into tables of at most 80 columns.
 
-    ModelError: the tokens are not as many as the rows and columns.
+    Raises:
+        ModelError: the number of tokens doesn't fit.
     """
     if tuple(matrix.shape) != (len(rows), len(columns)):
-        sizes = f"{len(rows)} rows and {len(columns)} columns"
-        raise ModelError(f"a matrix of shape {tuple(matrix.shape)} was given names of {sizes}; expected one for each")
+        raise ModelError(
+            f"a matrix of shape {tuple(matrix.shape)} has {len(rows)} row labels and {len(columns)} column labels",
+            expected="one label for each row and column",
+            name="matrix",
+            value=tuple(matrix.shape),
+        )
     label = min(14, max(map(cell_len, rows), default=0))
     cell = min(10, max(4, *map(cell_len, columns)))
     at_once = max(1, (WIDTH - label) // (cell + 1))

@@ -1,55 +1,53 @@
-"""One answer with all that happened on the way to it: what `clearhead explain` shows, as text and as plain values."""
+"""One answer and everything that led to it: what `clearhead explain` shows, as text and as plain values."""
 
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from torch import Tensor, nn
 
-from ...errors import ConfigError, did_you_mean
+from ...errors import ConfigError
 from ...model.transformer import Decoder
-from ..record.calls import AttentionCall
-from ..record.labelled import Labelled
 from ..record.parts import stacks
-from ..record.trace import Trace
 from .alignment import align, render_alignment, word_weights
-from .attention_distance import PLACES
 from .attribution import Attribution
 from .contrast import Contrast
-from .equation import equation_steps, render_matrix, render_steps
+from .equation import equation_steps
 from .flow import Step
-from .head_grid import heads_of, render_heads, render_keys
-from .journey import journey, render_journey, to_dicts
+from .head_grid import heads_of
 from .lens import Lens, lens
+from .part_table import part_rows, render_part_rows, to_dicts
+from .recorded_attention import RecordedAttention, in_words
 from .search_tree import SearchTree
-from .text_columns import folded, noted, preformatted, wrapped
+from .text_columns import WIDTH, folded, preformatted, with_note, wrapped
 
 _FORMAT_VERSION = 2
-_WIDTH = 80  # columns of a terminal
 
 
 @dataclass(frozen=True, kw_only=True)
-class Explanation:
-    """A text, what a model made of it, and the record of one pass with both.
+class Explanation(RecordedAttention):
+    """A text, the model's answer, and the record of one pass with both.
 
-    `tokens` are what each stack read, {"encoder": S, "decoder": T}. `outputs` are what a decoder said after each of its
-    tokens, and `said` their numbers; the last is the end token, unless the answer was cut off before it came to an end.
-    `source_words` and `target_words` tell of each token, the end aside, which word it belongs to. `values` are numbers
-    of the answer, such as its score. `contrast` is what `why` asks, of (said, other).
+    Attributes:
+        values: numbers that belong to the answer, such as its score.
+        said: the token ids of `outputs`.
+        source_words: the word that each source token belongs to, without the end token.
+        target_words: the same for the answer.
+        flow: the shapes inside the model.
+        pieces: spells token ids.
+        contrast: answers `why`, given (said, other).
+        search: how the search found the answer, if there was a search.
     """
 
     text: str
     answer: str
     values: Mapping[str, float]
-    tokens: Mapping[str, tuple[str, ...]]
-    outputs: tuple[str, ...] = ()
     said: tuple[int, ...] = ()
     source_words: tuple[int, ...] = ()
     target_words: tuple[int, ...] = ()
     flow: tuple[Step, ...] = ()
-    trace: Trace
     model: nn.Module = field(repr=False)
     pieces: Callable[[Iterable[int]], list[str]] = field(repr=False)
     contrast: Callable[[str | None, str | None], Contrast] | None = field(default=None, repr=False)
@@ -57,105 +55,96 @@ class Explanation:
 
     @property
     def translation(self) -> str:
-        """The answer, of a translator."""
+        """The answer, under the name that fits a translator."""
         return self.answer
 
     @property
-    def places(self) -> list[str]:
-        """Where attention happened, as `PLACES` describes it."""
-        found = {f"{name.split('.')[0]}.{name.split('.')[-1]}" for name in self.trace.calls}
-        return [it for it in PLACES if it in found]
-
-    @property
-    def main_place(self) -> str:
-        """The attention that is shown where nobody says which: the last kind there is, to the source if it can be."""
-        return self.places[-1]
-
-    def weights(self, place: str, layer: int) -> Tensor:
-        """The attention weights of every head of a layer, (H, T, S); `place` is one of `places`.
-
-        A ConfigError says which places and layers there are.
-        """
-        return self.attention(place, layer).weights.values[0]
-
-    def axes(self, place: str) -> tuple[Sequence[str], Sequence[str]]:
-        """The tokens of the rows, which attend, and of the columns, which are attended, of a place's weights.
-
-        Towards the source a row is called by what is said there.
-        """
-        self._check(place)
-        stack, kind = place.split(".")
-        if kind == "cross":
-            return self.outputs, self.tokens["encoder"]
-        return self.tokens[stack], self.tokens[stack]
-
-    def n_layers(self, place: str) -> int:
-        """How many layers have an attention at a place; a ConfigError says which places there are."""
-        self._check(place)
-        stack, kind = place.split(".")
-        return sum(name.startswith(f"{stack}.") and name.endswith(f".{kind}") for name in self.trace.calls)
-
-    def attention(self, place: str, layer: int) -> AttentionCall:
-        """The record of a layer's attention; a ConfigError says which places and layers there are."""
-        n_layers, (stack, kind) = self.n_layers(place), place.split(".")
-        if layer not in range(n_layers):
-            raise ConfigError(f"layer {layer} of {place} is not there; expected 0 to {n_layers - 1}")
-        return self.trace.calls[f"{stack}.{int(layer)}.{kind}"][-1]
-
-    @property
     def alignment_layer(self) -> int:
-        """The layer whose attention is the nearest to an alignment: the last but one (Garg et al. 2019).
+        """The layer whose attention is closest to an alignment: the last but one (Garg et al. 2019).
 
-        Of fewer than three it is the last.
+        With fewer than three layers, it's the last.
         """
         last = sum(name.endswith(".cross") for name in self.trace.calls) - 1
         return last - 1 if last >= 2 else last
 
     def alignment(self, layer: int | None = None) -> list[tuple[int, int]]:
-        """(i, j): word i of the text is what word j of the answer looks at most, by the mean of a layer's heads.
+        """Return pairs (i, j): word j of the answer attends most to word i of the text, on average over heads.
 
-        Without a layer it is `alignment_layer`.
+        Args:
+            layer: a layer of the cross-attention (default: `alignment_layer`).
+
+        Raises:
+            ConfigError: the model has no cross-attention.
         """
         return align(self._cross_weights(layer), self.source_words, self.target_words)
 
     def word_weights(self, layer: int | None = None) -> Tensor:
-        """How much each word of the answer looks at each word of the text, by the mean of a layer's heads; what is
-        missing to 1 looks at the end token. (words of the answer, words of the text)"""
+        """Return how much each word of the answer attends to each word of the text, on average over heads.
+
+        -> (words of the answer, words of the text). Rows sum to less than 1: the rest goes to the end token.
+        """
         return word_weights(self._cross_weights(layer), self.source_words, self.target_words)
 
     def _cross_weights(self, layer: int | None) -> Tensor:
         if "decoder.cross" not in self.places:
             raise ConfigError(
-                "no words are aligned here: expected a model that writes while it looks at a text, as those for "
-                "`translate` and `summarize` do"
+                "this model has no cross-attention to align words by",
+                expected="a model for translation or summarization",
+                name="alignment",
             )
         return self.weights("decoder.cross", self.alignment_layer if layer is None else layer).mean(0)
 
     @cached_property
     def lens(self) -> Lens:
-        """What each layer of the decoder would have said; a ConfigError where there is none."""
+        """What each layer of the decoder would have said.
+
+        Raises:
+            ConfigError: the model has no decoder.
+        """
         decoder = stacks(self.model).get("decoder")
         if not isinstance(decoder, Decoder):
-            raise ConfigError("a lens shows what a decoder would have said, and this model has none")
+            raise ConfigError(
+                "this model has no decoder whose layers a lens could read",
+                expected="a model that writes text",
+                name="lens",
+            )
         return lens(decoder, self.trace, self.said, self.pieces)
 
-    def why(self, said: str | None = None, other: str | None = None) -> Attribution:
-        """Which part made the model say a word (a label), and not another, whose logit it is compared with.
+    @property
+    def searched(self) -> SearchTree:
+        """How the search found the answer.
 
-        A ConfigError: the word was not said, or the task says nothing of which that could be asked.
+        Raises:
+            ConfigError: there was no search, or a diverse one.
+        """
+        if self.search is None:
+            raise ConfigError(
+                "there's no search to show",
+                expected="a model that writes text, with decode.diverse off",
+                name="search",
+            )
+        return self.search
+
+    def why(self, said: str | None = None, other: str | None = None) -> Attribution:
+        """Attribute a word or label to the parts of the model, compared with another one or on its own.
+
+        Args:
+            said: a word of the answer, or a label (default: the first word, or the label given).
+            other: what it's compared with (default: nothing, so that its logit is explained).
+
+        Raises:
+            ConfigError: the word isn't part of the answer, or the task has neither words nor labels.
         """
         if self.contrast is None:
-            raise ConfigError("there is no word or label to ask for here; expected a model that writes or classifies")
+            raise ConfigError(
+                "this task has no word or label to explain", expected="a model that writes or classifies", name="why"
+            )
         found = self.contrast(said, other)
-        *_, last = stacks(self.model).values()  # the decoder, where there is one
-        return found.explained(last, self.trace)
+        *_, last = stacks(self.model).values()  # the decoder, if there is one
+        return found.attribute(last, self.trace)
 
     def to_dict(self, place: str, layer: int, head: int) -> dict[str, Any]:
-        """Plain values for JSON: everything, and of attention the steps of one head."""
-        attention = self.attention(place, layer)
-        rows, columns = self.axes(place)
-        shown = {"place": place, "layer": layer, "head": head, "rows": list(rows), "columns": list(columns)}
-        shown["largest_difference"] = attention.largest_difference
+        """Return everything as plain values for JSON; of attention, the steps of one head."""
         found: dict[str, Any] = {
             "format_version": _FORMAT_VERSION,
             "source": self.text,
@@ -163,17 +152,18 @@ class Explanation:
             **self.values,
             "tokens": {**self.tokens, "outputs": self.outputs},
             "flow": [step.to_dict() for step in self.flow],
-            "parts": to_dicts(journey(self.model, self.trace)),
+            "parts": to_dicts(part_rows(self.model, self.trace)),
             "compiled": {"parts": self.trace.uncompiled, "largest_difference": self.trace.compiled_difference},
             "without": self.trace.off,
-            "attention": {**shown, "steps": [step.to_dict() for step in equation_steps(attention, head)]},
+            "attention": self._attention_to_dict(place, layer, head),
             "heads": {
                 name: [it.to_dict() for it in heads_of(calls[-1].weights.select(row=0))]
                 for name, calls in self.trace.calls.items()
                 if calls[-1].known_weights is not None
             },
         }
-        if self.source_words and self._tells_alignment:
+        aligned = f"decoder.{self.alignment_layer}.cross"
+        if self.source_words and aligned in self.trace.calls and aligned not in self.without_weights:
             found |= {"alignment": self.alignment(), "alignment_layer": self.alignment_layer}
             found["word_weights"] = self.word_weights().tolist()
         if self.said:
@@ -182,89 +172,47 @@ class Explanation:
             found["search"] = self.search.to_dict()
         return found
 
+    def _attention_to_dict(self, place: str, layer: int, head: int) -> dict[str, Any]:
+        attention, (rows, columns) = self.attention(place, layer), self.axes(place)
+        return {
+            "place": place,
+            "layer": layer,
+            "head": head,
+            "rows": list(rows),
+            "columns": list(columns),
+            "largest_difference": attention.largest_difference,
+            "steps": [step.to_dict() for step in equation_steps(attention, head)],
+        }
+
     def render(self) -> str:
-        """For people, in 80 columns: the text on its way through the model, part by part."""
+        """Render the path of the text through the model, part by part, in 80 columns."""
         numbers = "  ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in self.values.items())
         lines = [*folded("text    ", self.text), *folded("answer  ", self.answer), f"        {numbers}", ""]
         for stack, read in self.tokens.items():
             lines += wrapped(f"the {stack} reads {len(read):>3}: ", read)
         if self.outputs:
             lines += wrapped(f"it says {len(self.outputs):>12}: ", self.outputs)
-        return "\n".join([*lines, "", render_journey(journey(self.model, self.trace)), "", self._exact()])
+        table = render_part_rows(part_rows(self.model, self.trace))
+        return "\n".join([*lines, "", table, "", self._accuracy()])
+
+    def _accuracy(self) -> str:
+        sentences, silent = [self.trace.note or "Recorded during a normal run."], self.without_weights
+        if silent:
+            sentences.append(f"Attention without reported weights: {', '.join(silent)}.")
+        if len(silent) < len(self.trace.calls):
+            difference = in_words(self.trace.largest_difference, "the model's own")
+            sentences.append(f"Attention recomputed from Equation 1 {difference}.")
+        return textwrap.fill(" ".join(sentences), WIDTH)
+
+    def render_alignment(self, layer: int | None = None) -> str:
+        """Render pairs i-j, and for each word of the answer the words of the text that it attends to."""
+        weights, pairs = self.word_weights(layer), self.alignment(layer)
+        number = self.alignment_layer if layer is None else layer
+        view = render_alignment(pairs, weights, self.text.split(), self.answer.split(), number)
+        return with_note(view, self.trace.note)
 
     def _repr_html_(self) -> str:
-        """For notebooks, what `render` gives."""
         return preformatted(self.render())
 
     def __repr__(self) -> str:
         return f"Explanation({self.text!r} -> {self.answer!r})"
-
-    def render_attention(self, place: str, layer: int, head: int) -> str:
-        """Equation 1 step by step, with the numbers of a head, and its weights as a table."""
-        attention = self.attention(place, layer)
-        steps = equation_steps(attention, head)
-        title = f"attention {place}, layer {layer}, head {head}:\n{PLACES[place]}"
-        if attention.known_weights is None:
-            silent = f"A {attention.kind} does not tell its weights."
-            return noted(f"{title}\n{render_steps(steps, *self.axes(place))}\n{silent}", self.trace.note)
-        exact = f"The model's own output {_apart(attention.largest_difference, 'these steps')}."
-        table = render_matrix(attention.weights.values[0, head], *self.axes(place))
-        shown = render_steps(steps, *self.axes(place))
-        view = f"{title}\n{shown}\n{exact}\n\nweights: a row looks at the columns\n{table}"
-        return noted(view, self.trace.note)
-
-    def render_heads(self, place: str, layer: int | None, *, color: bool = False) -> str:
-        """All heads of a layer, or of all layers, as small pictures."""
-        wanted = range(self.n_layers(place)) if layer is None else [layer]
-        (stack, kind), (rows, columns) = place.split("."), self.axes(place)
-        found = []
-        for number in wanted:
-            call = self.attention(place, number)
-            if call.known_weights is None:
-                found.append(f"{call.name}: a {call.kind} does not tell its weights")
-                continue
-            weights = call.weights.select(row=0)
-            named = Labelled(weights.values, weights.axes, {"query": rows, "key": columns})
-            found += ["\n".join(keys)] if not found and (keys := render_keys(named)) else []
-            found.append(render_heads(f"{stack}.{number}.{kind}", named, color=color))
-        return noted("\n\n".join(found), self.trace.note)
-
-    def render_alignment(self, layer: int | None = None) -> str:
-        """A line of pairs i-j, and below it for each word of the answer which words of the text it looked at."""
-        weights, pairs = self.word_weights(layer), self.alignment(layer)
-        of_layer = self.alignment_layer if layer is None else layer
-        view = render_alignment(pairs, weights, self.text.split(), self.answer.split(), of_layer)
-        return noted(view, self.trace.note)
-
-    @property
-    def searched(self) -> SearchTree:
-        """How the search came to the answer; a ConfigError where nothing was searched for."""
-        if self.search is None:
-            raise ConfigError("no search can be shown here; expected a model that writes, and no decode.diverse")
-        return self.search
-
-    @property
-    def _tells_alignment(self) -> bool:
-        calls = self.trace.calls.get(f"decoder.{self.alignment_layer}.cross")
-        return calls is not None and calls[-1].known_weights is not None
-
-    def _exact(self) -> str:
-        said = [self.trace.note or "Recorded during a normal run."]
-        if silent := [name for name, calls in self.trace.calls.items() if calls[-1].known_weights is None]:
-            said.append(f"No weights are told by {', '.join(silent)}.")
-        if len(silent) < len(self.trace.calls):
-            apart = _apart(self.trace.largest_difference, "the model's own")
-            said.append(f"Attention by the equation {apart}.")
-        return textwrap.fill(" ".join(said), _WIDTH)
-
-    def _check(self, place: str) -> None:
-        if place not in self.places:
-            raise ConfigError(
-                f"{place!r} is no place of attention; there are {', '.join(self.places)}"
-                f"{did_you_mean(place, self.places)}"
-            )
-
-
-def _apart(difference: float, other: str) -> str:
-    """How far something is from another, in words."""
-    return f"differs from {other} by at most {difference:.1e}" if difference else f"is {other}, bit for bit"

@@ -1,7 +1,7 @@
 """The dimension flow: the shape of everything that passes through a model, step by step.
 
-The model itself is run and watched by hooks, so the shapes are those of the code and not of a description of it. On
-torch's "meta" device that costs no memory and no arithmetic:
+Hooks watch the model run, so that the shapes come from the code itself. On torch's "meta" device, this costs no memory
+and no arithmetic:
 
     with torch.device("meta"):
         model = build(config)
@@ -30,21 +30,24 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Step:
-    """What has which shape, where: ("encoder", "block 0", "self-attention"), "weights", (B, H, T, S)."""
+    """A shape and where it occurs: ("encoder", "block 0", "self-attention"), "weights", (B, H, T, S)."""
 
     where: tuple[str, ...]
     what: str
     shape: Shape
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return asdict(self)
 
 
-def dimension_flow(model: nn.Module, source: Shape = (2, 10), target: Shape = (2, 12)) -> list[Step]:
-    """Run the model on tokens of these shapes, (B, S) and (B, T), and write down what passes through it, in order.
+def dimension_flow(model: nn.Module, source: Shape | Tensor = (2, 10), target: Shape = (2, 12)) -> list[Step]:
+    """Run the model and note every shape, in order. Only the first block of each stack is shown.
 
-    Of blocks that are alike the first is shown. The model is left as it was.
+    Args:
+        model: any model. It isn't changed.
+        source: the shape of the source's tokens, (B, S); for another front, an input that it reads.
+        target: the shape of the target's tokens, (B, T).
     """
     watch = _Watch()
     for name, stack in stacks(model).items():
@@ -53,17 +56,19 @@ def dimension_flow(model: nn.Module, source: Shape = (2, 10), target: Shape = (2
         watch.enter(model.head, "head", "memory")
         watch.output(model.head, ("head",), _HEADS[type(model.head)])
     device = next(model.parameters()).device
-    tokens = [torch.zeros(shape, dtype=torch.long, device=device) for shape in (source, target)]
+    inputs = (
+        it if isinstance(it, Tensor) else torch.zeros(it, dtype=torch.long, device=device) for it in (source, target)
+    )
     try:
         with uncompiled(model), evaluation(model), torch.no_grad():
-            _run(model, *tokens)
+            _run(model, *inputs)
     finally:
         watch.close()
     return watch.steps
 
 
 def render_flow(steps: Sequence[Step]) -> str:
-    """A table for people, indented by where a step is."""
+    """Render a table, indented by stack, block and sub-layer."""
     lines: list[str] = []
     before: tuple[str, ...] = ()
     for step in steps:
@@ -76,7 +81,7 @@ def render_flow(steps: Sequence[Step]) -> str:
 
 
 class _Watch:
-    """Hooks that write down shapes, of the stack that is running: an embedding may be part of both."""
+    """Hooks that note shapes in the running stack. Both stacks can share an embedding."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
@@ -84,7 +89,7 @@ class _Watch:
         self.running = ""
 
     def enter(self, stack: nn.Module, name: str, what: str = "tokens") -> None:
-        """Take what follows a stack's input as its own."""
+        """Note that a stack starts to run, and the shape of its input."""
 
         def hook(_stack: nn.Module, inputs: tuple[Tensor, ...]) -> None:
             self.running = name
@@ -97,7 +102,7 @@ class _Watch:
             self.steps.append(Step(where, what, tuple(shape)))
 
     def output(self, module: nn.Module, where: tuple[str, ...], what: str) -> None:
-        """Write down the shape of what a module gives."""
+        """Note the shape of a module's output."""
 
         def hook(_module: nn.Module, _inputs: Any, output: Tensor) -> None:
             self.note(where, what, output.shape)
@@ -105,7 +110,7 @@ class _Watch:
         self.handles.append(module.register_forward_hook(hook))
 
     def input(self, module: nn.Module, where: tuple[str, ...], what: str) -> None:
-        """Write down the shape of what a module gets."""
+        """Note the shape of a module's input."""
 
         def hook(_module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
             self.note(where, what, inputs[0].shape)
@@ -118,9 +123,9 @@ class _Watch:
 
 
 _HEADS: dict[type[nn.Module], str] = {
-    Classifier: "a score a class",
-    SpanFinder: "scores as start and as end",
-    TokenPredictor: "logits of each hidden token",
+    Classifier: "a logit per class",
+    SpanFinder: "logits of start and end",
+    TokenPredictor: "logits of each masked token",
 }
 
 
@@ -128,7 +133,7 @@ def _run(model: nn.Module, source: Tensor, target: Tensor) -> None:
     if isinstance(model, EncoderDecoder):
         model(source, target)
     elif isinstance(model, EncoderModel) and isinstance(model.head, TokenPredictor):
-        model(source, at=torch.arange(source.numel(), device=source.device))  # what is True cannot be counted on "meta"
+        model(source, at=torch.arange(source.numel(), device=source.device))  # a mask can't be counted on "meta"
     else:
         model(target if isinstance(model, Decoder) else source)
 
@@ -138,19 +143,19 @@ def _watch_stack(watch: _Watch, where: tuple[str, ...], stack: Encoder | Decoder
     scaled = f"embedding times sqrt({stack.d_model})"
     front = type(stack.embedding).__name__.lower()
     watch.output(stack.embedding, where, scaled if isinstance(stack.embedding, Embedding) else front)
-    if type(stack.positions).embed is not Positions.embed:  # it opens that door
+    if type(stack.positions).embed is not Positions.embed:  # the scheme changes embeddings
         watch.input(stack.dropout, where, f"plus {type(stack.positions).__name__.lower()} positions")
     if isinstance(stack, Encoder) and stack.types is not None:
         watch.output(stack.types, where, "plus token types")
     for block in list(stack.blocks)[:1]:
         _watch_block(watch, (*where, "block 0"), cast(EncoderBlock | DecoderBlock, block))
     n_blocks = len(stack.blocks)
-    watch.output(stack.blocks[-1], where, f"after {n_blocks} such block{'s' if n_blocks > 1 else ''}")
+    watch.output(stack.blocks[-1], where, f"after {n_blocks} block{'s' if n_blocks > 1 else ''}")
     if not isinstance(stack.norm, nn.Identity):
         watch.output(stack.norm, where, "final norm")
     if isinstance(stack, Decoder) and stack.pointer is not None:
         watch.output(stack.projection, where, "projection: logits")
-        watch.output(stack, where, "with what the pointer copies: log p")
+        watch.output(stack, where, "pointer: log-probabilities")
     else:
         watch.output(stack, where, "projection: logits" if isinstance(stack, Decoder) else "memory")
 
@@ -179,9 +184,9 @@ def _watch_attention(watch: _Watch, where: tuple[str, ...], attention: SelfAtten
         watch.note(where, f"values of {v.size(1)} heads", v.shape)
         bias = named.get("bias")
         if bias is not None:
-            watch.note(where, "bias of the positions on the scores", bias.shape)
+            watch.note(where, "position bias on the scores", bias.shape)
         named_weights, named_output = f"weights: softmax(q k^T / sqrt({q.size(3)}))", "weights times values"
-        if type(attend) is not Attend:  # whose equation that is, and nobody else's
+        if type(attend) is not Attend:  # custom attention can follow another equation
             named_weights, named_output = (f"{what} of {type(attend).__name__}" for what in ("weights", "output"))
         if hasattr(type(attend), "weights"):
             watch.note(where, named_weights, (*q.shape[:3], k.size(2)))

@@ -1,4 +1,4 @@
-"""All heads of an attention at a glance: each as a small picture of blocks, with its entropy and what it looks at."""
+"""All heads of an attention at a glance: small maps, with each head's entropy and strongest link."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,17 +12,19 @@ from torch import Tensor
 from ..record.labelled import Labelled
 from .text_columns import WIDTH, cut, left, wrapped
 
-_LABEL, _NAMED = 10, 11  # columns of a token beside its row, and in words
+_LABEL, _NAMED = 10, 11  # columns of a token next to its row, and in a sentence
 _TITLE = 7  # columns of "head 10"
 _SHADES = " ·░▒▓█"  # from 0 to 1
-# Of the 256 colours of a terminal, for the same: the ground is theirs, so that darker is more on a dark screen, too.
+# The same as background colours of a 256-colour terminal. Darker means more, on a dark screen too.
 _BLUES = (255, 153, 111, 69, 27, 18)
 
 
 @dataclass(frozen=True)
 class Head:
-    """One head: the mean entropy of its rows in bits, 0 where each looks at one key, and its strongest look, of the
-    queries that had a choice."""
+    """A head's mean entropy in bits, and its strongest link, among queries that may attend to several keys.
+
+    The entropy is 0 if each query attends to one key only.
+    """
 
     number: int
     entropy: float
@@ -31,13 +33,13 @@ class Head:
     weight: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return {"head": self.number, "entropy": self.entropy, "strongest": [self.query, self.key, self.weight]}
 
 
 def heads_of(weights: Labelled) -> list[Head]:
-    """What can be said of each head, from weights with the axes head, query, key."""
-    found, choice = [], _in_sight(weights) > 1
+    """Return a description of each head, from weights with axes head, query, key."""
+    found, choice = [], _n_visible(weights) > 1
     for number in range(weights.shape[0]):
         one = weights.select(head=number)
         w = one.values.double()
@@ -49,9 +51,8 @@ def heads_of(weights: Labelled) -> list[Head]:
     return found
 
 
-def _in_sight(weights: Labelled) -> Tensor:
-    """How many keys each query may look at: all, but where the keys are the queries and none looks ahead those up to
-    itself. (H, T, S) -> (T,)"""
+def _n_visible(weights: Labelled) -> Tensor:
+    """Return how many keys each query may attend to; in causal attention, those up to itself. (H, T, S) -> (T,)"""
     _, n_queries, n_keys = weights.shape
     queries, keys = weights.tokens["query"], weights.tokens["key"]
     causal = list(queries) == list(keys[:n_queries]) and not weights.values.triu(1).any()
@@ -59,7 +60,7 @@ def _in_sight(weights: Labelled) -> Tensor:
 
 
 def render_keys(weights: Labelled) -> list[str]:
-    """Lines that name the keys, where these are not the queries, whose names stand beside their rows."""
+    """Return lines that name the keys, or none if the keys are the queries, which label the rows anyway."""
     queries, keys = weights.tokens["query"], weights.tokens["key"]
     if list(queries) == list(keys):
         return []
@@ -67,10 +68,13 @@ def render_keys(weights: Labelled) -> list[str]:
 
 
 def render_heads(name: str, weights: Labelled, *, color: bool = False, of: int | None = None) -> str:
-    """The heads beside each other, as many as 80 columns have room for, and below a line of words for each.
+    """Render the heads side by side in 80 columns, then a line about each.
 
-    A row of a picture is a query, a column a key; without colour, where nothing is looked at is blank, between bars.
-    `of`: how many queries there are, where not all of them are shown.
+    Args:
+        name: the attention's name.
+        weights: axes head, query, key. In a map, rows are queries and columns are keys.
+        color: use background colours. By default, characters from blank to full blocks.
+        of: the number of queries, if `weights` has only the first ones.
     """
     n_heads, n_queries, n_keys = weights.shape
     label = min(_LABEL, max(map(cell_len, weights.tokens["query"]), default=0)) + 1
@@ -79,24 +83,24 @@ def render_heads(name: str, weights: Labelled, *, color: bool = False, of: int |
     shown = min(n_keys, WIDTH - 2)
     wide = max(shown + bars, _TITLE)
     across = max(1, min(n_heads, (WIDTH - label + len(gap)) // (wide + len(gap))))
-    more = "darker" if color else "fuller"
-    lines = [f"{name}: {n_heads} heads, rows are {of or n_queries} queries, columns {n_keys} keys, {more} is more"]
+    scale = "darker" if color else "denser"
+    lines = [f"{name}: {n_heads} heads; rows: {of or n_queries} queries, columns: {n_keys} keys; {scale} is more"]
     if n_queries < (of or n_queries):
         lines.append(f"(the first {n_queries} of {of} queries)")
     if shown < n_keys:
         lines.append(f"(the first {shown} of {n_keys} keys)")
-    begun = [left(token, label - 1) + " " if label else "" for token in weights.tokens["query"]]
+    labels = [left(token, label - 1) + " " if label else "" for token in weights.tokens["query"]]
     for first in range(0, n_heads, across):
         numbers = range(first, min(first + across, n_heads))
         titles = gap.join(f"{f'head {number}':<{wide}}" for number in numbers)
         lines += ["", (" " * label + titles).rstrip()]
         pictures = [_picture(weights.select(head=number), shown, color=color) for number in numbers]
-        lines += [(token + gap.join(row)).rstrip() for token, row in zip(begun, zip(*pictures))]
+        lines += [(token + gap.join(row)).rstrip() for token, row in zip(labels, zip(*pictures))]
     lines.append("")
-    most = float(_in_sight(weights).double().log2().mean())
+    most = float(_n_visible(weights).double().log2().mean())
     for head in heads_of(weights):
-        look = f'"{cut(head.query, _NAMED)}" at "{cut(head.key, _NAMED)}" ({head.weight:.2f})'
-        lines.append(f"head {head.number}: entropy {head.entropy:.2f} of {most:.2f} bits; most: {look}")
+        link = f'"{cut(head.query, _NAMED)}" to "{cut(head.key, _NAMED)}" ({head.weight:.2f})'
+        lines.append(f"head {head.number}: entropy {head.entropy:.2f} of {most:.2f} bits; strongest: {link}")
     return "\n".join(lines)
 
 

@@ -1,5 +1,5 @@
-"""What each layer would have said: its state, read by the model's own last norm and projection (nostalgebraist 2020,
-"interpreting GPT: the logit lens")."""
+"""The logit lens: what each layer would have said, read by the model's own final norm and projection
+(nostalgebraist 2020, "interpreting GPT: the logit lens")."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -10,16 +10,18 @@ from torch import Tensor
 
 from ...model.transformer import Decoder
 from ..record.trace import Trace
-from .text_columns import WIDTH, cut, left, noted, preformatted
+from .text_columns import WIDTH, cut, left, preformatted, with_note
 
 _CELL = 13  # columns of a cell
-_BEST = 3  # tokens a place that are kept
+_BEST = 3  # tokens to keep for each position
 
 
 @dataclass(frozen=True)
 class LensLayer:
-    """One state of the decoder, its embedding being the first: the likeliest tokens at each place, best first, and the
-    rank that the token had there which the model said in the end, 0 being the first."""
+    """What the decoder's state after a layer predicts at each position: the top tokens, and the rank of the final one.
+
+    Rank 0 is the most likely token.
+    """
 
     name: str  # "embedded", "layer 0", ...
     tokens: tuple[tuple[str, ...], ...]  # (T, 3)
@@ -29,22 +31,21 @@ class LensLayer:
 
 @dataclass(frozen=True)
 class Lens:
-    """What every layer would have said at each place, of what was said; the `note` is of parts that were compiled."""
+    """What each layer predicts at each position. The `note` says what was unusual about the run."""
 
     outputs: tuple[str, ...]  # T
     layers: tuple[LensLayer, ...]
     note: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return {"outputs": list(self.outputs), "layers": [vars(layer) for layer in self.layers]}
 
     def _repr_html_(self) -> str:
-        """For notebooks, what `render` gives."""
         return preformatted(self.render())
 
     def render(self) -> str:
-        """A row a layer, the last first, and a column a place, in as many tables as 80 columns need."""
+        """Render a row for each layer, the last on top, and a column for each position, in tables of 80 columns."""
         blocks, label = [], max(len(it.name) for it in self.layers) + 2
         at_once = (WIDTH - label) // _CELL
         for start in range(0, len(self.outputs), at_once):
@@ -56,12 +57,14 @@ class Lens:
                 ranked = "".join(left(cell + ("" if layer.ranks[t] else "*"), _CELL) for t, cell in zip(here, cells))
                 lines.append(f"{layer.name:<{label}}{ranked}".rstrip())
             blocks.append("\n".join(lines))
-        return noted("\n\n".join([*blocks, "* it would have said the same as the whole model"]), self.note)
+        return with_note("\n\n".join([*blocks, "* agrees with the answer"]), self.note)
 
 
 def lens_logits(decoder: Decoder, trace: Trace) -> dict[str, Tensor]:
-    """The logits that each recorded state of the decoder gives, those of the last layer being the model's own (before a
-    pointer copies), {"embedded": (B, T, V), "layer 0": ...}."""
+    """Return the logits of each recorded state: {"embedded": (B, T, V), "layer 0": ...}.
+
+    Those of the last layer are the model's own, before a pointer copies.
+    """
     states = {"embedded": trace["decoder.embedded"].output}
     states |= {f"layer {n}": trace[f"decoder.{n}"].output for n in range(len(decoder.blocks))}
     with torch.no_grad():
@@ -75,13 +78,21 @@ def lens(
     pieces: Callable[[Iterable[int]], list[str]],
     row: int = 0,
 ) -> Lens:
-    """The likeliest tokens by every layer, for the tokens `said` (T) in the end at the places of a recorded pass."""
-    right = torch.tensor(said)
+    """Return the most likely tokens of every layer in a recorded pass.
+
+    Args:
+        decoder: the model's decoder.
+        trace: the recorded pass.
+        said: the token ids that the model said, (T,).
+        pieces: spells token ids.
+        row: which row of the batch.
+    """
+    answer = torch.tensor(said)
     layers = []
     for name, logits in lens_logits(decoder, trace).items():
         p = logits[row].float().softmax(-1).cpu()
         best, ids = p.topk(min(_BEST, p.size(-1)))
-        ranks = (p > p.gather(-1, right[:, None])).sum(-1)
+        ranks = (p > p.gather(-1, answer[:, None])).sum(-1)
         tokens = tuple(tuple(pieces(some)) for some in ids.tolist())
         layers.append(LensLayer(name, tokens, tuple(map(tuple, best.tolist())), tuple(ranks.tolist())))
     return Lens(tuple(pieces(said)), tuple(layers), trace.note)

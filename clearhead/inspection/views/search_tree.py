@@ -1,4 +1,4 @@
-"""How a search came to its answer: every candidate of every step, what it was worth, and what became of it."""
+"""How a search found its answer: every candidate of every step, its score and its fate."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -12,16 +12,16 @@ from torch import nn
 from ...decode.beams import Hypothesis, Step
 from ..record.parts import stacks
 from ..record.uncompiled import uncompiled
-from .text_columns import cut, folded, left, noted, preformatted
+from .text_columns import cut, folded, left, preformatted, with_note
 
-_TEXT = 24  # columns of a beginning that are shown: its last ones
+_TEXT = 24  # columns for a hypothesis, of which the end is shown
 
 
 @dataclass(frozen=True)
 class Node:
-    """A candidate: a token behind the beginning of its parent, -1 being the start of all.
+    """A candidate: a token that extends its parent's hypothesis. -1 is the parent of the first tokens.
 
-    `total` is what the whole hypothesis is ranked by, and `score` that over the length penalty, which ranks answers.
+    Hypotheses are ranked by `total`, answers by `score`, the total over the length penalty.
     """
 
     number: int
@@ -32,19 +32,18 @@ class Node:
     total: float
     score: float
     fate: str  # "kept" as a beam, "ended" as an answer, "dropped"
-    beam: int | None  # which beam it lives on as
+    beam: int | None  # the beam that it becomes
 
 
 @dataclass(frozen=True)
 class Found:
-    """An answer of the search, best first; `node` is its last token. The `total` is its log-probability, less what
-    repetitions cost."""
+    """An answer. `node` is its last token, `total` its log-probability minus repetition penalties."""
 
     node: int | None
     text: str
     log_probability: float
     total: float
-    length: int  # tokens, the end included
+    length: int  # in tokens, the end token included
     penalty: float  # ((5 + length) / 6)^alpha
     score: float
     finished: bool
@@ -52,9 +51,15 @@ class Found:
 
 @dataclass
 class SearchTree:
-    """All of a search for one source: to be given as `observe`, and finished with the answers.
+    """The search for one source. Pass `observe` to the search, then call `finish` with its answers.
 
-    `cache_lengths` are the tokens that each beam's cache held before a step; the `note` is of compiled parts.
+    Attributes:
+        spell: spells a token.
+        penalty: the length penalty for a number of tokens.
+        nodes: all candidates.
+        answers: the answers, best first.
+        cache_lengths: how many tokens each beam's cache held before a step.
+        note: what was unusual about the run.
     """
 
     spell: Callable[[int], str]
@@ -66,7 +71,7 @@ class SearchTree:
     _beams: list[int] = field(default_factory=lambda: [-1])  # the node of each live beam
 
     def observe(self, step: Step) -> None:
-        """Take a step of a search for one sentence."""
+        """Note a step of a search for one source."""
         kept = {int(column): beam for beam, column in enumerate(step.kept[0])}
         nodes: list[Node] = []
         for column, total in enumerate(step.totals[0].tolist()):
@@ -91,9 +96,9 @@ class SearchTree:
 
     @contextmanager
     def watching(self, model: nn.Module) -> Iterator[None]:
-        """Write down how long the decoder's cache is before each step, inside the `with` block.
+        """Note the length of the decoder's cache before each step, inside the `with` block.
 
-        All of the model runs as it is written, compiled or not: so does the record that is shown beside the search.
+        The model runs uncompiled, as it does in the record that is shown with the search.
         """
 
         def hook(_decoder: nn.Module, _inputs: Any, options: dict[str, Any]) -> None:
@@ -106,12 +111,12 @@ class SearchTree:
                 yield
         finally:
             handle.remove()
-            self.cache_lengths = self.cache_lengths[len(self.cache_lengths) - len(self.steps) :]  # not of the prompt
+            self.cache_lengths = self.cache_lengths[len(self.cache_lengths) - len(self.steps) :]  # without the prompt's
 
     def finish(
         self, hypotheses: Sequence[Hypothesis], text: Callable[[Sequence[int]], str], note: str = ""
     ) -> "SearchTree":
-        """The same with the answers, best first, and a note."""
+        """Add the answers, best first, and a note; return the tree."""
         self.note = note
         ends = {(node.fate, *self.path(node.number)): node.number for node in self.nodes}
         for it in hypotheses:
@@ -126,7 +131,7 @@ class SearchTree:
         return self
 
     def path(self, number: int) -> list[str]:
-        """The tokens from the start to a node."""
+        """Return the tokens from the start to a node."""
         tokens: list[str] = []
         while number >= 0:
             node = self.nodes[number]
@@ -145,33 +150,32 @@ class SearchTree:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         nodes, answers = [asdict(it) for it in self.nodes], [asdict(it) for it in self.answers]
         return {"nodes": nodes, "answers": answers, "cache_lengths": self.cache_lengths}
 
     def _repr_html_(self) -> str:
-        """For notebooks, what `render` gives."""
         return preformatted(self.render())
 
     def render(self) -> str:
-        """Step by step for people, in 80 columns, and why the winner won."""
+        """Render the search step by step, then its answers and why the first one won, in 80 columns."""
         blocks = [self._step(number, nodes) for number, nodes in enumerate(self.steps)]
-        return noted("\n\n".join([*blocks, self._why()]), self.note)
+        return with_note("\n\n".join([*blocks, self._why()]), self.note)
 
     def _step(self, number: int, nodes: Sequence[Node]) -> str:
         held = f": each beam's cache grows from {self.cache_lengths[number]} to {self.cache_lengths[number] + 1} tokens"
         lines = [f"step {number + 1}{held if number < len(self.cache_lengths) else ''}"]
-        lines.append(f"  {'beginning':<{_TEXT}} {'token':<12}{'log p':>8}{'total':>9}  fate")
+        lines.append(f"  {'hypothesis':<{_TEXT}} {'token':<12}{'log p':>8}{'total':>9}  fate")
         for node in nodes:
             fate = f"kept as beam {node.beam}" if node.beam is not None else node.fate
             if node.fate == "ended":
-                fate = f"ended, score {node.score:.4f}"
+                fate = f"finished, score {node.score:.4f}"
             numbers = f"{_number(node.log_probability):>8}{_number(node.total):>9}"
-            lines.append(f"  {left(self._begun(node), _TEXT)} {left(cut(node.token, 11), 12)}{numbers}  {fate}")
+            lines.append(f"  {left(self._hypothesis(node), _TEXT)} {left(cut(node.token, 11), 12)}{numbers}  {fate}")
         return "\n".join(lines)
 
-    def _begun(self, node: Node) -> str:
-        """The last tokens before a candidate, as many as there is room for."""
+    def _hypothesis(self, node: Node) -> str:
+        """Return the last tokens before a candidate, as many as fit."""
         path = self.path(node.parent) if node.parent >= 0 else ["(start)"]
         if cell_len(" ".join(path)) <= _TEXT:
             return " ".join(path)
@@ -180,7 +184,7 @@ class SearchTree:
         return " ".join(["…", *path])
 
     def _why(self) -> str:
-        lines = ["answers, by their score = total / penalty, penalty = ((5 + length) / 6)^alpha"]
+        lines = ["answers, ranked by score = total / penalty, with penalty = ((5 + length) / 6)^alpha"]
         lines.append(f"  {'score':>8}{'total':>9}{'length':>8}{'penalty':>9}  text")
         for it in self.answers:
             mark = "" if it.finished else "  (cut off)"
@@ -189,25 +193,24 @@ class SearchTree:
         return "\n".join([*lines, *self.verdict()])
 
     def verdict(self) -> list[str]:
-        """Why the first answer is the first, in a sentence."""
+        """Say why the first answer won, in a sentence."""
         if len(self.answers) < 2:
-            return ["It is the only one." if self.answers else "There is none."]
+            return ["It's the only answer." if self.answers else "There are no answers."]
         first, second = self.answers[:2]
         if first.finished != second.finished:
-            return ["The first came to its end; what was cut off only fills up."]
-        likelier = [(place, it) for place, it in enumerate(self.answers, start=1) if it.total > first.total]
-        rivals = [(place, it) for place, it in likelier if it.finished == first.finished]
+            return ["The first answer is finished. Answers that were cut off come last."]
+        better = [(rank, it) for rank, it in enumerate(self.answers, start=1) if it.total > first.total]
+        rivals = [(rank, it) for rank, it in better if it.finished == first.finished]
         if not rivals:
-            ahead = first.total - second.total
-            if likelier:
-                return [f"Of those that came to their end the first is the likeliest, by {ahead:.4f}."]
-            return [f"The first is the likeliest of them: its total leads the second's by {ahead:.4f}."]
-        place, rival = rivals[0]
-        name = "The second" if place == 2 else f"Number {place}"
-        behind = rival.total - first.total
-        return [f"{name} is likelier by {behind:.4f}, but shorter: the penalty for length puts the first in front."]
+            lead = first.total - second.total
+            if better:
+                return [f"Among finished answers, the first has the highest total, by {lead:.4f}."]
+            return [f"The first answer has the highest total, {lead:.4f} above the second's."]
+        rank, rival = rivals[0]
+        lead = rival.total - first.total
+        return [f"Answer {rank}'s total is higher by {lead:.4f}, but it's shorter: the length penalty decides."]
 
 
 def _number(value: float) -> str:
-    """With three digits, and without the sign of what is rounded to 0."""
+    """Format with three digits, and without "-" before 0."""
     return f"{round(value, 3) + 0.0:.3f}"

@@ -210,7 +210,7 @@ def test_models_of_two_tasks_cannot_be_compared(
 def test_info_describes_it(run: Run, answer_folder: Path) -> None:
     done = run("info", answer_folder)
     assert done.code == 0 and done.out.startswith("encoder-only: 2 layers")
-    assert "token types" in done.out and "scores as start and as end" in done.out
+    assert "token types" in done.out and "logits of start and end" in done.out
     assert "validation  " in done.out and "F1 " in done.out
 
 

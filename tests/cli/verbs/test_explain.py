@@ -32,33 +32,35 @@ def test_a_sentence_is_shown_on_its_way_part_by_part(run: Run, model_folder: Pat
     decoder = ["0.self", "0.add-norm-1", "0.cross", "0.add-norm-2", "0.feed-forward", "0.add-norm-3"]
     assert names == encoder + decoder
     said = " ".join(done.out.split())
-    assert re.search(r"by the equation (differs from the model's own by at most|is the model's own, bit for bit)", said)
+    assert re.search(
+        r"from Equation 1 (differs from the model's own by at most|equals the model's own, bit for bit)", said
+    )
     assert max(map(len, done.out.splitlines())) <= 80
 
 
 def test_attention_is_shown_with_equation_and_weights(run: Run, model_folder: Path) -> None:
     done = run("explain", model_folder, TEXT, "--step", "attention")
-    assert done.out.startswith("attention decoder.cross, layer 0, head 0:\nhow each output token")
+    assert done.out.startswith("attention decoder.cross, layer 0, head 0:\neach output token")
     for name in ("queries", "keys", "values", "scores", "scaled", "masked", "weights", "output"):
         assert re.search(rf"^{name} +.*\(1, 2, \d+, \d+\)$", done.out, flags=re.MULTILINE), name
-    assert "masked    nothing is barred here" in done.out  # one sentence has no padding
+    assert "masked    nothing is masked here" in done.out  # one sentence has no padding
     assert max(map(len, done.out.splitlines())) <= 80
 
 
 def test_another_attention_can_be_chosen(run: Run, model_folder: Path) -> None:
     out = run("explain", model_folder, TEXT, "--step", "attention", "--attention", "decoder.self", "--head", 1).out
-    assert "attention decoder.self, layer 0, head 1:\nhow each token of the output so far" in out
-    assert "masked    -inf where attending is barred" in out
+    assert "attention decoder.self, layer 0, head 1:\neach output token attends to itself" in out
+    assert "masked    -inf where masked" in out
 
 
 @pytest.mark.parametrize(
     ("view", "seen"),
     [
         (["--heads"], "head 1: entropy"),
-        (["--heads", "--attention", "encoder.self", "--layer", "0"], "encoder.0.self: 2 heads, rows are"),
+        (["--heads", "--attention", "encoder.self", "--layer", "0"], "encoder.0.self: 2 heads; "),
         (["--decode", "--beam", "2"], "step 1: each beam's cache grows from 0 to 1 tokens"),
-        (["--decode"], "answers, by their score = total / penalty"),
-        (["--lens"], "* it would have said the same as the whole model"),
+        (["--decode"], "answers, ranked by score = total / penalty"),
+        (["--lens"], "* agrees with the answer"),
     ],
 )
 def test_every_view_fits_a_terminal(run: Run, model_folder: Path, view: list[str], seen: str) -> None:
@@ -74,7 +76,7 @@ def test_a_word_is_traced_back_to_the_parts_that_spoke_for_it(run: Run, word_mod
     spoken = (it.removeprefix("▁") for it in app.tokenizers.target.vocabulary() if it.startswith("▁"))
     other = next(it for it in spoken if it.isalpha() and it != word)
     out = run("explain", word_model_folder, "She sings.", "--why", word, "--not", other).out
-    assert out.startswith(f'why "▁{word}" and not "▁{other}": the logits differ by')
+    assert out.startswith(f'why "▁{word}", not "▁{other}": the logits differ by')
     values = json.loads(run("explain", word_model_folder, "She sings.", "--why", word, "--not", other, "--json").out)
     assert (values["format_version"], values["source"], values["text"].split()[0]) == (1, "She sings.", word)
     parts = sum(it["value"] for it in values["contributions"])
@@ -256,7 +258,7 @@ def test_looking_changes_no_bit_of_the_answer(model_folder: Path) -> None:
         ([], 2, "model folder"),
         (["{folder}"], 2, "clearhead explain DIR"),
         (["{folder}", " "], 1, "blank"),
-        (["{folder}", "hungry " * 50], 1, "too long"),
+        (["{folder}", "hungry " * 50], 1, "300 tokens"),
         (["{folder}", TEXT, "--step", "attention", "--layer", "1"], 2, "layer 1"),
         (["{folder}", TEXT, "--heads", "--layer", "-1"], 2, "layer -1"),
         (["{folder}", TEXT, "--step", "attention", "--head", "2"], 2, "head 2"),

@@ -377,7 +377,7 @@ def test_a_text_that_goes_on_is_explained(run: Run, folder: Path) -> None:
     assert explanation.lens.layers[-1].ranks[len(begun) - 1 :] == (0,) * 6  # greedy: each was the likeliest
     assert explanation.searched.cache_lengths == [*range(len(begun) - 1, len(begun) + 5)]
     done = run("explain", folder, begun, "--greedy", "--max-len", "6", "--why", "f", "--not", "x")
-    assert done.out.startswith('why "f" and not "x": the logits differ by +') and "decoder.1.self.head.1" in done.out
+    assert done.out.startswith('why "f", not "x": the logits differ by +') and "decoder.1.self.head.1" in done.out
     assert "decoder.0.self: 2 heads" in run("explain", folder, begun, "--heads").out
     assert "the decoder reads" in run("explain", folder, begun).out
     done = run("explain", folder, begun * 5)

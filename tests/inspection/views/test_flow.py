@@ -7,6 +7,7 @@ import torch
 from clearhead.config import ModelConfig
 from clearhead.inspection.record.parts import count_parameters, parts, render_parts, stacks
 from clearhead.inspection.views.flow import Step, dimension_flow, render_flow
+from clearhead.model.fronts.front import Front
 from clearhead.model.transformer import build
 
 TOPOLOGIES = ["encoder-decoder", "decoder-only", "encoder-only"]
@@ -34,7 +35,7 @@ def test_the_encoder_turns_tokens_into_a_memory() -> None:
         "tokens": (B, S),
         "embedding times sqrt(32)": (B, S, D),
         "plus sinusoidal positions": (B, S, D),
-        "after 3 such blocks": (B, S, D),
+        "after 3 blocks": (B, S, D),
         "memory": (B, S, D),
     }
 
@@ -45,7 +46,7 @@ def test_the_decoder_turns_tokens_into_logits() -> None:
         "tokens": (B, T),
         "embedding times sqrt(32)": (B, T, D),
         "plus sinusoidal positions": (B, T, D),
-        "after 2 such blocks": (B, T, D),
+        "after 2 blocks": (B, T, D),
         "projection: logits": (B, T, V),
     }
     assert (steps[0].what, steps[-1].what) == ("tokens", "projection: logits")
@@ -78,7 +79,7 @@ def test_a_model_without_numbers_flows_as_one_with_numbers(topology: str, positi
     steps = dimension_flow(empty(**settings))
     assert steps == dimension_flow(build(config(**settings)))
     notes = {step.what for step in steps}
-    assert ("bias of the positions on the scores" in notes) == (positions in ("relative", "alibi"))
+    assert ("position bias on the scores" in notes) == (positions in ("relative", "alibi"))
     assert (f"plus {positions} positions" in notes) == (positions in ("sinusoidal", "learned"))
     assert "final norm" in notes
 
@@ -86,9 +87,9 @@ def test_a_model_without_numbers_flows_as_one_with_numbers(topology: str, positi
 @pytest.mark.parametrize(
     ("head", "what", "shape"),
     [
-        ("class", "a score a class", (B, 3)),
-        ("span", "scores as start and as end", (B, S, 2)),
-        ("token", "logits of each hidden token", (B * S, V)),
+        ("class", "a logit per class", (B, 3)),
+        ("span", "logits of start and end", (B, S, 2)),
+        ("token", "logits of each masked token", (B * S, V)),
     ],
 )
 def test_a_head_turns_the_memory_into_what_it_says(head: str, what: str, shape: tuple[int, ...]) -> None:
@@ -98,6 +99,20 @@ def test_a_head_turns_the_memory_into_what_it_says(head: str, what: str, shape: 
     assert shapes(steps, "encoder")["plus token types"] == shapes(steps, "encoder")["memory"] == (B, S, D)
     assert steps == dimension_flow(build(config(**settings)), (B, S), (B, T))
     assert [line for line in render_flow(steps).splitlines() if not line.startswith(" ")] == ["encoder", "head"]
+
+
+class Vectors(Front):
+    """Reads feature vectors in place of token ids."""
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:  # (B, S, D) -> (B, S, D)
+        return 2 * inputs
+
+
+def test_an_encoder_that_reads_no_tokens_is_given_an_input() -> None:
+    model = build(config())
+    model.encoder.embedding = Vectors()
+    steps = dimension_flow(model, torch.randn(B, S, D), (B, T))
+    assert shapes(steps, "encoder")["vectors"] == shapes(steps, "encoder")["memory"] == (B, S, D)
 
 
 def test_looking_changes_nothing() -> None:
@@ -124,7 +139,11 @@ def test_the_text_has_a_line_for_each_step_below_where_it_is() -> None:
 
 @pytest.mark.parametrize(
     ("topology", "positions", "tie", "norm"),
-    [*product(TOPOLOGIES, POSITIONS, ["all", "target", "none"], ["layer", "rms"])],
+    [
+        (topology, positions, ["all", "target", "none"][(i + j) % 3], ["layer", "rms"][j % 2])
+        for i, topology in enumerate(TOPOLOGIES)
+        for j, positions in enumerate(POSITIONS)
+    ],
 )
 def test_the_parts_add_up_to_the_model(topology: str, positions: str, tie: str, norm: str) -> None:
     model = empty(topology=topology, positions=positions, tie=tie, norm=norm, pre_norm=norm == "rms")
@@ -139,7 +158,7 @@ def test_a_pointer_is_a_part_and_the_last_step() -> None:
     steps = dimension_flow(model, (B, S), (B, T))
     assert [(step.what, step.shape) for step in steps[-2:]] == [
         ("projection: logits", (B, T, V)),
-        ("with what the pointer copies: log p", (B, T, V)),
+        ("pointer: log-probabilities", (B, T, V)),
     ]
 
 

@@ -33,13 +33,13 @@ def test_where_nobody_looks_ahead_entropy_is_held_against_what_is_in_sight() -> 
     assert heads_of(w)[0].entropy == pytest.approx(most)
     text = render_heads("decoder.0.self", w)
     assert f"head 0: entropy {most:.2f} of {most:.2f} bits" in text
-    assert 'most: "c" at "b" (0.90)' in text  # and not the first, which can see nothing but itself
+    assert 'strongest: "c" to "b" (0.90)' in text  # and not the first, which can see nothing but itself
     first = Labelled(w.values[:, :2], w.axes, {"query": tokens[:2], "key": tokens})  # as a film cuts it
     assert "of 0.50 bits" in render_heads("decoder.0.self", first)
     ahead = Labelled(torch.full((1, 4, 4), 0.25), w.axes, w.tokens)
     assert "entropy 2.00 of 2.00 bits" in render_heads("encoder.0.self", ahead)
     alone = Labelled(torch.ones(1, 1, 1), w.axes, {"query": ["a"], "key": ["a"]})
-    assert 'entropy 0.00 of 0.00 bits; most: "a" at "a" (1.00)' in render_heads("decoder.0.self", alone)
+    assert 'entropy 0.00 of 0.00 bits; strongest: "a" to "a" (1.00)' in render_heads("decoder.0.self", alone)
 
 
 @pytest.mark.parametrize("n_keys", [1, 3, 12, 200])
@@ -57,7 +57,7 @@ def test_heads_stand_beside_each_other_as_far_as_there_is_room(n_heads: int, n_k
 
 def test_colours_are_asked_for() -> None:
     w = weights(3, 5)
-    assert "darker is more" in render_heads("x", w, color=True) and "fuller is more" in render_heads("x", w)
+    assert "darker is more" in render_heads("x", w, color=True) and "denser is more" in render_heads("x", w)
     assert "\x1b[48;5;" in render_heads("x", w, color=True) and "█" not in render_heads("x", w, color=True)
     assert "\x1b" not in render_heads("x", w) and "█" in render_heads("x", w)
 

@@ -1,0 +1,131 @@
+"""The attention of one recorded pass: where it happened, its weights with their tokens, and its views as text."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from ...errors import ConfigError, suggestion
+from ..record.calls import AttentionCall
+from ..record.labelled import Labelled
+from ..record.trace import Trace
+from .equation import equation_steps, render_matrix, render_steps
+from .head_grid import render_heads, render_keys
+from .places import PLACES
+from .text_columns import with_note
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedAttention:
+    """The attention of a recorded pass, by place ("decoder.cross") and layer.
+
+    `tokens` are what each stack read, {"encoder": S, "decoder": T}. `outputs` are what a decoder said after each of its
+    tokens; the last one is the end token, unless the answer was cut off.
+    """
+
+    tokens: Mapping[str, tuple[str, ...]]
+    outputs: tuple[str, ...] = ()
+    trace: Trace
+
+    @property
+    def places(self) -> list[str]:
+        """Where attention happened: keys of `PLACES`."""
+        found = {f"{name.split('.')[0]}.{name.split('.')[-1]}" for name in self.trace.calls}
+        return [it for it in PLACES if it in found]
+
+    @property
+    def main_place(self) -> str:
+        """The place to show by default: the last one, which is the cross-attention if there is any."""
+        return self.places[-1]
+
+    def n_layers(self, place: str) -> int:
+        """Return how many layers have an attention at a place.
+
+        Raises:
+            ConfigError: there's no such place.
+        """
+        if place not in self.places:
+            raise ConfigError(
+                f"{place!r} isn't an attention of this model",
+                expected=", ".join(self.places),
+                fix=suggestion(place, self.places),
+                name="attention",
+                value=place,
+            )
+        stack, kind = place.split(".")
+        return sum(name.startswith(f"{stack}.") and name.endswith(f".{kind}") for name in self.trace.calls)
+
+    def attention(self, place: str, layer: int) -> AttentionCall:
+        """Return the recorded attention of a layer.
+
+        Raises:
+            ConfigError: there's no such place or layer.
+        """
+        n_layers, (stack, kind) = self.n_layers(place), place.split(".")
+        if layer not in range(n_layers):
+            raise ConfigError(
+                f"layer {layer} of {place} doesn't exist",
+                expected=f"a layer from 0 to {n_layers - 1}",
+                name="layer",
+                value=layer,
+            )
+        return self.trace.calls[f"{stack}.{int(layer)}.{kind}"][-1]
+
+    def weights(self, place: str, layer: int) -> Tensor:
+        """Return the attention weights of every head of a layer, (H, T, S).
+
+        Raises:
+            ConfigError: there's no such place or layer.
+            ModelError: a custom attention doesn't report its weights.
+        """
+        return self.attention(place, layer).weights.values[0]
+
+    def labelled_weights(self, place: str, layer: int) -> Labelled:
+        """Return the same with axes head, query and key, and their tokens."""
+        rows, columns = self.axes(place)
+        return Labelled(self.weights(place, layer), ("head", "query", "key"), {"query": rows, "key": columns})
+
+    def axes(self, place: str) -> tuple[Sequence[str], Sequence[str]]:
+        """Return the tokens of the rows, which attend, and of the columns, which are attended to.
+
+        In cross-attention, a row is labelled with the token that the model says there.
+        """
+        self.n_layers(place)
+        stack, kind = place.split(".")
+        if kind == "cross":
+            return self.outputs, self.tokens["encoder"]
+        return self.tokens[stack], self.tokens[stack]
+
+    @property
+    def without_weights(self) -> list[str]:
+        """The attentions that don't report their weights."""
+        return [name for name, calls in self.trace.calls.items() if calls[-1].known_weights is None]
+
+    def render_attention(self, place: str, layer: int, head: int) -> str:
+        """Render Equation 1 step by step, with the numbers of one head, and its weights as a table."""
+        attention = self.attention(place, layer)
+        title = f"attention {place}, layer {layer}, head {head}:\n{PLACES[place]}"
+        view = f"{title}\n{render_steps(equation_steps(attention, head), *self.axes(place))}"
+        if attention.known_weights is None:
+            return with_note(f"{view}\n{attention.kind} doesn't report its weights.", self.trace.note)
+        exact = f"The model's own output {in_words(attention.largest_difference, 'the last step')}."
+        table = render_matrix(attention.weights.values[0, head], *self.axes(place))
+        return with_note(f"{view}\n{exact}\n\nweights: rows attend to columns\n{table}", self.trace.note)
+
+    def render_heads(self, place: str, layer: int | None, *, color: bool = False) -> str:
+        """Render all heads of a layer, or of all layers, as small maps."""
+        blocks: list[str] = []
+        for number in range(self.n_layers(place)) if layer is None else [layer]:
+            call = self.attention(place, number)
+            if call.known_weights is None:
+                blocks.append(f"{call.name}: {call.kind} doesn't report its weights")
+                continue
+            weights = self.labelled_weights(place, number)
+            blocks += ["\n".join(keys)] if not blocks and (keys := render_keys(weights)) else []
+            blocks.append(render_heads(call.name, weights, color=color))
+        return with_note("\n\n".join(blocks), self.trace.note)
+
+
+def in_words(difference: float, other: str) -> str:
+    """Return how far something is from `other`, as the end of a sentence."""
+    return f"differs from {other} by at most {difference:.1e}" if difference else f"equals {other}, bit for bit"
