@@ -274,12 +274,12 @@ def _file(task_type: type[Task], paths: Sequence[str], config: Config, say: Say)
 
 def _train_tokenizers(corpus: Divided, config: Config, say: Say) -> Tokenizers:
     """Train the tokenizers on the training texts."""
-    begun = time.monotonic()
+    started = time.monotonic()
     sources, targets = corpus.texts()
     tokenizers = train_tokenizers(sources, targets, config.data)
     if len(sources) < len(corpus):
         say(f"the tokenizer is trained on {len(sources) / len(corpus):.1%} of the text, sampled evenly")
-    say(f"tokenizer: {_sizes(tokenizers, two_sides=len(targets) > 0)} in {time.monotonic() - begun:.1f} s")
+    say(f"tokenizer: {_sizes(tokenizers, two_sides=len(targets) > 0)} in {time.monotonic() - started:.1f} s")
     return tokenizers
 
 

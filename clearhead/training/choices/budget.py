@@ -143,9 +143,9 @@ def _measure(config: Config, name: str, task: Task, examples: Learnable, n_steps
     for step in range(1 + n_steps):
         micro_batches = list(itertools.islice(rows, config.train.accumulate))
         n_terms = sum(map(batches.predictions, micro_batches))
-        begun = time.perf_counter()
+        started = time.perf_counter()
         update(micro_batches, n_terms, step=step, lr=1e-6)
-        seconds.append(time.perf_counter() - begun)
+        seconds.append(time.perf_counter() - started)
         tokens.append(sum(map(batches.tokens, micro_batches)))
     weights = sum(p.numel() for p in model.parameters()) - sum(
         weight.numel() for weight in {m.weight for m in model.modules() if isinstance(m, Embedding)}

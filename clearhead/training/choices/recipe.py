@@ -256,8 +256,8 @@ def _gains_by_bf16(threads: int) -> bool:
     torch.set_num_threads(threads)  # the gain depends on the number of threads
     for _ in range(8):  # alternate and take the minimum, since other programs may interfere
         for dtype, (x, weight) in factors.items():
-            begun = time.perf_counter()
+            started = time.perf_counter()
             torch.nn.functional.linear(x, weight)
-            seconds[dtype] = min(seconds[dtype], time.perf_counter() - begun)
+            seconds[dtype] = min(seconds[dtype], time.perf_counter() - started)
     torch.set_num_threads(before)
     return seconds[torch.bfloat16] < 0.8 * seconds[torch.float32]
