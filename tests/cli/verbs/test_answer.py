@@ -17,7 +17,7 @@ from ..conftest import Done, Run
 BASELINES = (
     "never answering",
     "the first sentence",
-    "the sentence with most words of the question",
+    "the sentence with the most words of the question",
     "four words near those of the question",
 )
 TEXT = "Ann and two owls \n and New  York and June."

@@ -294,10 +294,10 @@ def test_one_model_is_scored(run: Run, own: Path, text_file: Path, tmp_path: Pat
     report = tmp_path / "report.txt"
     done = run("evaluate", own, "--data", text_file, "--report", report)
     values = json.loads((own / "evaluation.json").read_text(encoding="utf-8"))
-    assert done.code == 0 and [line[:16].strip() for line in done.out.splitlines()] == [
+    assert done.code == 0 and [line[:18].strip() for line in done.out.splitlines()] == [
         "characters", "bits per byte", "nats per character", "token accuracy", "perplexity", "unknown tokens",
     ]  # fmt: skip
-    assert f"{values['bits_per_byte']:.4f}  what a byte of the text takes" in done.out
+    assert f"{values['bits_per_byte']:.4f}  " in done.out
     assert values["examples"] == []
     lines = report.read_text(encoding="utf-8").splitlines()
     blocks = [line for line in lines if line.startswith("bits per byte") and '"' in line]
@@ -311,12 +311,12 @@ def test_one_model_is_scored(run: Run, own: Path, text_file: Path, tmp_path: Pat
 def test_unknown_characters_of_what_is_scored_are_counted(run: Run, own: Path, tmp_path: Path) -> None:
     (tmp_path / "other.txt").write_text("by day √ж\n", encoding="utf-8")
     done = run("evaluate", own, "--data", tmp_path / "other.txt")
-    assert "unknown tokens          2  read as <unk>: what they stand for is in no score" in done.out
+    assert "unknown tokens            2  " in done.out
 
 
 def test_two_models_are_compared(run: Run, folder: Path, own: Path, text_file: Path) -> None:
     done = run("evaluate", own, own, "--data", text_file)
-    assert done.code == 0 and done.out.splitlines()[0].split() == ["bits", "a", "byte", "95%", "p"]
+    assert done.code == 0 and done.out.splitlines()[0].split() == ["bits", "per", "byte", "95%", "p"]
     assert done.out.splitlines()[2].split()[-1] == "1.0000"
     values = json.loads(run("evaluate", own, folder, "--data", text_file, "--json").out)
     assert len(values["models"]) == 2 and set(values["significance"]) == {"bits_per_byte"}

