@@ -258,7 +258,7 @@ def test_threads_are_set_when_the_weights_are_read(model_folder: Path) -> None:
 
 
 def test_the_weights_are_read_when_they_are_needed(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise AssertionError("the weights were read")
 
     monkeypatch.setattr(model_folder_module, "load_model_folder", fail)
