@@ -1,1 +1,1 @@
-"""Canvas and figures: what every picture is drawn with."""
+"""Draw pictures with matplotlib, without a screen."""

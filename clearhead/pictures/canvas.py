@@ -1,4 +1,4 @@
-"""What pictures are drawn on: a figure without a screen, its colours and fonts, and tokens beside its cells."""
+"""The canvas of every picture: a figure without a screen, its colours and fonts, and tokens as axis labels."""
 
 import io
 import math
@@ -39,15 +39,15 @@ _STYLE: dict[str, Any] = {
     "ytick.labelcolor": INK,
     "legend.frameon": False,
     "figure.dpi": 150,
-    "svg.hashsalt": "clearhead",  # the same picture is the same file
+    "svg.hashsalt": "clearhead",  # makes SVG files reproducible
 }
-# What the usual font lacks (Chinese, Japanese, Korean, Arabic, Hindi, emoji) is looked for in these, where installed.
+# Fallback fonts, where installed, for what the default font lacks: Chinese, Japanese, Korean, Arabic, Hindi, emoji.
 _WIDE_FONTS = (
     "Noto Sans CJK JP", "Noto Sans CJK SC", "PingFang SC", "Hiragino Sans", "Microsoft YaHei", "WenQuanYi Zen Hei",
     "Noto Sans Arabic", "Noto Sans Devanagari", "Noto Sans Bengali", "Noto Sans Tamil", "Noto Sans Telugu",
     "Noto Sans Thai", "Noto Sans Ethiopic", "Noto Emoji", "Segoe UI Emoji",
 )  # fmt: skip
-_LONGEST = 16_000  # pixels of a side: what draws them refuses more than 65,536
+_LONGEST = 16_000  # pixels a side; the renderer rejects more than 65,536
 _MISSING = re.compile(r"Glyph (\d+) .*missing from")
 
 
@@ -55,10 +55,17 @@ _MISSING = re.compile(r"Glyph (\d+) .*missing from")
 def drawing(
     path: Path | None, *, again: str, layout: Literal["constrained", "compressed"] = "constrained", tight: bool = True
 ) -> Iterator["Figure"]:
-    """An empty figure, written to `path` at the end of `with`, as SVG where it ends so and else as PNG, and without one
-    only drawn; ConfigError where matplotlib is not installed.
+    """Yield an empty figure and write it to `path` at the end of the `with` block.
 
-    `again`: what to do when there is room on a disk that was full. `tight`: cut to what is drawn.
+    Args:
+        path: ".svg" writes an SVG file, any other ending a PNG file. None writes nothing.
+        again: what the user should do after making room on a full disk.
+        layout: the layout engine of matplotlib.
+        tight: crop the picture to what is drawn.
+
+    Raises:
+        ConfigError: matplotlib isn't installed.
+        TrainingError: the file can't be written.
     """
     try:
         import matplotlib.style
@@ -66,7 +73,9 @@ def drawing(
         from matplotlib.font_manager import fontManager
     except ImportError as error:
         raise ConfigError(
-            f"cannot draw {path or 'a figure'}: matplotlib is not installed; expected it: pip install matplotlib"
+            f"can't draw {path or 'a figure'}: matplotlib isn't installed",
+            fix="install it with: pip install matplotlib",
+            name="matplotlib",
         ) from error
     installed = set(fontManager.get_font_names())
     fonts = ["DejaVu Sans", *(name for name in _WIDE_FONTS if name in installed)]
@@ -75,7 +84,7 @@ def drawing(
         yield figure
         if path is None:
             return
-        with _told_what_is_missing(), io.BytesIO() as drawn:
+        with _missing_letters_reported(), io.BytesIO() as drawn:
             kind = "svg" if path.suffix.lower() == ".svg" else "png"
             dpi = min(figure.dpi, _LONGEST / max(figure.get_size_inches()))
             box, about = "tight" if tight else None, {"Date": None} if kind == "svg" else None
@@ -87,13 +96,13 @@ def drawing(
 
 
 @contextmanager
-def _told_what_is_missing() -> Iterator[None]:
-    """Say which letters no font has, instead of a warning for each time that one is drawn, as an empty box."""
-    with warnings.catch_warnings(record=True) as told:
+def _missing_letters_reported() -> Iterator[None]:
+    """Name the letters that no font has once, instead of letting matplotlib warn about each of them."""
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
-    missing = {chr(int(found[1])) for it in told if (found := _MISSING.match(str(it.message)))}
-    for it in told:
+    missing = {chr(int(found[1])) for it in caught if (found := _MISSING.match(str(it.message)))}
+    for it in caught:
         if not _MISSING.match(str(it.message)):
             warnings.warn_explicit(it.message, it.category, it.filename, it.lineno)
     if seen := "".join(sorted(it for it in missing if it.isprintable() and not it.isspace())):
@@ -101,13 +110,13 @@ def _told_what_is_missing() -> Iterator[None]:
 
         some = seen if len(seen) <= 20 else f"{seen[:20]}…"
         say(
-            f"no font that pictures use has {some}: they are empty boxes; install one, such as Noto Sans CJK, Noto "
-            f"Sans Arabic or Noto Emoji, and delete {matplotlib.get_cachedir()}, where it keeps which there are"
+            f"no installed font has {some}, so the picture shows empty boxes; install one, such as Noto Sans CJK, Noto "
+            f"Sans Arabic or Noto Emoji, and delete matplotlib's list of fonts in {matplotlib.get_cachedir()}"
         )
 
 
 def separate_cells(panel: "Axes", shape: tuple[int, ...], *, lines: bool) -> None:
-    """No frame, and thin white lines between the cells where there is room for them."""
+    """Remove the frame and the grid. With `lines`, draw thin white lines between the cells."""
     panel.grid(visible=False)
     panel.spines[:].set_visible(False)
     panel.tick_params(which="both", length=0)
@@ -120,8 +129,10 @@ def separate_cells(panel: "Axes", shape: tuple[int, ...], *, lines: bool) -> Non
 def tick_pieces(
     panel: "Axes", cell: float, source: Sequence[str], target: Sequence[str], *, right: bool = False
 ) -> None:
-    """Source pieces above, target pieces at the left, or the right; every n-th where cells (inches wide) are too small
-    for text."""
+    """Label the columns with source pieces and the rows with target pieces, on the left or on the `right`.
+
+    If the cells, `cell` inches wide, are too small for text, label only every n-th.
+    """
     size = min(10.0, max(5.0, 0.62 * 72 * cell))  # points
     every = math.ceil(1.15 * size / (72 * cell))
     panel.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False)
@@ -135,6 +146,6 @@ def tick_pieces(
 
 
 def readable(text: str, longest: int = 16) -> str:
-    """A text on one line: what cannot be seen is replaced by its escape, what is long is cut."""
+    """Return a text on one line: escape what isn't printable, and cut what is longer than `longest`."""
     seen = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     return seen if len(seen) <= longest else seen[: longest - 1] + "…"

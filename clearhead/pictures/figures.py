@@ -1,4 +1,4 @@
-"""Pictures: how the loss fell, where attention went, which labels are confused. By matplotlib, without a screen."""
+"""Pictures of a training run: the loss curve, attention weights, a confusion matrix."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Curve:
-    """A score of the validation data that is drawn below the loss."""
+    """A validation score to draw below the loss."""
 
-    key: str  # in the records, behind `valid_`
+    key: str  # its key in the records, without `valid_`
     name: str
-    digits: str = ".1f"  # of the best value
-    lower: bool = False  # is better
+    digits: str = ".1f"  # format of the best value
+    lower: bool = False  # lower is better
 
 
 BLEU = Curve("bleu", "BLEU")
@@ -33,16 +33,28 @@ BLEU = Curve("bleu", "BLEU")
 def loss_curve(
     metrics: Sequence[Mapping[str, Any]], path: Path, score: Curve = BLEU, training: str = "training (with dropout)"
 ) -> None:
-    """Draw loss, and below it a score where it was measured, by step; `metrics` are the records of `metrics.jsonl`.
+    """Draw the training and validation loss by step, and below them a validation score, if it was measured.
 
-    Drawn are `loss` (`training` says of what), `valid_loss` and the `score`; values that are not finite are left out,
-    and the scores of a mean of checkpoints, which belong to no step. DataError: no record has a loss.
+    Values that aren't finite are skipped, and so are the scores of averaged checkpoints, which belong to no step.
+
+    Args:
+        metrics: the records of `metrics.jsonl`.
+        path: the PNG or SVG file to write.
+        score: the score to draw.
+        training: the legend of the training loss.
+
+    Raises:
+        DataError: no record has a loss.
     """
     metrics = [record for record in metrics if "averaged" not in record]
     train, valid, scored = (_series(metrics, name) for name in ("loss", "valid_loss", f"valid_{score.key}"))
     if not train[0] and not valid[0]:
-        raise DataError("there is no loss to draw: expected records with 'step' and 'loss', as training writes them")
-    with drawing(path, again="go on with --resume") as figure:
+        raise DataError(
+            "the records have no loss to draw",
+            expected="records with 'step' and 'loss', as in metrics.jsonl",
+            name="loss",
+        )
+    with drawing(path, again="continue with --resume") as figure:
         rows = 2 if scored[0] else 1
         figure.set_size_inches(7.2, 3.4 + 1.7 * (rows - 1))
         panels = figure.subplots(rows, 1, sharex=True, squeeze=False, height_ratios=[2, 1][:rows])[:, 0]
@@ -55,13 +67,7 @@ def loss_curve(
         panels[0].set_title("Loss (nats)")
         panels[0].legend(loc="upper right")
         if scored[0]:
-            panels[1].plot(*scored, color=WARM, linewidth=1.8, **_dots(scored))
-            panels[1].set_title(f"{score.name[0].upper()}{score.name[1:]} (validation)")
-            if score.lower:  # it falls to a height of its own, with room for the mark above
-                panels[1].margins(y=0.25)
-            else:
-                panels[1].set_ylim(bottom=0, top=1.25 * max(scored[1]) or 1)
-            _mark_best(panels[1], scored, score)
+            _draw_score(panels[1], scored, score)
         panels[-1].set_xlabel("step")
         panels[-1].set_xlim(left=0)
         panels[-1].locator_params(axis="x", integer=True)
@@ -78,12 +84,22 @@ def attention_heatmap(
     names: Sequence[str] = (),
     across: int = 4,
 ) -> "Figure":
-    """Draw attention weights (T, S), or those of several heads (H, T, S), so many of them side by side: a row attends,
-    columns are read. The figure is written to `path`, where there is one, and returned.
+    """Draw attention weights, a row for each query and a column for each key.
 
-    `names` are what stands below each head; unless they are given, its number.
+    Args:
+        weights: (T, S), or (H, T, S) for several heads.
+        source_pieces: the S keys.
+        target_pieces: the T queries.
+        path: the PNG or SVG file to write (None: only return the figure).
+        title: the title of the figure.
+        names: the label of each head (default: its number).
+        across: how many heads to draw side by side.
 
-    ModelError: the weights do not have a row for each target piece and a column for each source piece.
+    Returns:
+        The figure.
+
+    Raises:
+        ModelError: the weights don't have T rows and S columns.
     """
     heads = _heads(weights, len(target_pieces), len(source_pieces))
     columns = min(len(heads), across)
@@ -91,7 +107,7 @@ def attention_heatmap(
     width, height = columns * len(source_pieces), rows * len(target_pieces)  # in cells
     cell = min(0.34 if len(heads) == 1 else 0.22, 24 / max(width, height))  # in inches
     darkest = np.fmax.reduce(heads, axis=None, initial=1e-9)
-    with drawing(path, layout="compressed", again="give the command again") as figure:
+    with drawing(path, layout="compressed", again="run the command again") as figure:
         figure.set_size_inches(cell * width + 0.25 * columns + 2.2, cell * height + 0.35 * rows + 1.6)
         panels = figure.subplots(rows, columns, squeeze=False)
         for panel in panels.flat[len(heads) :]:
@@ -111,56 +127,77 @@ def attention_heatmap(
 
 
 def confusion_matrix(counts: npt.ArrayLike, labels: Sequence[str], path: Path) -> None:
-    """Draw how often each label (a row) was taken for which (a column), (C, C): dark by the share of the row's texts.
+    """Draw a confusion matrix, coloured by each row's shares.
 
-    ModelError: there is not a row and a column for each label.
+    Args:
+        counts: (C, C), a row for each correct label and a column for each predicted one.
+        labels: the C labels.
+        path: the PNG or SVG file to write.
+
+    Raises:
+        ModelError: the counts don't have a row and a column for each label.
     """
     array = np.asarray(counts, dtype=np.int64)
     if array.shape != (len(labels), len(labels)) or not len(labels):
         raise ModelError(
-            f"a confusion matrix has shape {array.shape}; expected {(len(labels),) * 2}, for {len(labels)} labels"
+            f"the confusion matrix has shape {array.shape}",
+            expected=f"{(len(labels),) * 2}, for {len(labels)} labels" if labels else "at least one label",
+            name="counts",
+            value=array.shape,
         )
     shares = array / array.sum(1, keepdims=True).clip(min=1)
     cell = min(0.6, 16 / len(labels))  # in inches
-    with drawing(path, layout="compressed", again="go on with --resume") as figure:
+    with drawing(path, layout="compressed", again="continue with --resume") as figure:
         figure.set_size_inches(cell * len(labels) + 2.4, cell * len(labels) + 1.8)
         panel = figure.subplots()
         panel.imshow(shares, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
         separate_cells(panel, array.shape, lines=cell > 0.1)
         tick_pieces(panel, cell, labels, labels)
         for row, column in zip(*np.nonzero(array)) if cell > 0.4 else ():
-            ink = "white" if shares[row, column] > 0.6 else INK  # on the paler ones it would fade
+            ink = "white" if shares[row, column] > 0.6 else INK
             panel.text(column, row, f"{array[row, column]:,}", ha="center", va="center", fontsize=8, color=ink)
         panel.set_ylabel("correct label")
-        panel.set_xlabel("label given")
+        panel.set_xlabel("predicted label")
 
 
 def _heads(weights: npt.ArrayLike, n_target: int, n_source: int) -> npt.NDArray[np.float64]:
-    """The weights as (H, T, S), checked."""
+    """Check the weights and return them as (H, T, S)."""
     array = np.asarray(weights, dtype=np.float64)
     heads = array[None] if array.ndim == 2 else array
     if heads.ndim != 3 or 0 in heads.shape or heads.shape[1:] != (n_target, n_source):
         raise ModelError(
-            f"attention weights have shape {array.shape}; expected (T, S) or (H, T, S) with T = {n_target} "
-            f"target pieces and S = {n_source} source pieces, none of them 0"
+            f"the attention weights have shape {array.shape}",
+            expected=f"(T, S) or (H, T, S) with T={n_target} target and S={n_source} source pieces, and none of them 0",
+            name="weights",
+            value=array.shape,
         )
     return heads
 
 
 def _series(metrics: Sequence[Mapping[str, Any]], name: str) -> tuple[list[float], list[float]]:
-    """The steps and values of what was logged under a name, as far as they are finite."""
+    """Return the steps and the finite values logged under a name."""
     logged = [record for record in metrics if "step" in record and math.isfinite(record.get(name, math.nan))]
     return [record["step"] for record in logged], [record[name] for record in logged]
 
 
 def _dots(series: tuple[list[float], list[float]]) -> dict[str, Any]:
-    """Few points are shown as points, for a line between two of them says more than was measured."""
+    """Mark the points if there are few of them, so that a line doesn't suggest more measurements."""
     return {"marker": "o", "markersize": 4} if len(series[0]) <= 30 else {}
+
+
+def _draw_score(panel: "Axes", series: tuple[list[float], list[float]], score: Curve) -> None:
+    panel.plot(*series, color=WARM, linewidth=1.8, **_dots(series))
+    panel.set_title(f"{score.name[0].upper()}{score.name[1:]} (validation)")
+    if score.lower:  # its best value may be far from 0; leave room for the label above it
+        panel.margins(y=0.25)
+    else:
+        panel.set_ylim(bottom=0, top=1.25 * max(series[1]) or 1)
+    _mark_best(panel, series, score)
 
 
 def _mark_best(panel: "Axes", series: tuple[list[float], list[float]], score: Curve) -> None:
     sign = -1 if score.lower else 1
-    # of equal ones the newest, as training chooses
+    # ties go to the newest step, as in training
     best = max(range(len(series[1])), key=lambda n: (sign * series[1][n], n))
     step, value = series[0][best], series[1][best]
     panel.annotate(

@@ -85,8 +85,9 @@ def test_few_and_odd_values_are_drawn_without_a_warning(tmp_path: Path, records:
 
 
 def test_metrics_without_a_loss_are_said(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="there is no loss to draw: expected records with 'step' and 'loss'"):
+    with pytest.raises(DataError) as caught:
         loss_curve([{"step": 1, "lr": 0.1}], tmp_path / "loss.png")
+    assert caught.value.name == "loss" and "metrics.jsonl" in caught.value.expected
 
 
 def test_each_weight_has_its_cell(tmp_path: Path) -> None:
@@ -117,9 +118,8 @@ def test_heads_stand_side_by_side(tmp_path: Path) -> None:
     assert widths[1] < widths[2] and heights[2] < heights[3] and abs(widths[2] - widths[3]) < 40
 
 
-@pytest.mark.parametrize(
-    "piece",
-    [
+def test_any_piece_is_drawn_without_a_warning(tmp_path: Path) -> None:
+    odd = [
         "茶",
         "🙂",
         "عربي",
@@ -135,11 +135,9 @@ def test_heads_stand_side_by_side(tmp_path: Path) -> None:
         "x" * 500,
         "Ġthe",
         "<i>",
-    ],
-)
-def test_any_piece_is_drawn_without_a_warning(tmp_path: Path, piece: str) -> None:
-    attention_heatmap([[0.3, 0.7]], ["a", piece], [piece], tmp_path / "a.png", title=f"Of {piece}")
-    assert max(size(tmp_path / "a.png")) < 1200
+    ]
+    attention_heatmap(np.full((len(odd), len(odd)), 0.3), odd, odd, tmp_path / "a.png", title=f"Of {''.join(odd[:10])}")
+    assert max(size(tmp_path / "a.png")) < 2400
 
 
 @pytest.mark.parametrize("weights", [np.zeros((2, 2)), np.full((2, 2), np.nan), np.ones((1, 2, 2), dtype=np.float16)])
@@ -155,15 +153,18 @@ def test_a_long_sentence_makes_no_endless_picture(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shape", [(3,), (2, 4), (3, 3), (4, 2, 3), (0, 3, 2), (1, 1, 3, 2)])
 def test_weights_that_do_not_fit_the_pieces_are_said(tmp_path: Path, shape: tuple[int, ...]) -> None:
-    with pytest.raises(ModelError, match=r"have shape \(.*\); expected \(T, S\) or \(H, T, S\) with T = 3 .* S = 2 "):
+    with pytest.raises(ModelError) as caught:
         attention_heatmap(np.zeros(shape), ["a", "b"], ["x", "y", "z"], tmp_path / "a.png")
+    assert (caught.value.name, caught.value.value) == ("weights", shape)
+    assert "T=3" in caught.value.expected and "S=2" in caught.value.expected
     assert not list(tmp_path.iterdir())
 
 
 def test_without_matplotlib_the_extra_is_named(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.style", None)
-    with pytest.raises(ConfigError, match=r"loss.png: matplotlib is not installed; .* pip install matplotlib"):
+    with pytest.raises(ConfigError, match=r"loss\.png") as caught:
         loss_curve(TRAINING, tmp_path / "loss.png")
+    assert caught.value.name == "matplotlib" and "pip install matplotlib" in caught.value.fix
 
 
 def test_a_picture_that_cannot_be_written_is_said_and_an_earlier_one_stays(
@@ -180,7 +181,7 @@ def test_a_picture_that_cannot_be_written_is_said_and_an_earlier_one_stays(
     ("draw", "again"),
     [
         (lambda path: loss_curve(TRAINING, path), "--resume"),
-        (lambda path: attention_heatmap([[1.0]], ["a"], ["b"], path), "give the command again"),
+        (lambda path: attention_heatmap([[1.0]], ["a"], ["b"], path), "run the command again"),
     ],
 )
 def test_on_a_full_disk_each_picture_is_drawn_again_by_the_verb_that_draws_it(
@@ -201,7 +202,7 @@ def test_drawing_opens_no_window_and_leaves_no_figure_behind(tmp_path: Path) -> 
 def test_letters_that_no_font_has_are_named_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     attention_heatmap([[1.0, 0.0]], ["𒀀", "𒀀"], ["𒁀"], tmp_path / "b.png")
     said = capsys.readouterr().err  # nothing, where there is a font for cuneiform
-    assert said == "" or said.startswith("no font that pictures use has 𒀀𒁀: they are empty boxes; install one")
+    assert said == "" or said.startswith("no installed font has 𒀀𒁀, so the picture shows empty boxes; install one")
     assert said.count("\n") <= 1
 
 

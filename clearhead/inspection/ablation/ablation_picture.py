@@ -1,4 +1,4 @@
-"""The worth of each part of a model as a picture: a row for each layer, heads beside each other, wholes beside them."""
+"""Draw an ablation: a row for each layer, with its heads, attentions and feed-forward networks as columns."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -11,6 +11,7 @@ from .study import Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
 
 _TITLES = {"self": "self-attention", "cross": "cross-attention", "feed_forward": "feed-\nforward"}
@@ -20,8 +21,15 @@ _BARS = {False: "heads", True: "whole sub-layers"}
 def draw_changes(rows: Sequence[Row], path: Path, *, title: str, name: str, lower: bool) -> None:
     """Draw how a score changes without each part: red where it gets worse, blue where it gets better.
 
-    Heads have a scale of their own, since a whole sub-layer changes far more than one of its heads. A number is bold
-    where its interval leaves out 0.
+    Heads and whole sub-layers have separate colour scales, since sub-layers matter far more than single heads. Numbers
+    are bold where the confidence interval excludes 0.
+
+    Args:
+        rows: the result for each part.
+        path: the PNG or SVG file to write.
+        title: the title of the picture.
+        name: the name of the score.
+        lower: lower scores are better.
     """
     stacks = {stack: [row for row in rows if _stack(row) == stack] for stack in dict.fromkeys(map(_stack, rows))}
     heights = [1 + max(row.layer for row in own) for own in stacks.values()]
@@ -30,13 +38,13 @@ def draw_changes(rows: Sequence[Row], path: Path, *, title: str, name: str, lowe
     scales = {whole: _largest(row for row in rows if (row.head is None) == whole) for whole in _BARS}
     style: dict[str, Any] = {"cmap": "RdBu_r" if lower else "RdBu", "interpolation": "nearest"}
     images: dict[bool, AxesImage] = {}
-    with drawing(path, layout="compressed", again="give the command again") as figure:
+    with drawing(path, layout="compressed", again="run the command again") as figure:
         figure.set_size_inches(max(cell * width + 1.2, 4.0), cell * sum(heights) + 0.9 * len(heights) + 2.2)
         panels = figure.subplots(len(stacks), 1, squeeze=False, height_ratios=heights)[:, 0]
         for panel, own, height in zip(panels, stacks.values(), heights):
             columns = _columns(own)
             for whole, scale in scales.items():
-                changes = np.full((height, width), np.nan)  # NaN is not drawn
+                changes = np.full((height, width), np.nan)  # NaN isn't drawn
                 for row in own:
                     if (row.head is None) == whole:
                         changes[row.layer, columns[row.place, row.head]] = row.change
@@ -45,13 +53,16 @@ def draw_changes(rows: Sequence[Row], path: Path, *, title: str, name: str, lowe
             _label(panel, own, (height, width), cell)
             for row in own if cell > 0.35 else ():
                 _number(panel, row, columns[row.place, row.head], scales[row.head is None])
-        for whole, image in sorted(images.items(), reverse=True):  # that of the heads on top
-            options: dict[str, Any] = {"location": "bottom", "shrink": 0.6, "aspect": 50, "pad": 0.06}
-            bar = figure.colorbar(image, ax=panels, **options)
-            bar.set_label(f"change of {name}, {_BARS[whole]}", fontsize=8)
-            bar.ax.tick_params(labelsize=8)
-            bar.outline.set_visible(False)
-        figure.suptitle(f"{title}\n", fontweight="bold", parse_math=False)  # and room for what stands above the cells
+        for whole, image in sorted(images.items(), reverse=True):  # heads on top
+            _draw_bar(figure, panels, image, f"change of {name}, {_BARS[whole]}")
+        figure.suptitle(f"{title}\n", fontweight="bold", parse_math=False)  # the empty line makes room for headings
+
+
+def _draw_bar(figure: "Figure", panels: Any, image: "AxesImage", label: str) -> None:
+    bar = figure.colorbar(image, ax=panels, location="bottom", shrink=0.6, aspect=50, pad=0.06)
+    bar.set_label(label, fontsize=8)
+    bar.ax.tick_params(labelsize=8)
+    bar.outline.set_visible(False)
 
 
 def _stack(row: Row) -> str:
@@ -59,7 +70,7 @@ def _stack(row: Row) -> str:
 
 
 def _columns(rows: Sequence[Row]) -> dict[tuple[str, int | None], int]:
-    """The column of each part of a stack's layers: of each attention its heads, then the whole, then a gap."""
+    """Assign a column to each part of a layer: the heads of an attention, then the whole attention, then a gap."""
     found: dict[tuple[str, int | None], int] = {}
     for place in dict.fromkeys(row.place for row in rows):
         heads = sorted({row.head for row in rows if row.place == place and row.head is not None})
@@ -70,12 +81,12 @@ def _columns(rows: Sequence[Row]) -> dict[tuple[str, int | None], int]:
 
 
 def _largest(rows: Iterable[Row]) -> float:
-    """Where both ends of a scale are, so that its middle is 0."""
+    """Return the largest absolute change, the end of a scale that is symmetric about 0."""
     return max((abs(row.change) for row in rows), default=0.0) or 1.0
 
 
 def _label(panel: "Axes", rows: Sequence[Row], shape: tuple[int, int], cell: float) -> None:
-    """Layers at the left, heads below, and above what they are the heads of."""
+    """Label layers on the left, heads below, and attentions and feed-forward networks above."""
     separate_cells(panel, shape, lines=cell > 0.1)
     every = 1 if cell > 0.2 else 4
     columns, size = _columns(rows), 8 if cell > 0.3 else 6
@@ -93,9 +104,9 @@ def _label(panel: "Axes", rows: Sequence[Row], shape: tuple[int, int], cell: flo
 
 
 def _number(panel: "Axes", row: Row, column: int, scale: float) -> None:
-    """The change with two digits that tell something: -42, +0.31, -0.0042."""
+    """Write the change with two significant digits: -42, +0.31, -0.0042."""
     value = row.change
     text = "0" if abs(value) < 1e-4 else f"{value:+.0f}" if abs(value) >= 10 else f"{value:+.2g}"
-    ink = "white" if abs(value) > 0.6 * scale else "#22272e"  # on the paler ones it would fade
+    ink = "white" if abs(value) > 0.6 * scale else "#22272e"
     weight = "bold" if row.sure else "normal"
     panel.text(column, row.layer, text, ha="center", va="center", fontsize=6.5, fontweight=weight, color=ink)

@@ -1,4 +1,4 @@
-"""What each part of a model is worth: its scores without them, as a table, as plain values and as a picture."""
+"""The result of an ablation as a table, as plain values and as a picture."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -11,39 +11,38 @@ from .study import Row
 
 @dataclass(frozen=True)
 class Measure:
-    """The score that a model is measured by: how it is called and shown, and what it is of all parts together."""
+    """The score that parts are compared by, and its value for the whole model."""
 
-    key: str  # "bleu"
-    name: str
-    digits: str
-    lower: bool  # is better
-    whole: float
-    interval: float  # half of its 95% interval
+    key: str  # such as "bleu"
+    name: str  # such as "BLEU"
+    digits: str  # format of a value, such as ".2f"
+    lower: bool  # lower is better
+    whole: float  # score of the whole model
+    interval: float  # half the width of its 95% confidence interval
 
     def number(self, value: float, sign: str = "") -> str:
-        """A value, as wide as it is."""
+        """Format a value of the score."""
         return f"{value:{sign}{self.digits}}"
 
 
 @dataclass(frozen=True)
 class Study:
-    """What the scores are of, and how they came about: `texts` of what is drawn, `sampled` in words, `cut` of them;
-    how many results were `kept` from before in the `folder`, or the `problem` of keeping any."""
+    """How an ablation was carried out."""
 
     task: str
-    data: Sequence[str]
+    data: Sequence[str]  # paths
     texts: int
-    drawn: str
-    sampled: str
-    cut: int
+    drawn: str  # what the texts are, such as "sentences"
+    sampled: str  # how they were sampled, in words
+    cut: int  # texts shortened to the model's length
     decode: Mapping[str, Any]
-    weights: str | None  # the digest of their file
-    folder: Path | None
-    kept: int
-    problem: str
+    weights: str | None  # digest of the weights file
+    folder: Path | None  # where results are stored
+    kept: int  # results reused from there
+    problem: str  # why results can't be stored
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, without what is about this computer."""
+        """Return plain values for JSON, without those that depend on the computer."""
         values = asdict(self)
         for name in ("folder", "kept", "problem"):
             del values[name]
@@ -52,28 +51,28 @@ class Study:
 
 @dataclass(frozen=True)
 class Ablation:
-    """What a model can do without each of its parts, in the order in which these are passed."""
+    """The scores of a model without each of its parts, in the order of a forward pass."""
 
     measure: Measure
     rows: tuple[Row, ...]
     study: Study
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         score = {"score": self.measure.key, "whole": self.measure.whole, "whole_interval": self.measure.interval}
         rows = [asdict(row) for row in self.rows]
         return {"format_version": 1, **self.study.to_dict(), **score, "parts": rows}
 
     def render(self) -> str:
-        """A table for people, in 80 columns."""
+        """Return a table of at most 80 columns."""
         it, study = self.measure, self.study
         width = max(len(row.name) for row in self.rows)
         number = max(len(it.name), len(it.number(it.whole)), 6)
-        answers = f"  other of {study.texts:,}" if self.rows[0].changed is not None else ""
-        better = ", of which less is better" if it.lower else ""
+        answers = f"  changed/{study.texts:,}" if self.rows[0].changed is not None else ""
+        better = " (lower is better)" if it.lower else ""
         of = f"{study.texts:,} {study.drawn} of {' + '.join(study.data)}"
         lines = [f"{it.name} {it.number(it.whole)} ± {it.number(it.interval)}{better}: {of}", ""]
-        lines.append(f"{'without':<{width}}  {it.name:>{number}} {'change':>8} {'95%':>18}  {answers}".rstrip())
+        lines.append(f"{'without':<{width}}  {it.name:>{number}} {'change':>8} {'95% CI':>18}  {answers}".rstrip())
         for row in self.rows:
             within = f"{it.number(row.low, '+')} to {it.number(row.high, '+')}"
             mark = "*" if row.sure else " "
@@ -81,15 +80,15 @@ class Ablation:
             change = it.number(row.change, "+")
             line = f"{row.name:<{width}}  {it.number(row.score):>{number}} {change:>8} {within:>18} {mark}{other}"
             lines.append(line.rstrip())
-        lines += ["", f"change: of {it.name}, without the part and with all others;"]
-        lines += ["95%: where it lies in so many of 1,000 samples of the data (paired bootstrap);"]
+        lines += ["", f"change: {it.name} without the part minus {it.name} of the whole model"]
+        lines += ["95% CI: confidence interval of the change (paired bootstrap, 1,000 samples)"]
         if study.texts > 1:
-            lines += ["* leaves out 0, as one part in twenty would by chance if none did anything."]
+            lines += ["*: the interval excludes 0; by chance, 1 in 20 useless parts would get a star"]
         else:
-            lines += [f"One of the {study.drawn} is the same in every sample: it tells nothing of others."]
+            lines += [f"There's only one text, so the intervals say nothing about other {study.drawn}."]
         return "\n".join(lines)
 
     def plot(self, path: str | Path) -> None:
-        """Draw the changes, heads as a grid of layers and heads for each place: PNG, or SVG by the ending."""
-        title = f"{self.measure.name} {self.measure.number(self.measure.whole)}: its change without one part at a time"
+        """Draw the changes into an SVG file if the path ends with .svg, else into a PNG file."""
+        title = f"Change of {self.measure.name} ({self.measure.number(self.measure.whole)}) without each part"
         draw_changes(self.rows, Path(path), title=title, name=self.measure.name, lower=self.measure.lower)

@@ -1,4 +1,4 @@
-"""What a model can do without each of its parts, one at a time; what was measured is kept, and not measured again."""
+"""Measure a model without each of its parts, one at a time, and store the results so that none is measured twice."""
 
 import hashlib
 import inspect
@@ -19,64 +19,60 @@ from ...folder.atomic import write_file, writing
 from ..record.switches import without
 from ..record.uncompiled import uncompiled
 
-WHOLE = "whole"  # the model with all of its parts
+WHOLE = "whole"  # the name of the model with all its parts
 _FORMAT = 1
 
-Watch = Callable[[str, int, int], None]  # the part that is to be measured next, how many are, and how many will be
+Watch = Callable[[str, int, int], None]  # the next part, the number of parts measured so far, and of all to measure
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The answers to all texts, none where texts are scored and not answered; and the scores of each text by itself."""
+    """The answers to all texts (none if the task only scores them), and the scores of each text."""
 
     answers: list[str]
     values: dict[str, list[float]]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class Row:
-    """The score without one part, and its change: between `low` and `high` in 95% of the samples.
+    """The score without one part, compared with the whole model."""
 
-    `p_value` as in `tasks.significance`. `changed`: how many answers are others; None where none are given. `sure`:
-    whether the interval leaves out 0; never where all samples of the data are the same text.
-    """
-
-    name: str
-    place: str
+    name: str  # such as "decoder.0.cross.head.3"
+    place: str  # such as "decoder.cross"
     layer: int
-    head: int | None
+    head: int | None  # None: the whole sub-layer
     score: float
-    change: float
-    low: float
+    change: float  # from the score of the whole model
+    low: float  # the 95% confidence interval of the change
     high: float
-    p_value: float
-    changed: int | None
-    sure: bool
+    p_value: float  # see scoring.significance
+    changed: int | None  # answers that differ from the whole model's; None if the task gives no answers
+    sure: bool  # the interval excludes 0; always False for a single text
 
 
 @dataclass
 class KeptOutcomes:
-    """Outcomes in a folder, a file for each; without one, nothing is kept.
+    """Outcomes stored in a folder, one file each.
 
-    `key` is all that they depend on, and the folder is named after it: what was measured on other data or with other
-    weights is never taken for theirs. Where nothing can be written, the `problem` says why, and nothing more is tried.
+    The folder is named after a digest of all that the outcomes depend on, so outcomes for other data or other weights
+    are never reused.
     """
 
-    above: Path | None
-    key: Mapping[str, Any]
-    problem: str = field(default="", init=False)
+    above: Path | None  # the parent folder; None stores nothing
+    key: Mapping[str, Any]  # all that the outcomes depend on
+    problem: str = field(default="", init=False)  # why writing failed; after that, nothing more is written
 
     @property
     def folder(self) -> Path | None:
-        """Where they are."""
+        """The folder of the files."""
         return None if self.above is None else self.above / _digest(self.key)[:16]
 
     def get(self, name: str) -> Outcome | None:
-        """What was kept under a name; a file that is damaged, or of another format, is as good as none."""
+        """Return the outcome stored under a name, or None if there's no intact file of this format."""
         if self.folder is None:
             return None
         with suppress(OSError, ValueError, KeyError, TypeError):
@@ -86,13 +82,13 @@ class KeptOutcomes:
         return None
 
     def put(self, name: str, outcome: Outcome) -> None:
-        """Keep an outcome: its file is there as a whole, or not at all."""
+        """Store an outcome. Its file is complete or absent."""
         if self.folder is None or self.problem:
             return
         values = outcome.to_dict()
         kept = {"format_version": _FORMAT, "sha256": _digest(values), "outcome": values}
         try:
-            with writing(self.folder, again="give the command again", instead="work on a copy of the model"):
+            with writing(self.folder, again="run the command again", instead="work on a copy of the model"):
                 self.folder.mkdir(parents=True, exist_ok=True)
                 if not (about := self.folder / "key.json").exists():
                     write_file(about, _text(self.key).encode())
@@ -104,9 +100,17 @@ class KeptOutcomes:
 def study(
     model: nn.Module, names: Iterable[str], measure: Callable[[], Outcome], kept: KeptOutcomes, watch: Watch
 ) -> tuple[dict[str, Outcome], int]:
-    """What `measure` finds with the `WHOLE` model and without each of these parts alone, and how many were kept.
+    """Measure the whole model, and the model without each part.
 
-    `watch` is called before each measurement, and once behind the last, before all are compared.
+    Args:
+        model: the model.
+        names: the parts to switch off, one at a time.
+        measure: measures the model in its current state.
+        kept: stored outcomes, which aren't measured again.
+        watch: called before each measurement, and after the last one with the name "comparing".
+
+    Returns:
+        The outcomes by name, that of the `WHOLE` model first, and how many of them were stored before.
     """
     everything = (WHOLE, *names)
     found = {name: outcome for name in everything if (outcome := kept.get(name)) is not None}
@@ -122,9 +126,9 @@ def study(
 
 
 def fingerprint(model: nn.Module) -> str:
-    """SHA-256 of the weights, and of the classes that a model is made of: another attention is another model.
+    """Return a SHA-256 digest of a model's weights and classes.
 
-    Of classes that are somebody's own it is their file, too, where there is one: what it says may change between calls.
+    For custom classes, the digest covers their source file, which may change between calls.
     """
     digest, own = hashlib.sha256(), set[str]()
     for name, part in model.named_modules():
@@ -132,7 +136,7 @@ def fingerprint(model: nn.Module) -> str:
         digest.update(f"{name} {module}.{type(part).__qualname__}\n".encode())
         own |= {module} if module.partition(".")[0] not in ("clearhead", "torch") else set()
     for module in sorted(own):
-        with suppress(OSError, TypeError, KeyError):  # a notebook has no file, and another module may be gone
+        with suppress(OSError, TypeError, KeyError):  # a notebook has no file, and a module may be gone
             digest.update(inspect.getsource(sys.modules[module]).encode())
     for name, tensor in itertools.chain(model.named_parameters(), model.named_buffers()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
@@ -141,7 +145,7 @@ def fingerprint(model: nn.Module) -> str:
 
 
 def has_hooks(model: nn.Module) -> bool:
-    """Whether there are hooks, as those of `without`: what is measured then is not what the weights say."""
+    """Return whether any part has hooks, which change results in a way that the weights don't show."""
     return any(part._forward_hooks or part._forward_pre_hooks for part in model.modules())
 
 

@@ -1,1 +1,1 @@
-"""Watch how one text is read while a model trains."""
+"""Show how the reading of one text changes while a model trains."""

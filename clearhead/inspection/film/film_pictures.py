@@ -1,4 +1,4 @@
-"""The frames of a run as a sheet of small pictures, or as a moving one: the heads beside the loss and the score."""
+"""Draw the frames of a run as a sheet of small pictures or as an animated GIF, with the loss and the score."""
 
 import math
 import tempfile
@@ -16,15 +16,15 @@ from .frame import Frame
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_AGAIN = "give the command again"
-_ACROSS = 8  # frames of a sheet at most, evenly chosen
-_SIDE = 1.5  # inches of a small picture
-_SECONDS = 0.6  # that a frame of a moving picture is seen
-_LAST = 2.4  # and the last one, before it begins again
+_AGAIN = "run the command again"
+_ACROSS = 8  # the most frames of a sheet, evenly spaced
+_SIDE = 1.5  # side of a small picture, in inches
+_SECONDS = 0.6  # duration of a frame of the GIF
+_LAST = 2.4  # duration of the last frame, before the GIF restarts
 
 
 def draw_sheet(frames: Sequence[Frame], place: str, path: Path, labels: Mapping[str, str]) -> None:
-    """Above the loss and the score, below a column a frame, eight of them at most, and a row a head."""
+    """Draw the loss and the score, and below them at most eight frames: a column for each, a row for each head."""
     chosen = sorted({round(i) for i in np.linspace(0, len(frames) - 1, min(_ACROSS, len(frames)))})
     shown = [frames[i] for i in chosen]
     n_heads = len(shown[-1].weights[place])
@@ -42,17 +42,17 @@ def draw_sheet(frames: Sequence[Frame], place: str, path: Path, labels: Mapping[
                     panel.set_ylabel(f"head {head}", color=INK)
                 if head == n_heads - 1:
                     panel.set_xlabel(_below(frame, labels), fontsize=7, parse_math=False)
-        title = f'{place} of "{readable(frames[0].text, 40)}": rows look at columns'
+        title = f'{place} of "{readable(frames[0].text, 40)}": rows attend to columns'
         figure.suptitle(title, fontweight="bold", parse_math=False)
 
 
 def write_gif(frames: Sequence[Frame], place: str, path: Path, labels: Mapping[str, str]) -> None:
-    """All frames one after the other, as Pillow writes them, which matplotlib needs in any case."""
+    """Write all frames as an animated GIF, with Pillow, which matplotlib depends on."""
     with tempfile.TemporaryDirectory() as folder:
         shots = [Path(folder) / f"{number}.png" for number in range(len(frames))]
         for number, shot in enumerate(shots):
             _draw_still(frames, number, place, shot, labels)
-        from PIL import Image  # matplotlib has brought it
+        from PIL import Image  # installed with matplotlib
 
         palette = Image.new("P", (1, 1))
         palette.putpalette(_colors())
@@ -66,7 +66,7 @@ def write_gif(frames: Sequence[Frame], place: str, path: Path, labels: Mapping[s
 
 
 def _colors() -> list[int]:
-    """All that a moving picture may have, 256 colours: the blues of weights, and each ink on its way to white."""
+    """Return a palette of 256 colours: the blues of the weights, and each ink fading to white."""
     from matplotlib import colormaps
     from matplotlib.colors import to_rgb
 
@@ -77,7 +77,7 @@ def _colors() -> list[int]:
 
 
 def _draw_still(frames: Sequence[Frame], number: int, place: str, path: Path, labels: Mapping[str, str]) -> None:
-    """One frame of a moving picture; all are of the same size, and nothing in them moves but what changed."""
+    """Draw one frame of the GIF. All frames have the same size and layout, so that only changes move."""
     frame, last = frames[number], frames[-1]
     n_heads = len(frame.weights[place])
     across = min(n_heads, 4)
@@ -85,7 +85,7 @@ def _draw_still(frames: Sequence[Frame], number: int, place: str, path: Path, la
     with drawing(path, again=_AGAIN, tight=False) as figure:
         width, height = 2.0 * max(across, 2) + 1.9, 2.1 * down + 2.9
         figure.set_size_inches(width, height)
-        figure.set_layout_engine("none")  # it would make room for longer tokens, in another way for each frame
+        figure.set_layout_engine("none")  # a layout engine would make room for long tokens, differently in each frame
         edges = {"left": 1.2 / width, "right": 1 - 0.6 / width, "top": 1 - 1.4 / height, "bottom": 0.3 / height}
         grid = figure.add_gridspec(
             down + 1, across, height_ratios=[1.0] * down + [0.6], **edges, hspace=0.3, wspace=0.1
@@ -98,13 +98,13 @@ def _draw_still(frames: Sequence[Frame], number: int, place: str, path: Path, la
             tick_pieces(panel, _cell(last, place), () if row else keys, () if column else queries)
             panel.set_xlabel(f"head {head}", color=INK)
         draw_curves(figure.add_subplot(grid[down, :]), frames, [frame.step], labels)
-        text, said = (readable(it, 44) for it in (frame.text, frame.answer))
-        title = f'{place} of "{text}"\nstep {frame.step:,}: {said}'
+        text, answer = (readable(it, 44) for it in (frame.text, frame.answer))
+        title = f'{place} of "{text}"\nstep {frame.step:,}: {answer}'
         figure.suptitle(title, x=0.02, ha="left", fontsize=11, fontweight="bold", parse_math=False)
 
 
 def _show(panel: "Axes", frame: Frame, place: str, head: int, last: Frame) -> None:
-    """The weights of a head, on as many rows and columns as the last frame has."""
+    """Draw the weights of a head, with as many rows and columns as the last frame has."""
     rows, columns = (len(it) for it in last.axes[place])
     panel.imshow(frame.weights[place][head], cmap="Blues", vmin=0, vmax=1, interpolation="nearest", aspect="auto")
     panel.grid(visible=False)
@@ -113,36 +113,36 @@ def _show(panel: "Axes", frame: Frame, place: str, head: int, last: Frame) -> No
 
 
 def _names(frame: Frame, last: Frame, place: str) -> tuple[Sequence[str], Sequence[str]]:
-    """The keys and queries of a frame, as far as the last one has a place for them."""
+    """Return the keys and queries of a frame, as many as the last frame has."""
     queries, keys = (names[: len(room)] for names, room in zip(frame.axes[place], last.axes[place]))
     return [readable(it, 12) for it in keys], [readable(it, 12) for it in queries]
 
 
 def _cell(last: Frame, place: str) -> float:
-    """The inches of a cell."""
+    """Return the size of a cell in inches."""
     return _SIDE / max(len(it) for it in last.axes[place])
 
 
 def _below(frame: Frame, labels: Mapping[str, str]) -> str:
-    """What is said below the pictures of a frame: when it was, its loss and score, and the answer."""
+    """Return the caption of a frame: step, loss, score and answer."""
     numbers = [f"{label_of(name, labels)} {frame.scores[name]:.3g}" for name in _shown_scores([frame])]
     answer = textwrap.wrap(readable(frame.answer, 66), 22, max_lines=3, placeholder=" …")
-    return "\n".join([f"step {frame.step:,}", *(numbers or ["nothing learnt"]), "", *answer])
+    return "\n".join([f"step {frame.step:,}", *(numbers or ["untrained"]), "", *answer])
 
 
 def label_of(name: str, labels: Mapping[str, str]) -> str:
-    """What people call a score."""
+    """Return the label of a score, by default its name."""
     return labels.get(name, name.replace("_", " "))
 
 
 def _shown_scores(frames: Sequence[Frame]) -> list[str]:
-    """The loss and the first of the scores, as far as there are any."""
+    """Return the names of the loss and the first score, where there are any."""
     names = list(dict.fromkeys(name for it in frames for name in it.scores))
     return [name for name in names if name == "loss"] + [name for name in names if name != "loss"][:1]
 
 
 def draw_curves(panel: "Axes", frames: Sequence[Frame], marked: Sequence[int], labels: Mapping[str, str]) -> None:
-    """The loss, and beside it the score, by step; lines where the marked frames stand."""
+    """Draw the loss and the score by step, with a vertical line at each marked step."""
     panel.set_xlim(frames[0].step - 0.5, frames[-1].step + 0.5)
     panel.locator_params(axis="x", integer=True, nbins=8)
     panel.xaxis.set_major_formatter("{x:,.0f}")
@@ -164,7 +164,7 @@ def draw_curves(panel: "Axes", frames: Sequence[Frame], marked: Sequence[int], l
 
 
 def _are_one_curve(frames: Sequence[Frame], first: str, second: str) -> bool:
-    """Whether one score is a multiple of the other in all frames, of which there are several."""
+    """Return whether one score is a constant multiple of the other, over at least two frames."""
     pairs = [(it.scores[first], it.scores[second]) for it in frames if first in it.scores and second in it.scores]
     ratios = [b / a for a, b in pairs if a]
     return 1 < len(ratios) == len(pairs) and np.allclose(ratios, ratios[0], rtol=1e-3)

@@ -1,4 +1,4 @@
-"""A moment of training: what a model made of a text, and where its heads looked."""
+"""One frame of a film: a text's answer, attention weights and layer predictions at a training step."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,27 +13,24 @@ from ...errors import DataError
 from ..record.labelled import Labelled
 from ..views.explanation import Explanation
 
-_DIGITS = 4  # of a weight: a picture shows no more
+_DIGITS = 4  # decimals of a weight, more than a picture can show
 
 
 @dataclass(frozen=True)
 class Frame:
-    """The scores at a step, what was made of the text, and its attention, (H, T, S) a place.
-
-    `lens` has for each state of a decoder the token that it would have said at each place, by the names of the states.
-    """
+    """The answer to a text at a training step, with scores, attention weights and layer predictions."""
 
     step: int
     scores: Mapping[str, float]
     text: str
     answer: str
-    axes: Mapping[str, tuple[Sequence[str], Sequence[str]]]  # the rows and columns of each place
-    weights: Mapping[str, list[list[list[float]]]]
-    lens: Mapping[str, Sequence[str]]
+    axes: Mapping[str, tuple[Sequence[str], Sequence[str]]]  # queries and keys of each attention
+    weights: Mapping[str, list[list[list[float]]]]  # (H, T, S) for each attention
+    lens: Mapping[str, Sequence[str]]  # the tokens that each decoder state predicts
 
     @classmethod
     def of(cls, explanation: Explanation, step: int, scores: Mapping[str, float]) -> "Frame":
-        """What is kept of an explanation."""
+        """Return the frame of an explanation."""
         axes, weights = dict[str, Any](), dict[str, Any]()
         for name, calls in explanation.trace.calls.items():
             if calls[-1].known_weights is not None:
@@ -45,23 +42,26 @@ class Frame:
 
     @classmethod
     def read(cls, values: Mapping[str, Any], path: Path, number: int) -> "Frame":
-        """From line `number` of a film, as JSON has it; a DataError where that is no frame."""
+        """Return the frame in line `number` of a film. Raise DataError if it isn't a valid frame."""
         try:
             frame = cls(**{name: values[name] for name in cls.__dataclass_fields__} | _texts(values))
             frame._check()
         except KeyError as error:
             wrong = f"it has no {error}"
         except (AttributeError, TypeError, ValueError):
-            wrong = "its values are not those of a frame"
+            wrong = "its values aren't those of a frame"
         else:
             return frame
         raise DataError(
-            f"{path}, line {number} is damaged: {wrong}; expected a frame as `train --watch` writes it. "
-            "Delete the line to see the others"
+            f"{path}, line {number} is damaged: {wrong}",
+            expected="a frame as `train --watch` writes it",
+            fix="delete the line to see the other frames",
+            name=str(path),
+            line=number,
         )
 
     def _check(self) -> None:
-        """Raise what is of no use: a KeyError, a TypeError or a ValueError."""
+        """Raise a KeyError, TypeError or ValueError if the values aren't usable."""
         if not isinstance(self.step, int) or not all(isinstance(it, float | int) for it in self.scores.values()):
             raise TypeError
         for place, weights in self.weights.items():
@@ -70,18 +70,18 @@ class Frame:
                 raise ValueError
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return asdict(self)
 
     def labelled(self, place: str, rows: int | None = None) -> Labelled:
-        """The weights of a place, with the axes head, query, key; of so many queries at most."""
+        """Return the weights of an attention, with axes head, query and key, and at most `rows` queries."""
         queries, keys = self.axes[place]
         values = torch.tensor(self.weights[place])[:, :rows]
         return Labelled(values, ("head", "query", "key"), {"query": queries[:rows], "key": keys})
 
 
 def _texts(values: Mapping[str, Any]) -> dict[str, str]:
-    """The texts, of which the log takes "NaN" and "Infinity" for numbers."""
+    """Return the texts. The reader of the log turns the texts "NaN" and "Infinity" into numbers; turn them back."""
     texts = {name: values[name] for name in ("text", "answer")}
     texts = {name: json.dumps(it) if isinstance(it, float) else it for name, it in texts.items()}
     if not all(isinstance(it, str) for it in texts.values()):

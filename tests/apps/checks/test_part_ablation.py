@@ -284,6 +284,6 @@ def test_of_one_text_nothing_is_sure(tmp_path: Path) -> None:
     app, data = load(make_folder(tmp_path / "model", "classify"), device="cpu"), make_data(tmp_path, "classify")
     one, some = (app.ablate(data, limit=n, score="right_probability", keep=False) for n in (1, 15))
     assert any(row.low > 0 or row.high < 0 for row in one.rows) and not any(row.sure for row in one.rows)
-    assert "One of the texts is the same in every sample: it tells nothing of others." in one.render()
+    assert "There's only one text" in one.render() and "excludes 0" not in one.render()
     assert [row.sure for row in some.rows] == [row.low > 0 or row.high < 0 for row in some.rows]
-    assert "* leaves out 0" in some.render() and "tells nothing" not in some.render()
+    assert "excludes 0" in some.render() and "only one text" not in some.render()

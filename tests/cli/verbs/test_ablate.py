@@ -41,9 +41,7 @@ def test_people_get_a_table_and_are_told_what_was_read(run: Run, folder: Path, p
     lines = done.out.splitlines()
     assert lines[0].startswith("BLEU ") and lines[0].endswith(f": 10 sentences of {pairs}")
     assert [line.split()[0] for line in lines[3 : 3 + len(NAMES)]] == NAMES
-    assert max(map(len, lines[1:])) <= 80 and lines[-1].startswith(
-        "* leaves out 0, as one part in twenty would by chance"
-    )
+    assert max(map(len, lines[1:])) <= 80 and lines[-1].startswith("*: the interval excludes 0")
     assert done.err == f"{pairs}: TSV, two columns, no header; 10 of 10 lines used\n"
 
 
