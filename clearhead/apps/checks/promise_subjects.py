@@ -18,7 +18,7 @@ from ...decode.model_handle import as_handle
 from ...decode.registry import open_engine, step_engines
 from ...errors import ConfigError
 from ...folder.model_folder import load_model_folder, load_weights, model_files, save_files
-from ...inspection.promises.subject import Inputs, Search, Subject
+from ...inspection.promises.subject import Inputs, OpenEngine, Search, Subject
 from ...model.transformer import EncoderDecoder, build
 from ...tasks.answer.examples import Windows
 from ...tasks.answer.task import Answering
@@ -155,13 +155,13 @@ def _of_windows(task: Answering, loaded: LoadedModel, data: Any, seed: int) -> S
     return _subject(loaded, inputs, describe(found, len(windows)), loss=_loss(task, windows, loaded.config))
 
 
-def _engines(config: ModelConfig) -> dict[str, Callable[[nn.Module], StepEngine]]:
+def _engines(config: ModelConfig) -> dict[str, OpenEngine]:
     """Return every step engine that can run such a model, by name."""
     return {name: partial(_open_step_engine, config, name) for name in step_engines(config)}
 
 
-def _open_step_engine(config: ModelConfig, name: str, model: nn.Module) -> StepEngine:
-    engine = open_engine(as_handle(model, config), name)
+def _open_step_engine(config: ModelConfig, name: str, model: nn.Module, max_len: int) -> StepEngine:
+    engine = open_engine(as_handle(model, replace(config, max_len=max_len)), name)
     assert isinstance(engine, StepEngine)
     return engine
 

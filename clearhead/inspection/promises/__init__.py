@@ -1,1 +1,1 @@
-"""The promises of the code, each proved on a model that is given."""
+"""Promises of the code, each checked on a given model."""

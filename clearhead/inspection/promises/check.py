@@ -1,4 +1,4 @@
-"""What became of a promise: the largest difference beside its bound, and a page of all of them."""
+"""The result of checking a promise: the largest difference next to its bound, and a page of all results."""
 
 import math
 import textwrap
@@ -9,14 +9,14 @@ from typing import Any, Literal
 
 _WIDTH = 80  # columns of a terminal
 _INDENT = " " * 8
-_NAMED = 6  # of the places where a promise is broken
+_NAMED = 6  # of the parts or texts that break a promise
 
 Status = Literal["passed", "failed", "skipped"]
 
 
 @dataclass(frozen=True)
 class Promise:
-    """A promise by its name, and what is proved of it, as a sentence."""
+    """A promise: its name, and the sentence that a check proves."""
 
     name: str
     proves: str
@@ -24,20 +24,20 @@ class Promise:
 
 @dataclass(frozen=True)
 class Bound:
-    """The largest difference that is no damage, and why; known before any difference is seen."""
+    """The largest difference that rounding explains, and why. It's known before any difference is measured."""
 
     value: float
     reason: str
 
 
-EXACT = Bound(0.0, "the same numbers by the same operations: not a bit may differ")
+EXACT = Bound(0.0, "same numbers, same operations: not a bit may differ")
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How far apart two things are that should be one, and where they are furthest; in words, where that is known.
+    """How far apart two things are that should be equal, and `where` the difference is largest.
 
-    Of a part: its place, whose it is, and what is `said` of it as the end of a sentence.
+    If a part is at fault, `where` is its place, `part` its class, and `said` the end of a sentence about it.
     """
 
     value: float
@@ -48,7 +48,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Check:
-    """One promise in one precision. `reason` says why the bound is what it is, or why the promise was skipped."""
+    """One promise in one precision. `reason` explains the bound, or why the promise was skipped."""
 
     name: str
     proves: str
@@ -60,11 +60,11 @@ class Check:
     detail: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return asdict(self)
 
     def render(self) -> str:
-        """For people: a line of numbers, below it the reason, and what is known of a broken promise."""
+        """Render a line of numbers, then the reason, and what is known about a broken promise."""
         status = "FAILED" if self.status == "failed" else self.status
         line = f"{status:<8}{self.name:<32}{self.precision:<9}"
         if self.difference is not None and self.bound is not None:
@@ -77,8 +77,14 @@ class Check:
 
 @dataclass(frozen=True)
 class Verification:
-    """All promises of a model, on which texts they were tried, how long that took, and by class the parts that break
-    promises when they are tried alone, with the words for these: {"LeakyAttention": ("causality", "padding")}."""
+    """The results of all checks.
+
+    Attributes:
+        checks: the results, one for each promise and precision.
+        texts: which texts were used, in words.
+        seconds: how long it took.
+        broken_by: what each class of parts breaks on its own: {"LeakyAttention": ("causality", "padding")}.
+    """
 
     checks: tuple[Check, ...]
     texts: str
@@ -87,27 +93,27 @@ class Verification:
 
     @property
     def passed(self) -> bool:
-        """Whether no promise is broken. What was skipped counts as neither."""
+        """Whether no promise is broken. Skipped checks don't count."""
         return not any(check.status == "failed" for check in self.checks)
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many passed, failed and were skipped."""
+        """How many checks passed, failed and were skipped."""
         found = Counter(check.status for check in self.checks)
         return {"passed": found["passed"], "failed": found["failed"], "skipped": found["skipped"]}
 
     def render(self) -> str:
-        """A page for people, in 80 columns."""
+        """Render a page in 80 columns."""
         counts = ", ".join(f"{count} {status}" for status, count in self.counts.items())
-        last = [*self.sentences(), f"{counts}; {self.seconds:.1f} seconds; tried on {self.texts}"]
+        last = [*self.sentences(), f"{counts}; {self.seconds:.1f} seconds; checked on {self.texts}"]
         return "\n".join([*(check.render() for check in self.checks), "", *(textwrap.fill(it, _WIDTH) for it in last)])
 
     def sentences(self) -> list[str]:
-        """Which part breaks what, a sentence each."""
+        """Return a sentence for each part that breaks something."""
         return [f"{part} breaks {enumerated(kinds)}" for part, kinds in self.broken_by.items()]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return {
             "format_version": 1,
             "passed": self.passed,
@@ -120,33 +126,33 @@ class Verification:
 
 
 def judge(promise: Promise, precision: str, bound: Callable[[], Bound], measure: Callable[[], Difference]) -> Check:
-    """The bound first, then the difference. What cannot be carried out at all is a broken promise, too."""
+    """Compute the bound, then measure the difference. If either raises an error, the promise is broken."""
     return judge_each(promise, precision, lambda: [bound()], lambda: [measure()])
 
 
 def judge_each(
     promise: Promise, precision: str, bounds: Callable[[], Sequence[Bound]], measure: Callable[[], Sequence[Difference]]
 ) -> Check:
-    """The same where several things are measured, each with a bound of its own: what comes nearest to it is shown."""
+    """Judge several measurements, each with its own bound, and report the one that uses most of its bound."""
     name, proves = promise.name, promise.proves
     try:
         limits = bounds()
         found = measure()
-    except Exception as error:  # a part of a model that somebody else wrote may raise anything
+    except Exception as error:  # custom parts may raise anything
         said = " ".join(str(error).split())
         detail = f"{type(error).__name__}: {said}"
-        return Check(name, proves, "failed", "it could not be tried", precision, detail=detail)
+        return Check(name, proves, "failed", "the check raised an error", precision, detail=detail)
     shares = [_share(it.value, limit.value) for it, limit in zip(found, limits, strict=True)]
     order = sorted(range(len(shares)), key=lambda place: -shares[place])
     worst, limit = found[order[0]], limits[order[0]]
-    if worst.value <= limit.value:  # a NaN is no number that is below it
+    if worst.value <= limit.value:  # false for NaN
         return Check(name, proves, "passed", limit.reason, precision, worst.value, limit.value)
     detail = in_words([found[place] for place in order if not found[place].value <= limits[place].value])
     return Check(name, proves, "failed", limit.reason, precision, worst.value, limit.value, detail)
 
 
 def in_words(broken: Iterable[Difference]) -> str:
-    """Where it is broken; places of the same part, of which the same is said, in one sentence."""
+    """Describe where a promise is broken, with one sentence for places that have the same fault."""
     found: dict[tuple[str, str], list[str]] = {}
     for it in broken:
         found.setdefault((it.part, it.said) if it.said else (it.where, ""), []).append(it.where)
@@ -156,25 +162,25 @@ def in_words(broken: Iterable[Difference]) -> str:
 
 
 def places(names: Iterable[str]) -> str:
-    """Some of them, and how many more there are."""
+    """List the first few names, and how many more there are."""
     known = list(dict.fromkeys(names))
     return ", ".join(known if len(known) <= _NAMED else [*known[: _NAMED - 1], f"{len(known) - _NAMED + 1} more"])
 
 
 def enumerated(words: Sequence[str]) -> str:
-    """One, two and three"""
+    """Join words: one, two and three."""
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def _share(value: float, limit: float) -> float:
-    """How much of its bound a difference takes, with what is no number above all."""
+    """Return how much of its bound a difference uses; infinity for NaN."""
     if value <= limit:
         return value / limit if limit else 0.0
     return value / limit if limit > 0 and math.isfinite(value) else math.inf
 
 
 def skip(promise: Promise, reason: str) -> Check:
-    """A promise that is none for this model."""
+    """Return the result for a promise that doesn't apply to this model."""
     return Check(promise.name, promise.proves, "skipped", reason)
 
 

@@ -1,8 +1,8 @@
-"""How far rounding may carry a model: the bounds of all promises that hold but for rounding.
+"""How far rounding can move a model's outputs: the bounds of all promises that hold except for rounding.
 
-What a computation in floating point gives is what exact arithmetic would give for data that differ from its own in
-their last digits. So the weights are changed in their last digits, each up or down by one eps as chance has it, and
-what that does to the outputs is what rounding can do in this very model, however deep it is and however it magnifies.
+Floating-point arithmetic gives the exact result for inputs that differ in their last digits. So every weight is moved
+up or down by one eps at random. What this does to the outputs is what rounding can do in this model, however
+deep it is.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,16 +13,16 @@ from torch import Tensor, nn
 
 from .check import Bound, Difference
 
-FACTOR = 32  # times what the worst of the draws does: another order of the sums is unlucky elsewhere
+FACTOR = 32  # times the largest effect of the draws: sums in another order round differently
 DRAWS = 3
 _SMALL = 2**25  # weights
-MOST = 1e-3  # of the largest output: more is damage, whatever rounding may do
+MOST = 1e-3  # of the largest output: more counts as a defect, whatever rounding can do
 
 Run = Callable[[nn.Module], Sequence[Tensor]]
 
 
 def nudged(tensor: Tensor, generator: torch.Generator) -> Tensor:
-    """Every value up or down by one eps, relatively. (...) -> (...)"""
+    """Move every value up or down by a relative eps. (...) -> (...)"""
     if not tensor.is_floating_point():
         return tensor
     up = torch.randint(0, 2, tensor.shape, generator=generator, dtype=torch.int8).to(tensor.device)
@@ -30,7 +30,7 @@ def nudged(tensor: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def nudged_model(model: nn.Module, seed: int = 0) -> nn.Module:
-    """A copy whose weights are nudged."""
+    """Return a copy with nudged weights."""
     copy, generator = deepcopy(model), torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in copy.parameters():
@@ -39,25 +39,25 @@ def nudged_model(model: nn.Module, seed: int = 0) -> nn.Module:
 
 
 def nudged_models(model: nn.Module) -> list[nn.Module]:
-    """Some copies whose weights are nudged, each otherwise; of a large model one, for memory is short."""
+    """Return copies with weights nudged differently. Of a large model, return one, to save memory."""
     size = sum(parameter.numel() for parameter in model.parameters())
     return [nudged_model(model, seed) for seed in range(DRAWS if size <= _SMALL else 1)]
 
 
 def bound_of(before: Sequence[Tensor], afters: Sequence[Sequence[Tensor]], what: str) -> Bound:
-    """The bound of outputs `before`, of which one eps on `what` made each of those `afters`."""
+    """Return the bound of outputs `before`, which one eps on `what` turned into each of `afters`."""
     eps = max((torch.finfo(tensor.dtype).eps for tensor in before), default=0.0)
     scale = max((largest(tensor) for tensor in before), default=0.0)
     moved = max(furthest(after, before).value for after in afters)
     rounding = FACTOR * (moved + eps * scale)
     most = max(MOST, FACTOR * eps)
     if not rounding <= most * scale:
-        return Bound(most * scale, f"{most:.0e} of the largest output, {scale:.2g}, though rounding may do more")
+        return Bound(most * scale, f"{most:.0e} of the largest output, {scale:.2g}, though rounding can do more")
     return Bound(rounding, f"{FACTOR} x ({moved:.1e} by one eps on {what} + {eps * scale:.1e} on the outputs)")
 
 
 def furthest(actual: Sequence[Tensor], expected: Sequence[Tensor], names: Sequence[str] = ()) -> Difference:
-    """The largest difference between tensors, two by two, and the name of those that have it."""
+    """Return the largest difference between pairs of tensors, and the name of that pair."""
     if len(actual) != len(expected):
         return Difference(float("inf"), f"{len(actual)} tensors instead of {len(expected)}")
     found = [apart(*each) for each in zip(actual, expected)]
@@ -66,17 +66,19 @@ def furthest(actual: Sequence[Tensor], expected: Sequence[Tensor], names: Sequen
 
 
 def apart(actual: Tensor, expected: Tensor) -> float:
-    """The largest absolute difference; infinite where shapes differ, or where one of two is no finite number."""
+    """Return the largest absolute difference; infinity if shapes differ or only one of two values is finite."""
     if actual.shape != expected.shape:
         return float("inf")
     if not actual.numel():
         return 0.0
     actual, expected = actual.detach().cpu(), expected.detach().cpu()  # not every device has float64
-    gaps = (actual.double() - expected.double()).abs().masked_fill(actual == expected, 0.0)  # equal infinities are one
+    gaps = (
+        (actual.double() - expected.double()).abs().masked_fill(actual == expected, 0.0)
+    )  # equal infinities don't differ
     return float(gaps.nan_to_num(nan=float("inf"), posinf=float("inf")).max())
 
 
 def largest(tensor: Tensor) -> float:
-    """The largest absolute value that is finite."""
+    """Return the largest finite absolute value."""
     values = tensor.detach()[tensor.isfinite()].abs()
     return float(values.max()) if values.numel() else 0.0

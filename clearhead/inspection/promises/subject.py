@@ -1,8 +1,10 @@
-"""What promises are tried on: a model, the tokens of some texts, and what its task alone can do."""
+"""What promises are checked on: a model, the tokens of some texts, and what the model's task provides."""
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -19,8 +21,14 @@ from .rounding import Run, bound_of, nudged_models
 
 @dataclass(frozen=True)
 class Inputs:
-    """Some texts as tokens, padded on the right: sources (B, S), which an encoder reads, and targets (B, T), which a
-    decoder reads; where the model wants them, the types of the source's tokens and those that its head reads `at`."""
+    """Some texts as tokens, padded on the right.
+
+    Attributes:
+        source: what an encoder reads, (B, S).
+        target: what a decoder reads, (B, T).
+        types: the types of the source's tokens, (B, S).
+        at: True for the positions that a head reads, (B, S).
+    """
 
     source: Tensor | None = None
     target: Tensor | None = None
@@ -32,18 +40,18 @@ class Inputs:
 
     @property
     def lengths(self) -> list[int]:
-        """Tokens of each text on the side of the outputs."""
+        """The number of tokens in each text that the outputs belong to."""
         tokens = self.source if self.target is None else self.target
         assert tokens is not None
         return _lengths(tokens)
 
     def each(self, change: Callable[[Tensor], Tensor]) -> "Inputs":
-        """The same with all tensors changed alike."""
+        """Return inputs with every tensor changed."""
         values = {name: None if it is None else change(it) for name, it in vars(self).items()}
         return Inputs(**values)
 
     def row(self, place: int) -> "Inputs":
-        """One text alone, without padding."""
+        """Return one text without padding."""
         widths = {}
         if self.source is not None:
             widths = dict.fromkeys(("source", "types", "at"), _lengths(self.source)[place])
@@ -53,7 +61,7 @@ class Inputs:
         return Inputs(**cut)
 
     def padded(self, more: int) -> "Inputs":
-        """The same with so many more columns of padding."""
+        """Return inputs with more columns of padding."""
 
         def longer(tensor: Tensor) -> Tensor:
             return torch.nn.functional.pad(tensor, (0, more), value=PAD)
@@ -61,9 +69,12 @@ class Inputs:
         return self.each(longer)
 
 
+OpenEngine: TypeAlias = Callable[[nn.Module, int], StepEngine]
+
+
 @dataclass(frozen=True)
 class Search:
-    """The search of a task: `answers` of a model to each of the `prompts`, ranked with the length penalty `alpha`.
+    """A task's search: it returns a model's `answers` to each prompt, ranked with the length penalty `alpha`.
 
     A prompt is a source without special tokens, or the beginning of a text.
     """
@@ -75,11 +86,17 @@ class Search:
 
 @dataclass(frozen=True)
 class Subject:
-    """A model with all that its promises are tried on. What is None or empty is not a promise of its task.
+    """A model with everything that its promises are checked on. Promises about a missing attribute are skipped.
 
-    `texts` says which they are. `max_len` is the longest text that the model reads. `loss` is that of the task's own
-    batch, `reload` writes the weights of a model into a folder and gives the model that is loaded from there; both work
-    on a processor. `engines` make a model ready to decode.
+    Attributes:
+        model: the model.
+        inputs: the texts as tokens.
+        texts: which texts these are, in words.
+        max_len: the longest text that the model reads.
+        loss: the task's loss of a model on a batch of its own, on the CPU.
+        reload: saves a model into a folder and loads it from there, on the CPU.
+        engines: open a decoding engine for a model and a context window in tokens.
+        search: the task's search.
     """
 
     model: nn.Module
@@ -88,12 +105,12 @@ class Subject:
     max_len: int
     loss: Callable[[nn.Module], Tensor] | None = None
     reload: Callable[[nn.Module, Path], nn.Module] | None = None
-    engines: Mapping[str, Callable[[nn.Module], StepEngine]] = field(default_factory=dict)
+    engines: Mapping[str, OpenEngine] = field(default_factory=dict)
     search: Search | None = None
 
 
 class Case:
-    """A subject in one precision: its model, and the same with nudged weights, which tells the bounds."""
+    """A subject in one precision, with copies of its model whose weights are nudged, for the bounds."""
 
     def __init__(self, subject: Subject, dtype: torch.dtype, device: torch.device) -> None:
         self.precision = str(dtype).removeprefix("torch.")
@@ -105,17 +122,17 @@ class Case:
         self.subject, self.device = subject, device
 
     def bound(self, run: Run) -> Bound:
-        """How far rounding may carry what `run` makes of the model."""
+        """Return how far rounding can move what `run` computes from the model."""
         return bound_of(run(self.model), [run(it) for it in self.nudged], "every weight")
 
 
 def outputs(model: nn.Module, inputs: Inputs) -> list[Tensor]:
-    """What the model gives for each text, that of padding cut away: (T, V), (S, D), (S, 2) or (C,)"""
+    """Return the model's output for each text, without padding: (T, V), (S, D), (S, 2) or (C,)"""
     return split(model, whole(model, inputs), inputs)
 
 
 def whole(model: nn.Module, inputs: Inputs) -> Tensor:
-    """What the model gives, padding included."""
+    """Return the model's output, padding included."""
     if isinstance(model, EncoderDecoder):
         assert inputs.source is not None
         found = model(inputs.source, inputs.target, source_mask=padding_mask(inputs.source, PAD))
@@ -131,17 +148,17 @@ def whole(model: nn.Module, inputs: Inputs) -> Tensor:
 
 
 def split(model: nn.Module, found: Tensor, inputs: Inputs) -> list[Tensor]:
-    """The rows of a model's output, without padding."""
+    """Split a model's output into texts, without padding."""
     lengths = inputs.lengths
     if isinstance(model, EncoderModel) and isinstance(model.head, TokenPredictor):
         return list(found.split(lengths if inputs.at is None else inputs.at.sum(1).tolist()))
-    if found.dim() == 2:  # one answer a text
+    if found.dim() == 2:  # one vector for each text
         return list(found)
     return [row[:length] for row, length in zip(found, lengths)]
 
 
 def numbered(count: int, what: str = "text") -> list[str]:
-    """text 1, text 2, ..."""
+    """Return the names text 1, text 2, ..."""
     return [f"{what} {place + 1}" for place in range(count)]
 
 
@@ -150,6 +167,4 @@ def _lengths(tokens: Tensor) -> list[int]:
 
 
 def _copy(model: nn.Module, dtype: torch.dtype, device: torch.device) -> nn.Module:
-    from copy import deepcopy
-
     return deepcopy(model).to(device=device, dtype=dtype)

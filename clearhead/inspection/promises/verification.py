@@ -1,4 +1,4 @@
-"""All promises of a subject, one by one; and where one is broken, the parts that break it."""
+"""Check all promises of a subject, and find the parts that break one."""
 
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -7,101 +7,117 @@ from dataclasses import replace
 import torch
 
 from ...model.transformer import evaluation
-from . import attending, batching, decoding, gradients, recording
+from . import attention_checks, batch_checks, decoding_checks, gradient_checks, recording_checks
 from .check import Check, Promise, Verification
+from .diagnosis import (
+    CACHE,
+    CAUSALITY,
+    PADDING,
+    PERMUTATION,
+    POSITIONS,
+    ROWS,
+    TOKENS,
+    Fault,
+    describe,
+    find_faults,
+    kinds_by_part,
+)
 from .subject import Case, Subject
-from .suspects import CACHE, CAUSALITY, PADDING, PERMUTATION, PLACES, ROWS, TOKENS, Suspect, by_part, suspects, told
 
 _ALONE = (TOKENS, ROWS)
+_DECODING = (CACHE, CAUSALITY, PADDING, PERMUTATION, POSITIONS, *_ALONE)
 _RELEVANT: dict[Promise, tuple[str, ...]] = {
-    batching.FUTURE: (CAUSALITY, *_ALONE),
-    batching.HIDDEN: (PADDING, *_ALONE),
-    batching.PADDED: (PADDING, PERMUTATION, PLACES, *_ALONE),
-    batching.BATCHED: (PADDING, PLACES, *_ALONE),
-    decoding.CACHED: (CACHE, CAUSALITY, PADDING, PERMUTATION, PLACES, *_ALONE),
-    decoding.ENGINE: (CACHE, CAUSALITY, PADDING, PERMUTATION, PLACES, *_ALONE),
-    decoding.BEAM: (CACHE, CAUSALITY, PERMUTATION, PLACES, *_ALONE),
+    batch_checks.FUTURE: (CAUSALITY, *_ALONE),
+    batch_checks.MASKED: (PADDING, *_ALONE),
+    batch_checks.PADDED: (PADDING, PERMUTATION, POSITIONS, *_ALONE),
+    batch_checks.BATCHED: (PADDING, POSITIONS, *_ALONE),
+    decoding_checks.CACHED: _DECODING,
+    decoding_checks.ENGINE: _DECODING,
+    decoding_checks.WINDOW: _DECODING,
+    decoding_checks.BEAM: (CACHE, CAUSALITY, PERMUTATION, POSITIONS, *_ALONE),
 }
-_NONE_ALONE = (
-    "no attention, positions, norm or feed-forward network breaks it alone, but what joins them: masks, the cache"
+_NO_PART_ALONE = (
+    "no attention, position scheme, norm or feed-forward network breaks it alone, so look at what joins them, such as "
+    "masks and the cache"
 )
-_AS_MUCH = "as much is rounding in {}: does a part compute in that, whatever it is given?"
+_ROUNDING = "in {}, rounding alone can be this large: does a part compute in that precision, whatever its input?"
 
 
 def verify(subject: Subject) -> Verification:
-    """Try every promise: in float64, where bounds are narrow, and in the precision and on the device of the model.
+    """Check every promise in float64, where bounds are tight, and in the model's own precision and on its own device.
 
-    The model is in evaluation mode meanwhile, and afterwards as it was.
+    The model is in evaluation mode meanwhile, and in its old mode afterwards.
     """
-    begun = time.perf_counter()
+    started = time.perf_counter()
     first = next(subject.model.parameters())
     with evaluation(subject.model), torch.no_grad():
         sharp = Case(subject, torch.float64, torch.device("cpu"))
         used = sharp if first.dtype == torch.float64 else None
-        checks = [*_both(sharp), gradients.slopes(sharp)]
-        found = suspects(sharp) if _broken(checks) else []
-        checks = _named(checks, found)
-        del sharp  # with its copies of the weights
+        checks = [*_in_each_precision(sharp), gradient_checks.check_gradients(sharp)]
+        faults = find_faults(sharp) if _broken(checks) else []
+        checks = _with_parts(checks, faults)
+        del sharp  # frees its copies of the weights
         if used is None:
             used = Case(subject, first.dtype, first.device)
-            again = [*_both(used)]
-            if _broken(again) - _broken(checks):  # what float64 does not show
-                found += [it for it in suspects(used) if it.part not in by_part(found)]
-            checks = _within_rounding(checks, again) + _named(again, found, _broken(checks))
-        checks += [recording.recorded(used), recording.saved(used)]
-    return Verification(tuple(_in_order(checks)), subject.texts, time.perf_counter() - begun, by_part(found))
+            again = [*_in_each_precision(used)]
+            if _broken(again) - _broken(checks):  # float64 didn't show it
+                faults += [it for it in find_faults(used) if it.part not in kinds_by_part(faults)]
+            checks = _explained_by_rounding(checks, again) + _with_parts(again, faults, _broken(checks))
+        checks += [recording_checks.check_recording(used), recording_checks.check_saving(used)]
+    return Verification(tuple(_grouped(checks)), subject.texts, time.perf_counter() - started, kinds_by_part(faults))
 
 
-def _both(case: Case) -> Iterator[Check]:
-    """What is tried in every precision."""
-    yield attending.fused(case)
-    yield attending.sums(case)
-    yield attending.told(case)
-    yield attending.order(case)
-    yield decoding.cached(case)
-    yield batching.batched(case)
-    yield batching.padded(case)
-    yield batching.future(case)
-    yield batching.hidden(case)
-    for name, make in case.subject.engines.items():
-        yield decoding.engine(case, name, make)
-    yield decoding.engines(case)
-    yield decoding.beam(case)
+def _in_each_precision(case: Case) -> Iterator[Check]:
+    yield attention_checks.check_fused(case)
+    yield attention_checks.check_sums(case)
+    yield attention_checks.check_reported_weights(case)
+    yield attention_checks.check_key_order(case)
+    yield attention_checks.check_pointer(case)
+    yield decoding_checks.check_cache(case)
+    yield batch_checks.check_batch(case)
+    yield batch_checks.check_padding(case)
+    yield batch_checks.check_future(case)
+    yield batch_checks.check_masked(case)
+    for name, open_engine in case.subject.engines.items():
+        yield decoding_checks.check_engine(case, name, open_engine)
+    yield decoding_checks.check_engines(case)
+    yield from decoding_checks.check_windows(case)
+    yield decoding_checks.check_search(case)
 
 
 def _broken(checks: Sequence[Check]) -> set[str]:
-    """The promises that are broken, of those that a part alone may break."""
-    may_be = {promise.name for promise in (*_RELEVANT, attending.ORDER)}
-    return {check.name for check in checks if check.status == "failed"} & may_be
+    """Return the names of broken promises that a part alone can break."""
+    promises = {promise.name for promise in (*_RELEVANT, attention_checks.ORDER)}
+    return {check.name for check in checks if check.status == "failed"} & promises
 
 
-def _named(checks: Sequence[Check], found: Sequence[Suspect], besides: Collection[str] = ()) -> list[Check]:
-    """The checks, and of those that failed the parts that break the promise, but `besides` those that said so."""
-    relevant = {promise.name: kinds for promise, kinds in _RELEVANT.items() if promise.name not in besides}
-    named = []
+def _with_parts(checks: Sequence[Check], faults: Sequence[Fault], already: Collection[str] = ()) -> list[Check]:
+    """Name the parts at fault in failed checks, unless a check of the same promise names them `already`."""
+    relevant = {promise.name: kinds for promise, kinds in _RELEVANT.items() if promise.name not in already}
+    found = []
     for check in checks:
         if check.status == "failed" and check.name in relevant:
-            parts = told(found, relevant[check.name]) or _NONE_ALONE
+            parts = describe(faults, relevant[check.name]) or _NO_PART_ALONE
             check = replace(check, detail="; ".join(filter(None, (check.detail, parts))))
-        named.append(check)
-    return named
-
-
-def _within_rounding(sharp: Sequence[Check], used: Sequence[Check]) -> list[Check]:
-    """The checks in float64, of which some failed by no more than the precision in use may round."""
-    passed = {check.name: check for check in used if check.status == "passed"}
-    found = []
-    for check in sharp:
-        beside = passed.get(check.name)
-        if check.status == "failed" and beside is not None:
-            difference, bound = check.difference, beside.bound
-            if difference is not None and bound is not None and difference <= bound:
-                check = replace(check, detail=f"{check.detail}; {_AS_MUCH.format(beside.precision)}")
         found.append(check)
     return found
 
 
-def _in_order(checks: Sequence[Check]) -> list[Check]:
-    """Those of one promise together, and what was skipped in both precisions once."""
+def _explained_by_rounding(sharp: Sequence[Check], used: Sequence[Check]) -> list[Check]:
+    """Add a remark to float64 failures that are within the bound of the precision in use."""
+    passed = {check.name: check for check in used if check.status == "passed"}
+    found = []
+    for check in sharp:
+        same = passed.get(check.name)
+        if check.status == "failed" and same is not None:
+            difference, bound = check.difference, same.bound
+            if difference is not None and bound is not None and difference <= bound:
+                check = replace(check, detail=f"{check.detail}; {_ROUNDING.format(same.precision)}")
+        found.append(check)
+    return found
+
+
+def _grouped(checks: Sequence[Check]) -> list[Check]:
+    """Group checks by promise. One that was skipped in both precisions appears once."""
     names = dict.fromkeys(check.name for check in checks)
     return list(dict.fromkeys(check for name in names for check in checks if check.name == name))

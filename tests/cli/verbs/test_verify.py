@@ -81,7 +81,10 @@ def test_the_models_of_all_tasks_keep_every_promise_on_data_and_without(
     skipped = [check["name"] for check in values["checks"] if check["status"] == "skipped"]
     writes = task not in ("classify", "answer")
     others = ["cached = full", "no leak from the future", "beam's scores = rescoring"]
-    assert sorted(skipped) == sorted(["engine = engine", *([] if writes else others)])
+    expected = {"engine = engine", *([] if writes else others)}
+    expected |= set() if task == "generate" else {"window = full"}
+    expected |= set() if clearhead.load(folder).config.model.copy else {"pointer sums to 1"}
+    assert set(skipped) == expected
     assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
 
 
@@ -151,7 +154,7 @@ def test_an_attention_of_ones_own_is_marked_and_what_it_breaks_is_said_in_words(
     done, values = run(*allowed), json.loads(run(*allowed, "--json").out)
     assert done.code == code and values["passed"] is (code == 0)
     if code == 0:
-        assert values["broken_by"] == {} and "passed  weights told = used" in done.out
+        assert values["broken_by"] == {} and "passed  reported weights = used" in done.out
         return
     said = "LeakyAttention breaks causality, padding and the cache"
     assert said in done.out.splitlines() and said in done.err
@@ -160,4 +163,4 @@ def test_an_attention_of_ones_own_is_marked_and_what_it_breaks_is_said_in_words(
     [check] = [
         it for it in values["checks"] if it["name"] == "no leak from the future" and it["precision"] == "float64"
     ]
-    assert "LeakyAttention (decoder.0.self) sees tokens that come later (by " in check["detail"]
+    assert "LeakyAttention (decoder.0.self) sees later tokens (by " in check["detail"]

@@ -55,9 +55,9 @@ def subject(net: nn.Module, **changes: object) -> Subject:
         inputs = Inputs(SOURCE, None, types, (types == 1) & (SOURCE != PAD))
     more: dict[str, object] = {}
     if isinstance(net, EncoderDecoder):
-        more["engines"] = {"torch": lambda model: TorchEngine(model, pad=PAD)}
+        more["engines"] = {"torch": lambda model, _: TorchEngine(model, pad=PAD)}
     if isinstance(net, Decoder):
-        more["engines"] = {"text": lambda model: TextEngine(model, pad=PAD, max_len=MAX_LEN)}
+        more["engines"] = {"text": lambda model, window: TextEngine(model, pad=PAD, max_len=window)}
     if more:
         prompts = [row[(row != PAD) & (row != EOS)].tolist() for row in SOURCE]
         more["search"] = Search(prompts, lambda model: searched(model, prompts), ALPHA)

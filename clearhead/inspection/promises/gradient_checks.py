@@ -1,4 +1,4 @@
-"""Gradients are slopes: what autograd gives for each kind of parameter, against finite differences of the loss."""
+"""Check gradients: autograd against finite differences of the loss, for each kind of parameter."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -11,10 +11,12 @@ from torch import Tensor, nn
 from .check import Bound, Check, Difference, Promise, judge_each, skip
 from .subject import Case
 
-SLOPES = Promise("gradients = finite differences", "autograd gives the slope of the loss, for all kinds of parameters")
+GRADIENTS = Promise(
+    "gradients = finite differences", "autograd returns the slope of the loss, for every kind of parameter"
+)
 
 _STEPS = (1e-4, 1e-5)  # along a direction of length 1
-_RELATIVE = 1e-6  # of the slope, for the curvature that two steps do not show
+_RELATIVE = 1e-6  # of the slope, for curvature that two steps don't show
 _FACTOR = 8
 
 Named = Mapping[str, Tensor]
@@ -22,31 +24,34 @@ Named = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class _Probe:
-    """A direction in the space of some parameters, the slope of the loss along it, and how far that may be wrong."""
+    """A direction in parameter space, the slope of the loss along it, and the slope's own error."""
 
     name: str
     direction: Named
     slope: float
-    doubt: float
+    error: float
 
     @property
     def bound(self) -> Bound:
         steps = " and ".join(f"{step:.0e}" for step in _STEPS)
-        return Bound(self.doubt, f"{_FACTOR} x what steps of {steps}, and their two sides, disagree by, and rounding")
+        return Bound(self.error, f"{_FACTOR} x the disagreement of steps of {steps}, of their two sides, and rounding")
 
-    def apart(self, gradients: Named) -> Difference:
-        """How far the slope is from what the gradients say it is."""
-        said = sum(float((gradients[name] * it).sum()) for name, it in self.direction.items())
+    def difference(self, gradients: Named) -> Difference:
+        """Return how far the slope is from what the gradients predict."""
+        predicted = sum(float((gradients[name] * it).sum()) for name, it in self.direction.items())
         return Difference(
-            abs(self.slope - said), f"{self.name}: the slope is {self.slope:.3g}, the gradient {said:.3g}"
+            abs(self.slope - predicted), f"{self.name}: the slope is {self.slope:.3g}, the gradient {predicted:.3g}"
         )
 
 
-def slopes(case: Case, seed: int = 0) -> Check:
-    """Of each kind of parameter (those of all blocks are one kind) a random direction, and its steepest coordinate."""
+def check_gradients(case: Case, seed: int = 0) -> Check:
+    """Check a random direction and the steepest coordinate of each kind of parameter.
+
+    Parameters that differ only in their block are one kind.
+    """
     loss = case.subject.loss
     if loss is None:
-        return skip(SLOPES, "the model has no task, and so no loss")
+        return skip(GRADIENTS, "no loss is given")
     named = {name: it for name, it in case.model.named_parameters() if it.requires_grad and it.numel()}
     gradients, probes = dict[str, Tensor](), list[_Probe]()
 
@@ -62,18 +67,18 @@ def slopes(case: Case, seed: int = 0) -> Check:
                 probes.append(measure(*_steepest(names, gradients)))
         return [probe.bound for probe in probes]
 
-    return judge_each(SLOPES, case.precision, bounds, lambda: [probe.apart(gradients) for probe in probes])
+    return judge_each(GRADIENTS, case.precision, bounds, lambda: [probe.difference(gradients) for probe in probes])
 
 
 def _gradients(model: nn.Module, loss: Callable[[nn.Module], Tensor], named: Named) -> Named:
-    """Those of autograd, 0 where it gives none; none stays behind in the parameters."""
+    """Return autograd's gradients, 0 where there are none. Parameters keep no gradient."""
     with torch.enable_grad():
         found = torch.autograd.grad(loss(model), list(named.values()), allow_unused=True)
     return {name: torch.zeros_like(it) if grad is None else grad for (name, it), grad in zip(named.items(), found)}
 
 
 def _kinds(named: Named) -> dict[str, list[str]]:
-    """The names of the parameters that are alike but for their block."""
+    """Group the names of parameters that differ only in their block."""
     kinds: dict[str, list[str]] = {}
     for name in named:
         kinds.setdefault(re.sub(r"\.\d+\.", ".*.", name), []).append(name)
@@ -81,14 +86,14 @@ def _kinds(named: Named) -> dict[str, list[str]]:
 
 
 def _random(own: Named, generator: torch.Generator) -> Named:
-    """A direction of length 1 in which all of these are moved."""
+    """Return a direction of length 1 that moves all of these."""
     drawn = {name: torch.randn(it.shape, generator=generator, dtype=torch.float64) for name, it in own.items()}
     length = sum(float(it.square().sum()) for it in drawn.values()) ** 0.5
     return {name: it / length for name, it in drawn.items()}
 
 
 def _steepest(names: list[str], gradients: Named) -> tuple[str, Named]:
-    """The coordinate with the largest gradient, in words and as a direction."""
+    """Return the coordinate with the largest gradient, as a name and as a direction."""
     name = max(names, key=lambda name: float(gradients[name].abs().max()))
     gradient = gradients[name]
     place = int(gradient.abs().argmax())
@@ -100,7 +105,7 @@ def _steepest(names: list[str], gradients: Named) -> tuple[str, Named]:
 
 @dataclass(frozen=True)
 class _Slope:
-    """Measures slopes of a loss, which is `at` now, and which rounding may move by `rounding`."""
+    """Measures slopes of a loss, whose value is `at` and which rounding can move by `rounding`."""
 
     named: Named
     loss: Callable[[], float]
@@ -108,19 +113,18 @@ class _Slope:
     rounding: float
 
     def __call__(self, name: str, direction: Named) -> _Probe:
-        """Two steps along a direction, forwards and backwards.
+        """Take two steps along a direction, forwards and backwards.
 
-        Where the loss is smooth, the slope before and the slope behind the point differ by the curvature, and so by the
-        share of the step: what is more than that is an edge, as relu has it, which the slope may be wrong by.
+        Where the loss is smooth, the slopes on both sides differ by the curvature, in proportion to the step. Anything
+        beyond that is a kink, as ReLU has, which adds to the error.
         """
         pairs = [(self._moved(direction, step), self._moved(direction, -step)) for step in _STEPS]
         central = [(there - back) / (2 * step) for (there, back), step in zip(pairs, _STEPS)]
         bends = [(there - 2 * self.at + back) / step for (there, back), step in zip(pairs, _STEPS)]
-        edge = abs(bends[1] - bends[0] * _STEPS[1] / _STEPS[0])
-        doubt = _FACTOR * (abs(central[1] - central[0]) + edge + self.rounding / _STEPS[1]) + _RELATIVE * abs(
-            central[1]
-        )
-        return _Probe(name, direction, central[1], doubt)
+        kink = abs(bends[1] - bends[0] * _STEPS[1] / _STEPS[0])
+        error = _FACTOR * (abs(central[1] - central[0]) + kink + self.rounding / _STEPS[1])
+        error += _RELATIVE * abs(central[1])
+        return _Probe(name, direction, central[1], error)
 
     def _moved(self, direction: Named, step: float) -> float:
         before = {name: self.named[name].clone() for name in direction}

@@ -1,4 +1,4 @@
-"""Every attention of a model at its seam, `attend(q, k, v, *, mask, bias) -> output`, whoever wrote it."""
+"""The attentions of a model, built-in or custom, and their calls `attend(q, k, v, *, mask, bias) -> output`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,8 +15,8 @@ from .subject import Case, outputs
 
 
 @dataclass(frozen=True)
-class Seam:
-    """An attention by the name of its place, `decoder.0.self`; a `causal` one sees nothing to come."""
+class AttentionPart:
+    """An attention and its name, such as decoder.0.self. A causal one must not see later tokens."""
 
     name: str
     attend: nn.Module
@@ -25,18 +25,18 @@ class Seam:
 
     @property
     def kind(self) -> str:
-        """Whose it is."""
+        """The name of its class."""
         return type(self.attend).__name__
 
     @property
-    def tells_weights(self) -> bool:
-        """Whether it has a method for them."""
+    def reports_weights(self) -> bool:
+        """Whether it has a `weights` method."""
         return callable(getattr(type(self.attend), "weights", None))
 
 
 @dataclass(frozen=True)
 class Call:
-    """What an attention was given and gave, and how far that is from what its weights make of the values."""
+    """An attention's inputs and output. `by_weights` is the distance between the output and weights times values."""
 
     q: Tensor  # (B, H, T, K)
     k: Tensor  # (B, G, S, K)
@@ -47,17 +47,17 @@ class Call:
     by_weights: float = 0.0
 
     def run(self, attend: nn.Module) -> Tensor:
-        """What an attention makes of it."""
+        """Return the output of an attention for these inputs."""
         found: Tensor = attend(self.q, self.k, self.v, mask=self.mask, bias=self.bias)
         return found
 
     def bound(self, attend: nn.Module) -> Bound:
-        """How far rounding may carry an attention here, whatever it is."""
+        """Return how far rounding can move an attention's output, whatever its equation."""
         afters = [[self._nudged(seed).run(attend)] for seed in range(DRAWS)]
         return bound_of([self.run(attend)], afters, "q, k and v")
 
     def in_order(self, order: Sequence[int]) -> "Call":
-        """The same with the keys in another order, and with them their values, mask and bias; or without some."""
+        """Return the call with keys, values, mask and bias in another order, or with some of them only."""
         mask, bias = (it if it is None or it.size(-1) == 1 else it[..., order] for it in (self.mask, self.bias))
         return replace(self, k=self.k[:, :, order], v=self.v[:, :, order], mask=mask, bias=bias)
 
@@ -67,24 +67,24 @@ class Call:
         return replace(self, q=q, k=k, v=v)
 
 
-def seams(model: nn.Module) -> list[Seam]:
-    """All attentions, in the order of the model."""
+def attention_parts(model: nn.Module) -> list[AttentionPart]:
+    """Return all attentions, in the order of the model."""
     causal = {id(block.attention) for block in model.modules() if isinstance(block, DecoderBlock)}
     return [
-        Seam(name, attend, id(part) in causal, getattr(part, "n_kv_heads", None))
+        AttentionPart(name, attend, id(part) in causal, getattr(part, "n_kv_heads", None))
         for name, part in named_parts(model)
         if isinstance(attend := getattr(part, "attend", None), nn.Module)
     ]
 
 
-def heard(case: Case, wanted: Sequence[Seam]) -> list[tuple[Seam, Call]]:
-    """What these attentions are given by the texts of the case."""
+def recorded_calls(case: Case, parts: Sequence[AttentionPart]) -> list[tuple[AttentionPart, Call]]:
+    """Return the calls of these attentions while the model reads the texts."""
     with record(case.model, limit=None) as trace:
         outputs(case.model, case.inputs)
     found = []
-    for seam in wanted:
-        for it in trace.calls.get(seam.name, ()):
-            shared = it.q.size(1) // (seam.n_kv_heads or it.q.size(1))  # the record repeats what several heads share
+    for part in parts:
+        for it in trace.calls.get(part.name, ()):
+            shared = it.q.size(1) // (part.n_kv_heads or it.q.size(1))  # the record repeats shared keys and values
             k, v = it.k[:, ::shared], it.v[:, ::shared]
-            found.append((seam, Call(it.q, k, v, it.mask, it.bias, it.output, it.largest_difference)))
+            found.append((part, Call(it.q, k, v, it.mask, it.bias, it.output, it.largest_difference)))
     return found

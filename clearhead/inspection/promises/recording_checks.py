@@ -1,4 +1,4 @@
-"""Looking at a model, and writing it down, leave it as it is."""
+"""Check that recording a model, and saving it, changes nothing."""
 
 import tempfile
 from dataclasses import replace
@@ -12,14 +12,14 @@ from .check import EXACT, Bound, Check, Difference, Promise, judge, skip
 from .rounding import furthest
 from .subject import Case, numbered, outputs
 
-RECORDED = Promise("recorded = unrecorded", "recording changes no bit of what a model says, and leaves nothing behind")
-SAVED = Promise("saved = loaded", "weights that are written and loaded again are the same, and so is what they say")
+RECORDED = Promise("recorded = unrecorded", "recording changes no bit of the outputs, and no hooks remain")
+SAVED = Promise("saved = loaded", "saved and reloaded weights are the same, and so are the outputs")
 
 
-def recorded(case: Case) -> Check:
-    """The outputs before, while and after the attentions are recorded, and the hooks that there are.
+def check_recording(case: Case) -> Check:
+    """Check outputs before, during and after recording, and the hooks that remain.
 
-    Compiled parts are recorded as they are written, which is as good but for rounding.
+    Compiled parts are recorded uncompiled, so their outputs may differ by rounding.
     """
     model, names, compiled = case.model, numbered(len(case.inputs)), compiled_parts(case.model)
 
@@ -33,8 +33,8 @@ def recorded(case: Case) -> Check:
         hooks, before = _hooks(model), outputs(model, case.inputs)
         with record(model):
             during = outputs(model, case.inputs)
-        if behind := {name for name, these in _hooks(model).items() if these != hooks.get(name)}:
-            return Difference(float("inf"), f"hooks stayed behind: {', '.join(sorted(behind))}")
+        if remaining := {name for name, these in _hooks(model).items() if these != hooks.get(name)}:
+            return Difference(float("inf"), f"hooks remain on {', '.join(sorted(remaining))}")
         after = outputs(model, case.inputs)
         found = [furthest(some, before, names) for some in (during, after)]
         return max(found, key=lambda it: it.value)
@@ -42,20 +42,20 @@ def recorded(case: Case) -> Check:
     return judge(RECORDED, case.precision, bound, measure)
 
 
-def saved(case: Case) -> Check:
-    """Every weight of the model, and its outputs, against those of what is loaded from a temporary folder."""
+def check_saving(case: Case) -> Check:
+    """Check every weight and output against the model reloaded from a temporary folder."""
     reload = case.subject.reload
     if reload is None:
-        return skip(SAVED, "there is no folder that the model could be written to")
+        return skip(SAVED, "no way to save the model is given")
 
     def measure() -> Difference:
         with tempfile.TemporaryDirectory(prefix="clearhead-verify-") as folder:
             loaded = reload(case.model, Path(folder) / "model").to(case.device).eval()
         own, found = _tensors(case.model), _tensors(loaded)
         if missing := own.keys() ^ found.keys():
-            return Difference(float("inf"), f"not on both sides: {', '.join(sorted(missing))}")
+            return Difference(float("inf"), f"only in one of the two models: {', '.join(sorted(missing))}")
         if other := [name for name in own if own[name].dtype != found[name].dtype]:
-            return Difference(float("inf"), f"of another precision: {', '.join(other)}")
+            return Difference(float("inf"), f"in another precision: {', '.join(other)}")
         weights = furthest([found[name] for name in own], list(own.values()), list(own))
         with uncompiled(case.model):
             own_outputs = outputs(case.model, case.inputs)
@@ -66,13 +66,13 @@ def saved(case: Case) -> Check:
 
 
 def _tensors(model: nn.Module) -> dict[str, Tensor]:
-    """Parameters and buffers, those that are made anew with a model and not written among them."""
+    """Return parameters and buffers, including buffers that aren't saved."""
     every = (*model.named_parameters(), *model.named_buffers())
     return {unwrapped_name(name): it.detach() for name, it in every}
 
 
 def _hooks(model: nn.Module) -> dict[str, list[int]]:
-    """Whatever is called before or behind each module, or instead of it."""
+    """Return everything that is called before, after or instead of each module."""
     kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
     found = {}
     for name, module in model.named_modules():

@@ -1,4 +1,4 @@
-"""What stands beside a text changes nothing of it: other texts, padding, and what comes later."""
+"""Check that a text's outputs don't depend on other texts, on padding, or on later tokens."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,31 +15,31 @@ from .check import Check, Difference, Promise, judge, skip
 from .rounding import furthest
 from .subject import Case, Inputs, numbered, outputs, split, whole
 
-BATCHED = Promise("batched = single", "a text in a batch has the outputs that it has alone")
-PADDED = Promise("padded = unpadded", "more padding changes nothing of a text")
-FUTURE = Promise("no leak from the future", "other tokens later in a text change nothing before them")
-HIDDEN = Promise("no leak from padding", "what stands where padding is masked changes nothing")
+BATCHED = Promise("batched = single", "a text has the same outputs in a batch and alone")
+PADDED = Promise("padded = unpadded", "more padding changes no output")
+FUTURE = Promise("no leak from the future", "changing later tokens changes no earlier output")
+MASKED = Promise("no leak from padding", "changing masked tokens changes no output")
 
 _MORE = 3  # columns of padding
 
 
-def batched(case: Case) -> Check:
-    """Each text alone against the batch."""
+def check_batch(case: Case) -> Check:
+    """Check each text alone against the batch."""
     count = len(case.inputs)
 
     def measure() -> Difference:
-        alone = [outputs(case.model, case.inputs.row(place))[0] for place in range(count)]
+        alone = [outputs(case.model, case.inputs.row(index))[0] for index in range(count)]
         return furthest(outputs(case.model, case.inputs), alone, numbered(count))
 
     return judge(BATCHED, case.precision, lambda: case.bound(_outputs(case)), measure)
 
 
-def padded(case: Case) -> Check:
-    """With more padding against without: on the right, and of a language model on the left, where prompts have it."""
+def check_padding(case: Case) -> Check:
+    """Check more padding against less: on the right, or for a language model on the left, as prompts are padded."""
     count, inputs = len(case.inputs), case.inputs
     room = case.subject.max_len - max(it.size(1) for it in (inputs.source, inputs.target) if it is not None)
     if room < 1:
-        return skip(PADDED, f"the texts fill all that the model reads, model.max_len = {case.subject.max_len}")
+        return skip(PADDED, f"the texts leave no room for padding (model.max_len={case.subject.max_len})")
     longer = inputs.padded(min(_MORE, room))
 
     def measure() -> Difference:
@@ -47,54 +47,51 @@ def padded(case: Case) -> Check:
             return furthest(_right_aligned(case.model, longer), outputs(case.model, inputs), numbered(count))
         return furthest(outputs(case.model, longer), outputs(case.model, inputs), numbered(count))
 
-    def longer_outputs(model: nn.Module) -> list[Tensor]:  # its lengths are those of the texts
+    def longer_outputs(model: nn.Module) -> list[Tensor]:
         return outputs(model, longer)
 
     return judge(PADDED, case.precision, lambda: case.bound(longer_outputs), measure)
 
 
-def future(case: Case) -> Check:
-    """Other tokens from some place on against the text as it is, before that place."""
+def check_future(case: Case) -> Check:
+    """Check that replacing the end of a text changes no output before it."""
     target = case.inputs.target
     if target is None:
-        return skip(FUTURE, "an encoder reads the whole text at once: it may look ahead")
+        return skip(FUTURE, "an encoder reads the whole text at once")
     if target.size(1) < 2:
         return skip(FUTURE, "no text has a later token")
-    places = sorted({1, target.size(1) // 2, target.size(1) - 1})
+    starts = sorted({1, target.size(1) // 2, target.size(1) - 1})
 
     def measure() -> Difference:
         before, found = whole(case.model, case.inputs), []
-        for place in places:
-            changed = torch.cat((target[:, :place], _others(case.model, target[:, place:])), 1)
+        for start in starts:
+            changed = torch.cat((target[:, :start], _others(case.model, target[:, start:])), 1)
             after = whole(case.model, replace(case.inputs, target=changed))
-            found.append((after[:, :place], before[:, :place]))
-        names = [f"tokens from place {place} on change what the model says before them" for place in places]
+            found.append((after[:, :start], before[:, :start]))
+        names = [f"tokens from position {start} on change earlier outputs" for start in starts]
         return furthest([after for after, _ in found], [before for _, before in found], names)
 
     return judge(FUTURE, case.precision, lambda: case.bound(_outputs(case)), measure)
 
 
-def hidden(case: Case) -> Check:
-    """Other tokens where padding is, under the mask as it was."""
+def check_masked(case: Case) -> Check:
+    """Check that replacing padding, with the same mask, changes no output."""
     inputs = case.inputs.padded(1) if _room(case) else case.inputs
     tokens = inputs.target if inputs.source is None else inputs.source
     assert tokens is not None
     if not (tokens == PAD).any():
-        return skip(HIDDEN, f"the texts fill all that the model reads, model.max_len = {case.subject.max_len}")
+        return skip(MASKED, f"the texts leave no room for padding (model.max_len={case.subject.max_len})")
 
     def measure() -> Difference:
         found, names = _under_mask(case.model, inputs), numbered(len(inputs))
         others = torch.where(tokens == PAD, _others(case.model, tokens), tokens)
         return furthest(found(others), found(tokens), names)
 
-    return judge(HIDDEN, case.precision, lambda: case.bound(lambda model: _under_mask(model, inputs)(tokens)), measure)
+    return judge(MASKED, case.precision, lambda: case.bound(lambda model: _under_mask(model, inputs)(tokens)), measure)
 
 
 def ragged(decoder: Decoder, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Texts moved to the right end, with padding on the left: the tokens, their mask and their positions.
-
-    (B, T) -> (B, T), (B, 1, 1, T), (B, T)
-    """
+    """Align texts to the right. (B, T) -> tokens (B, T), mask (B, 1, 1, T), positions (B, T)"""
     lengths, width = (tokens != PAD).sum(1), tokens.size(1)
     shift = width - lengths
     at = torch.arange(width, device=tokens.device)[None] - shift[:, None]
@@ -110,13 +107,13 @@ def _right_aligned(model: Decoder, inputs: Inputs) -> list[Tensor]:
 
 
 def _under_mask(model: nn.Module, inputs: Inputs) -> Callable[[Tensor], list[Tensor]]:
-    """The outputs as a function of the tokens that are read, under the mask of those of `inputs`."""
+    """Return a function from tokens to outputs, with the mask of `inputs`."""
 
     def run(tokens: Tensor) -> list[Tensor]:
         if isinstance(model, Decoder):
             assert inputs.target is not None
             padding, mask, positions = ragged(model, inputs.target)
-            moved = torch.where(mask[:, 0, 0], padding, tokens.flip(1))  # what is hidden stands on the right there
+            moved = torch.where(mask[:, 0, 0], padding, tokens.flip(1))  # masked tokens are on the right in `tokens`
             found = model(moved, mask=mask, positions=positions)
             return [row[tokens.size(1) - length :] for row, length in zip(found, inputs.lengths)]
         assert inputs.source is not None
@@ -135,7 +132,7 @@ def _under_mask(model: nn.Module, inputs: Inputs) -> Callable[[Tensor], list[Ten
 
 
 def _others(model: nn.Module, tokens: Tensor) -> Tensor:
-    """Other tokens of the vocabulary, none of them special where there are others; where padding stands, too."""
+    """Return other tokens, padding included, and no special ones if the vocabulary has others."""
     embeddings = [stack.embedding for stack in stacks(model).values()]
     size = min(len(it.weight) for it in embeddings if isinstance(it, Embedding))
     first = UNK + 1 if size > UNK + 2 else 0

@@ -1,0 +1,177 @@
+"""Check every attention of a model on the queries, keys and values that it receives, and the pointer that uses one."""
+
+import math
+from collections.abc import Callable, Sequence
+from copy import copy
+
+import torch
+from torch import Tensor
+
+from ...model.attention import Attend, scaled_dot_product_attention
+from ...model.transformer import Decoder
+from ..record.parts import stacks
+from .attention_calls import AttentionPart, Call, attention_parts, recorded_calls
+from .check import Bound, Check, Difference, Promise, judge, judge_each, skip
+from .rounding import apart, furthest, largest
+from .subject import Case, numbered, outputs
+
+FUSED = Promise("open = fused attention", "both paths of every attention compute Equation 1 of their inputs")
+SUMS = Promise("weights' rows sum to 1", "a query's weights sum to 1, or to 0 if it may attend to nothing")
+REPORTED = Promise("reported weights = used", "an attention's output is the weights that it reports times the values")
+ORDER = Promise("keys in any order", "the order of keys and values doesn't matter, as a ring buffer requires")
+
+POINTER = Promise("pointer sums to 1", "a pointer's probabilities of all tokens sum to 1 at every position")
+
+_NEVER = 2**31  # more keys than there are
+_PER_SCORE = 8  # eps of the products in a score, whatever the order of their sum
+
+
+def check_fused(case: Case) -> Check:
+    """Check each attention's output and its two paths against Equation 1."""
+    return _check(
+        FUSED,
+        case,
+        lambda part: hasattr(part.attend, "fused_from"),
+        "has two paths",
+        lambda _, call: _equation_bound(call),
+        _paths,
+    )
+
+
+def check_sums(case: Case) -> Check:
+    """Check the sums of weights. With values of 1, an attention's output is the sum of its weights.
+
+    One query may attend to nothing. Weights that an attention reports are summed too.
+    """
+    return _check(SUMS, case, lambda _: True, "", _sum_bound, _sums)
+
+
+def check_reported_weights(case: Case) -> Check:
+    """Check each attention's output against its reported weights, which the views show, times its values."""
+
+    def gap(_: AttentionPart, call: Call) -> Difference:
+        return Difference(call.by_weights, said="has an output that isn't its weights times the values")
+
+    return _check(REPORTED, case, lambda part: part.reports_weights, "reports its weights", _rounding_bound, gap)
+
+
+def check_key_order(case: Case) -> Check:
+    """Check each attention with its keys in another order."""
+
+    def reordered(part: AttentionPart, call: Call) -> Difference:
+        order = torch.randperm(call.k.size(2), generator=torch.Generator().manual_seed(0)).tolist()
+        gap = apart(call.in_order(order).run(part.attend), call.run(part.attend))
+        return Difference(gap, said="depends on the order of the keys")
+
+    return _check(ORDER, case, lambda _: True, "", _rounding_bound, reordered)
+
+
+def check_pointer(case: Case) -> Check:
+    """Check that a pointer's log-probabilities are those of a distribution."""
+    decoder = stacks(case.model).get("decoder")
+    if not isinstance(decoder, Decoder) or decoder.pointer is None:
+        return skip(POINTER, "the model has no pointer")
+
+    def log_probabilities() -> list[Tensor]:
+        return outputs(case.model, case.inputs)
+
+    def bound() -> Bound:
+        found, source = log_probabilities(), case.inputs.source
+        assert source is not None
+        weights, output = torch.finfo(next(case.model.parameters()).dtype).eps, torch.finfo(found[0].dtype).eps
+        most = max(largest(row) for row in found)
+        reason = f"(2 x {source.size(1)} + 16) eps of weights + {_PER_SCORE} x {most:.2g} eps of log-probabilities"
+        return Bound((2 * source.size(1) + 16) * weights + _PER_SCORE * most * output, reason)
+
+    def measure() -> Difference:
+        sums = [row.double().exp().sum(-1) for row in log_probabilities()]
+        return furthest(sums, [torch.ones_like(it) for it in sums], numbered(len(sums)))
+
+    return judge(POINTER, case.precision, bound, measure)
+
+
+def _check(
+    promise: Promise,
+    case: Case,
+    fits: Callable[[AttentionPart], bool],
+    which: str,
+    bound: Callable[[AttentionPart, Call], Bound],
+    measure: Callable[[AttentionPart, Call], Difference],
+) -> Check:
+    """Check every call of the attentions that fit."""
+    parts = attention_parts(case.model)
+    fitting = [part for part in parts if fits(part)]
+    if not fitting:
+        kinds = ", ".join(sorted({part.kind for part in parts}))
+        return skip(promise, f"no attention {which} (classes: {kinds})" if parts else "the model has no attention")
+    calls: list[tuple[AttentionPart, Call]] = []
+
+    def bounds() -> Sequence[Bound]:
+        calls.extend(recorded_calls(case, fitting))
+        return [bound(part, call) for part, call in calls]
+
+    def differences() -> Sequence[Difference]:
+        found = [(part, measure(part, call)) for part, call in calls]
+        return [Difference(it.value, part.name, part.kind, it.said) for part, it in found]
+
+    return judge_each(promise, case.precision, bounds, differences)
+
+
+def _rounding_bound(part: AttentionPart, call: Call) -> Bound:
+    return call.bound(part.attend)
+
+
+def _sum_bound(_: AttentionPart, call: Call) -> Bound:
+    keys, eps = call.k.size(-2), torch.finfo(call.q.dtype).eps
+    return Bound((2 * keys + 16) * eps, f"(2 x {keys} + 16) eps: {keys} rounded weights and their sum")
+
+
+def _equation_bound(call: Call) -> Bound:
+    """Return how far rounding can move Equation 1.
+
+    A score is off by a few eps of the products that it sums, a weight by the same relative amount, and the output by as
+    much of the largest value, plus the rounding of its own sum.
+    """
+    width, keys, eps = call.q.size(-1), call.k.size(-2), torch.finfo(call.q.dtype).eps
+    groups = call.q.size(1) // call.k.size(1)
+    products = call.q.abs() @ call.k.abs().repeat_interleave(groups, 1).mT / math.sqrt(width)
+    score = largest(products) + (0.0 if call.bias is None else largest(call.bias))
+    value = largest(call.v)
+    reason = f"({_PER_SCORE} x {score:.2g} in a score + {keys} keys + 16) eps of {value:.2g}, the largest value"
+    return Bound((_PER_SCORE * score + keys + 16) * eps * value, reason)
+
+
+def _equation(call: Call) -> Tensor:
+    groups = call.q.size(1) // call.k.size(1)
+    k, v = call.k.repeat_interleave(groups, 1), call.v.repeat_interleave(groups, 1)
+    return scaled_dot_product_attention(call.q, k, v, mask=call.mask, bias=call.bias)[0]
+
+
+def _paths(part: AttentionPart, call: Call) -> Difference:
+    found = {"an output": call.output}
+    for name, start in (("an open path", _NEVER), ("a fused path", 0)):
+        attend = copy(part.attend)
+        attend.fused_from = start  # type: ignore[assignment]
+        found[name] = call.run(attend)
+    ours = type(part.attend).forward is Attend.forward  # custom equations only have to agree with themselves
+    expected, what = (_equation(call), "Equation 1") if ours else (found["an open path"], "its open path")
+    gaps = {name: apart(it, expected) for name, it in found.items()}
+    worst = max(gaps, key=gaps.__getitem__)
+    return Difference(gaps[worst], said=f"has {worst} that isn't {what}")
+
+
+def _sums(part: AttentionPart, call: Call) -> Difference:
+    shape = (*call.q.shape[:3], call.k.size(2))
+    mask = torch.ones(shape, dtype=torch.bool, device=call.q.device)
+    if call.mask is not None:
+        mask &= call.mask
+    mask[0, :, 0] = False
+    expected = mask.any(-1)
+    found = [part.attend(call.q, call.k, torch.ones_like(call.v), mask=mask, bias=call.bias)]
+    if part.reports_weights:
+        weights = part.attend.weights(call.q, call.k, mask=mask, bias=call.bias)  # type: ignore[operator]
+        found.append(weights.sum(-1)[..., None])
+        if (weights < 0).any() or weights[~mask].any():
+            return Difference(math.inf, said="has weights below 0, or for masked keys")
+    gap = max(apart(it, expected[..., None].to(it.dtype).expand(it.shape)) for it in found)
+    return Difference(gap, said="has weights that don't sum to 1, or to 0 if everything is masked")

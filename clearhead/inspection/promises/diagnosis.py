@@ -1,0 +1,236 @@
+"""Find the part that breaks a promise: check each part alone, on random numbers.
+
+Attention is called through `attend`, positions through their three methods, norms and feed-forward networks with
+x (B, T, D). Custom parts are therefore checked like built-in ones.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from ...model.positions import Positions
+from ..record.parts import named_parts, stacks
+from .attention_calls import AttentionPart, Call, attention_parts, recorded_calls
+from .check import Difference, in_words
+from .rounding import DRAWS, FACTOR, apart, bound_of, largest, nudged
+from .subject import Case
+
+CAUSALITY, PADDING, CACHE, PERMUTATION = "causality", "padding", "the cache", "permutation"
+POSITIONS, TOKENS, ROWS = (f"the independence of {them}" for them in ("positions", "tokens", "rows"))
+KINDS = (CAUSALITY, PADDING, CACHE, PERMUTATION, POSITIONS, TOKENS, ROWS)
+
+_KEYS = 7
+_CHANGED_FROM = 4  # the keys from here on are changed
+_ORDER = (3, 0, 6, 1, 5, 2, 4)
+
+Pair = tuple[Tensor, Tensor]  # two results that should be equal
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What a part breaks on its own: one of `KINDS`, the end of a sentence about it, and the size of the difference.
+
+    The difference is infinite if the part raised an error.
+    """
+
+    kind: str
+    place: str
+    part: str
+    said: str
+    difference: float
+
+
+def find_faults(case: Case) -> list[Fault]:
+    """Check every part alone, and return what breaks. A part that can't be called alone is a fault too."""
+    return [*_attention_faults(case), *_position_faults(case), *_tokenwise_faults(case)]
+
+
+def describe(faults: Sequence[Fault], kinds: Sequence[str]) -> str:
+    """Describe the faults of these kinds in sentences; empty if there are none."""
+    here = [it for kind in kinds for it in faults if it.kind == kind]
+    most: dict[tuple[str, str], float] = {}
+    for it in here:
+        most[it.part, it.said] = max(it.difference, most.get((it.part, it.said), 0.0))
+    by = {key: f" (by {gap:.1e})" if gap < float("inf") else "" for key, gap in most.items()}
+    return in_words(Difference(it.difference, it.place, it.part, it.said + by[it.part, it.said]) for it in here)
+
+
+def kinds_by_part(faults: Sequence[Fault]) -> Mapping[str, tuple[str, ...]]:
+    """Return the kinds of faults of each class of parts."""
+    kinds: dict[str, set[str]] = {}
+    for it in faults:
+        kinds.setdefault(it.part, set()).add(it.kind)
+    return {part: tuple(kind for kind in KINDS if kind in own) for part, own in kinds.items()}
+
+
+def _fault(kind: str, place: str, part: str, said: str, measure: Callable[[], tuple[float, float]]) -> Iterator[Fault]:
+    """Yield a fault if the difference exceeds its limit, or if the part raises an error."""
+    try:
+        difference, limit = measure()
+    except Exception as error:  # custom parts may raise anything
+        said += f", or can't be called alone: {type(error).__name__}: {' '.join(str(error).split())}"
+        difference, limit = float("inf"), 0.0
+    if not difference <= limit:
+        yield Fault(kind, place, part, said, difference)
+
+
+# --- attention
+
+
+def _attention_faults(case: Case) -> Iterator[Fault]:
+    parts = attention_parts(case.model)
+    try:
+        first = {part.name: call for part, call in reversed(recorded_calls(case, parts))}
+    except Exception:  # the model itself doesn't run, as every check reports
+        return
+    for part in (part for part in parts if part.name in first):
+        call = _random_call(first[part.name], part)
+        for kind, said, attempt in _ATTEMPTS:
+            if (kind in (CAUSALITY, CACHE)) <= part.causal:
+                yield from _fault(kind, part.name, part.kind, said, lambda: _compare(part, call, attempt))  # noqa: B023
+
+
+def _compare(part: AttentionPart, call: Call, attempt: Callable[[nn.Module, Call], Pair]) -> tuple[float, float]:
+    limit = call.bound(part.attend).value
+    return apart(*attempt(part.attend, call)), limit
+
+
+def _random_call(call: Call, part: AttentionPart) -> Call:
+    """Return a call with the same heads: two rows, as many queries as keys, masked as at this place."""
+    generator = torch.Generator().manual_seed(0)
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=generator, dtype=torch.float64).to(call.q)
+
+    heads, groups, width = call.q.size(1), call.k.size(1), call.q.size(3)
+    mask = torch.ones(2, 1, _KEYS, _KEYS, dtype=torch.bool, device=call.q.device)
+    bias = None if call.bias is None else draw(1, heads, _KEYS, _KEYS)
+    q, k, v = draw(2, heads, _KEYS, width), draw(2, groups, _KEYS, width), draw(2, groups, _KEYS, call.v.size(3))
+    return Call(q, k, v, mask.tril() if part.causal else mask, bias, q)
+
+
+def _with_changed_keys(call: Call) -> Call:
+    k, v = call.k.clone(), call.v.clone()
+    k[:, :, _CHANGED_FROM:] = k[:, :, _CHANGED_FROM:].flip(2) + 1
+    v[:, :, _CHANGED_FROM:] = v[:, :, _CHANGED_FROM:].flip(2) - 1
+    return replace(call, k=k, v=v)
+
+
+def _later_keys(attend: nn.Module, call: Call) -> Pair:
+    """Change later keys and values, and compare the queries before them."""
+    return _with_changed_keys(call).run(attend)[:, :, :_CHANGED_FROM], call.run(attend)[:, :, :_CHANGED_FROM]
+
+
+def _masked_keys(attend: nn.Module, call: Call) -> Pair:
+    """Change masked keys and values, and leave them out."""
+    assert call.mask is not None
+    mask = call.mask.clone()
+    mask[..., _CHANGED_FROM:] = False
+    masked = replace(call, mask=mask)
+    expected, fewer = masked.run(attend), masked.in_order(range(_CHANGED_FROM))
+    return torch.stack([_with_changed_keys(masked).run(attend), fewer.run(attend)]), torch.stack([expected, expected])
+
+
+def _query_by_query(attend: nn.Module, call: Call) -> Pair:
+    """Call with one query at a time, with the keys so far and no mask, as with a cache."""
+    steps = []
+    for t in range(_KEYS):
+        bias = None if call.bias is None else call.bias[:, :, t : t + 1]
+        alone = replace(call, q=call.q[:, :, t : t + 1], mask=None, bias=bias)
+        steps.append(alone.in_order(range(t + 1)).run(attend))
+    return torch.cat(steps, 2), call.run(attend)
+
+
+def _reordered_keys(attend: nn.Module, call: Call) -> Pair:
+    return call.in_order(_ORDER).run(attend), call.run(attend)
+
+
+def _row_by_row(attend: nn.Module, call: Call) -> Pair:
+    assert call.mask is not None
+    rows = [
+        replace(call, q=call.q[i : i + 1], k=call.k[i : i + 1], v=call.v[i : i + 1], mask=call.mask[i : i + 1])
+        for i in range(2)
+    ]
+    return torch.cat([row.run(attend) for row in rows]), call.run(attend)
+
+
+_ATTEMPTS: tuple[tuple[str, str, Callable[[nn.Module, Call], Pair]], ...] = (
+    (CAUSALITY, "sees later tokens", _later_keys),
+    (PADDING, "sees masked tokens", _masked_keys),
+    (CACHE, "treats a query differently alone and among others", _query_by_query),
+    (PERMUTATION, "depends on the order of the keys", _reordered_keys),
+    (ROWS, "mixes the rows of a batch", _row_by_row),
+)
+
+
+# --- positions
+
+
+def _position_faults(case: Case) -> Iterator[Fault]:
+    """Compare every position of every row alone with itself among others, as a cache and ragged texts require."""
+    length = min(_KEYS, case.subject.max_len)
+    for name, stack in stacks(case.model).items():
+        x = _random_states(case, length, stack.d_model)
+        starts = torch.tensor([[0], [min(3, case.subject.max_len - length)]], device=x.device)
+        at = torch.arange(length, device=x.device) + starts
+        kind, said = type(stack.positions).__name__, "treats a position differently alone and among others"
+        measure = _comparison(stack.positions, x, at)
+        yield from _fault(POSITIONS, f"{name}.positions", kind, said, measure)
+
+
+def _comparison(positions: Positions, x: Tensor, at: Tensor) -> Callable[[], tuple[float, float]]:
+    return lambda: _position_by_position(positions, x, at)
+
+
+def _position_by_position(positions: Positions, x: Tensor, at: Tensor) -> tuple[float, float]:
+    """Return the largest difference, and how far rounding can move it."""
+    together, difference, limit = _encodings(positions, x, at, at), 0.0, 0.0
+    for row in range(len(x)):
+        for t in range(x.size(1)):
+            one = slice(row, row + 1), slice(t, t + 1)
+            alone = _encodings(positions, x[one], at[one], at[row : row + 1, : t + 1])
+            for method, found in alone.items():
+                whole = together[method].expand(len(x), *together[method].shape[1:])[row : row + 1]
+                expected = whole[:, t : t + 1] if method == "embed" else whole[:, :, t : t + 1]
+                expected = expected[..., : t + 1] if method == "bias" else expected
+                difference = max(difference, apart(found, expected))
+                limit = max(limit, FACTOR * x.size(1) * torch.finfo(found.dtype).eps * largest(whole))
+    return difference, limit
+
+
+def _encodings(positions: Positions, x: Tensor, at: Tensor, keys: Tensor) -> dict[str, Tensor]:
+    """Return what a scheme computes by each of its methods that does something."""
+    rotation = positions.rotation(at) or (None, None)
+    found = {"embed": positions.embed(x, at), "cosines": rotation[0], "sines": rotation[1]}
+    found["bias"] = positions.bias(at, keys)
+    return {method: it for method, it in found.items() if it is not None}
+
+
+# --- norms and feed-forward networks
+
+
+def _tokenwise_faults(case: Case) -> Iterator[Fault]:
+    """Check that norms and feed-forward networks treat every token of every text alone."""
+    _, stack = next(iter(stacks(case.model).items()))
+    x = _random_states(case, _KEYS, stack.d_model)
+    for name, part in named_parts(case.model):
+        if name.endswith((".norm", ".feed_forward")):
+            kind = type(part).__name__
+            yield from _fault(TOKENS, name, kind, "mixes the tokens of a text", lambda: _piecewise(part, x, 1))  # noqa: B023
+            yield from _fault(ROWS, name, kind, "mixes the rows of a batch", lambda: _piecewise(part, x, 0))  # noqa: B023
+
+
+def _piecewise(part: nn.Module, x: Tensor, dim: int) -> tuple[float, float]:
+    """Compare a part's output for x with that for slices of x, and return how far rounding can move it."""
+    generator = torch.Generator().manual_seed(1)
+    whole, nudges = part(x), [[part(nudged(x, generator))] for _ in range(DRAWS)]
+    pieces = torch.cat([part(piece) for piece in x.split(1, dim)], dim)
+    return apart(pieces, whole), bound_of([whole], nudges, "its input").value
+
+
+def _random_states(case: Case, length: int, width: int) -> Tensor:
+    """Return two rows of random vectors. -> (2, T, D)"""
+    x = torch.randn(2, length, width, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return x.to(next(case.model.parameters()))
