@@ -4,7 +4,7 @@ import clearhead
 app = clearhead.load("models/en-fr")
 app("I am hungry.")
 
-The names below are imported when they are first used, so that `import clearhead` costs nothing.
+Names are imported on first use, so `import clearhead` is fast.
 """
 
 from importlib import import_module

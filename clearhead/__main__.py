@@ -1,4 +1,4 @@
-"""`python -m clearhead` is `clearhead`."""
+"""Run the command line: `python -m clearhead`."""
 
 import sys
 

@@ -94,8 +94,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def predict(self, X: Sequence[str]) -> npt.NDArray[Any]:  # noqa: N803
         """Return the most likely label of each text. (N)"""
-        likeliest = self.predict_proba(X).argmax(1)
-        found: npt.NDArray[Any] = self.classes_[likeliest]
+        best = self.predict_proba(X).argmax(1)
+        found: npt.NDArray[Any] = self.classes_[best]
         return found
 
     def predict_proba(self, X: Sequence[str]) -> npt.NDArray[np.float64]:  # noqa: N803

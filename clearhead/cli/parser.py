@@ -3,6 +3,7 @@
 import argparse
 import difflib
 import shutil
+import sys
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message)
+
+    def _print_message(self, message: str, file: Any = None) -> None:  # argparse ignores errors here
+        (file or sys.stderr).write(message)
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):

@@ -225,7 +225,11 @@ def test_a_closed_stdout_is_a_failure_once_there_is_a_result(
     run: Run, model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("clearhead.api.train", lambda *_, **__: None)
-    for code, arguments in ((1, ["translate", model_folder, "a"]), (0, ["train", "a.tsv", "--out", "x"])):
+    for code, arguments in (
+        (1, ["translate", model_folder, "a"]),
+        (1, ["train", "--help"]),
+        (0, ["train", "a.tsv", "--out", "x"]),
+    ):
         with monkeypatch.context() as patch:
             patch.setattr(sys, "stdout", None)
             done = run(*arguments)
