@@ -1,6 +1,6 @@
-"""Check decoding against full forward passes: with a cache, by engines, past the context window, and in a search."""
+"""Check decoding against full forward passes: with a cache, by engines, and in a search."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -21,11 +21,9 @@ from .subject import Case, OpenEngine, numbered, outputs
 CACHED = Promise("cached = full", "decoding token by token with a cache gives the logits of one forward pass")
 ENGINE = Promise("engine = full", "an engine's steps give the log-probabilities of one forward pass")
 ENGINES = Promise("engine = engine", "all engines give the same log-probabilities")
-WINDOW = Promise("window = full", "past the context window, steps see exactly the tokens that the window holds")
 BEAM = Promise("beam's scores = rescoring", "a search's scores of its answers are those of a forward pass")
 
 _NOT_WRITING = "an encoder doesn't write"
-_WINDOW = 16  # tokens, at most: small, so that a window overflows soon
 
 
 def check_cache(case: Case) -> Check:
@@ -111,61 +109,6 @@ def check_search(case: Case) -> Check:
     return judge(BEAM, case.precision, bound, measure)
 
 
-def check_windows(case: Case) -> Iterator[Check]:
-    """Check every engine of a language model past its context window."""
-    if not isinstance(case.model, Decoder):
-        yield skip(WINDOW, "only a language model has a context window")
-    elif not case.subject.engines:
-        yield skip(WINDOW, "no engine is given")
-    else:
-        for open_engine in case.subject.engines.values():
-            yield _check_window(case, open_engine)
-
-
-def _check_window(case: Case, open_engine: OpenEngine) -> Check:
-    """Compare an engine's steps with forward passes over the tokens that its window holds.
-
-    The window is small and overflows twice. One text is shorter than the other.
-    """
-    target = case.inputs.target
-    assert target is not None
-    window = min(case.subject.max_len, _WINDOW)
-    tokens = target[target != PAD]
-    long = tokens.repeat(3 * window // len(tokens) + 1)[: 2 * window + 3]
-    texts, read = [long, long[3:]], max(1, window // 2)
-
-    def measure() -> Difference:
-        prompts, rest = [it[:read].tolist() for it in texts], [it[read:].tolist() for it in texts]
-        found = _engine_steps(open_engine(case.model, window), prompts, rest)
-        return furthest([it.to(case.device) for it in found], expected(case.model), numbered(len(texts)))
-
-    def expected(model: nn.Module) -> list[Tensor]:
-        assert isinstance(model, Decoder)
-        return [_through_window(model, text, read, window) for text in texts]
-
-    return judge(WINDOW, case.precision, lambda: case.bound(expected), measure)
-
-
-def _through_window(model: Decoder, text: Tensor, read: int, window: int) -> Tensor:
-    """Return log-probabilities after each token from `read` on, without a cache. (T,) -> (T - read, V)
-
-    Endless positions: every token attends to the newest `window` tokens. Others: when the window overflows, its newest
-    half is read again from position 0.
-    """
-    if model.positions.endless:
-        at = torch.arange(len(text), device=text.device)
-        mask = (at[:, None] - at < window)[None, None]
-        found: Tensor = model(text[None], mask=mask)[0, read:]
-        return found.log_softmax(-1)
-    held, rows = text[:read], []
-    for token in text[read:]:
-        held = torch.cat((held, token[None]))
-        if len(held) > window:
-            held = held[-max(1, window // 2) :]
-        rows.append(model(held[None])[0, -1])
-    return torch.stack(rows).log_softmax(-1)
-
-
 def _stepwise(model: nn.Module, case: Case) -> Tensor:
     """Return the logits of all target tokens, the first two read together and the others one by one. -> (B, T, V)"""
     tokens, source = case.inputs.target, case.inputs.source
@@ -214,10 +157,10 @@ def _target_steps(engine: StepEngine, case: Case) -> list[Tensor]:
         read = [0] * len(lengths)
         prompts = [row[row != PAD].tolist() for row in case.inputs.source]
     rest = [row[count:length].tolist() for row, count, length in zip(tokens, read, lengths)]
-    return [it.to(case.device) for it in _engine_steps(engine, prompts, rest)]
+    return [it.to(case.device) for it in engine_steps(engine, prompts, rest)]
 
 
-def _engine_steps(engine: StepEngine, prompts: Sequence[list[int]], rest: Sequence[list[int]]) -> list[Tensor]:
+def engine_steps(engine: StepEngine, prompts: Sequence[list[int]], rest: Sequence[list[int]]) -> list[Tensor]:
     """Return an engine's log-probabilities after each token of `rest`, in the order of the vocabulary: (T', V)."""
     found: list[list[Tensor]] = [[] for _ in rest]
     live, width, n_steps = list(range(len(rest))), 1, max(map(len, rest))

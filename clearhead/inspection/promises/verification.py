@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 
 from ...model.transformer import evaluation
-from . import attention_checks, batch_checks, decoding_checks, gradient_checks, recording_checks
+from . import attention_checks, batch_checks, decoding_checks, gradient_checks, recording_checks, window_checks
 from .check import Check, Promise, Verification
 from .diagnosis import (
     CACHE,
@@ -33,7 +33,7 @@ _RELEVANT: dict[Promise, tuple[str, ...]] = {
     batch_checks.BATCHED: (PADDING, POSITIONS, *_ALONE),
     decoding_checks.CACHED: _DECODING,
     decoding_checks.ENGINE: _DECODING,
-    decoding_checks.WINDOW: _DECODING,
+    window_checks.WINDOW: _DECODING,
     decoding_checks.BEAM: (CACHE, CAUSALITY, PERMUTATION, POSITIONS, *_ALONE),
 }
 _NO_PART_ALONE = (
@@ -81,7 +81,7 @@ def _in_each_precision(case: Case) -> Iterator[Check]:
     for name, open_engine in case.subject.engines.items():
         yield decoding_checks.check_engine(case, name, open_engine)
     yield decoding_checks.check_engines(case)
-    yield from decoding_checks.check_windows(case)
+    yield from window_checks.check_windows(case)
     yield decoding_checks.check_search(case)
 
 

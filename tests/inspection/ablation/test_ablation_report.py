@@ -107,7 +107,8 @@ def test_the_middle_of_the_scale_is_zero_and_heads_have_one_of_their_own(tmp_pat
     [
         rows(1, 1),
         rows(6, 3),
-        rows(24, 32),
+        rows(6, 16),
+        pytest.param(rows(24, 32), marks=pytest.mark.slow),
         rows(3, 8, stacks=("encoder",)),
         rows(3, 8, stacks=("decoder",)),
         [it for it in rows(2, 4) if it.head is not None],
