@@ -97,7 +97,7 @@ def drawing(
 
 @contextmanager
 def _missing_letters_reported() -> Iterator[None]:
-    """Name the letters that no font has once, instead of letting matplotlib warn about each of them."""
+    """Report all letters without a font in one message, instead of a warning from matplotlib for each."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield

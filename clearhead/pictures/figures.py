@@ -15,6 +15,7 @@ from .canvas import INK, PALE, STRONG, WARM, drawing, readable, separate_cells, 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
 
 
 @dataclass(frozen=True)
@@ -113,10 +114,9 @@ def attention_heatmap(
         for panel in panels.flat[len(heads) :]:
             panel.set_visible(False)
         for number, (panel, head) in enumerate(zip(panels.flat, heads)):
-            image = panel.imshow(head, cmap="Blues", vmin=0, vmax=darkest, interpolation="nearest")
-            separate_cells(panel, head.shape, lines=cell > 0.1)
-            above = source_pieces if number < columns else ()
-            tick_pieces(panel, cell, above, target_pieces if number % columns == 0 else ())
+            image = _cells(panel, head, cell, darkest)
+            above, left = source_pieces if number < columns else (), target_pieces if number % columns == 0 else ()
+            tick_pieces(panel, cell, above, left)
             if len(heads) > 1:
                 panel.set_xlabel(names[number] if names else f"head {number}", fontsize=8 if names else None)
         bar = figure.colorbar(image, ax=panels, shrink=0.6, aspect=24, pad=0.02)
@@ -150,14 +150,20 @@ def confusion_matrix(counts: npt.ArrayLike, labels: Sequence[str], path: Path) -
     with drawing(path, layout="compressed", again="continue with --resume") as figure:
         figure.set_size_inches(cell * len(labels) + 2.4, cell * len(labels) + 1.8)
         panel = figure.subplots()
-        panel.imshow(shares, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
-        separate_cells(panel, array.shape, lines=cell > 0.1)
+        _cells(panel, shares, cell, 1.0)
         tick_pieces(panel, cell, labels, labels)
         for row, column in zip(*np.nonzero(array)) if cell > 0.4 else ():
             ink = "white" if shares[row, column] > 0.6 else INK
             panel.text(column, row, f"{array[row, column]:,}", ha="center", va="center", fontsize=8, color=ink)
         panel.set_ylabel("correct label")
         panel.set_xlabel("predicted label")
+
+
+def _cells(panel: "Axes", values: npt.NDArray[np.float64], cell: float, darkest: float) -> "AxesImage":
+    """Draw values (T, S) as blue cells, `cell` inches wide."""
+    image = panel.imshow(values, cmap="Blues", vmin=0, vmax=darkest, interpolation="nearest")
+    separate_cells(panel, values.shape, lines=cell > 0.1)
+    return image
 
 
 def _heads(weights: npt.ArrayLike, n_target: int, n_source: int) -> npt.NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Measure a model without each of its parts, one at a time, and store the results so that none is measured twice."""
+"""Measure a model without each of its parts, one at a time. Results are stored, so none is measured twice."""
 
 import hashlib
 import inspect

@@ -1,1 +1,1 @@
-"""Show how the reading of one text changes while a model trains."""
+"""Show how a model's view of one text changes during training."""

@@ -37,7 +37,7 @@ class Film:
         if odd := next((number for number, it in enumerate(heads, start=1) if it != heads[0]), None):
             path = Path(folder) / FILM
             raise DataError(
-                f"{path}, line {odd} has other attentions than line 1",
+                f"{path}, line {odd} doesn't have the same attentions as line 1",
                 expected="frames of a single run",
                 name=str(path),
                 line=odd,
@@ -78,7 +78,7 @@ class Film:
     def render(self, place: str, *, color: bool = False) -> str:
         """Return the frames as text, one below the other: scores, answer and small pictures of an attention's heads.
 
-        Answers of early frames may not end; they show as many rows as the last frame has.
+        The answers of early frames may not end. They show as many rows as the last frame has.
         """
         blocks, rows = [], min(len(self.frames[-1].axes[place][0]), _ROWS)
         for it in self.frames:
@@ -96,7 +96,7 @@ class Film:
         """
         if not (last := self.frames[-1].lens):
             raise ConfigError(
-                "the film has no predictions of layers, because its model has no decoder",
+                "the film has no layer predictions, because its model has no decoder",
                 expected="a model that translates, summarizes or generates",
                 name="lens",
             )
@@ -123,5 +123,5 @@ class Film:
         return {"format_version": 1, "frames": [it.to_dict() for it in self.frames]}
 
     def draw(self, place: str, path: Path, *, moving: bool = False) -> None:
-        """Draw eight frames at most as columns, with a row for each head, or all frames as a GIF if `moving`."""
+        """Draw at most eight frames as columns with a row for each head or, if `moving`, all frames as a GIF."""
         (write_gif if moving else draw_sheet)(self.frames, place, path, self.labels)

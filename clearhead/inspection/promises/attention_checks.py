@@ -50,7 +50,7 @@ def check_reported_weights(case: Case) -> Check:
     """Check each attention's output against its reported weights, which the views show, times its values."""
 
     def gap(_: AttentionPart, call: Call) -> Difference:
-        return Difference(call.by_weights, said="has an output that isn't its weights times the values")
+        return Difference(call.by_weights, problem="has an output that isn't its weights times the values")
 
     return _check(REPORTED, case, lambda part: part.reports_weights, "reports its weights", _rounding_bound, gap)
 
@@ -61,7 +61,7 @@ def check_key_order(case: Case) -> Check:
     def reordered(part: AttentionPart, call: Call) -> Difference:
         order = torch.randperm(call.k.size(2), generator=torch.Generator().manual_seed(0)).tolist()
         gap = apart(call.in_order(order).run(part.attend), call.run(part.attend))
-        return Difference(gap, said="depends on the order of the keys")
+        return Difference(gap, problem="depends on the order of the keys")
 
     return _check(ORDER, case, lambda _: True, "", _rounding_bound, reordered)
 
@@ -80,7 +80,7 @@ def check_pointer(case: Case) -> Check:
         assert source is not None
         weights, output = torch.finfo(next(case.model.parameters()).dtype).eps, torch.finfo(found[0].dtype).eps
         most = max(largest(row) for row in found)
-        reason = f"(2 x {source.size(1)} + 16) eps of weights + {_PER_SCORE} x {most:.2g} eps of log-probabilities"
+        reason = f"(2 x {source.size(1)} keys + 16) eps + {_PER_SCORE} eps x largest log-probability {most:.2g}"
         return Bound((2 * source.size(1) + 16) * weights + _PER_SCORE * most * output, reason)
 
     def measure() -> Difference:
@@ -112,7 +112,7 @@ def _check(
 
     def differences() -> Sequence[Difference]:
         found = [(part, measure(part, call)) for part, call in calls]
-        return [Difference(it.value, part.name, part.kind, it.said) for part, it in found]
+        return [Difference(it.value, part.name, part.kind, it.problem) for part, it in found]
 
     return judge_each(promise, case.precision, bounds, differences)
 
@@ -123,7 +123,7 @@ def _rounding_bound(part: AttentionPart, call: Call) -> Bound:
 
 def _sum_bound(_: AttentionPart, call: Call) -> Bound:
     keys, eps = call.k.size(-2), torch.finfo(call.q.dtype).eps
-    return Bound((2 * keys + 16) * eps, f"(2 x {keys} + 16) eps: {keys} rounded weights and their sum")
+    return Bound((2 * keys + 16) * eps, f"(2 x {keys} keys + 16) eps: each weight is rounded, and so is their sum")
 
 
 def _equation_bound(call: Call) -> Bound:
@@ -137,7 +137,7 @@ def _equation_bound(call: Call) -> Bound:
     products = call.q.abs() @ call.k.abs().repeat_interleave(groups, 1).mT / math.sqrt(width)
     score = largest(products) + (0.0 if call.bias is None else largest(call.bias))
     value = largest(call.v)
-    reason = f"({_PER_SCORE} x {score:.2g} in a score + {keys} keys + 16) eps of {value:.2g}, the largest value"
+    reason = f"({_PER_SCORE} x largest score {score:.2g} + {keys} keys + 16) x eps x largest value {value:.2g}"
     return Bound((_PER_SCORE * score + keys + 16) * eps * value, reason)
 
 
@@ -157,7 +157,7 @@ def _paths(part: AttentionPart, call: Call) -> Difference:
     expected, what = (_equation(call), "Equation 1") if ours else (found["an open path"], "its open path")
     gaps = {name: apart(it, expected) for name, it in found.items()}
     worst = max(gaps, key=gaps.__getitem__)
-    return Difference(gaps[worst], said=f"has {worst} that isn't {what}")
+    return Difference(gaps[worst], problem=f"has {worst} that isn't {what}")
 
 
 def _sums(part: AttentionPart, call: Call) -> Difference:
@@ -172,6 +172,6 @@ def _sums(part: AttentionPart, call: Call) -> Difference:
         weights = part.attend.weights(call.q, call.k, mask=mask, bias=call.bias)  # type: ignore[operator]
         found.append(weights.sum(-1)[..., None])
         if (weights < 0).any() or weights[~mask].any():
-            return Difference(math.inf, said="has weights below 0, or for masked keys")
+            return Difference(math.inf, problem="has negative weights, or weights for masked keys")
     gap = max(apart(it, expected[..., None].to(it.dtype).expand(it.shape)) for it in found)
-    return Difference(gap, said="has weights that don't sum to 1, or to 0 if everything is masked")
+    return Difference(gap, problem="has weights that don't sum to 1, or to 0 if everything is masked")

@@ -30,20 +30,20 @@ class Bound:
     reason: str
 
 
-EXACT = Bound(0.0, "same numbers, same operations: not a bit may differ")
+EXACT = Bound(0.0, "the same operations on the same numbers: not a bit may differ")
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How far apart two things are that should be equal, and `where` the difference is largest.
+    """How far apart two results are that should be equal, and `where` the difference is largest.
 
-    If a part is at fault, `where` is its place, `part` its class, and `said` the end of a sentence about it.
+    If a part is at fault, `where` is its place, `part` its class, and `problem` what it does wrong.
     """
 
     value: float
     where: str = ""
     part: str = ""
-    said: str = ""
+    problem: str = ""
 
 
 @dataclass(frozen=True)
@@ -139,8 +139,7 @@ def judge_each(
         limits = bounds()
         found = measure()
     except Exception as error:  # custom parts may raise anything
-        said = " ".join(str(error).split())
-        detail = f"{type(error).__name__}: {said}"
+        detail = in_one_line(error)
         return Check(name, proves, "failed", "the check raised an error", precision, detail=detail)
     shares = [_share(it.value, limit.value) for it, limit in zip(found, limits, strict=True)]
     order = sorted(range(len(shares)), key=lambda place: -shares[place])
@@ -151,12 +150,17 @@ def judge_each(
     return Check(name, proves, "failed", limit.reason, precision, worst.value, limit.value, detail)
 
 
+def in_one_line(error: Exception) -> str:
+    """Return the class and the text of an error on one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
 def in_words(broken: Iterable[Difference]) -> str:
     """Describe where a promise is broken, with one sentence for places that have the same fault."""
     found: dict[tuple[str, str], list[str]] = {}
     for it in broken:
-        found.setdefault((it.part, it.said) if it.said else (it.where, ""), []).append(it.where)
-    texts = [f"{part} ({places(where)}) {said}" if said else part for (part, said), where in found.items()]
+        found.setdefault((it.part, it.problem) if it.problem else (it.where, ""), []).append(it.where)
+    texts = [f"{part} ({places(where)}) {problem}" if problem else part for (part, problem), where in found.items()]
     more = [f"and {len(texts) - _NAMED} more"] if len(texts) > _NAMED else []
     return "; ".join([*filter(None, texts[:_NAMED]), *more])
 

@@ -95,16 +95,18 @@ def check_search(case: Case) -> Check:
         )
         if not answers:
             raise ModelError(
-                f"the search returned no answer to any of {len(search.prompts)} prompts", expected="at least one answer"
+                f"the search returned no answer to any of {len(search.prompts)} prompts",
+                expected="at least one answer",
+                name="search",
             )
         return case.bound(rescored)
 
     def measure() -> Difference:
-        said = [
+        claimed = [
             torch.tensor([*one.token_log_probabilities, one.log_probability, one.score], dtype=torch.float64)
             for _, one in answers
         ]
-        return furthest([it.double().cpu() for it in rescored(case.model)], said, numbered(len(answers), "answer"))
+        return furthest([it.double().cpu() for it in rescored(case.model)], claimed, numbered(len(answers), "answer"))
 
     return judge(BEAM, case.precision, bound, measure)
 
@@ -182,18 +184,18 @@ def _rescored(
     model: nn.Module, prompt: Sequence[int], answer: Hypothesis, alpha: float, device: torch.device
 ) -> Tensor:
     """Return each token's log-probability, their sum, and the sum over ((5 + n) / 6)^alpha. -> (n + 2,)"""
-    said = [*answer.ids, EOS][: len(answer.token_log_probabilities)]
+    tokens = [*answer.ids, EOS][: len(answer.token_log_probabilities)]
     if isinstance(model, EncoderDecoder):
         start = [BOS]
         source = torch.tensor([[*prompt, EOS]], device=device)
-        logits = model(source, torch.tensor([[*start, *said[:-1]]], device=device))
+        logits = model(source, torch.tensor([[*start, *tokens[:-1]]], device=device))
     else:
         start = list(prompt) or [BOS]
-        logits = model(torch.tensor([[*start, *said[:-1]]], device=device))
+        logits = model(torch.tensor([[*start, *tokens[:-1]]], device=device))
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))[0, len(start) - 1 :]
-    log_p = logits.log_softmax(-1).gather(-1, torch.tensor(said, device=device)[:, None])[:, 0]
+    log_p = logits.log_softmax(-1).gather(-1, torch.tensor(tokens, device=device)[:, None])[:, 0]
     total = log_p.sum()
-    return torch.cat((log_p, torch.stack((total, total / ((5 + len(said)) / 6) ** alpha))))
+    return torch.cat((log_p, torch.stack((total, total / ((5 + len(tokens)) / 6) ** alpha))))
 
 
 def _cut(found: Tensor, lengths: Sequence[int]) -> list[Tensor]:

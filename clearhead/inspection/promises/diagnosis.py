@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ...model.positions import Positions
 from ..record.parts import named_parts, stacks
 from .attention_calls import AttentionPart, Call, attention_parts, recorded_calls
-from .check import Difference, in_words
+from .check import Difference, in_one_line, in_words
 from .rounding import DRAWS, FACTOR, apart, bound_of, largest, nudged
 from .subject import Case
 
@@ -30,7 +30,7 @@ Pair = tuple[Tensor, Tensor]  # two results that should be equal
 
 @dataclass(frozen=True)
 class Fault:
-    """What a part breaks on its own: one of `KINDS`, the end of a sentence about it, and the size of the difference.
+    """What a part breaks on its own: one of `KINDS`, what it does wrong, and the size of the difference.
 
     The difference is infinite if the part raised an error.
     """
@@ -38,7 +38,7 @@ class Fault:
     kind: str
     place: str
     part: str
-    said: str
+    problem: str
     difference: float
 
 
@@ -52,9 +52,9 @@ def describe(faults: Sequence[Fault], kinds: Sequence[str]) -> str:
     here = [it for kind in kinds for it in faults if it.kind == kind]
     most: dict[tuple[str, str], float] = {}
     for it in here:
-        most[it.part, it.said] = max(it.difference, most.get((it.part, it.said), 0.0))
+        most[it.part, it.problem] = max(it.difference, most.get((it.part, it.problem), 0.0))
     by = {key: f" (by {gap:.1e})" if gap < float("inf") else "" for key, gap in most.items()}
-    return in_words(Difference(it.difference, it.place, it.part, it.said + by[it.part, it.said]) for it in here)
+    return in_words(Difference(it.difference, it.place, it.part, it.problem + by[it.part, it.problem]) for it in here)
 
 
 def kinds_by_part(faults: Sequence[Fault]) -> Mapping[str, tuple[str, ...]]:
@@ -65,15 +65,17 @@ def kinds_by_part(faults: Sequence[Fault]) -> Mapping[str, tuple[str, ...]]:
     return {part: tuple(kind for kind in KINDS if kind in own) for part, own in kinds.items()}
 
 
-def _fault(kind: str, place: str, part: str, said: str, measure: Callable[[], tuple[float, float]]) -> Iterator[Fault]:
+def _fault(
+    kind: str, place: str, part: str, problem: str, measure: Callable[[], tuple[float, float]]
+) -> Iterator[Fault]:
     """Yield a fault if the difference exceeds its limit, or if the part raises an error."""
     try:
         difference, limit = measure()
     except Exception as error:  # custom parts may raise anything
-        said += f", or can't be called alone: {type(error).__name__}: {' '.join(str(error).split())}"
+        problem = f"can't be called alone: {in_one_line(error)}"
         difference, limit = float("inf"), 0.0
     if not difference <= limit:
-        yield Fault(kind, place, part, said, difference)
+        yield Fault(kind, place, part, problem, difference)
 
 
 # --- attention
@@ -87,9 +89,9 @@ def _attention_faults(case: Case) -> Iterator[Fault]:
         return
     for part in (part for part in parts if part.name in first):
         call = _random_call(first[part.name], part)
-        for kind, said, attempt in _ATTEMPTS:
+        for kind, problem, attempt in _ATTEMPTS:
             if (kind in (CAUSALITY, CACHE)) <= part.causal:
-                yield from _fault(kind, part.name, part.kind, said, lambda: _compare(part, call, attempt))  # noqa: B023
+                yield from _fault(kind, part.name, part.kind, problem, lambda: _compare(part, call, attempt))  # noqa: B023
 
 
 def _compare(part: AttentionPart, call: Call, attempt: Callable[[nn.Module, Call], Pair]) -> tuple[float, float]:
@@ -175,9 +177,9 @@ def _position_faults(case: Case) -> Iterator[Fault]:
         x = _random_states(case, length, stack.d_model)
         starts = torch.tensor([[0], [min(3, case.subject.max_len - length)]], device=x.device)
         at = torch.arange(length, device=x.device) + starts
-        kind, said = type(stack.positions).__name__, "treats a position differently alone and among others"
+        kind, problem = type(stack.positions).__name__, "treats a position differently alone and among others"
         measure = _comparison(stack.positions, x, at)
-        yield from _fault(POSITIONS, f"{name}.positions", kind, said, measure)
+        yield from _fault(POSITIONS, f"{name}.positions", kind, problem, measure)
 
 
 def _comparison(positions: Positions, x: Tensor, at: Tensor) -> Callable[[], tuple[float, float]]:

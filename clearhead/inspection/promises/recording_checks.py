@@ -59,8 +59,8 @@ def check_saving(case: Case) -> Check:
         weights = furthest([found[name] for name in own], list(own.values()), list(own))
         with uncompiled(case.model):
             own_outputs = outputs(case.model, case.inputs)
-        said = furthest(outputs(loaded, case.inputs), own_outputs, numbered(len(case.inputs)))
-        return weights if weights.value > 0 else said
+        after = furthest(outputs(loaded, case.inputs), own_outputs, numbered(len(case.inputs)))
+        return weights if weights.value > 0 else after
 
     return judge(SAVED, case.precision, lambda: EXACT, measure)
 

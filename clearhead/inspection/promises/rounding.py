@@ -1,4 +1,4 @@
-"""How far rounding can move a model's outputs: the bounds of all promises that hold except for rounding.
+"""Estimate how far rounding can move a model's outputs, for the bounds of promises.
 
 Floating-point arithmetic gives the exact result for inputs that differ in their last digits. So every weight is moved
 up or down by one eps at random. What this does to the outputs is what rounding can do in this model, however
@@ -52,8 +52,8 @@ def bound_of(before: Sequence[Tensor], afters: Sequence[Sequence[Tensor]], what:
     rounding = FACTOR * (moved + eps * scale)
     most = max(MOST, FACTOR * eps)
     if not rounding <= most * scale:
-        return Bound(most * scale, f"{most:.0e} of the largest output, {scale:.2g}, though rounding can do more")
-    return Bound(rounding, f"{FACTOR} x ({moved:.1e} by one eps on {what} + {eps * scale:.1e} on the outputs)")
+        return Bound(most * scale, f"{most:.0e} of the largest output, {scale:.2g}; rounding alone can exceed this")
+    return Bound(rounding, f"{FACTOR} x ({moved:.1e} from one eps on {what} + {eps * scale:.1e} on the outputs)")
 
 
 def furthest(actual: Sequence[Tensor], expected: Sequence[Tensor], names: Sequence[str] = ()) -> Difference:

@@ -79,39 +79,38 @@ def test_an_own_attention_that_is_sound_is_no_suspect(topology: str, positions: 
 
 
 @pytest.mark.parametrize(
-    ("own", "promise", "said"),
+    ("own", "promise", "kinds"),
     [
-        (Leaky(), "no leak from the future", "Leaky (decoder.1.self) sees later tokens"),
-        (
-            ByTheLength(),
-            "cached = full",
-            "ByTheLength (decoder.1.self) treats a query differently alone and among others",
-        ),
-        (Mixing(), "batched = single", "Mixing (decoder.1.self) mixes the rows of a batch"),
-        (Heavy(), "weights' rows sum to 1", "Heavy (decoder.1.self) has weights that don't sum to 1"),
-        (Raising(), "cached = full", "or can't be called alone: ValueError: one query is too few"),
+        (Leaky(), "no leak from the future", {"causality", "padding", "the cache"}),
+        (ByTheLength(), "cached = full", {"the cache"}),
+        (Mixing(), "batched = single", {"the independence of rows"}),
+        (Heavy(), "weights' rows sum to 1", set()),
+        (Raising(), "cached = full", {"the cache"}),
     ],
     ids=lambda it: it if isinstance(it, str) else type(it).__name__,
 )
-def test_a_part_is_named_with_the_promise_that_it_breaks(own: nn.Module, promise: str, said: str) -> None:
-    found = failed(verify(subject(with_own(own), loss=None)))
-    assert said in found[promise].detail, found[promise]
+def test_a_part_is_named_with_the_promise_that_it_breaks(own: nn.Module, promise: str, kinds: set[str]) -> None:
+    found, kind = verify(subject(with_own(own), loss=None)), type(own).__name__
+    check = failed(found)[promise]
+    assert f"{kind} (decoder.1.self)" in check.detail, check
+    assert kinds <= set(found.broken_by.get(kind, ()))
+    assert not isinstance(own, Raising) or "ValueError: one query is too few" in check.detail
 
 
 def test_a_language_model_has_its_places_by_number() -> None:
     found = failed(verify(subject(with_own(Leaky(), topology="decoder-only"), loss=None)))
-    assert "Leaky (decoder.1.self) sees later tokens" in found["no leak from the future"].detail
-    assert "Leaky (decoder.1.self) sees masked tokens" in found["no leak from padding"].detail
+    for promise in ("no leak from the future", "no leak from padding"):
+        assert "Leaky (decoder.1.self)" in found[promise].detail
 
 
 def test_the_order_of_keys_is_tried_and_what_the_mask_bars() -> None:
     found = verify(subject(with_own(ByPlace()), loss=None))
     assert list(failed(found)) == ["keys in any order"] and found.broken_by == {"ByPlace": ("permutation",)}
-    assert failed(found)["keys in any order"].detail == "ByPlace (decoder.1.self) depends on the order of the keys"
+    assert failed(found)["keys in any order"].detail.startswith("ByPlace (decoder.1.self) ")
     net = model()
     net.encoder.blocks[0].attention.attend = Leaky()
     found = verify(subject(net, loss=None))
-    assert "Leaky (encoder.0.self) sees masked tokens" in failed(found)["no leak from padding"].detail
+    assert "Leaky (encoder.0.self)" in failed(found)["no leak from padding"].detail
     assert found.sentences() == ["Leaky breaks padding"] and found.sentences()[0] in found.render()
 
 
@@ -144,7 +143,7 @@ class Failing(Own):
 def test_weights_that_are_not_those_of_the_output_are_found_out() -> None:
     [check] = failed(verify(subject(with_own(Lying()), loss=None))).values()
     assert check.name == "reported weights = used"
-    assert check.detail == "Lying (decoder.1.self) has an output that isn't its weights times the values"
+    assert check.detail.startswith("Lying (decoder.1.self) ")
 
 
 @pytest.mark.parametrize(
@@ -153,7 +152,7 @@ def test_weights_that_are_not_those_of_the_output_are_found_out() -> None:
 def test_a_part_that_raises_ends_no_page(own: nn.Module, said: str) -> None:
     found = verify(subject(with_own(own), loss=None))
     assert said in failed(found)["reported weights = used"].detail
-    assert failed(found)["reported weights = used"].reason == "the check raised an error"
+    assert failed(found)["reported weights = used"].difference is None
     assert ("cached = full" in failed(found)) is isinstance(own, Failing)
 
 
@@ -163,7 +162,7 @@ def test_what_is_no_more_than_rounding_in_the_precision_in_use_is_said_to_be_tha
             return super().forward(q.float(), k.float(), v.float(), mask=mask, bias=bias).to(q.dtype)
 
     found = failed(verify(subject(with_own(InFloat32()), loss=None)))
-    said = "in float32, rounding alone can be this large: does a part compute in that precision, whatever its input?"
+    said = "in float32, rounding alone can be this large"
     assert any(check.precision == "float64" and said in check.detail for check in found.values())
     assert not any(said in check.detail for check in failed(verify(subject(with_own(Blind()), loss=None))).values())
 
