@@ -60,7 +60,7 @@ class DataConfig:
     licence: str = setting("", "licence of the data, for the model card")
 
     def __post_init__(self) -> None:
-        """Reject what can't be read."""
+        """Reject invalid settings."""
         fits = self.separator in ("", *SEPARATORS) or (len(self.separator) == 1 and self.separator not in '"\r\n')
         names = f"one character other than a quote or line break, or one of {', '.join(SEPARATORS)}"
         require(fits, "data.separator", self.separator, names, what="isn't a column separator")

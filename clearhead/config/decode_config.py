@@ -39,7 +39,7 @@ class DecodeConfig:
     batch_tokens: int = setting(4096, "maximum tokens decoded at once: sources times beams, padding included")
 
     def __post_init__(self) -> None:
-        """Reject what can't be searched."""
+        """Reject invalid settings."""
         for name in ("beam", "n_best", "max_extra", "batch_tokens", "repetition_penalty"):
             require(getattr(self, name) >= 1, f"decode.{name}", getattr(self, name), POSITIVE)
         for name in ("alpha", "min_len", "min_ratio", "no_repeat_ngram", "top_k", "seed"):

@@ -69,7 +69,7 @@ class ModelConfig:
     )
 
     def __post_init__(self) -> None:
-        """Reject what can't be built."""
+        """Reject settings that don't make a model."""
         for name in ("d_model", "n_heads", "d_ff", "max_len"):
             require(getattr(self, name) >= 1, f"model.{name}", getattr(self, name), POSITIVE)
         for name in ("src_vocab_size", "tgt_vocab_size", "n_classes", "n_token_types"):

@@ -90,7 +90,7 @@ class TrainConfig:
         return bool(self.init_from or self.warm_start)
 
     def __post_init__(self) -> None:
-        """Reject what can't be trained."""
+        """Reject invalid settings."""
         check_task(self.task)
         if self.preset is not None:
             preset(self.preset)

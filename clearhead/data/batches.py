@@ -1,4 +1,4 @@
-"""Batches of sentences of similar length, as many as fit a number of tokens.
+"""Batches of sentences of similar length, filled up to a number of tokens.
 
 The order depends only on (seed, epoch), so training can resume at any batch.
 """
@@ -24,7 +24,7 @@ class Plan(Protocol):
         """Return the size of these examples, in the unit that epochs are measured in."""
 
     def sizes(self) -> list[int]:
-        """Return the tokens a side of each batch of the first epoch, padding included."""
+        """Return the tokens per side of each batch of the first epoch, padding included."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class Batches:
     Args:
         source_lengths: tokens of each source.
         target_lengths: tokens of each target.
-        max_tokens: the most tokens a side in a batch, padding included.
+        max_tokens: maximum tokens per side in a batch, padding included.
         seed: decides the order, together with the epoch.
-        max_rows: the most examples in a batch.
+        max_rows: maximum examples in a batch.
         counts_sources: whether `tokens` counts sources instead of targets.
     """
 
@@ -56,7 +56,7 @@ class Batches:
         return int((self.source_lengths if self.counts_sources else self.target_lengths)[rows].sum())
 
     def sizes(self) -> list[int]:
-        """Return the tokens a side of each batch, padding included."""
+        """Return the tokens per side of each batch, padding included."""
         longer = np.maximum(self.source_lengths, self.target_lengths)
         return [len(rows) * int(longer[rows].max()) for rows in self.epoch(0)]
 

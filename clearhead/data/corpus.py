@@ -1,4 +1,4 @@
-"""Training pairs that are read from files as often as needed, so that they needn't fit into memory."""
+"""Training pairs, re-read from files as needed, so they don't have to fit into memory."""
 
 from array import array
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ from ..readers.lines import shown
 from ..readers.pairs import Pair, Pairs, PairSource
 from .split import Split, split
 
-_CHUNK, _LETTERS = 16_384, 1 << 22  # most pairs in memory together, and their letters
+_CHUNK, _LETTERS = 16_384, 1 << 22  # maximum pairs in memory, and their characters
 _SHOWN = 3  # groups of labels
 _LEARN = 2_000_000  # pairs that a tokenizer learns from; more don't change a vocabulary
 
@@ -46,7 +46,7 @@ class Corpus:
 
     @property
     def note(self) -> str:
-        """What was held out, in words."""
+        """A note on what was held out."""
         return self.split.note
 
     @property
@@ -71,7 +71,7 @@ class Corpus:
         return Texts(self, 1, most), Texts(self, 2, most)
 
     def _read(self, *, held: bool) -> Iterator[Pair]:
-        """Yield one side of the split; a DataError if the data has changed."""
+        """Yield one side of the split. Raise a DataError if the data has changed."""
         apart, count = self.split.held.tobytes(), 0
         for pair in self.source:
             if count < len(apart) and apart[count] == held:
@@ -99,7 +99,7 @@ class LabelledCorpus(Corpus):
 
     @property
     def note(self) -> str:
-        """What was held out, and what looks like a mistake in the training texts, in words."""
+        """A note on what was held out, and on likely mistakes in the training texts."""
         return "\n".join([super().note, *self._counted[1]])
 
     def texts(self, most: int = _LEARN) -> tuple["Texts", tuple[()]]:
@@ -112,7 +112,7 @@ class LabelledCorpus(Corpus):
 
     @cached_property
     def _counted(self) -> tuple[tuple[str, ...], list[str]]:
-        """Return the labels, and notes on them, from one reading."""
+        """Read the data once, and return the labels and notes on them."""
         labels, hashes = set[str](), array("q")
         for _, text, label in self:
             labels.add(label)
@@ -144,7 +144,7 @@ def _some(pairs: Iterator[Pair]) -> Iterator[Pair]:
 
 @dataclass(frozen=True)
 class Texts(Iterable[str]):
-    """One side of the training pairs, which every loop reads again."""
+    """One side of the training pairs, re-read by every loop."""
 
     corpus: Corpus
     side: int

@@ -1,4 +1,4 @@
-"""Tokenize pairs: few of them here, many of them in one process a core."""
+"""Tokenize pairs: a few in this process, many in one process per core."""
 
 import signal
 from collections import deque
@@ -14,7 +14,7 @@ from ..readers.skipped import Skipped
 from ..tokenization.ragged import Ragged
 from ..tokenization.tokenizer import BOS, EOS, UNK, Tokenizers
 
-_MANY = 300_000  # pairs that are worth starting processes for
+_MANY = 300_000  # number of pairs from which processes pay off
 _SHOWN = 3  # pairs of each chunk whose unknown words are named
 _UNKNOWN = "pairs with words or characters missing from the vocabulary, which become <unk>"
 
@@ -41,8 +41,8 @@ class PairEncoder:
 
     Args:
         tokenizers: of both sides.
-        longest: the most tokens on a side.
-        limit: the name of the setting that says so.
+        longest: maximum tokens per side.
+        limit: the name of the setting that limits them.
         cuts: the name of the targets, if long sources are truncated instead; "" to skip those pairs.
     """
 
@@ -81,7 +81,7 @@ class PairEncoder:
         Args:
             chunks: the pairs.
             n_pairs: how many there are in all chunks.
-            processes: the most processes to use; few pairs don't need any.
+            processes: maximum processes to use; a few pairs don't need any.
 
         Raises:
             TrainingError: a process was killed.
@@ -112,12 +112,12 @@ class PairEncoder:
     def _pool(self, processes: int) -> Any:
         """Return the processes, or None if the system can't start any.
 
-        Those of the standard library would import the user's main module again, and start its training again.
+        The standard library's process pool would import the user's main module again, and restart its training.
         """
         import loky
 
         told = (self.tokenizers.to_json(), self.longest, self.limit, self.cuts)
-        alone = {"TOKENIZERS_PARALLELISM": "false"}  # every core has a process of its own already
+        alone = {"TOKENIZERS_PARALLELISM": "false"}  # every core already has a process
         try:  # a process idle for a minute has lost its parent
             return loky.ProcessPoolExecutor(processes, timeout=60, env=alone, initializer=_begin, initargs=told)
         except OSError:

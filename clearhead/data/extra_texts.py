@@ -47,7 +47,7 @@ def open_texts(paths: Sequence[str], data: DataConfig, *, whole: bool = False) -
 
 
 def texts_in(documents: Documents) -> Iterator[str]:
-    """Yield each line, or each text of JSON Lines; long ones in pieces, blank ones not at all."""
+    """Yield each line, or each text of JSON Lines. Long texts come in pieces, and blank ones are skipped."""
     for piece in documents:
         found = [piece.text] if piece.escaped else piece.text.split("\n")
         yield from (text for text in found if text.strip())
@@ -114,7 +114,7 @@ class _WithTexts:
 
     @property
     def note(self) -> str:
-        """What was held out, in words."""
+        """A note on what was held out."""
         return self.corpus.note
 
     def held_out(self) -> Any:

@@ -1,4 +1,4 @@
-"""How the data of a task is read, split and stored, so that preparing a run is the same for all tasks."""
+"""Read, split and store the data of a task, so that preparing a run is the same for all tasks."""
 
 from collections.abc import Iterable, Iterator, Sized
 from dataclasses import replace
@@ -15,7 +15,7 @@ from .corpus import Corpus, LabelledCorpus
 from .running_text import Running, TextCorpus
 
 SAMPLED_BY = "train.eval_sentences"  # the setting that gives the size of a sample
-_PAIR = 60  # letters of a typical sentence and its translation
+_PAIR = 60  # characters of a typical sentence and its translation
 
 
 class Source(Protocol):
@@ -37,7 +37,7 @@ class Source(Protocol):
 
 
 class Texts(Sized, Iterable[str], Protocol):
-    """Texts that every loop reads again."""
+    """Texts that can be read repeatedly."""
 
 
 class Divided(Protocol):
@@ -51,13 +51,13 @@ class Divided(Protocol):
 
     @property
     def note(self) -> str:
-        """What was held out, in words."""
+        """A note on what was held out."""
 
     def held_out(self) -> Any:
         """Return the held-out part, in memory."""
 
     def chunks(self) -> Iterator[Any]:
-        """Yield the training data, as much at a time as fits into memory."""
+        """Yield the training data in chunks that fit into memory."""
 
     def texts(self) -> tuple[Texts, Texts]:
         """Return the texts that the tokenizers of both sides learn from; the second is empty for one side."""
@@ -74,16 +74,16 @@ class Form(Protocol):
         """Open files, or rows in memory (see `as_paths`), to be read as the settings say."""
 
     def read(self, paths: Any, data: DataConfig) -> Any:
-        """Read all of the files into memory, with a `report`; a DataError if there's nothing usable."""
+        """Read all files into memory, with a `report`. Raise a DataError if there's nothing usable."""
 
     def divide(self, source: Source, share: float, seed: int) -> Divided:
         """Read everything once, and hold out a share to score on."""
 
     def extent(self, data: Any) -> tuple[int, str]:
-        """Return the amount of data as a number of sentence pairs, and in words."""
+        """Return the amount of data as a number of sentence pairs, and as a phrase."""
 
     def sample(self, data: Any, most: int, seed: int, by: str = SAMPLED_BY) -> tuple[Any, str]:
-        """Return at most so many sources, and which ones in words, or "" for all. `by` is the setting that says so."""
+        """Return at most `most` sources, and a note on which ones ("" for all). `by` is the limiting setting."""
 
     def preview(self, data: Any) -> Iterator[dict[str, str]]:
         """Yield each example as the names of its parts with their texts."""
@@ -96,7 +96,7 @@ class Form(Protocol):
 
 
 def as_pairs(letters: int) -> tuple[int, str]:
-    """Return the number of sentence pairs with so many letters, and the letters in words."""
+    """Convert a number of characters to sentence pairs, and return it with a phrase for the characters."""
     return letters // _PAIR, f"{letters:,} characters"
 
 
@@ -121,13 +121,13 @@ class PairForm:
         return (LabelledCorpus if self.roles.labels else Corpus).of(source, share, seed)
 
     def extent(self, data: Corpus) -> tuple[int, str]:
-        """Return the number of pairs; longer texts count by their letters."""
+        """Return the number of pairs; longer texts count by their characters."""
         if self.roles is SENTENCES:
             return len(data), f"{len(data):,} pairs"
         return as_pairs(data.letters)
 
     def sample(self, data: Pairs, most: int, seed: int, by: str = SAMPLED_BY) -> tuple[Pairs, str]:
-        """Return all pairs of so many sources, drawn at random because files may be sorted by length."""
+        """Return all pairs of `most` sources, drawn at random because files may be sorted by length."""
         distinct = list(dict.fromkeys(data.sources))
         if len(distinct) <= most:
             return data, ""
@@ -173,11 +173,11 @@ class TextForm:
         return TextCorpus.of(source, share)
 
     def extent(self, data: TextCorpus) -> tuple[int, str]:
-        """Return the number of pairs with as many letters."""
+        """Return the number of pairs with as many characters."""
         return as_pairs(data.letters)
 
     def sample(self, data: Running, most: int, seed: int, by: str = SAMPLED_BY) -> tuple[Running, str]:
-        """Return the beginning of the text: 256 letters for each of `most` sentences."""
+        """Return the beginning of the text: 256 characters for each of `most` sentences."""
         letters, have = 256 * most, sum(map(len, data.pieces))
         if have <= letters:
             return data, ""

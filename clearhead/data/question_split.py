@@ -1,4 +1,4 @@
-"""Hold out a part of the questions, so that no context is in both parts."""
+"""Hold out a part of the questions so that no context is in both parts."""
 
 from dataclasses import dataclass, replace
 

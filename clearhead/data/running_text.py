@@ -1,4 +1,4 @@
-"""Running text to train on, read from files as often as needed, and its held-out end."""
+"""Running text to train on, re-read from files as needed, and its held-out end."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from typing import Self
 from ..readers.documents import Documents, Piece
 from ..readers.skipped import Report
 
-_CHUNK, _LETTERS = 16_384, 1 << 21  # most pieces in memory as tokens together, and their letters
-_LEARN = 1 << 27  # letters that a tokenizer learns from; more don't change a vocabulary
+_CHUNK, _LETTERS = 16_384, 1 << 21  # maximum pieces in memory as tokens, and their characters
+_LEARN = 1 << 27  # characters that a tokenizer learns from; more don't change a vocabulary
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Running:
         return found
 
     def beginning(self, letters: int) -> "Running":
-        """Return the first so many letters."""
+        """Return the beginning of the text, up to this many characters."""
         kept, left = Running([], [], [], [], self.report), letters
         for piece, first, last, line in zip(self.pieces, self.first, self.last, self.lines):
             if left <= 0:
@@ -55,10 +55,10 @@ class TextCorpus:
     """Documents without their end, which is held out. A random part would be too similar to its neighbours."""
 
     source: Documents
-    letters: int  # number of training letters, from the beginning
+    letters: int  # number of training characters, from the beginning
     count: int  # number of their pieces
     held: Running
-    note: str  # what was held out, in words
+    note: str  # says what was held out
 
     @classmethod
     def of(cls, source: Documents, share: float) -> Self:
@@ -103,7 +103,7 @@ class TextCorpus:
 
 @dataclass(frozen=True)
 class Texts:
-    """So many pieces of a corpus, which every loop reads again."""
+    """Some pieces of a corpus, re-read by every loop."""
 
     corpus: TextCorpus
     most: int
@@ -136,7 +136,7 @@ def _some(pieces: Iterator[Piece]) -> Iterator[Piece]:
 
 
 def _line_begin(pieces: Iterable[Piece], place: int) -> int:
-    """Return where a line begins in the whole text: at a position or soon after, otherwise before it."""
+    """Return where a line begins in the whole text: at a position or soon after it, otherwise before it."""
     begin = line = 0  # of the piece, and of the last line before the position in the same document
     for piece in pieces:
         if piece.first:
@@ -154,7 +154,7 @@ def _line_begin(pieces: Iterable[Piece], place: int) -> int:
 
 
 def _after(pieces: Iterable[Piece], place: int) -> tuple[list[Piece], str, int]:
-    """Return the pieces from a position of the whole text on, its place in words, and the number of pieces before."""
+    """Return the pieces from a position on, a phrase for the place, and the number of pieces before it."""
     held, where, count, begin, line = list[Piece](), "", 0, 0, 1
     for piece in pieces:
         line = 1 if piece.first else line

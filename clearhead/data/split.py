@@ -1,4 +1,4 @@
-"""Hold out a part of the data, so that no sentence is in both parts, not even with another spelling."""
+"""Hold out a part of the data so that no sentence is in both parts, not even in another spelling."""
 
 import hashlib
 import re
@@ -15,7 +15,7 @@ _BYTES = 16  # of a digest: no two of billions of sentences share one
 
 @dataclass(frozen=True)
 class Split:
-    """Whether each pair is held out, in order, and a note that says how many are."""
+    """Which pairs are held out, in order, with a note that says how many."""
 
     held: NDArray[np.bool_]
     note: str
@@ -58,7 +58,7 @@ def split(
 
 
 def spelling(text: str) -> str:
-    """Return the same for texts that differ only in case, white space or punctuation."""
+    """Return a key that's equal for texts that differ only in case, white space or punctuation."""
     folded = text.casefold()
     if not folded.isascii():
         folded = unicodedata.normalize("NFKC", folded)

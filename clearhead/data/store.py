@@ -84,7 +84,7 @@ class StoreWriter:
 def new_store(path: Path, key: Mapping[str, Any], *, vocab_size: int) -> Iterator[StoreWriter]:
     """Write a store, which replaces another one only when it's complete.
 
-    If another process has written one with the same key meanwhile, that one stays: it holds the same. If writing fails,
+    If another process has written one with the same key in the meantime, that one stays. If writing fails,
     nothing is left behind, and the OSError is passed on.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -118,7 +118,7 @@ def token_digest(sides: Sequence[Ragged]) -> str:
 
 
 def _mapped(path: Path, header: Mapping[str, Any]) -> tuple[Ragged, Ragged]:
-    """Map the two sides into memory; a ValueError if a file has the wrong size."""
+    """Map the two sides into memory. Raise a ValueError if a file has the wrong size."""
     source, target = (
         _side(_paths(path, side), sizes, np.dtype(header["dtype"])) for side, sizes in zip(_SIDES, header["sizes"])
     )

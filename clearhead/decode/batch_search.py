@@ -1,4 +1,4 @@
-"""Decoding with a batch engine: which settings it supports, and its answers in the form that our search returns."""
+"""Decode with a batch engine: check its settings, and return its answers in the form of `beam_search`."""
 
 from dataclasses import fields, replace
 
@@ -10,14 +10,14 @@ from .beams import Hypothesis, Request
 from .engine import Batch, BatchEngine
 from .rules import Rules
 
-_GREEDY = DecodeConfig(beam=1, alpha=0.0)  # the values that need no support
+_GREEDY = DecodeConfig(beam=1, alpha=0.0)  # values that every engine supports
 _HANDLED_BY_US = {"engine", "batch_tokens", "unknown", "max_extra", "max_len", "max_ratio"}
 _OF_SAMPLING = {"temperature", "top_k", "top_p", "min_p", "seed"}
 _OF_BEAM_SEARCH = {"beam", "alpha", "diverse"}
 
 
 def check_support(engine: BatchEngine, config: DecodeConfig) -> None:
-    """Check that the engine supports every setting that matters here.
+    """Check that the engine supports every setting in use.
 
     Raises:
         ConfigError: it doesn't support one of them.
@@ -39,7 +39,7 @@ def check_support(engine: BatchEngine, config: DecodeConfig) -> None:
 
 
 def decode_batch(engine: BatchEngine, batch: Batch, config: DecodeConfig, rules: Rules) -> list[list[Hypothesis]]:
-    """Return the answers to every source, best first, each cut where its stopping criteria say."""
+    """Return the answers to every source, best first, each cut at its stopping criteria."""
     found = engine.decode(batch, config)
     cut = [[_cut(answer, request, rules) for answer in some] for some, request in zip(found, batch.requests)]
     return [sorted(some, key=lambda answer: answer.sort_key) for some in cut]

@@ -85,7 +85,7 @@ class PromptSession(Session):
         self.limit = min(self.limit, MAX_TOKENS)
 
     def _text(self, ids: Sequence[int]) -> str:
-        """Return what the tokens add in the middle of a text, to tell answers apart."""
+        """Return the text that tokens add in the middle of a text, to tell answers apart."""
         text = b"".join([self.tokenizer.token_bytes[i] for i in ids]).decode("utf-8", "replace")
         return self.stopping.cut(text.removesuffix("\ufffd"))[0]
 
@@ -132,7 +132,7 @@ class TextGenerator:
 
     @property
     def overflow(self) -> str:
-        """How a text longer than the context window is read, as a phrase for people."""
+        """How a text longer than the context window is read, as a phrase for messages."""
         return self.engine.overflow
 
     def prompt(self, text: str) -> list[int]:

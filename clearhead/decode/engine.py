@@ -1,4 +1,4 @@
-"""Protocols for decoding engines: step engines, which our search drives, and batch engines, which search themselves.
+"""Protocols for decoding engines: step engines, which `search` drives, and batch engines, which search themselves.
 
 An engine class is named in `registry.ENGINES`. Axes: B live sentences, W beams per sentence, k candidates per beam.
 """
@@ -38,7 +38,7 @@ class Decoding(Protocol):
 
 @runtime_checkable
 class StepEngine(Protocol):
-    """An engine that predicts one token at a time; greedy search, beam search and sampling are ours."""
+    """An engine that predicts one token at a time. Greedy search, beam search and sampling come from `decode`."""
 
     def prefill(self, sources: Sequence[Sequence[int]], steps: int) -> AbstractContextManager[Decoding]:
         """Read B sources of any lengths, and decode them for at most `steps` steps inside the `with` block."""
@@ -61,8 +61,8 @@ class Batch:
 class BatchEngine(Protocol):
     """An engine that searches by itself.
 
-    Every batch engine honours `max_steps`, `max_len` and `prefix` of a request. It can ignore `should_stop`: answers
-    are cut there afterwards.
+    Every batch engine honours `max_steps`, `max_len` and `prefix` of a request. It can ignore `should_stop`, because
+    answers are cut afterwards.
     """
 
     @property
@@ -88,7 +88,7 @@ class Windowed(Protocol):
 
     @property
     def overflow(self) -> str:
-        """How longer texts are read, as a phrase for people."""
+        """How longer texts are read, as a phrase for messages."""
 
 
 class WindowedStepEngine(StepEngine, Windowed, Protocol):

@@ -1,4 +1,4 @@
-"""A model as engines receive it: its settings at once, its weights in the form that an engine asks for."""
+"""A model as engines receive it: its settings, and its weights in the form that an engine asks for."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,7 +32,7 @@ class ModelHandle(Protocol):
         """Return the torch module on its device. The first call loads it."""
 
     def weights(self) -> Weights:
-        """Return all weights as numpy arrays, by their names in `state_dict`. Doesn't import torch if it can."""
+        """Return all weights as numpy arrays, by their names in `state_dict`. Avoids importing torch if possible."""
 
     def converted(self, format: str) -> Path:
         """Return a folder with the model in another program's format, such as "ctranslate2".
@@ -63,7 +63,7 @@ class InMemoryModel:
         return self._module
 
     def weights(self) -> Weights:
-        """Return a copy of the weights as they are now; bfloat16 comes as float32, since numpy lacks it."""
+        """Return a copy of the current weights; bfloat16 comes as float32, since numpy lacks it."""
         found = {}
         for name, tensor in self._module.state_dict().items():
             half = tensor.is_floating_point() and tensor.element_size() < 4
@@ -81,5 +81,5 @@ class InMemoryModel:
 
 
 def as_handle(model: "ModelHandle | nn.Module", config: ModelConfig) -> ModelHandle:
-    """Return a handle unchanged, and a torch module, built from `config`, as an `InMemoryModel`."""
+    """Wrap a torch module, built from `config`, in an `InMemoryModel`. A handle is returned unchanged."""
     return model if isinstance(model, ModelHandle) else InMemoryModel(model, config)

@@ -24,7 +24,7 @@ class Rules:
         suppress: tokens that are never generated.
         beam: hypotheses to keep per sentence.
         alpha: exponent of the length penalty.
-        n_best: answers that must be settled before the search stops.
+        n_best: number of answers that must be final before the search stops.
         detokenize: if given, answers with the same text count once, with the best score.
         no_repeat_ngram: length of the n-grams that may occur only once (0: no limit).
         repetition_penalty: factor, at least 1, on the log-probability of tokens that a hypothesis already contains.
@@ -46,7 +46,7 @@ class Rules:
         return ((5 + np.asarray(length, np.float64)) / 6) ** self.alpha
 
     def candidates(self, length: int) -> int:
-        """Return how many top successors of a beam, after `length` tokens, are enough for every rule to choose from."""
+        """Return how many successors of a beam of `length` tokens the rules need, whatever they forbid."""
         repeated = length if self.no_repeat_ngram or self.repetition_penalty > 1 else 0
         return max(self.beam, self.pool) + 1 + len(self.suppress) + repeated
 

@@ -1,7 +1,7 @@
 """Greedy and beam search (section 6.1) over a step engine's three calls: `prefill`, `step`, `select`.
 
-Search is arithmetic on small arrays. It knows nothing of tensors, weights or caches, so the same code searches every
-step engine. Axes: B live sentences, W beams per sentence, k candidates per beam, C candidates per sentence, T tokens so
+Search is arithmetic on small arrays. It doesn't know about tensors, weights or caches, so it works with every step
+engine. Axes: B live sentences, W beams per sentence, k candidates per beam, C candidates per sentence, T tokens so
 far.
 """
 

@@ -28,7 +28,7 @@ class StoppingCriteria:
 
     def __post_init__(self) -> None:
         """Check the values."""
-        if isinstance(self.stop, str):  # it would count as a list of characters
+        if isinstance(self.stop, str):  # it would be read as a list of characters
             raise _stop_error("is a single string", self.stop, f"write [{self.stop!r}]")
         if not isinstance(self.stop, Iterable):
             raise _stop_error("can't be used", self.stop)
@@ -46,7 +46,8 @@ class StoppingCriteria:
     def cut(self, text: str) -> tuple[str, StopReason | None]:
         """Return the text up to where it ends, and why it ends there, or None if it could continue.
 
-        Of several stop strings, the one that is complete first counts, as if the text came character by character.
+        If there are several stop strings, the one that is completed first counts, as if the text came one character at
+        a time.
         """
         kept = text[: self.chars]
         found = [(start + len(stop), start) for stop in self.stop if (start := kept.find(stop)) >= 0]

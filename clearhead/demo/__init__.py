@@ -1,1 +1,1 @@
-"""Demos with data made on the spot."""
+"""Demos that generate their own data."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from ..errors import DataError
 
 _LEFT_OUT = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}  # folders
-_HELD_OUT = 20  # one file of so many
+_HELD_OUT = 20  # one file in this many is held out
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Source:
 
     @property
     def is_held_out(self) -> bool:
-        """Whether the file is held out. Only its path decides, so the split is the same on every machine."""
+        """Whether the file is held out. This depends only on its path, so the split is the same on every machine."""
         return int(hashlib.sha256(self.path.encode()).hexdigest(), 16) % _HELD_OUT == 0
 
 

@@ -102,7 +102,7 @@ def _examples(app: Translator, evaluation: Evaluation) -> str:
 
 
 def _draw_attention(app: Translator, text: str, path: Path) -> None:
-    """Draw where each French word looked in the last decoder layer. Without matplotlib, say so and go on."""
+    """Draw where each French word looked in the last decoder layer. Without matplotlib, print a message instead."""
     explanation, last = app.explain(text), app.config.model.n_decoder_layers - 1
     rows, columns = explanation.axes("decoder.cross")
     weights = explanation.weights("decoder.cross", last).numpy(force=True)

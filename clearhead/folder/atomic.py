@@ -104,7 +104,7 @@ def writing(
 
 @contextmanager
 def _discarding_on_error(*partials: Path) -> Iterator[None]:
-    """Leave nothing half-written if writing fails, least of all on a full disk."""
+    """Remove half-written files if writing fails, such as on a full disk."""
     try:
         yield
     except OSError:

@@ -149,7 +149,7 @@ class RunFolder:
             replace_files(self.path, files)
 
     def keep(self, weights: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
-        """Replace the weights of the model folder, and the facts about them that `kept` returns.
+        """Replace the weights of the model folder, together with the facts about them that `kept` returns.
 
         If the process is killed in between, the folder has the old weights with their facts, or the new ones with
         theirs.

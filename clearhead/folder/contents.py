@@ -1,4 +1,4 @@
-"""What a folder holds: a run, nothing, or somebody else's files."""
+"""Tell what a folder holds: a run, nothing, or other files."""
 
 import json
 import re
@@ -23,7 +23,7 @@ def checkpoint_steps(run: Path) -> list[int]:
 
 
 def describe_run(path: Path) -> str:
-    """Return what a run left in a folder, in words, or "" if the folder is empty."""
+    """Describe what a run left in a folder; return "" if the folder is empty."""
     if not visible(path):
         return ""
     steps = checkpoint_steps(path)

@@ -12,7 +12,8 @@ from pathlib import Path
 from ..errors import TrainingError
 
 _NAME = ".lock"
-_BUSY = (errno.EAGAIN, errno.EACCES, errno.EDEADLK)  # what flock, and msvcrt on Windows, answer when another holds it
+# errors of flock, or of msvcrt on Windows, while another process holds the lock
+_BUSY = (errno.EAGAIN, errno.EACCES, errno.EDEADLK)
 
 
 class FolderLock:

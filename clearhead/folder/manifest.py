@@ -105,7 +105,7 @@ def write_folder_with_manifest(target: Path, files: Iterable[tuple[str, bytes]])
 
 
 def read_verified(folder: Path, names: Iterable[str] | None = None) -> dict[str, bytes]:
-    """Read files, by default all in the manifest. Raise ModelError unless each has its digest."""
+    """Read files (default: all in the manifest). Raise ModelError if a digest doesn't match."""
     manifest = Manifest.read(folder)
     wanted = tuple(manifest.files if names is None else names)
     while True:

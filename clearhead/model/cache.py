@@ -27,7 +27,7 @@ class LayerCache:
         return min(self.length, self.keys.size(2))
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Write T new keys and values, in a full ring over the oldest, and return all S.
+        """Write T new keys and values, and return all S. A full ring overwrites the oldest.
 
         (R, G, T, K), (R, G, T, K) -> (R, G, S, K), (R, G, S, K)
         """

@@ -1,7 +1,7 @@
 """Parts that a setting chooses: a built-in one by its name, or your own class as `package.module:Class`.
 
-A part gets what its `__init__` asks for, by name, from what the model offers. After that, nothing distinguishes your
-part from a built-in one.
+The model passes the arguments that a part's `__init__` asks for by name. After that, nothing distinguishes your part
+from a built-in one.
 """
 
 import inspect
@@ -25,8 +25,8 @@ class Seam(Generic[P]):
         setting: the setting that names the part.
         known: the built-in parts, by name.
         base: the class that a part derives from.
-        example: a built-in part, whose `methods` a custom part must be callable like.
-        methods: names of these methods. A part may lack those that the base lacks.
+        example: a built-in part; the `methods` of a custom part must accept the same calls.
+        methods: names of these methods. Those that the base lacks are optional.
     """
 
     setting: str
@@ -36,7 +36,7 @@ class Seam(Generic[P]):
     methods: tuple[str, ...]
 
     def make(self, name: str, offered: Mapping[str, Any]) -> P:
-        """Return the named part, made of what it asks for."""
+        """Return the named part, built from the arguments it asks for."""
         kind = self.find(name, offered)
         return kind(**{asked: offered[asked] for asked in inspect.signature(kind).parameters if asked in offered})
 

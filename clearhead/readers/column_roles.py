@@ -1,4 +1,4 @@
-"""Which columns are source and target for a task: by their names, or by what they hold.
+"""Find the source and target columns of a task, by their names or their content.
 
 Languages tell sentences and translations apart, repeated values are labels, and a document is longer than its summary.
 """
@@ -13,8 +13,8 @@ from .columns import Sample, is_number
 from .headers import are_languages, holds_no_sentences, named_pair
 
 _FEW = 20  # rows needed to tell a label from a repeated text
-_COMMON = 2 / 3  # most distinct labels a row: beyond the first lines even 150 labels are repeated
-_LONG = 100  # most letters of a label
+_COMMON = 2 / 3  # maximum distinct labels per row: beyond the first lines even 150 labels are repeated
+_LONG = 100  # maximum characters of a label
 MOST_UNLIKE = 2.5  # times that texts may be longer than others of the same kind on average
 FAST_TEXT = "__label__"  # what fastText writes in front of each label
 _CERTAIN = ("label", "labels", "class label", "class", "class index", "target")  # names that leave no doubt
@@ -24,7 +24,7 @@ Columns = tuple[tuple[int, ...], int]  # those of the source, and that of the ta
 
 @dataclass(frozen=True)
 class Choice:
-    """The columns of source and target, whether the first row is a header, and where the columns are, in words."""
+    """The columns of source and target, whether the first row is a header, and a phrase for where they are."""
 
     columns: Columns
     header: bool
@@ -33,7 +33,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Roles:
-    """What source and target are for a task, and how to find them."""
+    """The meaning of source and target in a task, and how to find them."""
 
     source: str
     target: str
@@ -59,7 +59,7 @@ class Roles:
         return "NUL character" if "\0" in source or "\0" in target else None
 
     def where(self, columns: Columns, before: str = "") -> str:
-        """Return where the columns are, in words; `before` says what precedes sentences."""
+        """Describe where the columns are; `before` says what precedes sentences."""
         sources, target = columns
         if self.source_names or len(sources) > 1 or sources[0] > target:
             places = " and ".join(str(place + 1) for place in sources)
@@ -67,7 +67,7 @@ class Roles:
         return f" (sentences in {sources[0] + 1} and {target + 1}{before})" if (sources[0], target) != (0, 1) else ""
 
     def choose(self, sample: Sample) -> Choice | None:
-        """Return the columns of a table, or None if nothing tells.
+        """Return the columns of a table, or None if they can't be told.
 
         Raises:
             DataError: several columns could be the text or the label.
@@ -86,7 +86,7 @@ class Roles:
         return Choice(columns, sample.header or named[0] == found[0] or named[1] == found[1], self.where(columns))
 
     def keys(self, sample: Sample) -> Columns | None:
-        """Return the keys of JSON objects, which are always names; None if nothing tells."""
+        """Return the keys of JSON objects, which are always names, or None if they can't be told."""
         names = sample.names
         if self.source_names:
             named = self.named(names)
@@ -127,7 +127,7 @@ class Roles:
         return source, target
 
     def _detected(self, sample: Sample, source: int | None = None, target: int | None = None) -> tuple[int, int] | None:
-        """Return the columns by what they hold; one of them may be known. Texts are the longest, labels repeat."""
+        """Return the columns by their content; one of them may be known. Texts are the longest, labels repeat."""
         each = sample.cells
         if len(each) < 2:
             return None
@@ -152,7 +152,7 @@ class Roles:
         return source, free[0] if target is None else target
 
     def _only_label(self, sample: Sample, source: int | None) -> int | None:
-        """Return the one column of several that may hold labels; a DataError if there are more."""
+        """Return the only column that may hold labels. Raise a DataError if there are several."""
         if len(sample.cells) < 3 or self.known:
             return None
         labels = [place for place in sample.labels() if place != source]
@@ -169,7 +169,7 @@ def _several(sample: Sample, labels: Sequence[int], texts: Sequence[int]) -> Dat
 
 
 def _plain(name: str) -> str:
-    """Return the same for review_text, "Review Text" and reviewText."""
+    """Return a key that's equal for review_text, "Review Text" and reviewText."""
     return re.sub(r"[\W_]+", "", name).casefold()
 
 
@@ -179,7 +179,7 @@ def _places(words: Sequence[str], plain: Sequence[str]) -> Iterator[int]:
 
 
 def _known(each: Sequence[Sequence[str]], text: int | None, labels: frozenset[str]) -> int | None:
-    """Return the column most of whose cells are known labels: a file may be too short for labels to repeat."""
+    """Return the column whose cells are mostly known labels, because a file may be too short for labels to repeat."""
     others = ((place, column) for place, column in enumerate(each) if column and place != text)
     shares = {place: fmean(cell in labels for cell in column) for place, column in others}
     best = max(shares, key=lambda it: shares[it], default=None)
@@ -227,7 +227,7 @@ def _sentences(roles: Roles, sample: Sample) -> Choice:
 
 
 def _two_of_several(sample: Sample) -> tuple[int, int]:
-    """Return the columns of sentences by what they hold; a DataError if it could be other ones."""
+    """Return the columns of sentences by their content. Raise a DataError if they're ambiguous."""
     usable, texts = sample.usable(), sample.texts()
     if len(usable) > 2:
         if len(texts) == 2:

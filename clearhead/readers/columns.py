@@ -1,4 +1,4 @@
-"""The columns of a table, or the keys of JSON objects: what their cells hold, and which ones a user asked for."""
+"""The columns of a table or the keys of JSON objects: their content, and the ones a user asked for."""
 
 import math
 import re
@@ -12,13 +12,13 @@ from .lines import shown
 
 _SHOWN = 20  # columns named in a message
 _EXAMPLES = 2  # cells shown for each of them
-_MOSTLY = 0.9  # of the cells have the type of their column
+_MOSTLY = 0.9  # share of the cells that have the type of their column
 _ENOUGH = 20  # cells that show whether values are repeated
-_SHARE, _SHARE_OF_FEW = 0.25, 0.5  # most distinct labels a cell; the second for fewer than twenty cells
+_SHARE, _SHARE_OF_FEW = 0.25, 0.5  # maximum distinct labels per cell; the second for fewer than twenty cells
 _NUMBERS = 11  # most distinct numbers of a label: 0 to 10
-_LABEL = 40  # most letters of a label
+_LABEL = 40  # maximum characters of a label
 _SENTENCE = 3  # words of a text on average
-_UNSPACED = 10  # letters of a text on average in a script without spaces
+_UNSPACED = 10  # characters of a text on average in a script without spaces
 
 _DATE = re.compile(
     r"\d{4}[-/.]\d{1,2}([-/.]\d{1,2})?([T ,]+\d{1,2}:\d{2}\S*( ?[AP]M)?( ?[A-Z]{3,4})?)?|(19|20)\d{2}"
@@ -39,7 +39,7 @@ class Sample:
     file: str
     names: Sequence[str]  # the first row, which may be a header, or keys
     cells: Sequence[Sequence[str]]  # of each column, below the first row
-    header: bool = False  # whether the names are known to be names
+    header: bool = False  # whether the first row is known to hold names
     what: str = "column"  # or "key"
 
     def titles(self) -> list[str]:
@@ -56,7 +56,7 @@ class Sample:
         return [place for place, cells in enumerate(self.cells) if is_text(cells)]
 
     def length(self, place: int) -> float:
-        """Return the average number of letters in a column."""
+        """Return the average number of characters in a column."""
         return fmean(map(len, self.cells[place])) if self.cells[place] else 0.0
 
     def usable(self) -> list[int]:
@@ -66,7 +66,7 @@ class Sample:
         ]
 
     def doubt(self, why: str, *, labels: Sequence[int] = (), texts: Sequence[int] = ()) -> DataError:
-        """Return the error for a file whose columns don't tell what to learn; it lists them and the options to use."""
+        """Return the error for a file with ambiguous columns; it lists them and the options to use."""
         titles = self.titles()
         text = ",".join(map(self._option, texts[:2])) or self.what.upper()
         label = self._option(labels[-1]) if labels else self.what.upper()
@@ -101,7 +101,7 @@ class Sample:
 
 
 def is_number(cell: str) -> bool:
-    """Return whether it's a finite number, such as 12, -3 or 1.2498."""
+    """Return whether a cell is a finite number, such as 12, -3 or 1.2498."""
     try:
         return cell.isascii() and math.isfinite(float(cell.strip('"')))  # in a TSV a quote is part of the cell
     except ValueError:
@@ -120,7 +120,7 @@ def data_type(cells: Sequence[str]) -> str:
 
 
 def may_be_label(cells: Sequence[str]) -> bool:
-    """Return whether the cells are few short values, repeated, as labels are."""
+    """Return whether the cells look like labels: few short values that repeat."""
     spoken = [cell for cell in cells if cell.strip()]
     many, distinct = len(spoken), set(spoken)
     share = _SHARE if many >= _ENOUGH else _SHARE_OF_FEW
@@ -141,7 +141,7 @@ def is_text(cells: Sequence[str]) -> bool:
 
 
 def n_words(text: str) -> int:
-    """Return the number of words; in a script without spaces, such as Chinese, two letters count as a word."""
+    """Return the number of words; in a script without spaces, such as Chinese, two characters count as a word."""
     return sum(len(part) // 2 if len(part) >= _UNSPACED and ord(part[1]) > 0x2E7F else 1 for part in text.split())
 
 
@@ -199,7 +199,7 @@ def asked_columns(
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return names for a message, twenty at most."""
+    """List names for a message, at most twenty."""
     more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
     return ", ".join(shown(name, 40)[1:-1] for name in names[:_SHOWN]) + more
 

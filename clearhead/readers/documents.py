@@ -23,13 +23,13 @@ from .skipped import Report
 _KEY = "text"  # of an object that is a document
 _MOST = 0.5  # share of unreadable lines in a text file
 _SHOWN = 20  # skipped files named in the report
-_PIECE = 1 << 17  # letters tokenized together
+_PIECE = 1 << 17  # characters tokenized together
 _JSON_ARRAY = "{} is a JSON array and is used as plain text; to use the texts in it, convert it with: jq -c '.[]' FILE"
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Part of a document: at most 131,072 letters, ending at a line end if there is one.
+    """Part of a document: at most 131,072 characters, ending at a line end if there is one.
 
     `name` is the name of the file, with the line if the file holds several documents. `line` is where the piece begins,
     counted over all files. In a JSON string line ends are `escaped`, so the whole text is on one line.
@@ -43,11 +43,11 @@ class Piece:
     escaped: bool = False
 
     def before(self, place: int) -> "Piece":
-        """Return the letters before a position; the document continues there."""
+        """Return the characters before a position; the document continues there."""
         return replace(self, text=self.text[:place], last=False)
 
     def after(self, place: int) -> "Piece":
-        """Return the letters from a position on."""
+        """Return the characters from a position on."""
         line = self.line if self.escaped else self.line + self.text.count("\n", 0, place)
         return replace(self, text=self.text[place:], line=line, first=False)
 
@@ -59,7 +59,7 @@ class Documents:
         for piece in documents: ...
         print(documents.report)  # of the last complete reading
 
-    A file is one document. Of JSON Lines each line is one, with its text at the key "text", or at the one that
+    A file is one document. In JSON Lines, each line is one, with its text at the key "text", or at the one that
     `data.source_column` names. One piece is in memory at a time. Files of a folder that aren't text are skipped and
     reported.
 
@@ -138,7 +138,7 @@ def _is_json_array(file: Input) -> bool:
 
 
 def _is_json_lines(file: Input, key: Sequence[str]) -> bool:
-    """Return whether most of the first lines are objects; a DataError if they have no text."""
+    """Return whether most of the first lines are objects. Raise a DataError if they have no text."""
     head = [line for line in itertools.islice(read_lines(file), HEAD_LINES) if line.strip()]
     objects = [values for line in head if (values := read_object(line)[0]) is not None]
     if 2 * len(objects) <= len(head):
@@ -169,7 +169,7 @@ def _from_json(file: Input, key: Sequence[str], report: Report) -> Iterator[Piec
 
 
 def _unusable(line: bytes, text: object, key: str) -> str | None:
-    """Return why the value at the key isn't a document, or None."""
+    """Return why the value at the key can't be used as a document, or None."""
     if not isinstance(text, str):
         return f"no string in {key}"
     if not text.strip():
@@ -178,7 +178,7 @@ def _unusable(line: bytes, text: object, key: str) -> str | None:
 
 
 def _from_text(file: Input, report: Report) -> Iterator[Piece]:
-    """Yield the file as one document, without unreadable lines; a DataError if these are the majority."""
+    """Yield the file as one document, without unreadable lines. Raise a DataError if most lines are unreadable."""
     found, is_blank = Report((), lines=report.lines), True
     for lines in read_blocks(file):  # to the end first: nothing of a binary file is used
         is_blank &= not _readable(lines, found).strip()

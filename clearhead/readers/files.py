@@ -1,4 +1,4 @@
-"""Files, folders, standard input and pipes, each readable as often as needed."""
+"""Files, folders, standard input and pipes, all of which can be read repeatedly."""
 
 import errno
 import hashlib
@@ -25,7 +25,7 @@ class Input:
     """One file that can be read repeatedly.
 
     Standard input ("-"), pipes and devices can be read only once, so they're copied to an unnamed temporary file first.
-    The copy is gone when the process ends, however it ends. Only one reading at a time.
+    The copy is gone when the process ends, however it ends. Only one reader at a time.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -127,7 +127,7 @@ class Input:
 def inputs(path: "str | Path | Input") -> list[Input]:
     """Return the file itself, or the files of a folder in natural order (part-2 before part-10).
 
-    Hidden files are skipped, and so is _SUCCESS, which some tools write beside their output.
+    Hidden files are skipped, and so is _SUCCESS, which some tools write next to their output.
 
     Raises:
         DataError: the folder has no files, or has another folder in it.
@@ -171,7 +171,7 @@ def tree(path: "str | Path | Input") -> list[Input]:
 
 
 def _checked(path: str | Path) -> Path:
-    """Return it as a Path. An empty one, from an unset shell variable, would mean the current folder."""
+    """Return a Path. Reject an empty one: from an unset shell variable, it would mean the current folder."""
     if not str(path) or "\0" in str(path):
         raise DataError(f"{str(path)!r} isn't a path", expected="the path of a file or folder", value=str(path))
     return Path(path)
@@ -222,7 +222,7 @@ def expect_digest(files: Iterable[Sequence[Input]], digest: str, paths: Iterable
 
 
 def is_folder(path: Path) -> bool:
-    """Return whether it's a folder; False if that can't be found out."""
+    """Return whether a path is a folder; False if that can't be determined."""
     try:
         return path.is_dir()
     except (OSError, ValueError):  # reading it will raise a clear error
@@ -230,7 +230,7 @@ def is_folder(path: Path) -> bool:
 
 
 def is_stream(path: "str | Path | Input") -> bool:
-    """Return whether it's standard input, a pipe or a device, which can be read only once."""
+    """Return whether a path is standard input, a pipe or a device, which can be read only once."""
     if isinstance(path, Input):
         return False
     try:

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from .columns import data_type, is_number, n_words
 
 _LABELLED = 20  # cells needed to tell a label from a short sentence that is repeated
-_FEWEST = 3  # rows below a header that can tell it from them
-_SURPRISE = 0.05  # probability, for a row like those below, of being so different
+_FEWEST = 3  # rows below a header needed to recognise it
+_SURPRISE = 0.05  # probability that an ordinary row is this different
 _OF_TEXTS_ALONE = 0.002  # the same, if only the lengths of texts differ: the first sentence may be a short one
-_NAME = 50, 5  # most letters and words of a column's name
+_NAME = 50, 5  # maximum characters and words of a column's name
 
 # Codes and names of languages; one word if a language's own name is the same as the English one.
 _LANGUAGES = """
@@ -82,7 +82,7 @@ def holds_no_sentences(column: Sequence[str]) -> bool:
 
 
 def looks_like_header(first: Sequence[str], each: Sequence[Sequence[str]]) -> bool:
-    """Return whether the first row differs from the rows below it as a header does.
+    """Return whether the first row differs enough from the rows below it to be a header.
 
     If it were a row like the others, each of its cells would be as likely as any other cell of its column to be the odd
     one out: a word above numbers or dates, a value that occurs nowhere below, the shortest of all texts. The product of
@@ -112,7 +112,7 @@ def looks_like_header(first: Sequence[str], each: Sequence[Sequence[str]]) -> bo
 
 
 def _surprise(cell: str, column: Sequence[str]) -> tuple[str, float]:
-    """Return what tells the cell from those of the column, and the probability that one of them is as unusual."""
+    """Return how the cell differs from its column, and the probability that a cell is this unusual."""
     many = len(column) + 1
     kind = data_type(column)
     if kind:

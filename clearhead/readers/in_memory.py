@@ -17,10 +17,10 @@ Paths = Sequence[str | Path | Input]
 
 
 class Rows(Input):
-    """Rows in memory, which every reader takes in place of a path. They're held as JSON Lines.
+    """Rows in memory, held as JSON Lines. Every reader accepts them in place of a path.
 
     Args:
-        name: what messages call them.
+        name: their name in messages.
         rows: the values of each row, by column.
         pairs: whether they're (source, target) pairs, whose columns are known.
     """
@@ -40,20 +40,20 @@ class Rows(Input):
 
 
 def is_in_memory(data: Any) -> bool:
-    """Return whether it's data itself, and not the path of some."""
+    """Return whether an argument is data in memory rather than a path."""
     if isinstance(data, str | Path | Input):
         return isinstance(data, Rows)
     return _table(data) is not None or not all(isinstance(it, str | Path | Input) for it in data)
 
 
 def as_paths(data: Any) -> list[str | Path | Input]:
-    """Return what readers take: paths, or one `Rows` with the examples.
+    """Convert data to what readers take: paths, or one `Rows` with the examples.
 
     Args:
         data: a path; several paths; a list of (source, target) pairs or of dicts; a pandas, polars or Arrow table.
 
     Raises:
-        DataError: it's something else.
+        DataError: the data has another type.
     """
     if isinstance(data, str | Path | Input):
         return [data]
@@ -94,7 +94,7 @@ def _not_data(what: str, value: Any) -> DataError:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it: what's missing is null, and what isn't JSON is its text."""
+    """Convert a value to JSON: missing values become null, and unknown types become text."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, list | tuple):

@@ -1,7 +1,7 @@
-"""JSON Lines: one object a line, with a string for the source and one for the target, nested or not.
+"""JSON Lines: one object per line, with a string for the source and one for the target, nested or not.
 
-A label may also be a number or a boolean. A document may be a list of sentences. Of a list of summaries, each makes a
-pair.
+A label may also be a number or a boolean. A document may be a list of sentences. Each entry in a list of summaries
+makes a pair.
 """
 
 import json
@@ -54,7 +54,7 @@ class JsonLines:
         return f"{self.kind}, {self.roles.source} in {source}, {self.roles.target} in {target}"
 
     def described(self) -> str:
-        """Return which keys are used as what."""
+        """Describe the keys in use."""
         source, target = self.names
         return f"{self.roles.source}: {source}; {self.roles.target}: {target}"
 
@@ -94,7 +94,7 @@ class JsonLines:
         return parts[0] if len(parts) == 1 else " ".join(filter(str.strip, parts)), ""
 
     def _targets(self, values: dict[str, Any]) -> tuple[list[str], str]:
-        """Return the targets, at least one, which is "" if there is none; then the reason follows."""
+        """Return at least one target; it's "" if there is none, and the reason follows."""
         value, why = value_at(values, self.target)
         if self.roles.lists and _is_list(value):
             return value or [""], ""
@@ -105,10 +105,10 @@ class JsonLines:
 
 
 def detect_json_lines(name: str, head: Sequence[bytes], data: DataConfig, roles: Roles = SENTENCES) -> JsonLines | None:
-    """Return how to read JSON Lines whose first lines are `head`, or None if they're something else.
+    """Detect how to read JSON Lines from the first lines, `head`. Return None for any other format.
 
     Raises:
-        DataError: it's other or broken JSON, or nothing tells which keys to use.
+        DataError: the JSON has another structure or is broken, or the keys to use are ambiguous.
     """
     spoken = [(number, line.strip()) for number, line in enumerate(head, 1) if line.strip()]
     objects = [values for _, line in spoken if (values := read_object(line)[0]) is not None]
@@ -152,7 +152,7 @@ def _reject_other_json(name: str, spoken: Sequence[bytes]) -> None:
         command = "jq -c . FILE" if first.startswith(b"{") else "jq -c '.[]' FILE"
         raise DataError(
             f"{name} is JSON, but not JSON Lines",
-            expected="one object a line",
+            expected="one object per line",
             fix=f"convert it with: {command}",
             name=name,
         )
@@ -197,7 +197,7 @@ def _is_list(value: Any) -> bool:
 
 
 def _cell(values: dict[str, Any], path: Sequence[str], roles: Roles) -> str:
-    """Return the value at the end of a path as a table would have it."""
+    """Return the value at the end of a path in the form of a table cell."""
     value, _ = value_at(values, path)
     return " ".join(value) if _is_list(value) else _text(value, roles) or ""
 

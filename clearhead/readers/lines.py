@@ -105,7 +105,7 @@ def undecodable(line: bytes) -> str:
 
 
 def shown(text: str, width: int = 80) -> str:
-    """Return a text for a message: in quotes, clipped, with unprintable characters escaped."""
+    """Format a text for a message: quoted, clipped, with unprintable characters escaped."""
     clipped = text if len(text) <= width else text[: width - 1] + "…"
     return '"' + "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in clipped) + '"'
 
@@ -116,7 +116,7 @@ def one_line(text: str) -> str:
 
 
 def to_utf8(encoding: str = "LATIN1") -> str:
-    """Return the advice to convert a file from an encoding."""
+    """Return the advice on how to convert a file from an encoding."""
     return f"convert it with: iconv -f {encoding} -t UTF-8"
 
 
@@ -128,7 +128,7 @@ def _decompressed(raw: io.BufferedReader) -> IO[bytes] | io.BufferedIOBase:
 
 
 def _expect_text(name: str, block: bytes) -> None:
-    """Raise a DataError that says what a file is if it isn't text."""
+    """Raise a DataError if a file isn't text, and say what it is."""
     if not block:
         raise DataError(f"{name} is empty", expected="lines of text", name=name)
     for mark, encoding in _ENCODINGS.items():

@@ -1,7 +1,7 @@
 """Pairs of texts from any format: a table, JSON Lines, two aligned files, folders of these, or rows in memory.
 
 The format is detected from the content. Lines that can't be used are counted and shown with their number and the
-reason; no line is cut, shifted or dropped silently.
+reason; no line is cut, shifted or silently dropped.
 """
 
 import itertools
@@ -24,8 +24,8 @@ from .tables import Pair, Table, detect_table
 
 __all__ = ["Pair", "PairSource", "Pairs", "Report", "Skipped", "read_pairs", "references"]
 
-_KEPT = 200_000_000  # letters kept in memory instead of reading them again: about 200 MB, or twice that beyond Latin-1
-_PAIR = 200  # letters that take as much memory as the objects of a pair
+_KEPT = 200_000_000  # characters kept in memory instead of re-reading them: about 200 MB, twice that beyond Latin-1
+_PAIR = 200  # number of characters that take as much memory as the objects of a pair
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Pairs:
 
 
 class PairSource:
-    """Pairs that can be read repeatedly, one by one, so that they needn't fit into memory.
+    """Pairs that can be read repeatedly, one by one, so they don't have to fit into memory.
 
     with PairSource("pairs.tsv", DataConfig(reverse=True)) as source:
         for line, source_text, target_text in source: ...
@@ -72,7 +72,7 @@ class PairSource:
         data_or_paths: a path, two paths of aligned files, or rows in memory (see `as_paths`).
         data: the settings that say how to read: source_column, target_column, separator, reverse.
         roles: what source and target are: SENTENCES, LABELLED or SUMMARIES.
-        kept: the most letters kept in memory after the first reading, counting 200 for each pair.
+        kept: maximum characters kept in memory after the first reading, counting 200 for each pair.
 
     Raises:
         DataError: there's no usable pair.
@@ -248,7 +248,7 @@ def references(pairs: Pairs) -> tuple[list[str], list[list[str]]]:
 
 
 def _forms(files: Sequence[Input], data: DataConfig, roles: Roles) -> list[Table | JsonLines]:
-    """Detect the format of each file; a DataError if they differ."""
+    """Detect the format of each file. Raise a DataError if they differ."""
     forms: list[Table | JsonLines] = []
     for file in files:
         lines = read_lines(file)
@@ -281,7 +281,7 @@ def _forms(files: Sequence[Input], data: DataConfig, roles: Roles) -> list[Table
 def _in_one_piece(files: Sequence[Input], forms: list[Table | JsonLines]) -> list[Table | JsonLines]:
     """Return the formats; files without a header take the columns of the first, since a table may be split.
 
-    A DataError if the columns differ and no header tells.
+    Raises a DataError if the columns differ and there's no header to identify them.
     """
     first, found = forms[0], forms[:1]
     for file, form in zip(files[1:], forms[1:]):

@@ -1,7 +1,7 @@
 """Formats of questions about texts: SQuAD's JSON, JSON objects with a context and a question, and QAMR's tables.
 
-Each format yields entries, one a question, as the file has them. What's wrong with an entry is a reason in it; a file
-with the wrong structure is a DataError that names the place.
+Each format yields one entry per question, as the file has them. An entry records what is wrong with it; a file
+with the wrong structure raises a DataError that names the place.
 """
 
 import json
@@ -32,7 +32,7 @@ class Entry:
     context: str = ""
     id: str = ""  # "" if the file has none
     question: str = ""
-    answers: tuple[tuple[str, int | None], ...] = ()  # text and position, None if it has to be searched for
+    answers: tuple[tuple[str, int | None], ...] = ()  # text and position; None if the position isn't given
     impossible: bool = False  # the context has no answer
     fault: str = ""  # why it can't be read
     answer_faults: tuple[str, ...] = ()  # of answers that couldn't be read
@@ -104,7 +104,7 @@ class _Node:
             yield _Node(self.file, f"{self.place}{key}[{number}].", value)
 
     def get(self, key: str, kind: type, default: Any) -> Any:
-        """Return the value at a key, or the default; a DataError if its type is wrong."""
+        """Return the value at a key, or the default. Raise a DataError if its type is wrong."""
         if not isinstance(self.value, dict):
             raise DataError(f"{self.file} holds {_kind(self.value)}, not an object", expected=_EXPECTED, name=self.file)
         value = self.value.get(key)
@@ -238,7 +238,7 @@ def _cells(table: Input, number: int, line: bytes) -> list[str]:
 
 
 def _of_row(sentence: str, cells: Sequence[str], text: str) -> Entry:
-    """Return the entry of a row; an answer is a run of words."""
+    """Return the entry of a row, where an answer is a run of words."""
     words = sentence.split(" ")
     answers: list[tuple[str, int | None]] = []
     faults = []

@@ -33,7 +33,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Question:
-    """A question with its answers, one for each person asked, or none if it's unanswerable."""
+    """A question with its answers, one per annotator, or none if it's unanswerable."""
 
     id: str
     text: str
@@ -127,7 +127,7 @@ def read_questions(data_or_paths: Any) -> QuestionCorpus:
 
 
 class _Used:
-    """The usable entries in order; the others go to the report."""
+    """The usable entries in order; the rest are reported."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -199,7 +199,7 @@ def _answers(count: int) -> str:
 
 
 def _fault(entry: Entry) -> str | None:
-    """Return why a question can't be used, whatever its answers, or None."""
+    """Return why a question can't be used regardless of its answers, or None."""
     if not entry.context.strip():
         return "no context"
     if not entry.question.strip():

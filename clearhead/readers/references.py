@@ -1,4 +1,4 @@
-"""Additional references: files of one sentence a line, aligned with the sources of a file.
+"""Additional references: files with one sentence per line, aligned with the sources of a file.
 
 Each reference makes another pair with the source on its line. Blank and unreadable lines are counted and shown, and so
 are sources without a reference.
@@ -43,7 +43,7 @@ def read_with_references(
         data: the settings that say how to read.
         roles: what source and target are.
         own_separator: whether the separator of `data` was named for this file. If it's from a model's training, it
-            makes columns only if nearly all lines have it.
+            splits lines only if nearly all of them have it.
 
     Raises:
         DataError: the files have different numbers of lines, or a row may have several lines, as in CSV.
@@ -153,7 +153,7 @@ def _cuts(mark: str, head: Sequence[bytes]) -> bool:
 
 
 def _header(report: Report, path: str | Path) -> int:
-    """Return the number of header lines; a DataError if a row may have several lines."""
+    """Return the number of header lines. Raise a DataError if a row may have several lines."""
     in_files = report.headers and report.files  # of a folder: a header in each
     of_file = not report.files and Path(path).is_file()  # a pipe can't be read again
     if in_files or (report.unit != "lines" and not (of_file and _count(path) == report.headers + report.lines)):

@@ -1,4 +1,4 @@
-"""A report of what was found in files, with every line that wasn't used and the reason."""
+"""A report on the content of files, with the lines that weren't used and the reasons."""
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ class Skipped:
 
 @dataclass
 class Report:
-    """What was found in the files and what wasn't used. `str(report)` is the text for people.
+    """What was found in the files and what wasn't used. `str(report)` is readable text.
 
     Lines are numbered as if all files were one; `place` gives the file and the line within it.
     """
@@ -53,7 +53,7 @@ class Report:
         self.lines, self.used = other.lines, self.used + other.used
 
     def place(self, line: int) -> str:
-        """Return the place of a line in words: `part-2.tsv line 7`."""
+        """Describe the place of a line: `part-2.tsv line 7`."""
         if not self.files:
             return f"{self.item} {line:,}"
         name, before = self.files[bisect_right(self.files, line - 1, key=lambda it: it[1]) - 1]

@@ -17,9 +17,9 @@ Pair = tuple[int, str, str]  # line (from 1), source, target
 
 _NAMES = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six"}
 _MARKS = {mark: name for name, mark in SEPARATORS.items()} | {" ": "space"}
-_FEW = 20  # labels needed to tell one from the name of their column
-_REGULAR = 0.9  # of the rows of a CSV have as many columns as most
-_OTHERS = ",;|"  # separators looked for besides the tab
+_FEW = 20  # labels needed to tell a label from a column name
+_REGULAR = 0.9  # share of the rows of a CSV with the usual number of columns
+_OTHERS = ",;|"  # possible separators besides the tab
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Table:
     columns: Columns
     width: int  # the usual number of columns
     header: tuple[str, ...] | None = None
-    where: str = ""  # where the columns are, in words, if they aren't the first ones
+    where: str = ""  # a phrase for where the columns are, if they aren't the first ones
     roles: Roles = SENTENCES
     doubt: str = ""  # why the first row may be a header
     credits: tuple[int, str, str] | None = None  # the column that states licence and source, and these
@@ -47,7 +47,7 @@ class Table:
         return tuple(self.header[place].strip() for place in (*sources, target)) if self.header else None
 
     def is_named_in(self, head: Sequence[bytes]) -> bool:
-        """Return whether another table, whose first lines are `head`, has the same names in its first row."""
+        """Return whether the table with the first lines `head` has the same names in its first row."""
         _, _, cells, _ = next(_rows(head, self.separator, self.roles), (0, "", None, ""))
         return set(self.names or ()) <= {cell.strip() for cell in cells or ()}
 
@@ -57,7 +57,7 @@ class Table:
         return f"{self.kind}, {_NAMES.get(self.width, self.width)} columns{self.where}, {header or 'no header'}"
 
     def described(self) -> str:
-        """Return which columns are used as what, and which aren't used."""
+        """Describe how the columns are used, and which aren't used."""
 
         def name(place: int) -> str:
             known = self.header[place].strip() if self.header else ""
@@ -137,7 +137,7 @@ def detect_table(
         roles: what source and target are.
 
     Raises:
-        DataError: there are no columns, or nothing tells which ones to use.
+        DataError: there are no columns, or they're ambiguous.
     """
     found = sample_table(name, head, data, roles)
     if found is None:
@@ -172,7 +172,7 @@ def sample_table(
 
 
 def _chosen(sample: Sample, data: DataConfig, roles: Roles) -> tuple[Columns, bool, str]:
-    """Return the columns, whether the first row is a header, and where the columns are, in words."""
+    """Return the columns, whether the first row is a header, and a phrase for where the columns are."""
     names = sample.names
     if asked := asked_columns(sample.file, names, data):
         sources, target = asked
@@ -207,7 +207,7 @@ def _rows(lines: Iterable[bytes], separator: str, roles: Roles) -> Iterator[Row]
 
 
 def _doubt(first: Sequence[str], each: Sequence[Sequence[str]], columns: Columns, roles: Roles) -> str:
-    """Return why the first row may be a header although nothing shows that it is one, or ""."""
+    """Return why the first row may be a header, without clear evidence, or ""."""
     labels, label = each[columns[1]], first[columns[1]] if len(first) == len(each) else ""
     if not roles.labels or not label or label in labels or label in roles.known:
         return ""
@@ -251,7 +251,7 @@ def begin_with_label(head: Sequence[bytes]) -> bool:
 
 
 def whole_rows(head: Sequence[bytes], separator: str, roles: Roles = SENTENCES) -> list[Row]:
-    """Return the rows of a table's first lines, without a quoted text that goes on after them."""
+    """Return the rows of a table's first lines, without a quoted text that continues after them."""
     found = list(_rows(head, separator, roles))
     begun = (place for place, row in enumerate(found) if row[3] == UNCLOSED and 2 * row[0] > len(head) == HEAD_LINES)
     return found[: next(begun, None)]

@@ -21,7 +21,7 @@ from .translation_scores import References, check
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _WINDOW, _AROUND = 4, 10  # words
-# Words that a question shares with any sentence. In other languages than English, all words count as content words.
+# Function words, which don't tell sentences apart. In other languages than English, all words count as content words.
 _FUNCTION_WORDS = (
     " a about after all an and any are as at be been before being but by can could did do does during for from had has "
     "have how if in into is it its kind many most much name named of on or s that the their there these they this "
@@ -73,7 +73,7 @@ def answer_scores(answers: Sequence[str], references: References, *, unanswerabl
     """Return exact match and F1 of each answer, each with the reference that scores best.
 
     Args:
-        answers: one answer a question.
+        answers: one answer per question.
         references: the correct answers to each question.
         unanswerable: whether to use the rules of SQuAD v2, where a question without references has the empty answer;
             otherwise those of v1.

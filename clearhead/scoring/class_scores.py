@@ -22,7 +22,7 @@ class OfClass:
 
     label: str
     precision: float  # share of correct predictions
-    recall: float  # share of its examples that are found
+    recall: float  # share of its examples that are predicted correctly
     f1: float
     support: int  # number of its examples
 

@@ -10,7 +10,7 @@ from .class_scores import ClassScores
 
 _WIDE = 12  # labels that fit into a table
 _PAIRS = 10  # confused pairs listed if there are more labels than that
-_NAME, _DRAWN = 20, 16  # letters of a label in a table, and in a picture
+_NAME, _DRAWN = 20, 16  # characters of a label in a table, and in a picture
 _HEADING = "correct label"
 _COLUMNS = 53  # of an 80-column terminal, next to precision, recall and F1
 
@@ -58,8 +58,7 @@ def _most_confused(scores: ClassScores, names: list[str]) -> str:
 
 
 def short_names(labels: Sequence[str], most: int) -> list[str]:
-    """Return labels with up to `most` letters each, on one line. Labels that would become equal are cut in the middle
-    instead of at the end."""
+    """Shorten labels to `most` characters on one line. Labels that would become equal are cut in the middle."""
     whole = [shown(label, len(label))[1:-1] for label in labels]
     cut = [text if len(text) <= most else text[: most - 1] + "…" for text in whole]
     alike, half = Counter(cut), most // 2

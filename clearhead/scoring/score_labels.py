@@ -86,7 +86,7 @@ def count(scores: Mapping[str, Any]) -> tuple[str, int]:
 
 
 def count_of(scores: Mapping[str, Any]) -> str:
-    """Return the same as text: "500 sentences"."""
+    """Return what was scored as text: "500 sentences"."""
     name, number = count(scores)
     return f"{number:,} {name if number != 1 else name.removesuffix('s')}"
 
@@ -125,7 +125,7 @@ def _keys(scores: Mapping[str, Any]) -> list[str]:
 
 
 def _within(label: Label, scores: Mapping[str, Any], key: str) -> str:
-    """Return the 95% interval of a score, if it's known."""
+    """Return the 95% interval of a score, if known."""
     low, high = scores.get(f"{key}_interval", (None, None))
     return "" if low is None else f"; 95%: {label.number(low)} to {label.number(high)}"
 
@@ -146,7 +146,7 @@ def curve(records: Sequence[Mapping[str, Any]], best: str) -> Curve:
 
 
 def what_was_cut(number: int, sources: str = "sources") -> str:
-    """Return a message about sources that the model can only read the beginning of."""
+    """Return a message about sources that are too long for the model."""
     name = sources if number != 1 else sources.removesuffix("s")
     return f"{number:,} {name} too long for the model: only the beginning is read"
 

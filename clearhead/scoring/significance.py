@@ -1,4 +1,4 @@
-"""Whether one system is better than another, or was lucky: the paired bootstrap (Koehn 2004), two-tailed.
+"""Test whether one system is better than another, or was lucky: the paired bootstrap (Koehn 2004), two-tailed.
 
 Scores of a whole corpus (BLEU, chrF) are resampled as sacrebleu does it, and means over examples in the same way.
 """

@@ -95,7 +95,7 @@ def common_subsequence(a: Sequence[str], b: Sequence[str]) -> int:
     """Return the length of the longest common subsequence, with each row of the usual table as the bits of an integer.
 
     Bit i of a row is 0 if the table grows from column i to i + 1. One addition moves all zeros of a row to the places
-    of the next word (Hyyrö 2004), which is many times faster than cell by cell.
+    of the next word (Hyyrö 2004), which is many times faster than going cell by cell.
     """
     places: dict[str, int] = defaultdict(int)
     for place, word in enumerate(a):

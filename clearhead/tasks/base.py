@@ -120,12 +120,12 @@ class Task(ABC):
 
     @classmethod
     def derived(cls, config: Config) -> Mapping[str, Any]:
-        """Return settings that follow from others, unless the user sets them."""
+        """Return defaults that depend on other settings; what the user sets takes precedence."""
         return {}
 
     @classmethod
     def from_data(cls, data: Any, config: Config) -> Mapping[str, Any]:
-        """Return settings that follow from the training data, such as the labels."""
+        """Return settings that depend on the training data, such as the labels."""
         return {}
 
     @classmethod
@@ -137,7 +137,7 @@ class Task(ABC):
 
     @property
     def longest(self) -> tuple[int, str]:
-        """The maximum tokens a side in training, and the name of the setting that limits it."""
+        """Maximum tokens per side in training, and the name of the setting that limits it."""
         return min((self.config.data.max_len, "data.max_len"), (self.config.model.max_len, "model.max_len"))
 
     @property
@@ -257,7 +257,7 @@ class Task(ABC):
 
 
 def rotary_positions(config: Config) -> dict[str, str]:
-    """Return the setting for rotary positions, if the heads have an even width, as those need."""
+    """Return the setting for rotary positions, if the heads have the even width that these need."""
     even = config.model.d_model // config.model.n_heads % 2 == 0
     return {"model.positions": "rotary"} if even else {}
 

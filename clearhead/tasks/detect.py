@@ -1,4 +1,4 @@
-"""Detect the task that files are for, from their first lines."""
+"""Detect the task of files from their first lines."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -18,14 +18,14 @@ from ..readers.json_lines import JsonLines, detect_json_lines, read_object
 from ..readers.lines import HEAD_LINES, read_lines
 from ..readers.tables import Table, begin_with_label, detect_table, sample_table, whole_rows
 
-_BEGINNING = 1 << 16  # bytes in which JSON keys are looked for
+_BEGINNING = 1 << 16  # bytes to search for JSON keys
 _ENOUGH = 20  # rows that show whether labels repeat
-_LABELS = 0.25  # most distinct labels a row
+_LABELS = 0.25  # maximum distinct labels per row
 _NAMED = 2 / 3  # the same, for columns named text and label
-_LABEL = 40  # most letters of a label
-_DOCUMENT, _SHORTER = 300, 4  # average letters of a document, and how many times shorter its summary is
-_MARKS = (b"|", b";")  # possible separators that aren't those of a table
-_MOST = 0.9  # of the lines have such a separator
+_LABEL = 40  # maximum characters of a label
+_DOCUMENT, _SHORTER = 300, 4  # average characters of a document, and how many times shorter its summary is
+_MARKS = (b"|", b";")  # possible separators that don't make a table
+_MOST = 0.9  # share of the lines with such a separator
 _FEW = 5  # rows that show which columns matter
 _ROLES = {"translate": SENTENCES, "classify": LABELLED, "summarize": SUMMARIES}
 
@@ -213,7 +213,7 @@ def _of_two(columns: Sequence[Sequence[str]]) -> Found:
 
 
 def _first_words(lines: Sequence[bytes]) -> str:
-    """Return how to name the labels if the first words of the lines may be some."""
+    """Return how to name the labels if the first words of the lines look like labels."""
     words = [line.split(b" ", 1)[0].decode("utf-8", "replace") for line in lines if b" " in line.strip()]
     if len(words) < len(lines) or not all(words) or not _are_repeated(words):
         return ""
@@ -253,7 +253,7 @@ def _by_name(sample: Sample) -> Found | None:
 
 
 def _by_content(sample: Sample) -> Found | None:
-    """Return the task of three or more columns by what they hold; None for too few rows.
+    """Return the task of three or more columns by their content; None for too few rows.
 
     Raises:
         DataError: it could be another task, or other columns.
@@ -282,7 +282,7 @@ def _by_content(sample: Sample) -> Found | None:
 
 
 def _may_be_side(sample: Sample, text: int, label: int) -> bool:
-    """Return whether another column may be the other side of pairs, being words or texts of a similar length."""
+    """Return whether another column may be the other side of pairs: words or texts of a similar length."""
     size = sample.length(text)
     others = [cells for place, cells in enumerate(sample.cells) if place not in (text, label)]
     sides = [cells for cells in others if any(map(str.strip, cells)) and not data_type(cells) and len({*cells}) > 1]
@@ -294,7 +294,7 @@ def _shorter(texts: Sequence[str], others: Sequence[str]) -> bool:
 
 
 def _are_repeated(values: Sequence[str], least: int = 2) -> bool:
-    """Return whether the values may be labels: short, at least so many, and few among many rows."""
+    """Return whether the values may be labels: short, enough of them, and few compared with the rows."""
     distinct = set(values)
     fits = len(values) >= _ENOUGH and least <= len(distinct) <= max(2, _LABELS * len(values))
     return fits and max(map(len, distinct)) <= _LABEL

@@ -15,7 +15,7 @@ from ..tokenization.ragged import IntArray, Ragged
 class Examples:
     """Pairs as tokens. Sources end with EOS; targets begin with BOS and end with EOS.
 
-    Other tasks put other numbers on the target side, such as a label, and have no BOS there.
+    Other tasks put other numbers on the target side, such as a label, without a BOS.
     """
 
     sources: Ragged

@@ -57,7 +57,7 @@ def span_cross_entropy(scores: Tensor, answers: Tensor, *, smoothing: float = 0.
 
 class _SmoothedCrossEntropy(torch.autograd.Function):
     """The loss with its gradient p - q. Autograd would take several times as long, since it fills and adds a whole
-    (N, V) for each term of the sum."""
+    (N, V) tensor for each term of the sum."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, targets: Tensor, smoothing: float, pad: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""What a training run would use as what, without training."""
+"""Preview how a training run would use the data, without training."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from .registry import task_of
 
 _EXAMPLES = 3  # shown
 _LABELS = 20  # labels named with their counts
-_WIDTH = 100  # letters of a value shown
+_WIDTH = 100  # characters of a value shown
 
 
 def preview(config: Config) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What tasks exchange with training, evaluation and the apps. `tasks.base` exports all of it."""
+"""Records that tasks exchange with training, evaluation and the apps. `tasks.base` exports them all."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from ..tokenization.ragged import Ragged
 
 @dataclass(frozen=True)
 class Units:
-    """The nouns of a task, all in the plural but `answer`.
+    """The nouns of a task, all in the plural except `answer`.
 
     Args:
         examples: what it trains on, such as "pairs".
@@ -83,7 +83,7 @@ class Judged:
     Args:
         scores: the scores of all answers together.
         sources: what was answered.
-        answers: one answer a source; empty if the text itself is scored.
+        answers: one answer per source; empty if the text itself is scored.
         references: the correct answers to each source.
         singly: returns the scores of each answer, (N,) by name. The first one ranks the best and worst answers.
         details: further lines for the report.
@@ -101,4 +101,4 @@ class Encoder(Protocol):
     """Tokenizes the data of a task."""
 
     def each(self, chunks: Iterable[Any], count: int, processes: int) -> Iterator[Encoded]:
-        """Tokenize each chunk. The chunks hold `count` examples in total; use `processes` processes if it pays."""
+        """Tokenize each chunk. The chunks hold `count` examples in total; use up to `processes` processes."""

@@ -1,4 +1,4 @@
-"""The tasks by name. Nothing is imported until a task or its app is asked for, and no task needs torch to be imported.
+"""Registry of tasks, by name. Tasks and apps are imported when needed, and importing a task doesn't import torch.
 
 A user's own task needs no entry: `train.task = "package.module:Class"` names its class.
 """

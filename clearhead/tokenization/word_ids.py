@@ -1,4 +1,4 @@
-"""Encoding word by word, with a cache of the words seen before.
+"""Encode texts word by word, with a cache of known words.
 
 A text can be split at white space without changing its tokens: normalisation folds it to single spaces, every piece
 starts with its space and ends before the next one, and only the compatibility forms (NFKC) create or join spaces.

@@ -46,7 +46,7 @@ class TextEngine:
 
     @property
     def overflow(self) -> str:
-        """How a text longer than the context window is read, as a phrase for people."""
+        """How a text longer than the context window is read, as a phrase for messages."""
         if self.ring:
             return f"a ring buffer of the newest {self.max_len:,} tokens"
         return f"whenever {self.max_len:,} tokens fill the window, the newest {self._half:,} are read again"
@@ -59,7 +59,7 @@ class TextEngine:
     def prefill(self, sources: Sequence[Sequence[int]], steps: int) -> Iterator["TextDecoding"]:
         """Read B texts, each without its last token, which is the first one `step` takes; a text may then be empty.
 
-        Of a text longer than the context window, only the newest tokens are read. The model is in evaluation mode
+        If a text is longer than the context window, only its last tokens are read. The model is in evaluation mode
         inside the `with` block only.
         """
         texts = [source[max(0, len(source) - self.max_len + 1) :] for source in sources]
@@ -123,7 +123,7 @@ class TextDecoding:
     def _read(self, tokens: Tensor) -> Tensor:
         """Append T tokens, already counted in `lengths`, and return the logits of the next one. (R, T) -> (R, V)"""
         back = torch.arange(tokens.size(1) - 1, -1, -1, device=tokens.device)  # distance to the last token
-        positions = (self.lengths[:, None] - 1 - back).clamp(min=0)  # any position will do for padding
+        positions = (self.lengths[:, None] - 1 - back).clamp(min=0)  # padding can have any position
         mask = None
         if self.ragged:
             mask = (self.cache.ages(tokens.size(1)) < self.lengths[:, None])[:, None, None, :]

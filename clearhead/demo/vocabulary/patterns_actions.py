@@ -92,7 +92,7 @@ def _what(det: str, who: Subject, done: _Done, *, negated: bool = False) -> Nomi
 
 
 def _is_known(done: _Done) -> bool:
-    """Return whether people do it only to known things: not to some bags, or to a radio."""
+    """Return whether an action takes only definite objects, not "some bags" or "a radio"."""
     verb, noun, plural = done
     if verb.en == "listen to":
         return noun.en == "radio"

@@ -1,4 +1,4 @@
-"""When things happen: the phrases of time that many patterns share."""
+"""Time phrases shared by many patterns."""
 
 from . import lexicon_verbs
 from .grammar import Part

@@ -35,8 +35,8 @@ class Batch:
 
     Args:
         tokens: tokens (B, S).
-        types: 0 for the question, 1 for the text, 2 for tokens of the text that the question has, too, if the model
-            has three token types (B, S); None if it has none.
+        types: 0 for the question, 1 for the text, 2 for tokens of the text that also occur in the question (only with
+            three token types) (B, S); None without token types.
         of_text: True for tokens of the text (B, S).
         answers: the first and last position of each answer (B, 2).
     """
@@ -54,7 +54,7 @@ class HeldOutQuestions:
     Args:
         asked: each question with its text.
         windows: all windows over the texts.
-        of: the number of the question that each window belongs to.
+        of: the index of the question that each window belongs to.
         too_long: always empty.
     """
 

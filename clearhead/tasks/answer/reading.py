@@ -66,7 +66,7 @@ class QuestionSource:
 
 @dataclass(frozen=True)
 class Questions:
-    """Questions to train on, apart from those that are held out."""
+    """Training questions, without the held-out ones."""
 
     source: QuestionSource
     split: QuestionSplit
@@ -76,7 +76,7 @@ class Questions:
 
     @property
     def note(self) -> str:
-        """What was held out, in words."""
+        """A note on what was held out."""
         return self.split.note
 
     @property
@@ -85,7 +85,7 @@ class Questions:
         return any(question.impossible for _, question in self.split.train)
 
     def held_out(self) -> QuestionCorpus:
-        """Return the held-out questions, which are about other articles."""
+        """Return the held-out questions, which come from other articles."""
         return self.split.held_out
 
     def chunks(self) -> Iterator[QuestionCorpus]:
@@ -119,7 +119,7 @@ class QuestionForm:
         return Questions(source, split_questions(source.read(), share, seed))
 
     def extent(self, data: Questions) -> tuple[int, str]:
-        """Return the size of the data, as a number of sentence pairs and in words."""
+        """Return the size of the data as a number of sentence pairs, and as a phrase."""
         letters = sum(map(len, data.texts()[0]))
         return as_pairs(letters)
 

@@ -1,6 +1,6 @@
 """Extractive question answering: find the passage of a text that answers a question (Devlin et al. 2019, section 4.2).
 
-An encoder reads the question with a window of the text, and scores every token as the first and as the last one of the
+An encoder reads the question with a window of the text, and scores every token as the start and as the end of the
 answer. If a window lacks the answer, both positions are <s>.
 """
 

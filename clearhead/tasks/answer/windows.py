@@ -1,8 +1,8 @@
-"""Windows: a question with as much of its text as the model reads at once.
+"""Windows: a question with the part of its text that the model reads at once.
 
 <s> question </s> a part of the text </s>
 
-Windows of one text overlap by half, so that one of them has all of an answer of up to half a window.
+Windows of one text overlap by half, so any answer of up to half a window fits into one of them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -42,7 +42,7 @@ class Window:
         return self.first + len(self.tokens) - self.begins - 2
 
     def positions(self, answer: Span | None) -> Span:
-        """Return the positions of an answer in the window; `NO_ANSWER` if it isn't all there, or is None."""
+        """Return the positions of an answer in the window; `NO_ANSWER` if it's None or not fully inside."""
         if answer is None or answer[0] < self.first or answer[1] > self.last:
             return NO_ANSWER
         shift = self.begins - self.first

@@ -66,7 +66,7 @@ class LabelledEncoder:
         return [[*first, *ids[: self.longest], EOS] for ids in encoded], cut
 
     def __call__(self, pairs: Pairs) -> Encoded:
-        """Tokenize all texts. None is left out; truncated texts and unknown words are reported."""
+        """Tokenize all texts. Truncated texts and unknown words are reported."""
         numbers = {label: number for number, label in enumerate(self.labels)}
         tokens, cut = self.tokens(pairs.sources)
         reason = f"texts longer than {self.longest} tokens ({self.limit}); only their beginning is read"
@@ -88,7 +88,7 @@ class HeldOutTexts:
 
     Args:
         examples: the texts whose label the model knows, for the loss.
-        too_long: the texts with any other label.
+        too_long: the texts with an unknown label.
         cut: the number of truncated texts.
         sources: all texts.
         tokens: their tokens.
@@ -111,7 +111,7 @@ class HeldOutTexts:
 
     @classmethod
     def of(cls, pairs: Pairs, encoder: LabelledEncoder) -> "HeldOutTexts":
-        """Prepare texts for scoring. Every answer to a text with an unknown label is wrong."""
+        """Prepare texts for scoring. Every answer to a text with an unknown label counts as wrong."""
         known = set(encoder.labels)
         labels = (*encoder.labels, *sorted({*pairs.targets} - known))
         numbers = {label: number for number, label in enumerate(labels)}

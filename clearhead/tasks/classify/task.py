@@ -44,7 +44,7 @@ class Classification(Task):
         "data.split": 0.05,
         "train.best": NEWEST,  # with a few hundred held-out texts, a low learning rate tells more than a score
         "train.r_drop": 8.0,
-        "train.eval_sentences": 10_000,  # a label takes a thousandth of the time of a translation
+        "train.eval_sentences": 10_000,  # labelling takes a thousandth of the time of translating
     }
     unused = ("model.n_token_types", *search_settings_but("batch_tokens"))
     scores = ("loss", "accuracy", "macro_f1")

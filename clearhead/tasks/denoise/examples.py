@@ -32,7 +32,7 @@ class PieceEncoder:
     sides: Callable[[Ragged], tuple[Ragged, Ragged]]
 
     def __call__(self, data: Any) -> Encoded:
-        """Cut every text into as many pieces as it takes. A text without tokens gives none."""
+        """Cut every text into pieces. A text without tokens gives none."""
         size, found = self.longest, self.tokenizer.encode_batch(self.texts(data))
         pieces = [ids[i : i + size] for ids in found for i in range(0, len(ids), size)]
         pieces = [ids for ids in pieces if count_to_find(ids)]

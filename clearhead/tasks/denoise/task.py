@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
-_SEED = 0  # of the masks in evaluations, which never change
+_SEED = 0  # seed of the masks in evaluations, which never change
 _SCORED = 4096  # tokens in a batch without gradients
 _SPAN, _SPAN_FOR_LABELS = 3.0, 1.0  # masked tokens in a row, on average
 
@@ -35,10 +35,10 @@ _SPAN, _SPAN_FOR_LABELS = 3.0, 1.0  # masked tokens in a row, on average
 def denoising(task: type[Task], extra_texts: Sequence[str] = ()) -> type[Task]:
     """Return the task that learns from the texts of another task, and from the files of `extra_texts`.
 
-    A decoder alone predicts the next token, as it does anyway.
+    A decoder-only model predicts the next token, as always.
 
     Raises:
-        ConfigError: a decoder alone gets no extra texts, so it would do the same thing twice.
+        ConfigError: a decoder-only model has no extra texts, so it would do the same thing twice.
     """
     topology = task.required["model.topology"]
     if topology == "decoder-only":
@@ -76,7 +76,7 @@ def _next_token(task: type[Task], extra_texts: Sequence[str]) -> type[Task]:
 
 
 class _Denoising(Task):
-    """What both kinds of masking share."""
+    """Base class of both kinds of masking."""
 
     units = Units("pieces of text", "tokens", "text")
     training_data = "pieces of text"
@@ -179,7 +179,7 @@ class MaskedSpans(_Denoising):
         return Examples(*sides)
 
     def each_epoch(self, examples: Examples) -> Callable[[int], Examples]:
-        """Return a function that masks other spans each epoch, as a function of (seed, epoch)."""
+        """Return a function that masks different spans in each epoch, depending only on (seed, epoch)."""
         tokens, seed = np.asarray(examples.targets.tokens), self.config.train.seed
         texts = Ragged.of(tokens[(tokens != BOS) & (tokens != EOS)], examples.targets.lengths - 2)
 

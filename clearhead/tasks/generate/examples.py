@@ -79,7 +79,7 @@ class Blocks:
         return Ragged([[]] * len(self.documents)), self.documents
 
     def batches(self, max_tokens: int, seed: int = 0, max_rows: int | None = None) -> BlockPlan:
-        """Return the plan of batches for any epoch, with at least one block a batch."""
+        """Return the plan of batches for any epoch, with at least one block per batch."""
         together = max(max_tokens // self.length, 1)
         return BlockPlan(len(self.documents.tokens), self.length, min(together, max_rows or together), seed)
 
@@ -99,7 +99,7 @@ class TextEncoder:
         self.tokenizer = tokenizer
 
     def __call__(self, text: Running) -> Encoded:
-        """Tokenize all pieces. None is left out."""
+        """Tokenize all pieces."""
         found = self.tokenizer.encode_batch(text.pieces)
         unknown = [
             Skipped(text.lines[i], _UNKNOWN, ", ".join(self.tokenizer.unknown_words(text.pieces[i])[:_NAMED]))
@@ -120,8 +120,8 @@ class HeldOutText:
 
     Args:
         examples: its blocks.
-        characters: its length in characters, after normalization by data.lowercase and the like.
-        bytes: the same in bytes of UTF-8.
+        characters: its length in characters, after normalisation (data.lowercase and others).
+        bytes: the same in UTF-8 bytes.
         unknown: the number of tokens that are <unk>.
         sources: the text of each block.
         too_long, cut, references: always empty.

@@ -33,7 +33,7 @@ _SCORED = 4096  # tokens in a batch without gradients
 
 
 class Generation(Task):
-    """Continue a text, with a decoder alone."""
+    """Continue a text, with a decoder-only model."""
 
     verb = "generate"
     form = TextForm()
@@ -55,7 +55,7 @@ class Generation(Task):
     }
     unused = (
         *("data.target_column", "data.separator", "data.reverse", "model.pooling", "model.n_token_types"),
-        "train.hidden_span",  # a language model masks nothing
+        "train.hidden_span",  # a language model doesn't mask
         *("decode.max_ratio", "decode.min_ratio"),  # there is no source
     )
     scores = ("loss", "token_accuracy")

@@ -45,7 +45,7 @@ class Sequences(Task):
     def readable(self) -> tuple[int, str]:
         """The maximum tokens of a source that the model can read, without EOS, and the setting that limits it.
 
-        Position tables end there. Other position schemes could go on, but memory couldn't.
+        Position tables end there. Other position schemes could continue, but memory would run out.
         """
         return self.config.model.max_len - 1, "model.max_len"
 
@@ -56,7 +56,7 @@ class Sequences(Task):
 
     @property
     def longest(self) -> tuple[int, str]:
-        """The maximum tokens a side in training, and the name of the setting that limits it."""
+        """Maximum tokens per side in training, and the name of the setting that limits it."""
         return min((self.config.data.max_len, "data.max_len"), (self.config.model.max_len - 1, "model.max_len"))
 
     @property
@@ -97,7 +97,7 @@ class Sequences(Task):
     def hold_out(self, data: Pairs) -> HeldOut:
         """Prepare pairs for scoring. All texts are answered; the loss leaves out pairs that are too long."""
         found = self.encoder(data)
-        _, cut = self.sources(list({it.text for it in (*found.skipped, *found.cut)}))  # no others can be
+        _, cut = self.sources(list({it.text for it in (*found.skipped, *found.cut)}))  # no other pairs can be scored
         examples = Examples(found.sources, found.targets)
         return HeldOut(examples, found.skipped, sum(map(bool, cut)), *references(data))
 
@@ -159,7 +159,7 @@ class Sequences(Task):
 
     @property
     def _scored_together(self) -> int:
-        """The tokens a side in a batch without gradients.
+        """Tokens per side in a batch without gradients.
 
         The logits are float32 here, so a larger batch would need more memory than training does, and the process
         wouldn't give it back.
@@ -191,7 +191,7 @@ class Sequences(Task):
         return kept, [len(ids) - len(first) for ids, first in zip(encoded, kept)]
 
     def prefix(self, text: str) -> list[int]:
-        """Return the tokens that every answer is forced to start with.
+        """Return the tokens that every answer must start with.
 
         Raises:
             DataError: the vocabulary lacks some of the words.

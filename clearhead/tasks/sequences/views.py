@@ -58,7 +58,7 @@ def explain_sequence(task: Sequences, model: EncoderDecoder, text: str, search: 
 
 
 def _source(task: Sequences, text: str) -> list[int]:
-    """Return the tokens of a text that the model can read as a whole."""
+    """Return the tokens of a text, which must fit into the model."""
     if not text.strip():
         raise DataError("the text is blank", expected="a text to explain", name="text", value=text)
     [ids], [cut] = task.sources([text])

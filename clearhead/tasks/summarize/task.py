@@ -48,7 +48,7 @@ class Summarization(Sequences):
 
     @property
     def readable(self) -> tuple[int, str]:
-        """The same limit as in training, since the model has only seen the beginning of longer documents."""
+        """The same limit as in training, since the model only saw the beginning of longer documents."""
         return self.longest
 
     def judge(self, held_out: HeldOut, answers: Sequence[str], counts: TokenCounts | None) -> Judged:
