@@ -55,7 +55,7 @@ def train(
     on_eval: Callable[[dict[str, Any]], object] | None = None,
     began: float | None = None,
 ) -> Path:
-    """Train a model into a folder and return the folder. With `train.warm_start`, several runs lead to it.
+    """Train a model into a folder and return the folder. With `train.warm_start`, this takes several runs.
 
     Args:
         config: all settings; `data.train` names the files to learn from.
@@ -66,7 +66,7 @@ def train(
         say: receives messages for the user (default: print them to stderr).
         on_step: called after each update with {"step", "epoch", "loss", "lr", "grad_norm", "tokens", "seconds"}.
         on_eval: called after each evaluation with {"step", "epoch", "seconds"} and the scores, such as "loss". With a
-            warm start, both hear of the last stage only. An exception that they raise ends training.
+            warm start, both are called for the last stage only. An exception that they raise ends training.
         began: the time, by `time.monotonic`, from which a budget counts (default: now).
 
     Raises:

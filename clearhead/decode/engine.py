@@ -104,7 +104,7 @@ WindowedEngine: TypeAlias = WindowedStepEngine | WindowedBatchEngine
 
 
 class EngineClass(Protocol):
-    """What the registry asks of an engine's class."""
+    """The interface of an engine class for the registry."""
 
     @classmethod
     def obstacle(cls, config: ModelConfig, device: str) -> str:

@@ -92,7 +92,7 @@ class Sample:
         return "\n".join([*rows, *([f"    and {len(titles) - _SHOWN:,} more"] if len(titles) > _SHOWN else [])])
 
     def _option(self, place: int) -> str:
-        """Return a column as an option takes it."""
+        """Format a column as the value of an option."""
         name = self.names[place].strip() if self.header else ""
         return str(place + 1) if not name or "," in name else f'"{name}"' if " " in name else name
 

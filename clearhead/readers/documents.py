@@ -196,7 +196,7 @@ def _from_text(file: Input, report: Report) -> Iterator[Piece]:
 
 
 def _readable(lines: Sequence[bytes], report: Report) -> str:
-    """Return the lines that are text, and count these and the others."""
+    """Return the lines that are text, and count readable and unreadable ones."""
     text = decode(b"".join(lines))
     if text is not None and "\0" not in text:
         report.lines, report.used = report.lines + len(lines), report.used + len(lines)

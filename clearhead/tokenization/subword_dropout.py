@@ -51,7 +51,7 @@ class SubwordDropout:
         return Ragged.of(tokens, np.concatenate([np.empty(0, np.int64), *(part.lengths for part in parts)]))
 
     def segment(self, word: str, rng: random.Random) -> list[int]:
-        """Return the tokens of a word, given with its bytes as letters."""
+        """Return the tokens of a word whose bytes are written as letters."""
         pieces, ranks, p = list(word), self._ranks, self._p
         while True:
             possible = [(ranks[pair], i) for i, pair in enumerate(pairwise(pieces)) if pair in ranks]
