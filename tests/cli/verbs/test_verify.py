@@ -65,7 +65,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[P
     return of
 
 
-@pytest.mark.parametrize("task", ["translate", "generate", "classify", "answer", "summarize"])
+@pytest.mark.parametrize(
+    "task", ["translate", "generate", "classify", "answer", pytest.param("summarize", marks=pytest.mark.slow)]
+)
 def test_the_models_of_all_tasks_keep_every_promise_on_data_and_without(
     task: str, trained: Callable[[str], tuple[Path, Path]], run: Run
 ) -> None:
@@ -93,15 +95,15 @@ def test_texts_are_those_of_data_of_the_last_evaluation_or_random_and_it_is_said
 ) -> None:
     folder = shutil.copytree(model_folder, tmp_path / "model")
     app = clearhead.load(folder)
-    assert app.verify().texts == "6 texts of random tokens (no data were given, and the folder has none)"
+    assert app.subject().texts == "6 texts of random tokens (no data were given, and the folder has none)"
     data = tmp_path / "pairs.tsv"
     data.write_text("".join(f"{source}\t{target}\n" for source, target in zip(ENGLISH, FRENCH)), encoding="utf-8")
     pairs = clearhead.read_pairs([data])
-    assert app.verify(pairs).texts == f"5 texts of {data}, at most 24 tokens each"
+    assert app.subject(pairs).texts == f"5 texts of {data}, at most 24 tokens each"
     app.save_evaluation(app.evaluate(pairs))
-    assert app.verify().texts == "5 texts of its evaluation.json, at most 24 tokens each"
+    assert app.subject().texts == "5 texts of its evaluation.json, at most 24 tokens each"
     (folder / "evaluation.json").write_text('{"examples": [1]}', encoding="utf-8")
-    assert app.verify().texts.startswith("6 texts of random tokens")
+    assert app.subject().texts.startswith("6 texts of random tokens")
 
 
 def test_a_broken_promise_is_exit_code_1_after_the_whole_page(
