@@ -1,4 +1,4 @@
-"""What a search takes, holds and returns: records of small arrays.
+"""Input, state and results of a search, as records of small arrays.
 
 Axes: B live sentences, W beams per sentence, k candidates per beam, C candidates per sentence, T tokens so far.
 """

@@ -132,7 +132,7 @@ class TextGenerator:
 
     @property
     def overflow(self) -> str:
-        """How a text longer than the context window is read, as a phrase for messages."""
+        """Describe how a text longer than the context window is read."""
         return self.engine.overflow
 
     def prompt(self, text: str) -> list[int]:

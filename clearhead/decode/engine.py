@@ -46,7 +46,7 @@ class StepEngine(Protocol):
 
 @dataclass(frozen=True)
 class Batch:
-    """What a batch engine decodes: the sources, the token that starts each output, and each output's request.
+    """The input of a batch engine: the sources, the token that starts each output, and each output's request.
 
     `suppress` lists the tokens never to generate, special tokens included.
     """
@@ -79,8 +79,10 @@ class BatchEngine(Protocol):
 
 
 class Windowed(Protocol):
-    """What an engine for decoder-only models also has. Its sources are texts without their last token, which comes
-    as `start`. A text can be longer than the context window."""
+    """Additional interface of engines for decoder-only models.
+
+    The sources are texts without their last token, which comes as `start`. A text can exceed the context window.
+    """
 
     @property
     def max_len(self) -> int:
@@ -88,7 +90,7 @@ class Windowed(Protocol):
 
     @property
     def overflow(self) -> str:
-        """How longer texts are read, as a phrase for messages."""
+        """Describe how longer texts are read."""
 
 
 class WindowedStepEngine(StepEngine, Windowed, Protocol):

@@ -24,7 +24,7 @@ class Source:
 
     @property
     def is_held_out(self) -> bool:
-        """Whether the file is held out. This depends only on its path, so the split is the same on every machine."""
+        """True if the file is held out. This depends only on its path, so the split is the same on every machine."""
         return int(hashlib.sha256(self.path.encode()).hexdigest(), 16) % _HELD_OUT == 0
 
 

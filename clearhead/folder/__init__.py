@@ -1,1 +1,1 @@
-"""What is on disk: atomic files, model folder, manifest, lock, checkpoints."""
+"""Everything on disk: atomic files, model folder, manifest, lock, checkpoints."""

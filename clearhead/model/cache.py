@@ -23,7 +23,7 @@ class LayerCache:
 
     @property
     def held(self) -> int:
-        """How many tokens each row holds, at most the capacity."""
+        """Number of tokens that each row holds, at most the capacity."""
         return min(self.length, self.keys.size(2))
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
@@ -70,7 +70,7 @@ class Cache:
 
     @property
     def length(self) -> int:
-        """How many tokens each row has read. A ring holds only the newest."""
+        """Number of tokens that each row has read. A ring holds only the newest."""
         return self.layers[0].length if self.layers else 0
 
     def ages(self, new: int) -> Tensor:

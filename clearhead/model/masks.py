@@ -1,4 +1,4 @@
-"""Which query may attend to which key (section 3.2.3). True means "may attend". Combine masks with `&`."""
+"""Masks: which query may attend to which key (section 3.2.3). True means "may attend". Combine masks with `&`."""
 
 from typing import Any, cast
 
@@ -75,5 +75,5 @@ def check_mask(mask: Tensor, scores: tuple[int, ...]) -> None:
 
 
 def _version(mask: Tensor) -> int:
-    """How often a tensor was changed in place, if torch counts that."""
+    """Return how often a tensor was changed in place, if torch counts that."""
     return -1 if mask.is_inference() else mask._version

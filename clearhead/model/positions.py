@@ -1,4 +1,4 @@
-"""How a model without recurrence knows the order of its tokens: section 3.5, and four later schemes.
+"""Position schemes, which give a model without recurrence the order of its tokens: section 3.5, and four later ones.
 
 A scheme overrides one of three methods: `embed` adds to the embeddings, `rotation` rotates queries and keys, `bias`
 adds to the scores of attention. Positions count from zero and have shape (B, T), or (1, T) if all rows have the same.

@@ -19,7 +19,7 @@ from .lines import decode, shown, undecodable
 from .skipped import Report
 from .tables import Pair
 
-_USUAL = 0.5  # of the first objects have a key that is considered
+_USUAL = 0.5  # share of the first objects that must have a key
 _BEGUN = re.compile(rb"""\{\s*["']""")  # an object with a key, in JSON or another language
 
 
@@ -37,7 +37,7 @@ class Written(float):
 
 @dataclass(frozen=True)
 class JsonLines:
-    """How to read objects: the paths of keys to the parts of the source, and the path to the target."""
+    """Format of JSON objects: the paths of keys to the parts of the source, and the path to the target."""
 
     sources: tuple[tuple[str, ...], ...]
     target: tuple[str, ...]

@@ -22,7 +22,7 @@ from .pairs import Pairs, read_pairs
 from .skipped import Report
 from .tables import asked_separator, detect_table
 
-_NEARLY_ALL = 0.9  # of the lines of a table are cut by its separator
+_NEARLY_ALL = 0.9  # share of a table's lines that have its separator
 
 
 def read_with_references(

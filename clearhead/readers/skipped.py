@@ -19,7 +19,7 @@ class Skipped:
 
 @dataclass
 class Report:
-    """What was found in the files and what wasn't used. `str(report)` is readable text.
+    """Counts of what was found in the files and what wasn't used. `str(report)` is readable text.
 
     Lines are numbered as if all files were one; `place` gives the file and the line within it.
     """

@@ -24,7 +24,7 @@ _OTHERS = ",;|"  # possible separators besides the tab
 
 @dataclass(frozen=True)
 class Table:
-    """How to read a table. In a TSV quotes are ordinary characters; elsewhere they quote, as in RFC 4180."""
+    """Format of a table. In a TSV, quotes are ordinary characters; elsewhere they work as in RFC 4180."""
 
     separator: str
     columns: Columns

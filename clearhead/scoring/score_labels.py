@@ -9,7 +9,7 @@ from ..pictures.figures import BLEU, Curve
 
 @dataclass(frozen=True)
 class Label:
-    """How a score is shown.
+    """Name, format and description of a score.
 
     Args:
         name: its name.

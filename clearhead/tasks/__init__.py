@@ -1,1 +1,1 @@
-"""What each task learns, predicts and is scored by."""
+"""Tasks: their data, losses, answers and scores."""

@@ -44,18 +44,18 @@ class Task(ABC):
     verb: ClassVar[str]
     """The name of the task: the CLI verb, if it has one."""
     form: ClassVar[Form]
-    """How files become data."""
+    """The form of the data, which reads files."""
     units: ClassVar[Units]
     """The nouns for messages."""
 
-    # --- text for people
+    # --- text for messages
 
     title: ClassVar[str] = "A Transformer"
     """The heading of the model card."""
     training_data: ClassVar[str] = "examples"
-    """What the model card says the model was trained on."""
+    """The training data, as the model card names it."""
     usage: ClassVar[str] = ""
-    """What follows `clearhead VERB DIR` in an example; "" for a task without a CLI verb."""
+    """Arguments after `clearhead VERB DIR` in an example; "" for a task without a CLI verb."""
 
     # --- settings
 
@@ -76,13 +76,13 @@ class Task(ABC):
     # --- what the task supports
 
     subword_dropout: ClassVar[bool] = False
-    """Whether data.subword_dropout works."""
+    """True if data.subword_dropout works."""
     has_labels: ClassVar[bool] = False
-    """Whether train.balance and train.r_drop work."""
+    """True if train.balance and train.r_drop work."""
     answers_text: ClassVar[bool] = True
-    """Whether a text alone is enough to get an answer; train.watch needs that."""
+    """True if a text alone is enough to get an answer; train.watch needs that."""
     searches: ClassVar[bool] = True
-    """Whether its scores depend on the decoding settings."""
+    """True if the scores depend on the decoding settings."""
 
     def __init__(self, tokenizers: Tokenizers, config: Config) -> None:
         self.tokenizers, self.config = tokenizers, config

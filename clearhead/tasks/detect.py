@@ -32,7 +32,7 @@ _ROLES = {"translate": SENTENCES, "classify": LABELLED, "summarize": SUMMARIES}
 
 @dataclass(frozen=True)
 class Found:
-    """A task, why it was chosen, and the columns that it uses; `str(found)` is the text for people."""
+    """A task, why it was chosen, and the columns that it uses; `str(found)` is readable text."""
 
     verb: str
     why: str

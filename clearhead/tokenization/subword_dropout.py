@@ -37,7 +37,7 @@ class SubwordDropout:
         self._folded = tokenizer.normalize("a  b") == "a b"
 
     def __call__(self, side: Ragged, longest: int, *, seed: str) -> Ragged:
-        """Return the same texts with other tokens; a sequence stays as it is if it would exceed `longest`.
+        """Return the same texts with other tokens; a sequence stays unchanged if it would exceed `longest`.
 
         Special tokens don't count towards `longest`.
         """

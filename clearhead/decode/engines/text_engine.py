@@ -46,7 +46,7 @@ class TextEngine:
 
     @property
     def overflow(self) -> str:
-        """How a text longer than the context window is read, as a phrase for messages."""
+        """Describe how a text longer than the context window is read."""
         if self.ring:
             return f"a ring buffer of the newest {self.max_len:,} tokens"
         return f"whenever {self.max_len:,} tokens fill the window, the newest {self._half:,} are read again"

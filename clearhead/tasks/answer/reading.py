@@ -81,7 +81,7 @@ class Questions:
 
     @property
     def unanswerable(self) -> bool:
-        """Whether some training questions have no answer."""
+        """True if some training questions have no answer."""
         return any(question.impossible for _, question in self.split.train)
 
     def held_out(self) -> QuestionCorpus:

@@ -118,7 +118,7 @@ class Asked:
 
     @property
     def too_long_to_return(self) -> bool:
-        """Whether the answer is longer than any that the model returns."""
+        """True if the answer is longer than any that the model returns."""
         return self.answer is not None and self.answer[1] - self.answer[0] >= ANSWER_TOKENS
 
 

@@ -80,7 +80,7 @@ class Classification(Task):
 
     @property
     def _begins(self) -> bool:
-        """Whether a text begins with BOS, which the head then reads."""
+        """True if a text begins with BOS, which the head then reads."""
         return self.config.model.pooling == "first"
 
     @property

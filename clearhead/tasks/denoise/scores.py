@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class DenoisingScores:
-    """How well a model recovers masked tokens."""
+    """Scores for recovering masked tokens."""
 
     texts: int
     hidden_accuracy: float

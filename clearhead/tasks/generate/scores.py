@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class TextScores:
-    """How well a model predicts text.
+    """Scores for predicting text.
 
     bits per byte = sum of -log2 p(token) / bytes of the text in UTF-8
 

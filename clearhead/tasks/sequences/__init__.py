@@ -1,1 +1,1 @@
-"""What translation and summarization share: an encoder-decoder from text to text."""
+"""The common base of translation and summarisation: an encoder-decoder from text to text."""
