@@ -17,7 +17,7 @@ def as_texts(texts: Any, what: str = "text") -> list[str]:
     """
     if isinstance(texts, str):  # it would be read as a list of letters
         raise DataError(f"got one {what}, {shown(texts)}", expected=f"a list of {what}s", name=what, value=texts)
-    in_order = isinstance(texts, Iterable) and not isinstance(texts, Mapping | Set)
+    in_order = isinstance(texts, Iterable) and not isinstance(texts, bytes | Mapping | Set)
     if not in_order or len(getattr(texts, "shape", (0,))) != 1:  # a table would give the names of its columns
         raise DataError(f"got {described(texts)}", expected=f"a {what} or a list of {what}s", name=what, value=texts)
     found = list(texts)

@@ -37,11 +37,11 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 def preset(name: str) -> dict[str, Any]:
     """Return the settings of a preset, its name among them. Raises a ConfigError for an unknown name."""
-    if name not in PRESETS:
+    if not isinstance(name, str) or name not in PRESETS:
         raise ConfigError(
             f"train.preset={name!r} isn't a preset",
             expected=f"one of {', '.join(PRESETS)}",
-            fix=suggestion(name, PRESETS),
+            fix=suggestion(str(name), PRESETS),
             name="train.preset",
             value=name,
         )

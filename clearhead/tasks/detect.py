@@ -32,19 +32,25 @@ _ROLES = {"translate": SENTENCES, "classify": LABELLED, "summarize": SUMMARIES}
 
 @dataclass(frozen=True)
 class Found:
-    """A task, why it was chosen, and the columns that it uses; `str(found)` is readable text."""
+    """A task, why it was chosen, and the columns that it uses; `str(found)` is readable text.
+
+    Without a reason, the data couldn't be read and the text is empty: reading them raises the error.
+    """
 
     verb: str
     why: str
     columns: str = ""
 
     def __str__(self) -> str:
+        if not self.why:
+            return ""
         options = "" if self.why == _CHOSEN else "to choose otherwise: --task, --text, --label"
         return "\n  ".join(filter(None, [f"task: {self.verb}, because {self.why}", self.columns, options]))
 
 
 _CHOSEN = "you chose it"
 _PAIRS = Found("translate", "the data looks like pairs of texts")
+_UNREAD = Found("translate", "")
 
 
 def find_task(data_or_paths: Any, data: DataConfig, *, task: str | None = None) -> Found:
@@ -93,7 +99,9 @@ def _detected(paths: Sequence[str | Path | Input], data: DataConfig) -> Found:
         first = tree(paths[0])[0]
         head = list(itertools.islice(read_lines(first), HEAD_LINES))
     except (DataError, OSError):
-        return _PAIRS
+        return _UNREAD
+    if not any(head):
+        return _UNREAD
     if not isinstance(paths[0], Input) and is_folder(Path(paths[0])) and _has_folders(paths[0]):
         return Found("generate", "it's a folder with folders in it, as running text usually is")
     beginning = b"".join(head)[:_BEGINNING]
@@ -122,7 +130,7 @@ def _aligned(first: str | Path | Input, second: str | Path | Input) -> Found:
         try:
             lines = [it.decode("utf-8", "replace").strip() for it in itertools.islice(read_lines(file), HEAD_LINES)]
         except (DataError, OSError):
-            return _PAIRS
+            return _UNREAD
         if _are_repeated(lines, 1) and any(lines):
             return Found("classify", f"the lines of {file.name} are repeated, as labels are")
     return _PAIRS

@@ -25,7 +25,8 @@ def preview(config: Config) -> Iterator[str]:
     """
     data = config.data
     found = find_task(data.train, data, task=config.train.task)
-    yield str(found)
+    if str(found):
+        yield str(found)
     config = config.assign({"train.task": found.verb}, "data")
     task = task_of(config)
     config = task.settle(config)

@@ -126,7 +126,8 @@ def train(config: Config, out: str | Path, options: RunOptions, stage: Stage = S
 def with_task(config: Config, say: Say) -> Config:
     """Return the configuration with the task that the data asks for, and print which columns it uses and why."""
     found = find_task(config.data.train, config.data)
-    say(str(found))
+    if str(found):
+        say(str(found))
     return config.assign({"train.task": found.verb}, "data")
 
 

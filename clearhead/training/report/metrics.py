@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from ...errors import DataError
+from ...errors import DataError, ModelError
 from ...folder.atomic import write_file, writing
+from ...folder.manifest import read_bytes
 
 _WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}  # JSON has no numbers for these
 
@@ -56,9 +57,9 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
         DataError: the file is missing or isn't a log.
     """
     try:
-        lines = path.read_bytes().split(b"\n")
-    except OSError as error:
-        raise DataError(f"can't read the metrics {path}: {error.strerror}", name=str(path)) from error
+        lines = read_bytes(path).split(b"\n")
+    except ModelError as error:
+        raise DataError(error.what, expected=error.expected, name=str(path)) from error
     return [record for _, record in _parse(path, lines)]
 
 

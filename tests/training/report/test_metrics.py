@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,13 @@ def test_an_absent_log_is_said(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         read_metrics(tmp_path / "nothing")
     assert caught.value.name == str(tmp_path / "nothing")
+
+
+def test_a_pipe_instead_of_a_log_does_not_block(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "metrics.jsonl")
+    with pytest.raises(DataError) as caught:
+        read_metrics(tmp_path / "metrics.jsonl")
+    assert caught.value.expected == "a regular file"
 
 
 def test_a_full_disk_is_said(tmp_path: Path, monkeypatch) -> None:
