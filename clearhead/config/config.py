@@ -111,7 +111,7 @@ class Config:
             ConfigError: a name is unknown or a value can't be used; the message begins with `source`.
         """
         if not isinstance(values, Mapping):
-            raise ConfigError(f"{spell(values)} can't override settings", expected="a dictionary such as "
+            raise ConfigError(f"{values!r} can't override settings", expected="a dictionary such as "
                               "{'train.steps': 300}", value=values)  # fmt: skip
         given = {name: read_setting(name, value, source) for name, value in values.items()}
         merged: dict[str, Any] = {}

@@ -86,7 +86,8 @@ def read_value(value: Any, kind: Any, name: str, *, source: str = "") -> Any:
 
 
 def _mismatch(source: str, name: str, value: Any, expected: str, fix: str = "") -> ConfigError:
-    error = ConfigError(f"{name}={spell(value)} isn't {expected}", fix=fix, name=name, value=value)
+    shown = repr(value) if isinstance(value, list | tuple) else spell(value)
+    error = ConfigError(f"{name}={shown} isn't {expected}", fix=fix, name=name, value=value)
     return error.within(source) if source else error
 
 

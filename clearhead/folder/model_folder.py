@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 
 from ..config import Config, messages
 from ..config.custom_code import check_consent
@@ -225,6 +225,18 @@ def weights_from_bytes(path: Path, data: bytes) -> "dict[str, Tensor]":
         return safetensors.torch.load(data)
     except SafetensorError as error:
         raise ModelError(f"{path} isn't in the safetensors format: {error}", fix=RESTORE, name=path.name) from error
+
+
+def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of a folder's weights by name, from the header of their file; {} if there's no such file."""
+    path = folder / WEIGHTS
+    if not path.is_file():
+        return {}
+    try:
+        with safe_open(path, "numpy") as file:
+            return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise ModelError(f"can't read {path}: {error}", fix=RESTORE, name=WEIGHTS) from error
 
 
 def load_weights(model: "nn.Module", weights: "Mapping[str, Tensor]") -> None:

@@ -36,7 +36,7 @@ def check_shapes(config: ModelConfig, shapes: Mapping[str, tuple[int, ...]]) -> 
         setting = f"n_{stack}_layers"
         expected, found = getattr(config, setting), _count_blocks(shapes, stack)
         if config.topology != topology and expected != found:
-            what = f"model.{setting}={expected}, but the weights have {found} blocks"
+            what = f"model.{setting}={expected}, but the weights have {found} block{'s' * (found != 1)}"
             raise _mismatch(what, f"model.{setting}", expected)
     parts = (config.front, config.attention, config.positions, config.feed_forward, config.norm)
     if any(is_custom(part) for part in parts):

@@ -167,6 +167,9 @@ def test_the_wording_of_an_error() -> None:
     assert str(refused("model.pooling", "meen", values={"model.pooling": "meen"})) == (
         "the command line: model.pooling='meen' isn't one of mean, first\n  did you mean 'mean'?"
     )
+    assert str(refused("train.steps", [1], values={"train.steps": [1]})) == (
+        "the command line: train.steps=[1] isn't a whole number"
+    )
     assert str(refused("train.stpes", values={"train.stpes": 3})) == (
         "the command line: unknown setting 'train.stpes'\n  did you mean 'train.steps'?"
     )
@@ -242,6 +245,13 @@ def test_a_preset_that_is_named_brings_its_values_below_those_beside_it(name: st
     assert Config().override({"train.preset": name}) == Config().override(preset(name))
     assert Config().override({"train.preset": name} | beside) == Config().override(preset(name)).override(beside)
     assert Config().override({"train.preset": "none"}) == Config()
+
+
+@pytest.mark.parametrize("name", [3, ["nano"], "nanno"])
+def test_what_is_not_a_preset_is_rejected(name: object) -> None:
+    with pytest.raises(ConfigError) as caught:
+        preset(name)
+    assert (caught.value.name, caught.value.value) == ("train.preset", name)
 
 
 def test_what_a_preset_brings_is_nobodys_wish() -> None:

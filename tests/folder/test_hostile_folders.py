@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from clearhead.api import load
+from clearhead.cli import main
 from clearhead.errors import ModelError
 from clearhead.folder.model_folder import save_files
 from clearhead.tokenization.tokenizer import Tokenizer, Tokenizers
@@ -38,6 +39,12 @@ def test_a_size_that_the_weights_do_not_have_is_an_error_at_once(folder: Path, s
     with pytest.raises(ModelError):
         _ = load(folder, device="cpu").model
     assert time.monotonic() - start < 20
+
+
+def test_info_compares_sizes_before_it_lays_out_a_model(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    change(folder, n_encoder_layers=10**9)
+    assert main(["info", str(folder)]) == 1
+    assert "n_encoder_layers=1000000000" in capsys.readouterr().err
 
 
 def test_another_models_tokenizer_is_an_error(folder: Path) -> None:

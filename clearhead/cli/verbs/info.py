@@ -41,6 +41,7 @@ def _run(options: Options) -> None:
         raise UsageError(f"{options.folder} has its own settings", fix="leave out the folder or the settings")
     else:
         config, folder = summarize_folder(Path(options.folder), allow_custom_code=options.allow_custom_code)
+        _check_sizes(config.model, Path(options.folder))
     print(_as_json(config, folder) if options.json else _as_text(config, folder))
 
 
@@ -91,6 +92,15 @@ def _as_json(config: Config, folder: dict[str, Any] | None) -> str:
         "sources": dict(config.origins),
     }
     return to_json(values)
+
+
+def _check_sizes(config: ModelConfig, folder: Path) -> None:
+    """Raise ModelError if the folder's weights have other sizes: a model of a billion blocks takes hours to lay out."""
+    from ...folder.model_folder import weight_shapes
+    from ...model.restore import check_shapes
+
+    if shapes := weight_shapes(folder):
+        check_shapes(config, shapes)
 
 
 def _empty_model(config: ModelConfig) -> Any:
