@@ -1,4 +1,4 @@
-"""The front door for the command line, notebooks and servers: `train` a model, `load` one and use it.
+"""Train a model, or load one and use it.
 
 clearhead.train(clearhead.Config().override({"data.train": ("pairs.tsv",)}), "models/en-fr")
 app = clearhead.load("models/en-fr")

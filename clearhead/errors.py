@@ -1,4 +1,4 @@
-"""Every error that Clearhead raises for something a user, a file or a machine can cause.
+"""The errors that Clearhead raises, with their parts as fields.
 
 ClearheadError
 ├── ConfigError     a setting is unknown, has an invalid value, or contradicts another

@@ -1,4 +1,4 @@
-"""A text classifier for scikit-learn pipelines, cross-validation and grid search. Needs `clearhead[sklearn]`.
+"""A text classifier for scikit-learn.
 
 from clearhead.estimator import TextClassifier
 model = TextClassifier(steps=300).fit(texts, labels)

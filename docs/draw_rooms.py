@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PACKAGE, PICTURE = ROOT / "clearhead", ROOT / "docs" / "images" / "rooms.svg"
-WIDTH, HEIGHT, GAP_X, GAP_Y, MARGIN = 178, 54, 16, 40, 16
+WIDTH, HEIGHT, GAP_X, GAP_Y, MARGIN = 178, 54, 16, 30, 16
 LETTERS = 29  # of a line in a box
 GROUND = ("config", "errors")  # everything imports these: their arrows would say nothing
 

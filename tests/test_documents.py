@@ -1,6 +1,7 @@
 """The documents say what is so: their commands run, and the files, functions and tests that they name exist."""
 
 import ast
+import importlib.util
 import itertools
 import json
 import re
@@ -266,3 +267,13 @@ def test_the_walk_through_adds_a_position_scheme(monkeypatch: pytest.MonkeyPatch
 def test_the_walk_through_shows_the_task_that_a_test_trains() -> None:
     [code] = blocks(section("Add a task"), "python")
     assert code in (ROOT / "tests" / "tasks" / "reverse_task.py").read_text(encoding="utf-8")
+
+
+def test_the_picture_of_the_rooms_is_drawn_from_the_code() -> None:
+    spec = importlib.util.spec_from_file_location("draw_rooms", ROOT / "docs" / "draw_rooms.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.draw() == module.PICTURE.read_text(encoding="utf-8"), "`python docs/draw_rooms.py` updates it"
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert set(module.rooms()) <= set(re.findall(r"`(\w+)`", page))

@@ -1,1 +1,1 @@
-"""A trained model in use, one module per kind of task. Importing an app doesn't import torch."""
+"""Trained models in use: raw input in, raw output out."""

@@ -1,4 +1,4 @@
-"""The command line: `entry` runs it, `verbs/` has one file per verb. Importing it doesn't import torch."""
+"""The command line. Importing it doesn't import torch."""
 
 from .entry import main
 

@@ -1,4 +1,4 @@
-"""Settings with the source of each value, presets, and the plain values and messages that everything else uses."""
+"""Every setting, its presets, and where each value came from."""
 
 from .config import Config, chosen
 from .data_config import SEPARATORS, DataConfig

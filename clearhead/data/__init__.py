@@ -1,1 +1,1 @@
-"""Splits, batches, tokens on disk, and encoding in several processes."""
+"""Splits, batches, and tokens on disk."""

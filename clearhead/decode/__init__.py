@@ -1,1 +1,1 @@
-"""From a model to answers."""
+"""Search and sampling over decoding engines."""

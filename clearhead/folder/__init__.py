@@ -1,1 +1,1 @@
-"""Everything on disk: atomic files, model folder, manifest, lock, checkpoints."""
+"""Everything on disk: model folders and checkpoints."""

@@ -1,1 +1,1 @@
-"""Looking inside a model without changing it."""
+"""Look inside a model without changing it."""

@@ -1,1 +1,1 @@
-"""Draw pictures with matplotlib, without a screen."""
+"""Draw pictures with matplotlib."""

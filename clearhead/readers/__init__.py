@@ -1,1 +1,1 @@
-"""Files to examples: tables, JSON lines, aligned files, documents, questions."""
+"""Read files as examples; detect formats and columns."""

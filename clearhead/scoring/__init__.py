@@ -1,1 +1,1 @@
-"""Scores, resampling and significance: pure functions."""
+"""Scores and significance, as pure functions."""

@@ -1,1 +1,1 @@
-"""Tasks: their data, losses, answers and scores."""
+"""What each task learns, answers and is scored by."""

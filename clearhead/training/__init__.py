@@ -1,1 +1,1 @@
-"""Train a model, from files to a model folder."""
+"""From files to a model folder."""
