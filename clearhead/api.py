@@ -6,7 +6,8 @@ app("I am hungry.")              # a text gives a text, a list gives a list
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -80,22 +81,24 @@ def train(
     from .training.warm_start import request, stages
 
     options = run.RunOptions(resume, replace, say, on_step, on_eval, began)
-    with TemporaryDirectory() as folder:
-        if data is not None:
-            config = _with_data(config, data, Path(folder))
+    with _files(data) as files:
+        if files:
+            config = config.assign({"data.train": files}, "user")
         start = stages.train if request.is_warm_start(config, out, options) else run.train
         return start(config, out, options)
 
 
-def _with_data(config: Config, data: Any, folder: Path) -> Config:
-    """Return the configuration with `data.train`; rows in memory are written to a file in the folder."""
-    paths = as_paths(data)
+@contextmanager
+def _files(data: Any) -> Iterator[tuple[str, ...]]:
+    """Yield the paths of some data, () for None; rows in memory are in a temporary file inside the `with` block."""
+    paths = () if data is None else as_paths(data)
     if not (paths and isinstance(paths[0], Rows)):
-        return config.assign({"data.train": tuple(map(str, paths))}, "user")
-    path = folder / "data.jsonl"
-    with paths[0].open() as rows:
+        yield tuple(map(str, paths))
+        return
+    with TemporaryDirectory() as folder, paths[0].open() as rows:
+        path = Path(folder) / "data.jsonl"
         path.write_bytes(rows.read())
-    return config.assign({"data.train": (str(path),)}, "user")
+        yield (str(path),)
 
 
 def load(path: str | Path, *, device: str = "auto", threads: int | None = None, allow_custom_code: bool = False) -> App:

@@ -11,35 +11,20 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
 from .. import __version__
+from ..config import TASKS
 from ..config.messages import say, say_within_a_handler
 from ..errors import ClearheadError, ConfigError, nearest
-from .parser import UsageError, parse
-from .verbs import (
-    ablate,
-    answer,
-    classify,
-    demo,
-    env,
-    evaluate,
-    explain,
-    generate,
-    info,
-    score,
-    summarize,
-    train,
-    translate,
-    verify,
-)
+from .parser import UsageError, Verb, parse
 
-_MODULES = (
-    demo, train, evaluate, translate, generate, classify, answer, summarize, score, explain, ablate, verify, info, env,
-)  # fmt: skip
-VERBS = {module.VERB.name: module.VERB for module in _MODULES}
+# Verbs in the order of `clearhead --help`; a task's verb is found by the name of the task.
+_NAMES = ("demo", "train", "evaluate", *TASKS, "score", "explain", "ablate", "verify", "info", "env")
+VERBS: dict[str, Verb] = {name: import_module(f"{__package__}.verbs.{name}").VERB for name in _NAMES}
 
 _SIGNALS: dict[int, str] = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 

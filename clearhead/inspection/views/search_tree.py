@@ -184,7 +184,7 @@ class SearchTree:
         return " ".join(["…", *path])
 
     def _why(self) -> str:
-        lines = ["answers, ranked by score = total / penalty, with penalty = ((5 + length) / 6)^alpha"]
+        lines = ["answers by score = total / penalty, where penalty = ((5 + length) / 6)^alpha"]
         lines.append(f"  {'score':>8}{'total':>9}{'length':>8}{'penalty':>9}  text")
         for it in self.answers:
             mark = "" if it.finished else "  (cut off)"
