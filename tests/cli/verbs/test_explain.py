@@ -59,7 +59,7 @@ def test_another_attention_can_be_chosen(run: Run, model_folder: Path) -> None:
         (["--heads"], "head 1: entropy"),
         (["--heads", "--attention", "encoder.self", "--layer", "0"], "encoder.0.self: 2 heads; "),
         (["--decode", "--beam", "2"], "step 1: each beam's cache grows from 0 to 1 tokens"),
-        (["--decode"], "answers, ranked by score = total / penalty"),
+        (["--decode"], "answers by score = total / penalty"),
         (["--lens"], "* agrees with the answer"),
     ],
 )
