@@ -43,7 +43,7 @@ def read_as_trained(
 
     given = {name: value for name, value in given_settings(options).items() if name in READING}
     first = apps[0]
-    configs = [app.config.override(given) for app in apps]
+    configs = [app.config.override(given, source="the command line") for app in apps]
     for app, config in zip(apps, configs):
         _expect_same(first, app, configs[0].data, config.data)
     data, defaults = configs[0].data, DataConfig()

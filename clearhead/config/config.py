@@ -101,14 +101,14 @@ class Config:
         """Return a copy with these values, whatever set them before."""
         return self._with(values, dict.fromkeys(values, origin))
 
-    def override(self, values: Mapping[str, Any], *, source: str = "the command line") -> Self:
+    def override(self, values: Mapping[str, Any], *, source: str = "") -> Self:
         """Return a copy with the user's values, such as {"train.steps": 300}. Strings are read as the setting's type.
 
         A task also sets the model that it needs, and a preset sets its values, except where the user gives others.
         `override(preset("nano"))` and `override({"train.preset": "nano"})` are the same.
 
         Raises:
-            ConfigError: a name is unknown or a value can't be used; the message begins with `source`.
+            ConfigError: a name is unknown or a value can't be used; the message begins with `source`, if given.
         """
         if not isinstance(values, Mapping):
             raise ConfigError(f"{values!r} can't override settings", expected="a dictionary such as "

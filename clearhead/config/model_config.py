@@ -6,6 +6,7 @@ from typing import Literal
 from .setting import FRACTION, NOT_NEGATIVE, POSITIVE, require, setting
 
 DROPOUT = ("model.dropout", "model.attention_dropout", "model.activation_dropout")
+_MOST = {"d_model": 2**17, "d_ff": 2**20, "n_encoder_layers": 1000, "n_decoder_layers": 1000}
 SHAPE = ("model.d_model", "model.n_heads", "model.d_ff", "model.n_encoder_layers", "model.n_decoder_layers")
 
 
@@ -72,6 +73,8 @@ class ModelConfig:
         """Reject settings that don't make a model."""
         for name in ("d_model", "n_heads", "d_ff", "max_len"):
             require(getattr(self, name) >= 1, f"model.{name}", getattr(self, name), POSITIVE)
+        for name, most in _MOST.items():  # before anything is built: a billion blocks would take hours to lay out
+            require(getattr(self, name) <= most, f"model.{name}", getattr(self, name), f"{most:,} or less")
         for name in ("src_vocab_size", "tgt_vocab_size", "n_classes", "n_token_types"):
             require(getattr(self, name) >= 0, f"model.{name}", getattr(self, name), NOT_NEGATIVE)
         for name, without in (("n_encoder_layers", "decoder-only"), ("n_decoder_layers", "encoder-only")):

@@ -1,5 +1,6 @@
 """Groups of settings that go by one name: the presets of a model's size, and the model that each task needs."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from ..errors import ConfigError, suggestion
@@ -51,10 +52,15 @@ def preset(name: str) -> dict[str, Any]:
 def check_task(task: str | None) -> None:
     """Raise a ConfigError for a task that is neither known nor a custom `package.module:Task`."""
     if task is not None and task not in TASKS and ":" not in task:
-        raise ConfigError(
-            f"train.task={task!r} isn't a task",
-            expected=f"{', '.join(TASKS)}, or package.module:Task for your own",
-            fix=suggestion(task, TASKS),
-            name="train.task",
-            value=task,
-        )
+        raise unknown_task(task, TASKS)
+
+
+def unknown_task(task: str, known: Iterable[str]) -> ConfigError:
+    """Return the error about a task that isn't among the known ones."""
+    return ConfigError(
+        f"train.task={task!r} isn't a task",
+        expected=f"{', '.join(known)} or package.module:Class",
+        fix=suggestion(task, known),
+        name="train.task",
+        value=task,
+    )

@@ -12,7 +12,7 @@ from .data_config import DataConfig
 from .decode_config import DecodeConfig
 from .model_config import ModelConfig
 from .train_config import TrainConfig
-from .values import read_value, spell
+from .values import read_value, spell, within
 
 SECTIONS: dict[str, type[Any]] = {
     "model": ModelConfig,
@@ -53,7 +53,8 @@ def default_sections() -> Mapping[str, Any]:
 def read_setting(name: str, value: Any, source: str) -> Any:
     """Return a value as the type of the setting `name`."""
     if name not in settings():
-        raise ConfigError(f"{source}: unknown setting {name!r}", fix=suggestion(str(name), settings()), name=str(name))
+        fix = suggestion(str(name), settings())
+        raise within(source, ConfigError(f"unknown setting {name!r}", fix=fix, name=str(name)))
     return read_value(value, settings()[name].type, name, source=source)
 
 
@@ -64,10 +65,10 @@ def flatten(values: Mapping[str, Any], source: str) -> dict[str, Any]:
         if section not in SECTIONS:
             fix = suggestion(section, SECTIONS)
             expected = f"one of {', '.join(f'[{it}]' for it in SECTIONS)}"
-            raise ConfigError(f"{source}: unknown section [{section}]", expected=expected, fix=fix, name=section)
+            error = ConfigError(f"unknown section [{section}]", expected=expected, fix=fix, name=section)
+            raise within(source, error)
         if not isinstance(table, Mapping):
-            what = f"{source}: {section}={spell(table)} isn't a section"
-            expected = f"[{section}] with settings below it"
-            raise ConfigError(what, expected=expected, name=section, value=table)
+            what, expected = f"{section}={spell(table)} isn't a section", f"[{section}] with settings below it"
+            raise within(source, ConfigError(what, expected=expected, name=section, value=table))
         flat |= {f"{section}.{key}": value for key, value in table.items()}
     return flat

@@ -49,7 +49,7 @@ def spell(value: Any) -> str:
 def read_value(value: Any, kind: Any, name: str, *, source: str = "") -> Any:
     """Return `value` as the type `kind` of the setting `name`, parsing it if it is a string, as on a command line.
 
-    Raises a ConfigError that begins with `source`, the place that the value comes from.
+    Raises a ConfigError that begins with `source`, the place that the value comes from, if given.
     """
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         if value is None or value == "none":
@@ -87,7 +87,11 @@ def read_value(value: Any, kind: Any, name: str, *, source: str = "") -> Any:
 
 def _mismatch(source: str, name: str, value: Any, expected: str, fix: str = "") -> ConfigError:
     shown = repr(value) if isinstance(value, list | tuple) else spell(value)
-    error = ConfigError(f"{name}={shown} isn't {expected}", fix=fix, name=name, value=value)
+    return within(source, ConfigError(f"{name}={shown} isn't {expected}", fix=fix, name=name, value=value))
+
+
+def within(source: str, error: ConfigError) -> ConfigError:
+    """Return the error with the place that the value comes from, if it's known, in front."""
     return error.within(source) if source else error
 
 

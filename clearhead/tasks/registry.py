@@ -9,7 +9,7 @@ from typing import Any
 
 from ..config import Config
 from ..config.custom_code import import_class, is_custom
-from ..errors import ConfigError, suggestion
+from ..config.presets import unknown_task
 from .base import Task
 
 
@@ -47,13 +47,7 @@ def task_named(name: str) -> type[Task]:
         return found
     if is_custom(name):
         return import_class("train.task", name, Task)  # type: ignore[type-abstract]
-    raise ConfigError(
-        f"train.task={name!r} isn't a task",
-        expected=f"{', '.join(TASKS)} or package.module:Class",
-        fix=suggestion(name, TASKS),
-        name="train.task",
-        value=name,
-    )
+    raise unknown_task(name, TASKS)
 
 
 def app_of(config: Config) -> Any:

@@ -118,11 +118,12 @@ def test_a_text_of_the_command_line_is_read_as_its_settings_type(name: str, text
         "train.task": ["translte", "pairs"],
         "model.pre_norm": ["maybe"],
         "model.pooling": ["meen"],
-        "model.d_model": [0],
+        "model.d_model": [0, 2**18],
+        "model.d_ff": [2**21, 2**62],
         "model.n_heads": [7],
         "model.n_kv_heads": [3],
-        "model.n_encoder_layers": [0],
-        "model.n_decoder_layers": [0],
+        "model.n_encoder_layers": [0, 1001, 10**9],
+        "model.n_decoder_layers": [0, 1001, 10**9],
         "model.src_vocab_size": [-1],
         "model.dropout": [1.0],
         "model.attention_dropout": [-0.1],
@@ -162,17 +163,24 @@ def test_the_wording_of_an_error() -> None:
         "data.split=1.5 is out of range\n  expected: 0 or more, and less than 1"
     )
     assert str(refused("train.steps", "many", values={"train.steps": "many"})) == (
-        "the command line: train.steps='many' isn't a whole number"
+        "train.steps='many' isn't a whole number"
     )
     assert str(refused("model.pooling", "meen", values={"model.pooling": "meen"})) == (
-        "the command line: model.pooling='meen' isn't one of mean, first\n  did you mean 'mean'?"
+        "model.pooling='meen' isn't one of mean, first\n  did you mean 'mean'?"
     )
-    assert str(refused("train.steps", [1], values={"train.steps": [1]})) == (
-        "the command line: train.steps=[1] isn't a whole number"
-    )
+    assert str(refused("train.steps", [1], values={"train.steps": [1]})) == ("train.steps=[1] isn't a whole number")
     assert str(refused("train.stpes", values={"train.stpes": 3})) == (
-        "the command line: unknown setting 'train.stpes'\n  did you mean 'train.steps'?"
+        "unknown setting 'train.stpes'\n  did you mean 'train.steps'?"
     )
+
+
+def test_an_error_begins_with_the_source_if_it_is_known() -> None:
+    for values in ({"trian.steps": 1}, {"train.steps": "many"}):
+        with pytest.raises(ConfigError) as without:
+            Config().override(values)
+        with pytest.raises(ConfigError) as caught:
+            Config().override(values, source="run.toml")
+        assert caught.value.what == f"run.toml: {without.value.what}"
 
 
 @pytest.mark.parametrize(
@@ -269,7 +277,7 @@ def test_an_unknown_name_is_rejected_with_the_known_ones_and_a_suggestion() -> N
     error = refused("train.preset", "smal", values={"train.preset": "smal"})
     assert "nano, mini, tiny" in error.expected and error.fix == "did you mean 'small'?"
     error = refused("train.task", "translte", values={"train.task": "translte"})
-    assert "package.module:Task" in error.expected and error.fix == "did you mean 'translate'?"
+    assert "package.module:Class" in error.expected and error.fix == "did you mean 'translate'?"
     assert Config().override({"train.task": "my.tasks:Reverse"}).train.task == "my.tasks:Reverse"
 
 

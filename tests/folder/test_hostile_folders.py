@@ -47,6 +47,18 @@ def test_info_compares_sizes_before_it_lays_out_a_model(folder: Path, capsys: py
     assert "n_encoder_layers=1000000000" in capsys.readouterr().err
 
 
+def test_info_rejects_a_depth_that_no_model_has_without_weights_and_without_a_folder(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    change(folder, n_encoder_layers=10**9)
+    (folder / "model.safetensors").unlink()
+    for arguments, status in (([str(folder)], 1), (["--model.n_encoder_layers=1000000000"], 2)):
+        start = time.monotonic()
+        assert main(["info", *arguments]) == status
+        assert "n_encoder_layers=1000000000" in capsys.readouterr().err
+        assert time.monotonic() - start < 20
+
+
 def test_another_models_tokenizer_is_an_error(folder: Path) -> None:
     config = load(folder, device="cpu").config.data
     other = Tokenizer.train(["entirely other words than those of the model " * 3], config)

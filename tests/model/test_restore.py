@@ -16,6 +16,7 @@ from clearhead.model.restore import check_shapes, restore
 from clearhead.model.transformer import build
 
 HUGE = 10**9
+DEEP = 1000
 SHAPES = {"encoder-decoder": {}, "decoder-only": {}, "encoder-only": {"head": "class", "n_classes": 3}}
 
 
@@ -44,12 +45,12 @@ def test_a_model_is_restored_with_its_weights(topology, changed) -> None:
 @pytest.mark.parametrize(
     ("topology", "setting", "value"),
     [
-        ("encoder-decoder", "n_encoder_layers", HUGE),
-        ("encoder-decoder", "n_decoder_layers", HUGE),
+        ("encoder-decoder", "n_encoder_layers", DEEP),
+        ("encoder-decoder", "n_decoder_layers", DEEP),
         ("encoder-only", "n_encoder_layers", 1),
-        ("decoder-only", "n_decoder_layers", HUGE),
-        ("encoder-decoder", "d_model", 2**20),
-        ("encoder-decoder", "d_ff", HUGE),
+        ("decoder-only", "n_decoder_layers", DEEP),
+        ("encoder-decoder", "d_model", 2**17),
+        ("encoder-decoder", "d_ff", 2**20),
         ("encoder-decoder", "n_kv_heads", 1),
         ("encoder-only", "src_vocab_size", HUGE),
         ("decoder-only", "tgt_vocab_size", HUGE),
@@ -78,7 +79,14 @@ def test_a_table_of_positions_is_no_larger_than_what_fits(positions) -> None:
 
 def test_numbers_that_no_tensor_can_have_are_an_error() -> None:
     with pytest.raises(ModelError):
-        restore(small(d_ff=2**62), build(small()).state_dict())
+        restore(small("encoder-only", src_vocab_size=2**62), build(small("encoder-only")).state_dict())
+
+
+def test_sizes_are_compared_before_a_table_of_positions_is_too_large() -> None:
+    weights = build(small()).state_dict()
+    with pytest.raises(ModelError) as caught:
+        restore(small(d_model=2**17, max_len=5000), weights)
+    assert caught.value.name in weights and caught.value.value == tuple(weights[caught.value.name].shape)
 
 
 def test_nothing_is_built_where_the_shapes_are_wrong(monkeypatch) -> None:
@@ -86,7 +94,7 @@ def test_nothing_is_built_where_the_shapes_are_wrong(monkeypatch) -> None:
     given = shapes(build(small()))
     monkeypatch.setattr(module, "build", lambda config: built.append(config) or build(config))
     with pytest.raises(ModelError):
-        check_shapes(small(n_encoder_layers=HUGE), given)
+        check_shapes(small(n_encoder_layers=DEEP), given)
     assert built == []
     check_shapes(small(), given)
     assert [(it.n_encoder_layers, it.n_decoder_layers) for it in built] == [(1, 1)]
