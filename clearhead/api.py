@@ -77,6 +77,7 @@ def train(
     if not isinstance(config, Config):
         raise ConfigError(f"config is {described(config)}", expected="a clearhead.Config", name="config", value=config)
     out = _checked_path(out, "out")
+    _check_options({"resume": resume, "replace": replace}, {"say": say, "on_step": on_step, "on_eval": on_eval})
     from .training import run
     from .training.warm_start import request, stages
 
@@ -86,6 +87,15 @@ def train(
             config = config.assign({"data.train": files}, "user")
         start = stages.train if request.is_warm_start(config, out, options) else run.train
         return start(config, out, options)
+
+
+def _check_options(flags: dict[str, Any], calls: dict[str, Any]) -> None:
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise ConfigError(f"{name} is {described(value)}", expected="True or False", name=name, value=value)
+    for name, value in calls.items():
+        if not (callable(value) or (value is None and name != "say")):
+            raise ConfigError(f"{name} is {described(value)}", expected="a function", name=name, value=value)
 
 
 @contextmanager

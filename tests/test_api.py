@@ -295,6 +295,13 @@ def test_a_pickled_app_answers_the_same_and_holds_no_weights(copy: Path, tmp_pat
         pickle.loads(pickled)(TEXTS)
 
 
+@pytest.mark.parametrize("wrong", ["gpu", "cuda:", "cuda:one", "CPU", ""])
+def test_a_device_of_another_form_is_rejected_in_few_words(model_folder: Path, wrong: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(model_folder, device=wrong)
+    assert (caught.value.name, caught.value.value) == ("train.device", wrong) and len(caught.value.what) < 60
+
+
 def test_a_device_that_is_absent_is_rejected(model_folder: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load(model_folder, device="cuda:99")
@@ -554,6 +561,17 @@ def test_wrong_arguments_of_training_are_rejected(arguments: tuple[Any, Any], na
     with pytest.raises(ConfigError) as caught:
         train(*arguments)
     assert caught.value.name == name
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [("on_step", 3), ("on_eval", 3), ("say", 3), ("say", None), ("resume", "x"), ("resume", None), ("replace", 1)],
+)
+def test_wrong_options_of_training_are_rejected_at_once(name: str, wrong: Any, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        train(Config(), tmp_path / "model", **{name: wrong})
+    assert (caught.value.name, caught.value.value) == (name, wrong)
+    assert not [*tmp_path.iterdir()]
 
 
 def test_more_threads_than_a_machine_survives_are_rejected(model_folder: Path) -> None:

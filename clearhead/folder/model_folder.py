@@ -172,7 +172,7 @@ def _reading(folder: Path) -> Iterator[None]:
 def _expect_folder(folder: Path) -> None:
     """Raise ModelError unless this is the folder of a model or a run."""
     if not folder.is_dir():
-        what, made = ("is a file", "DIR") if folder.exists() else ("does not exist", shlex.quote(str(folder)))
+        what, made = ("is a file", "DIR") if folder.exists() else ("doesn't exist", shlex.quote(str(folder)))
         raise ModelError(
             f"{folder} {what}",
             expected=f"a model folder, such as `clearhead train pairs.tsv --out {made}` writes",

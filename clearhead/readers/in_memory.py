@@ -13,8 +13,6 @@ from .files import Input
 SOURCE, TARGET = "source", "target"  # keys of a pair
 _EXPECTED = "a path, two paths, (source, target) pairs, dicts, or a pandas or polars DataFrame"
 
-Paths = Sequence[str | Path | Input]
-
 
 class Rows(Input):
     """Rows in memory, held as JSON Lines. Every reader accepts them in place of a path.
@@ -39,13 +37,6 @@ class Rows(Input):
         yield io.BufferedReader(io.BytesIO(self._content))
 
 
-def is_in_memory(data: Any) -> bool:
-    """Return whether an argument is data in memory rather than a path."""
-    if isinstance(data, str | Path | Input):
-        return isinstance(data, Rows)
-    return _table(data) is not None or not all(isinstance(it, str | Path | Input) for it in data)
-
-
 def as_paths(data: Any) -> list[str | Path | Input]:
     """Convert data to what readers take: paths, or one `Rows` with the examples.
 
@@ -68,7 +59,9 @@ def as_paths(data: Any) -> list[str | Path | Input]:
         return items
     if all(isinstance(it, Mapping) for it in items):
         return [Rows(f"list of {len(items):,} dicts", items)]
-    return [Rows(f"list of {len(items):,} pairs", [_pair(place, it) for place, it in enumerate(items)], pairs=True)]
+    pairs = [_pair(place, it) for place, it in enumerate(items)]
+    _expect_both_sides(pairs)
+    return [Rows(f"list of {len(items):,} pairs", pairs, pairs=True)]
 
 
 def _table(data: Any) -> tuple[list[str], Iterable[Sequence[Any]]] | None:
@@ -87,6 +80,21 @@ def _pair(place: int, item: Any) -> dict[str, Any]:
     if isinstance(item, str | bytes) or not isinstance(item, Sequence) or len(item) != 2:
         raise _not_data(f"item {place} of the data isn't a pair: {item!r:.80}", item)
     return {SOURCE: item[0], TARGET: item[1]}
+
+
+def _expect_both_sides(pairs: Sequence[Mapping[str, Any]]) -> None:
+    """Raise DataError if most pairs lack the same side; a reader skips a few of them and counts them."""
+    for side in (SOURCE, TARGET):
+        lacking = [place for place, pair in enumerate(pairs) if _plain(pair[side]) is None]
+        if 2 * len(lacking) > len(pairs):
+            place = lacking[0]
+            raise DataError(
+                f"item {place} of the data has no {side}: {(*pairs[place].values(),)!r:.80}",
+                expected="(source, target) pairs",
+                name=side,
+                value=pairs[place][side],
+                line=place + 1,
+            )
 
 
 def _not_data(what: str, value: Any) -> DataError:

@@ -153,7 +153,7 @@ def test_the_settings_alone_are_read_of_what_is_a_model_folder(tmp_path: Path, f
 
 def test_an_absent_folder_is_said_with_the_command_that_makes_one(tmp_path: Path) -> None:
     for name, shown in (("nowhere", "nowhere`"), ("my model", "my model'`")):
-        with pytest.raises(ModelError, match="does not exist") as caught:
+        with pytest.raises(ModelError, match="doesn't exist") as caught:
             load_model_folder(tmp_path / name)
         assert f"{shown} writes" in caught.value.expected
 

@@ -8,7 +8,7 @@ import pytest
 from clearhead.config import DataConfig
 from clearhead.readers.column_roles import LABELLED, SUMMARIES
 from clearhead.readers.documents import Documents
-from clearhead.readers.in_memory import Rows, as_paths, is_in_memory
+from clearhead.readers.in_memory import Rows, as_paths
 from clearhead.readers.pairs import PairSource, read_pairs
 from clearhead.readers.questions import read_questions
 
@@ -44,7 +44,6 @@ def test_a_path_alone_is_one_file(path: type, tmp_path: Path) -> None:
     assert both(read_pairs(path(file))) == both(read_pairs([path(file)])) == [("a", "b"), ("c", "d")]
     with Documents(path(file)) as documents:
         assert len([*documents]) == 1
-    assert not is_in_memory(file) and not is_in_memory([str(file), file]) and is_in_memory(PAIRS)
 
 
 @pytest.mark.parametrize("make", [list, tuple, lambda pairs: [[*it] for it in pairs], iter])
@@ -125,6 +124,16 @@ def test_they_are_read_repeatedly_and_have_a_digest_of_their_own() -> None:
 @pytest.mark.parametrize("data", [3, None, b"bytes", {"a": 1}, [("a", "b"), ("c",)], [1, 2], ["a.tsv", ("b", "c")]])
 def test_what_is_no_data_is_an_error(data: object) -> None:
     assert "DataFrame" in error_of(read_pairs, data).expected
+
+
+@pytest.mark.parametrize(
+    ("data", "side", "place"),
+    [([("a", None)], "target", 0), ([("a", "b"), ("c", None), ("d", None)], "target", 1), ([(None, "b")], "source", 0)],
+)
+def test_pairs_without_a_side_are_an_error_that_names_the_first_item(data: list, side: str, place: int) -> None:
+    error = error_of(read_pairs, data)
+    assert (error.name, error.value, error.line) == (side, None, place + 1)
+    assert f"item {place} " in error.what and side in error.what
 
 
 @pytest.mark.parametrize("data", [PandasLike({"en": [], "fr": []}), [("", ""), (" ", "x")]])

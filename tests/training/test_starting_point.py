@@ -100,7 +100,7 @@ def test_another_direction_of_reading_is_said(toy, trained: Path, said) -> None:
 
 
 def test_a_folder_that_is_no_model_is_refused_before_anything_is_made(toy) -> None:
-    with pytest.raises(ModelError, match="nowhere does not exist"):
+    with pytest.raises(ModelError, match="nowhere doesn't exist"):
         fine_tuned(toy, toy.folder / "nowhere")
     assert not (toy.folder / "second").exists()
 

@@ -6,6 +6,7 @@ depends on a clock, and only if one is much faster: the same data and processor 
 
 import math
 import os
+import re
 import time
 from dataclasses import dataclass
 from functools import cache
@@ -215,6 +216,9 @@ def _why_warmup(usual: int, steps: int) -> str:
 
 def choose_device(asked: str) -> str:
     """Return the device that `asked` names; "auto" is the fastest. Raises a ConfigError if it isn't available."""
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", asked):
+        what, expected = f"train.device={asked!r} isn't a device", "auto, cpu, cuda or cuda:1"
+        raise ConfigError(what, expected=expected, name="train.device", value=asked)
     if asked == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
