@@ -90,9 +90,3 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     """Return `did you mean 'x'?`, the `fix` of an unknown word, or "" if no known word is close."""
     found = nearest(word, known)
     return f"did you mean {found!r}?" if found else ""
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?` for the nearest known word, or "" if none is close."""
-    found = nearest(word, known)
-    return f"; did you mean {found!r}?" if found else ""

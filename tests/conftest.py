@@ -9,9 +9,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from clearhead.config import Config
+
+hypothesis.settings.register_profile("clearhead", deadline=None)  # a loaded machine is slow, not wrong
+hypothesis.settings.load_profile("clearhead")
 
 ENGLISH = ["I am hungry.", "You are late.", "She sings.", "We are here.", "They sleep well."]
 FRENCH = ["J'ai faim.", "Tu es en retard.", "Elle chante.", "Nous sommes ici.", "Ils dorment bien."]

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from clearhead.errors import ClearheadError, ConfigError, DataError, ModelError, TrainingError, did_you_mean, nearest
+from clearhead.errors import ClearheadError, ConfigError, DataError, ModelError, TrainingError, nearest, suggestion
 
 
 def full() -> ConfigError:
@@ -54,4 +54,4 @@ def test_every_error_is_a_clearhead_error(kind: type[ClearheadError]) -> None:
 def test_the_nearest_known_word_is_suggested() -> None:
     assert nearest("trian.steps", ["train.steps", "data.train"]) == "train.steps"
     assert nearest("x", ["train.steps"]) == ""
-    assert did_you_mean("trian.steps", ["train.steps"]) == "; did you mean 'train.steps'?"
+    assert suggestion("trian.steps", ["train.steps"]) == "did you mean 'train.steps'?"

@@ -81,7 +81,7 @@ class Evaluation:
         rows = [f"{score_labels.count_of(values)} of {' + '.join(self.data)}"]
         rows += [f"{name} {number}  {note}" for name, number, note in score_labels.rows(values, self.too_long)]
         rows += [
-            *score_labels.beside(values),
+            *score_labels.baseline_lines(values),
             *([score_labels.what_was_cut(self.cut, score_labels.count(values)[0])] if self.cut else []),
         ]
         rows += ["", self.judged.details] if self.judged.details else []

@@ -130,7 +130,7 @@ def _within(label: Label, scores: Mapping[str, Any], key: str) -> str:
     return "" if low is None else f"; 95%: {label.number(low)} to {label.number(high)}"
 
 
-def beside(scores: Mapping[str, Any]) -> list[str]:
+def baseline_lines(scores: Mapping[str, Any]) -> list[str]:
     """Return a line for each baseline that was scored."""
     return [f"{BASELINES[name]}: {spoken(values)}" for name, values in scores.get("baselines", {}).items()]
 

@@ -270,7 +270,7 @@ def _judge(prepared: Prepared, model: nn.Module, state: State, say: Say) -> dict
         judged[name] = prepared.task.evaluate(model, held_out, search)
         values = judged[name].scores.to_dict()
         say(f"{name}: {score_labels.spoken(values)}  ({score_labels.count_of(values)}, {state.kept_weights})")
-        for line in score_labels.beside(values):
+        for line in score_labels.baseline_lines(values):
             say(f"  {line}")
     return judged
 

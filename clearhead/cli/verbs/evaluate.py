@@ -91,7 +91,7 @@ def _compare(task: "Task", folders: list[str], evaluations: list["Evaluation"], 
         models = [{"model": folder, **it.to_dict()} for folder, it in zip(folders, evaluations)]
         print(to_json({"format_version": 1, "models": models, "significance": comparison.to_dict()}))
     else:
-        print("\n".join([_table(comparison), *score_labels.beside(evaluations[0].scores.to_dict())]))
+        print("\n".join([_table(comparison), *score_labels.baseline_lines(evaluations[0].scores.to_dict())]))
 
 
 def _table(comparison: "Comparison") -> str:
@@ -141,7 +141,7 @@ def _text(values: dict[str, Any], evaluation: "Evaluation") -> str:
     width = max(15, *(len(name) for name, _, _ in rows))
     lines = [f"{name:<{width}} {number:>8}  {note}".rstrip() for name, number, note in rows]
     answer, details = evaluation.answer, evaluation.judged.details
-    lines += score_labels.beside(values)
+    lines += score_labels.baseline_lines(values)
     lines += ["", details] if details else []
     for example in values["examples"][:_EXAMPLES]:
         lines += [

@@ -76,7 +76,6 @@ NO_ARTICLE = Determiner("a", "", ("", "", "", ""))  # "she is a nurse": elle est
 OF = Determiner("", "", ("de", "de", "de", "de"))
 WHICH = Determiner("which", "which", ("quel", "quelle", "quels", "quelles"))
 WHAT_A = Determiner("what a", "what", ("quel", "quelle", "quels", "quelles"))
-HOW_MANY = Determiner("how much", "how many", ("combien de",) * 4)
 MY, HIS, HER, OUR, THEIR, YOUR, YOUR_VOUS = (
     Determiner(en, en, (m, f, several, several))
     for en, m, f, several in (

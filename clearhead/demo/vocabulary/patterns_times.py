@@ -54,7 +54,6 @@ _ON_THE_DOT = [
 _PARTS_OF_DAY = [
     (Part(en, fr), [int(hour) for hour in hours.split()]) for en, fr, hours in rows(lexicon_verbs.PARTS_OF_DAY)
 ]
-_ON_IN_MONTH = [Part(f"in {en}", f"en {fr}", (en,)) for en, fr, _ in rows(lexicon_verbs.MONTHS)]
 _ON_HOLIDAY = [place for place in TO if {"beach", "park", "theater"} & {*place.content}]
 _SHUT_ON_SUNDAY = {"school", "bank"}
 _WHEN_GOING = [

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ...config.values import finite
-from ...errors import ConfigError, did_you_mean
+from ...errors import ConfigError, suggestion
 from ...folder.atomic import write_file, writing
 from ...pictures.figures import attention_heatmap
 from .calls import AttentionCall, PartCall, Summary, header
@@ -58,7 +58,8 @@ class Trace:
             if any(it.name == name for it in self.summaries):
                 raise KeyError(f"{name!r} didn't fit within {self.limit:,} bytes; see trace.summaries")
             known = list(self)
-            raise KeyError(f"{name!r} wasn't recorded; {_listed(self.calls or known)}{did_you_mean(name, known)}")
+            parts = (f"{name!r} wasn't recorded", _listed(self.calls or known), suggestion(name, known))
+            raise KeyError("; ".join(filter(None, parts)))
         return found[-1]
 
     def __iter__(self) -> Iterator[str]:
