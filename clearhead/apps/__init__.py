@@ -1,1 +1,1 @@
-"""Trained models in use: raw input in, raw output out."""
+"""Apps: trained models that take raw input and return raw output."""

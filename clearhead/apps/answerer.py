@@ -33,7 +33,7 @@ class FoundAnswer(Passage):
         alternatives: other passages, best first.
         unknown: words of the question that aren't in the vocabulary.
         long: always 0: long texts are read window by window.
-        cut: how many tokens at the end of the question don't fit the model.
+        cut: number of tokens at the end of the question that don't fit the model.
     """
 
     question: str
@@ -48,7 +48,7 @@ class FoundAnswer(Passage):
 
 
 class Answerer(App):
-    """Question and text in, a passage of the text out."""
+    """Answers a question with a passage of a text."""
 
     task: Answering
 
@@ -78,7 +78,7 @@ class Answerer(App):
     def explain(self, question: str, context: str, **decode: Any) -> "Explanation":
         """Answer a question and record what happens when the model reads it with the text.
 
-        Of a long text, the window with the best answer is recorded.
+        For a long text, the window with the best answer is recorded.
 
         Raises:
             DataError: the question or the context is blank.
@@ -89,7 +89,7 @@ class Answerer(App):
         return explain_answer(self.task, self.model, question, _as_context(context), search)
 
     def reading(self, question: str) -> Reading:
-        """Return what the model can't read properly in a question."""
+        """Return the unknown words and the cut tokens of a question."""
         if not question.strip():
             return Reading(tuple(self.tokenizers.source.unknown_words(question)))
         [asked] = self.task.over([Paragraph(question, (Question("", question, ()),))]).asked
@@ -110,7 +110,7 @@ class Answerer(App):
 
 
 def _as_context(context: Any) -> str:
-    """Return the text that a question is about. Raise DataError if it's blank or isn't a text."""
+    """Return the context of a question. Raise DataError if it's blank or isn't a text."""
     context = as_text(context, "context")
     if not context.strip():
         raise DataError("the context is blank", expected="a text to find answers in", name="context", value=context)

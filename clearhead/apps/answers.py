@@ -1,4 +1,4 @@
-"""Records of what a model answers: translations with alternatives and scores, and labels."""
+"""Records of a model's answers: translations with alternatives and scores, and labels."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -24,12 +24,12 @@ class Answer:
 
 @dataclass(frozen=True)
 class Reading:
-    """What the model can't read properly in a text.
+    """The parts of a text that the model can't read properly.
 
     Attributes:
         unknown: words that aren't in the vocabulary.
         long: the number of source tokens if it's larger than any in training, otherwise 0.
-        cut: how many tokens at the end don't fit the model.
+        cut: number of tokens at the end that don't fit the model.
     """
 
     unknown: tuple[str, ...] = ()

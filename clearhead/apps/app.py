@@ -1,4 +1,4 @@
-"""What a model in use can do, whatever its task. The apps of the built-in tasks are subclasses."""
+"""The base class of all apps: everything a model can do regardless of its task."""
 
 import json
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..tasks.base import Task
 
 _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")  # these only matter when tokens are sampled
-ONE = {"n_best": 1}  # where there's room for one answer, whatever the model stores
+ONE = {"n_best": 1}  # for a single answer, regardless of the model's settings
 
 
 class App:
@@ -87,8 +87,8 @@ class App:
         """Answer all data and score the answers.
 
         Args:
-            data: the path of a file, several paths, a list of pairs or dicts, a pandas or polars DataFrame, or what
-                `read_pairs` returns.
+            data: the path of a file, several paths, a list of pairs or dicts, a pandas or polars DataFrame, or the
+                result of `read_pairs`.
             decode: settings of the search that replace the model's own.
         """
         data = self._data(data)
@@ -99,7 +99,7 @@ class App:
         return Evaluation(judged, files, search, self.weights_digest, *counts, self.task.units.answer)
 
     def subject(self, data: Any = None, *, seed: int = 0) -> "Subject":
-        """Return what `verify` checks: the model with texts of the data, of the last evaluation, or random tokens."""
+        """Return the subject of `verify`: the model with texts of the data or the last evaluation, or random tokens."""
         from .checks.promise_subjects import subject_of
 
         return subject_of(self.loaded, self.decode_config(), data, seed)
@@ -155,7 +155,7 @@ class App:
             limit: score at most this many texts, always the same random sample (None: all).
             score: the score to compare (default: the most telling one of the task).
             keep: store each result in the model folder and reuse it next time.
-            watch: called before each measurement with the part, how many are done and how many there are.
+            watch: called before each measurement with the part, the number done and the total.
             decode: settings of the search that replace the model's own.
         """
         from .checks.part_ablation import Request, ablate

@@ -25,7 +25,7 @@ _USED = ("n_best", "batch_tokens")  # settings of a search that a classifier acc
 
 
 class Classifier(App):
-    """Text in, label out."""
+    """Labels texts."""
 
     task: Classification
 
@@ -57,7 +57,7 @@ class Classifier(App):
         return self.task.explain(self.model, as_text(text), self.decode_config(**decode))
 
     def reading(self, text: str) -> Reading:
-        """Return what the model can't read properly in a text. Each record has the same fields."""
+        """Return the unknown words and the cut tokens of a text. Each record has the same fields."""
         [_, [cut]] = self.task.encoder.tokens([text])
         return Reading(tuple(self.tokenizers.source.unknown_words(text)), cut=cut)
 

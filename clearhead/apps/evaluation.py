@@ -1,4 +1,4 @@
-"""The evaluation of a model on a file: scores, answers, and what makes them reproducible."""
+"""The evaluation of a model on a file: scores, answers, and everything needed to reproduce them."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -23,8 +23,8 @@ class Evaluation:
         data: the files they're for.
         decode: the search that found the answers.
         weights: the SHA-256 of the weights.
-        too_long: examples that perplexity and token accuracy leave out.
-        cut: sources that are longer than the model can read, and were cut.
+        too_long: number of examples that perplexity and token accuracy skip.
+        cut: number of sources truncated because they're longer than the model can read.
         answer: the noun for an answer.
     """
 
@@ -106,7 +106,7 @@ class Evaluation:
         }
 
     def to_dict(self, examples: int = 10) -> dict[str, Any]:
-        """Return the scores, what makes them reproducible, and some examples, as plain values for JSON."""
+        """Return the scores, everything needed to reproduce them, and some examples, as plain values for JSON."""
         return {
             "format_version": 1,
             **self.scores.to_dict(),

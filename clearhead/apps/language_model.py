@@ -24,7 +24,7 @@ _OF_A_SOURCE = ("max_ratio", "min_ratio")
 
 
 class LanguageModel(App):
-    """Text in, the text and its continuation out."""
+    """Continues texts."""
 
     task: Generation
 
@@ -56,7 +56,7 @@ class LanguageModel(App):
         return writer.continuations([self._prompt(writer, text) for text in texts])
 
     def pieces(self, text: str = "", *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any) -> Stream:
-        """Yield the continuation of a text in pieces as soon as they're known. `.continuation` is the full record."""
+        """Yield the continuation of a text piece by piece as it's generated. `.continuation` is the full record."""
         one = ONE | decode
         if not self.decode_config(**one).sample and "beam" not in decode:
             one["beam"] = 1  # a beam search could take back what was yielded
@@ -79,7 +79,7 @@ class LanguageModel(App):
         return self.task.explain(self.model, as_text(text), self.decode_config(**(ONE | decode)))
 
     def reading(self, text: str) -> Reading:
-        """Return what the model can't read properly in a text."""
+        """Return the unknown words and the cut tokens of a text."""
         return Reading(tuple(self.tokenizers.target.unknown_words(text)))
 
     def _prompt(self, writer: TextGenerator, text: str) -> list[int]:

@@ -28,8 +28,8 @@ class LoadedModel:
         path: the model folder.
         config: its settings; some may be overridden.
         tokenizer: the content of its tokenizer file.
-        stored: the settings as the folder has them.
-        threads: threads that torch may use (None: as it is).
+        stored: the settings as stored in the folder.
+        threads: number of threads for torch (None: unchanged).
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class LoadedModel:
 
     @cached_property
     def tokenizers(self) -> Tokenizers:
-        """Its tokenizers. A file that's damaged, or has other sizes than the model, raises ModelError."""
+        """Its tokenizers. A damaged file, or sizes that don't fit the model, raise ModelError."""
         origin = str(self.path / TOKENIZER)
         found = Tokenizers.from_json(self._tokenizer, origin=origin)
         found.check_sizes(self.config.model, origin=origin)
@@ -78,7 +78,7 @@ class LoadedModel:
         """Build the model and read its weights.
 
         Raises:
-            ModelError: they're damaged, or the folder has been trained again since it was loaded.
+            ModelError: the weights are damaged, or the folder was retrained after it was loaded.
         """
         import torch
 

@@ -9,7 +9,7 @@ from .loaded import LoadedModel
 
 
 def page(loaded: LoadedModel, name: str) -> str:
-    """Return HTML without colours of its own, so it reads well on light and dark pages. All texts are escaped."""
+    """Return HTML without fixed colours, for light and dark pages. All texts are escaped."""
     from ..inspection.record.parts import count_parameters
 
     model, total = loaded.config.model, count_parameters(loaded.model)["total"]
@@ -46,7 +46,7 @@ def _row(name: str, value: str, cell: str) -> str:
 
 
 def _evaluation(loaded: LoadedModel) -> dict[str, Any]:
-    """Return the stored scores of these very weights, or nothing."""
+    """Return the stored scores of exactly these weights, or nothing."""
     try:
         values = json.loads((loaded.path / "evaluation.json").read_text(encoding="utf-8"))
         score_labels.count_of(values)

@@ -10,7 +10,7 @@ from .translator import Translator
 
 
 class Summarizer(Translator):
-    """Document in, summary out. It can do all that a translator can.
+    """Summarizes documents. It has all methods of a translator.
 
     A document longer than any in training is cut to the longest length seen in training.
     """

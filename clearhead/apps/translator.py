@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Translator(App):
-    """Text in, text out, found by a search."""
+    """Translates texts with a search."""
 
     task: Sequences
 
@@ -66,7 +66,7 @@ class Translator(App):
             yield filled[index], Result(**vars(best), source=text, alternatives=tuple(others), **vars(reading))
 
     def reading(self, text: str) -> Reading:
-        """Return what the model can't read properly in a text. Each `Result` has the same fields."""
+        """Return the unknown words and the cut tokens of a text. Each `Result` has the same fields."""
         if not text.strip():
             return Reading()
         [ids], [cut] = self.task.sources([text])
@@ -81,7 +81,7 @@ class Translator(App):
         return Answer(text, answer.score, answer.log_probability, pieces, answer.token_log_probabilities)
 
     def pieces(self, text: str, *, prefix: str = "", **decode: Any) -> Iterator[str]:
-        """Yield the translation of a text in pieces, each as soon as it's known.
+        """Yield the translation of a text piece by piece as it's generated.
 
         The search never goes back: it takes the most likely token each time, or samples one with `sample=True`.
         """
@@ -112,7 +112,7 @@ class Translator(App):
         return self.task.explain(self.model, as_text(text), self.decode_config(**(ONE | decode)))
 
     def score(self, pairs: Any, *, alpha: float | None = None) -> tuple[list[Scored], Report]:
-        """Score given translations: how likely the model finds each target after its source.
+        """Score given translations by their log-probability given the source.
 
         Args:
             pairs: as for `evaluate`.

@@ -1,4 +1,4 @@
-"""All settings of a run in one object, with the source of each value; TOML files and dotted names such as train.steps.
+"""All settings of a run, addressed by dotted name (train.steps), with the source of each value.
 
 A setting whose default is None is chosen before the first step, from the data and the machine. The choice is written to
 the model folder and reused when the run resumes.
@@ -39,10 +39,10 @@ _EITHER_OR = (  # two settings of which the user may give one, and why
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Everything that decides a run, and what `config.json` in a model folder holds.
+    """All settings of a run, as stored in `config.json` in a model folder.
 
-    `origins` says where each value came from (see `provenance`). A value that differs from its default, and whose
-    origin nobody recorded, counts as the user's.
+    `origins` says where each value came from (see `provenance`). A value that differs from its default and
+    has no recorded origin counts as the user's.
     """
 
     model: ModelConfig = field(default_factory=ModelConfig)
@@ -80,11 +80,11 @@ class Config:
         return self.origin(name) == "user"
 
     def accepts(self, name: str, origin: Origin) -> bool:
-        """Return whether `choose` would set this setting: nothing stronger has, or it is None, an open choice."""
+        """Return whether `choose` would set this setting: it's None, or no stronger origin has set it."""
         return self.value(name) is None or may_replace(origin, self.origin(name))
 
     def by_origin(self) -> dict[Origin, dict[str, Any]]:
-        """Return the settings that aren't defaults, grouped by origin, the user's first."""
+        """Return the settings that aren't defaults, grouped by origin, starting with the user's."""
         found: dict[Origin, dict[str, Any]] = {"user": {}}
         for name in settings():
             if name in self.origins:
@@ -98,13 +98,13 @@ class Config:
         return self.assign({name: value for name, value in values.items() if self.accepts(name, origin)}, origin)
 
     def assign(self, values: Mapping[str, Any], origin: Origin) -> Self:
-        """Return a copy with these values, whatever set them before."""
+        """Return a copy with these values, regardless of their origin."""
         return self._with(values, dict.fromkeys(values, origin))
 
     def override(self, values: Mapping[str, Any], *, source: str = "") -> Self:
         """Return a copy with the user's values, such as {"train.steps": 300}. Strings are read as the setting's type.
 
-        A task also sets the model that it needs, and a preset sets its values, except where the user gives others.
+        A task also sets the model it needs, and a preset sets its values, unless the user overrides them.
         `override(preset("nano"))` and `override({"train.preset": "nano"})` are the same.
 
         Raises:
@@ -137,13 +137,13 @@ class Config:
         return replace(self, **changed, origins=merged)
 
     def _of_task(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the task among `given` sets; nothing if the user wants another model, which training rejects."""
+        """Return the settings of the given task, or nothing if the user wants another model (training then fails)."""
         own = TASKS.get(given.get("train.task") or "", {})
         said = {name: given.get(name, self.value(name)) for name in own if name in given or self.is_users(name)}
         return {} if any(own[name] != value for name, value in said.items()) else dict(own)
 
     def _assumed_origins(self) -> dict[str, Origin]:
-        """Return an origin for values that differ from the default without one. A shape is taken as a whole."""
+        """Return origins for non-default values that have none. The model's shape gets a single origin."""
         brought, found = PRESETS.get(self.train.preset or "", {}), dict[str, Origin]()
         for section, default in default_sections().items():
             if getattr(self, section) == default:
@@ -173,7 +173,7 @@ class Config:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any], *, source: str) -> Self:
-        """Read the inverse of `to_record`. Values of a record without origins get the origin "unknown"."""
+        """Invert `to_record`. In a record without origins, every value gets the origin "unknown"."""
         values = flatten({name: value for name, value in record.items() if name != "origins"}, source)
         values = {name: read_setting(name, value, source) for name, value in values.items()}
         origins = record.get("origins")
@@ -210,7 +210,7 @@ class Config:
 
 
 def chosen(value: T | None) -> T:
-    """Return a setting that was None until a choice was made; the choice must have been made."""
+    """Return a setting that is None until it's chosen, and assert that it has been chosen."""
     assert value is not None, "a choice was left open"
     return value
 

@@ -56,7 +56,7 @@ def check_consent(config: Config, origin: object, allowed: bool | Collection[str
 def import_class(setting: str, name: str, base: type[T]) -> type[T]:
     """Return the class that a setting names as `package.module:Class`.
 
-    Modules are also found in the current folder, after all other places, but never in a model folder.
+    The current folder is searched last. Model folders are never searched.
 
     Raises:
         ConfigError: The name is misspelt, the module can't be imported, or it has no such subclass of `base`.
@@ -118,7 +118,7 @@ def _import(module: str, setting: str, name: str) -> ModuleType:
 @contextmanager
 def _current_folder_last() -> Iterator[None]:
     before, searched = list(sys.path), _search_path(sys.path)
-    importlib.invalidate_caches()  # a file can be newer than Python's last look
+    importlib.invalidate_caches()  # the file may be newer than Python's import cache
     sys.path[:] = searched
     try:
         yield

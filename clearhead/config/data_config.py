@@ -5,7 +5,7 @@ from typing import Literal
 
 from .setting import FRACTION, POSITIVE, require, setting
 
-SEPARATORS = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|"}  # by name, since shells make some hard to type
+SEPARATORS = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|"}  # named, as some are hard to type in a shell
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +18,7 @@ class DataConfig:
     valid: tuple[str, ...] = setting((), "validation data (default: a held-out split of the training data)")
     test: tuple[str, ...] = setting((), "test data, scored once after training")
     texts: tuple[str, ...] = setting(
-        (), "more unlabelled text for train.warm_start: one text a line, or JSON lines with one text each"
+        (), "more unlabelled text for train.warm_start: one text per line, or JSON Lines with one text per object"
     )
     source_column: str = setting("", "source column: header name, JSON key or 1-based index (default: detected)")
     target_column: str = setting("", "target column: header name, JSON key or 1-based index (default: detected)")
@@ -46,15 +46,15 @@ class DataConfig:
     )
     batch_tokens: int | None = setting(
         None,
-        "maximum tokens in a batch on each side, padding included (default: chosen by the size of the data)",
+        "maximum tokens per batch and side, padding included (default: chosen by the size of the data)",
     )
     batch_sentences: int | None = setting(
-        None, "maximum examples in a batch (default: as many as data.batch_tokens allows)"
+        None, "maximum examples per batch (default: as many as data.batch_tokens allows)"
     )
     unanswerable: bool = setting(
-        False, "whether the training data have questions without an answer in their text; found in the data"
+        False, "whether some training questions have no answer in their text (default: detected from the data)"
     )
-    labels: tuple[str, ...] = setting((), "all labels of the training data; found in the data")
+    labels: tuple[str, ...] = setting((), "all labels of the training data (default: detected from the data)")
     name: str = setting("", "name of the data set, for the model card")
     source: str = setting("", "origin of the data, for the model card")
     licence: str = setting("", "licence of the data, for the model card")

@@ -1,4 +1,4 @@
-"""Settings of the search for an answer."""
+"""Settings for decoding."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,12 +8,12 @@ from .setting import NOT_NEGATIVE, POSITIVE, require, setting
 
 @dataclass(frozen=True, kw_only=True)
 class DecodeConfig:
-    """How a model generates its answers (section 6.1)."""
+    """Search and sampling settings (section 6.1)."""
 
     engine: str = setting("auto", "decoding engine; auto: the first one that can run the model")
     beam: int = setting(4, "beam size; 1: greedy search")
     alpha: float = setting(0.6, "length penalty: scores are divided by ((5 + length) / 6)^alpha")
-    n_best: int = setting(1, "number of answers for each text, best first; at most the beam size")
+    n_best: int = setting(1, "number of answers per text, best first; at most the beam size")
     diverse: bool = setting(False, "make each of the n_best answers start with a different token")
     max_extra: int = setting(50, "maximum length of an answer: this many tokens more than the source")
     max_len: int | None = setting(None, "maximum length of an answer in tokens")

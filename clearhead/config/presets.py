@@ -1,4 +1,4 @@
-"""Groups of settings that go by one name: the presets of a model's size, and the model that each task needs."""
+"""Named groups of settings: model size presets, and the model that each task needs."""
 
 from collections.abc import Iterable
 from typing import Any

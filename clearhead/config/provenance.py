@@ -1,7 +1,7 @@
-"""Where each setting's value came from, and which source may replace it.
+"""Origins of setting values, and their precedence.
 
-A run starts from the user's settings and completes them step by step. Each step sets values in its own name, and never
-replaces what a stronger source has set. From weak to strong:
+A run starts from the user's settings and completes them step by step. Each step records its own origin
+and never replaces a value from a stronger one. From weakest to strongest:
 
 default    the value in the source code
 preset     the model size, train.preset
@@ -26,7 +26,7 @@ _STRENGTH: dict[str, int] = {origin: rank for rank, origin in enumerate(get_args
 
 
 def may_replace(new: Origin, old: Origin) -> bool:
-    """Return whether a value from `new` may replace one from `old`: a stronger one is kept."""
+    """Return whether a value from `new` may replace one from `old`. Stronger origins win."""
     return _STRENGTH[new] >= _STRENGTH[old]
 
 
@@ -36,7 +36,7 @@ def is_origin(value: object) -> bool:
 
 
 def render_sources(by_origin: Mapping[Origin, Mapping[str, object]]) -> str:
-    """Return a table of settings by the source of their value, as `info` prints it: one row a source."""
+    """Return a table of settings by the source of their value, as `info` prints it: one row per source."""
     labels: dict[Origin, str] = {"user": "you", "model": "train.init_from", "unknown": "not recorded"}
     rows = []
     for origin, values in by_origin.items():

@@ -1,4 +1,4 @@
-"""What every section of the configuration is made of: described fields, and checks of their values."""
+"""Building blocks of a configuration section: fields with help texts, and checks of their values."""
 
 from dataclasses import field
 from typing import Any, TypeVar

@@ -11,12 +11,12 @@ from .values import read_duration
 NEWEST = "newest"  # a value of train.best: keep the newest weights, whatever their score
 _COUNTS = ("steps", "warm_steps", "soup", "eval_every", "eval_sentences", "save_every", "keep", "log_every", "threads",
            "accumulate")  # fmt: skip
-_MOST_THREADS = 1024  # torch crashes with many more; more threads than cores only serve to repeat a run bit for bit
+_MOST_THREADS = 1024  # torch crashes with many more; more threads than cores only help to reproduce a run bit for bit
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-    """How the weights are learned (section 5 of the paper)."""
+    """Training hyperparameters and run options (section 5 of the paper)."""
 
     task: str | None = setting(
         None,
@@ -60,7 +60,7 @@ class TrainConfig:
     )
     lr_end: float = setting(0.0, "final learning rate of the cosine and linear schedules")
     warmup: int | None = setting(None, "learning-rate warmup steps (default: chosen by preset and steps)")
-    accumulate: int = setting(1, "gradient accumulation: batches in each step")
+    accumulate: int = setting(1, "gradient accumulation: batches per step")
     label_smoothing: float = setting(0.1, "label smoothing (section 5.4)")
     balance: bool = setting(False, "weight classes by inverse frequency, so that rare labels count as much as others")
     r_drop: float = setting(
@@ -77,7 +77,7 @@ class TrainConfig:
     )
     patience: int = setting(0, "early stopping after this many evaluations without a better score; 0: off")
     average: int = setting(0, "checkpoint averaging: try the mean of this many newest checkpoints; 0: off")
-    ema: float = setting(0.0, "decay of the exponential moving average of the weights, kept in their place; 0: off")
+    ema: float = setting(0.0, "decay of an exponential moving average that replaces the weights when saved; 0: off")
     save_every: int | None = setting(None, "steps between checkpoints (default: train.eval_every)")
     keep: int = setting(2, "number of newest checkpoints to keep")
     log_every: int = setting(20, "steps between lines in metrics.jsonl")
@@ -86,7 +86,7 @@ class TrainConfig:
 
     @property
     def begins_trained(self) -> bool:
-        """Whether the first step starts from trained weights."""
+        """True if the first step starts from trained weights."""
         return bool(self.init_from or self.warm_start)
 
     def __post_init__(self) -> None:

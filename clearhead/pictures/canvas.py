@@ -1,4 +1,4 @@
-"""The canvas of every picture: a figure without a screen, its colours and fonts, and tokens as axis labels."""
+"""The canvas of every picture: an off-screen figure, its colours and fonts, and tokens as axis labels."""
 
 import io
 import math
@@ -47,7 +47,7 @@ _WIDE_FONTS = (
     "Noto Sans Arabic", "Noto Sans Devanagari", "Noto Sans Bengali", "Noto Sans Tamil", "Noto Sans Telugu",
     "Noto Sans Thai", "Noto Sans Ethiopic", "Noto Emoji", "Segoe UI Emoji",
 )  # fmt: skip
-_LONGEST = 16_000  # pixels a side; the renderer rejects more than 65,536
+_LONGEST = 16_000  # pixels per side; the renderer rejects more than 65,536
 _MISSING = re.compile(r"Glyph (\d+) .*missing from")
 
 
@@ -59,7 +59,7 @@ def drawing(
 
     Args:
         path: ".svg" writes an SVG file, any other ending a PNG file. None writes nothing.
-        again: what the user should do after making room on a full disk.
+        again: the action to suggest after a full disk.
         layout: the layout engine of matplotlib.
         tight: crop the picture to what is drawn.
 
@@ -131,7 +131,7 @@ def tick_pieces(
 ) -> None:
     """Label the columns with source pieces and the rows with target pieces, on the left or on the `right`.
 
-    If the cells, `cell` inches wide, are too small for text, label only every n-th.
+    If the cells, `cell` inches wide, are too small for text, label only every n-th one.
     """
     size = min(10.0, max(5.0, 0.62 * 72 * cell))  # points
     every = math.ceil(1.15 * size / (72 * cell))

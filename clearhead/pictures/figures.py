@@ -194,7 +194,7 @@ def _dots(series: tuple[list[float], list[float]]) -> dict[str, Any]:
 def _draw_score(panel: "Axes", series: tuple[list[float], list[float]], score: Curve) -> None:
     panel.plot(*series, color=WARM, linewidth=1.8, **_dots(series))
     panel.set_title(f"{score.name[0].upper()}{score.name[1:]} (validation)")
-    if score.lower:  # its best value may be far from 0; leave room for the label above it
+    if score.lower:  # leave room for the label above the best value, which may be far from 0
         panel.margins(y=0.25)
     else:
         panel.set_ylim(bottom=0, top=1.25 * max(series[1]) or 1)

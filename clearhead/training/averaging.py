@@ -31,7 +31,7 @@ class MovingAverage:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """Put the averages into the model, and its own weights back afterwards, bit for bit."""
+        """Swap the averages into the model, then restore its own weights bit for bit."""
         self._swap()
         try:
             yield
@@ -46,7 +46,7 @@ class MovingAverage:
 def mean_weights(each: Iterable[Mapping[str, Tensor]]) -> tuple[dict[str, Tensor], int]:
     """Return the mean of the weights of several models, name by name, and the number of models.
 
-    They are summed in float64, in order, so only the sum and one model are in memory at a time.
+    Weights are summed in float64, in order. Only the sum and one model are in memory at a time.
     """
     total: dict[str, Tensor] = {}
     dtypes: dict[str, torch.dtype] = {}

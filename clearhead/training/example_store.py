@@ -20,7 +20,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Shelf:
-    """A place on disk for the tokens of some data; `key` says which data and settings they belong to."""
+    """A place on disk for encoded data. `key` identifies the data and settings."""
 
     path: Path
     key: dict[str, Any]
@@ -28,9 +28,9 @@ class Shelf:
 
     @classmethod
     def of(cls, digest: str, task: Task, run: Path, say: Say) -> "Shelf":
-        """Return the place for the tokens of a task: in `data.store`, named after its key, or at `run` without a store.
+        """Return the place for the tokens of a task: in `data.store` under its key, or at `run` without a store.
 
-        `digest` is that of the data when they were first read.
+        `digest` is the digest of the data at first reading.
         """
         data, train = task.config.data, task.config.train
         key = {
@@ -38,8 +38,8 @@ class Shelf:
             "reading": [data.source_column, data.target_column, data.separator, data.reverse],
             "split": None if data.valid else [data.split, train.seed],
             "tokenizer": hashlib.sha256(task.tokenizers.to_json().encode()).hexdigest(),
-            "task": [type(task).__name__, *task.longest, task.config.model.pooling],  # pooling may need a first token
-            "labels": list(data.labels),  # tokens hold their numbers
+            "task": [type(task).__name__, *task.longest, task.config.model.pooling],  # pooling may add a first token
+            "labels": list(data.labels),  # the tokens contain label ids
         }
         name = hashlib.sha256(repr(key).encode()).hexdigest()[:16]
         return cls(Path(data.store) / f"tokens-{name}" if data.store else run, key, say)
@@ -49,17 +49,17 @@ class Shelf:
         try:
             store = Store.open(self.path, self.key)
         except DataError as error:
-            self.say(f"{error.what}; they are made again")
+            self.say(f"{error.what}; the data will be tokenized again")
             return None
         if store is not None:
-            self.say(f"tokens of the same data and tokenizer are reused from {self.path}")
+            self.say(f"reusing the tokens of the same data and tokenizer from {self.path}")
         return store
 
     def fill(self, corpus: Divided, task: Task, held_out: list[Any], said: Iterable[str]) -> Store:
         """Tokenize all data and store the tokens, together with what is held out and the messages about the data.
 
         Raises:
-            DataError: all examples are too long, or the data changed since their digest was computed.
+            DataError: all examples are too long, or the data changed after their digest was computed.
         """
         begun = time.monotonic()
         vocab_size = max(task.tokenizers.source.vocab_size, task.tokenizers.target.vocab_size)
@@ -91,7 +91,7 @@ def _write(writer: StoreWriter, corpus: Divided, task: Task) -> tuple[int, list[
     """Write the tokens of all examples.
 
     Returns:
-        The number of examples, messages about those that are too long, cut or unknown, and why the first was dropped.
+        The number of examples, messages about long, truncated or unknown ones, and why the first was dropped.
     """
     read, kept, reason = corpus.source.report, 0, ""
     too_long, cut, unknown = (Report((), item=read.item, files=read.files) for _ in range(3))
@@ -100,7 +100,7 @@ def _write(writer: StoreWriter, corpus: Divided, task: Task) -> tuple[int, list[
         kept += len(encoded.sources)
         for it in encoded.skipped:
             reason = reason or it.reason
-            too_long.skip(it.line, f"{task.units.examples} {it.reason}; they are not trained on", it.text)
+            too_long.skip(it.line, f"{task.units.examples} {it.reason}; they're dropped", it.text)
         for it in encoded.cut:
             cut.skip(it.line, f"{task.units.examples} {it.reason}; only the beginning is read", it.text)
         for it in encoded.unknown:

@@ -1,4 +1,4 @@
-"""Keep freed memory in the process: it makes small models train up to twice as fast."""
+"""Keep freed memory in the process, so that small models train up to twice as fast."""
 
 import ctypes
 import os
@@ -15,9 +15,9 @@ _ONEDNN = {"LRU_CACHE_CAPACITY": "24", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "24"}
 def keep_freed_memory() -> bool:
     """Let the process keep the memory that it frees, and return whether that was possible.
 
-    A training step frees every large tensor and asks for as much again a moment later. By default the C library maps
-    each of them again, and the system hands out zeroed pages one fault at a time, which takes up to half of the time of
-    a step of a small model. This makes large blocks come from the heap (no mmap), which never shrinks (no trim), grows
+    A training step frees every large tensor and soon allocates as much again. By default the C library maps
+    each of them again, and the system hands out zeroed pages one fault at a time. In a small model, this takes
+    up to half of each step. This makes large blocks come from the heap (no mmap), which never shrinks (no trim), grows
     by 64 MiB at a time, and joins freed neighbours (no fast bins). Call it before the first step. It needs glibc, and
     does nothing elsewhere.
     """

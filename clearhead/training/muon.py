@@ -1,7 +1,7 @@
-"""Muon (Jordan et al. 2024): each matrix moves along the orthogonal matrix that is nearest to its momentum.
+"""Muon (Jordan et al. 2024): move each matrix along the orthogonal matrix nearest to its momentum.
 
 All singular values of such an update are about equal, so it moves every direction of a matrix as far as the strongest
-one, and training needs fewer tokens. Embeddings, biases and gains aren't such matrices; Adam moves them.
+one, and training needs fewer tokens. Adam updates embeddings, biases and gains.
 """
 
 from collections.abc import Callable, Iterable
@@ -28,7 +28,7 @@ def orthogonalize(matrices: Tensor) -> Tensor:
     """Return about U V^T for each matrix U S V^T: its singular values become about 1. (N, R, C) -> (N, R, C)
 
     A Newton-Schulz iteration: odd polynomials of the matrix push its singular values towards 1, by products alone.
-    Usually the same polynomial is applied five times; four different ones do as well.
+    Usually the same polynomial is applied five times; four different ones are just as accurate.
     """
     x = matrices / (matrices.norm(dim=(-2, -1), keepdim=True) + 1e-7)
     tall = x.size(-2) > x.size(-1)
@@ -70,7 +70,7 @@ class Muon(torch.optim.Adam):
             blocks = zip(linear.matrices(linear.weight), linear.matrices(self._direction(linear.weight)))
             for block, direction in blocks:
                 by_shape.setdefault(block.shape, []).append((block, direction))
-            linear.weight.grad = None  # Adam skips it then
+            linear.weight.grad = None  # so that Adam skips it
         for shape, pairs in by_shape.items():  # all matrices of one shape together
             updates = orthogonalize(torch.stack([direction for _, direction in pairs]).to(self.precision))
             size = lr * 0.2 * max(shape) ** 0.5

@@ -18,20 +18,20 @@ from .schedule import StretchedSchedule
 AIM = 0.96  # share of the budget to use; between 0.9 and 1 is acceptable
 CLOSING = 3.0  # seconds for the last files, the loss curve and the end of the process
 _SEARCH = 3  # time of a full search, as a multiple of the greedy search that evaluations use
-_SENTENCE = 0.02  # seconds that an evaluation takes for a sentence, as a guess,
-_OF_STEP = 0.025  # and the same in steps; the smaller one counts
-_FEW = 100  # fewer sentences don't take less time
+_SENTENCE = 0.02  # estimated seconds per sentence of an evaluation,
+_OF_STEP = 0.025  # and the same in steps; the smaller one is used
+_FEW = 100  # an evaluation costs at least as much as this many sentences
 _SEEN = 5  # steps to measure before the first correction
 _SLACK = 0.015  # share of the budget; smaller errors aren't corrected
 
 
 @dataclass(frozen=True)
 class Scoring:
-    """How much a run scores.
+    """The amount of scoring in a run.
 
     Attributes:
         valid: sentences of an evaluation. A full search scores them once more at the end.
-        test: sentences that are scored at the end only.
+        test: sentences scored only at the end.
         mean: whether the mean of the last checkpoints is scored too.
     """
 
@@ -40,7 +40,7 @@ class Scoring:
     mean: bool = False
 
     def evaluation(self, step: float) -> float:
-        """Estimate the seconds of an evaluation from those of a step, before the first evaluation was measured."""
+        """Estimate the seconds of an evaluation from those of a step, before one has been measured."""
         return _of_sentence(step) * max(self.valid, _FEW) if self.valid else 0.0
 
     def closing(self, evaluation: float, step: float) -> float:
@@ -69,7 +69,7 @@ class Pace:
         self._steps.append(seconds)
 
     def evaluated(self, seconds: float) -> None:
-        """Record how long an evaluation took, all in all."""
+        """Record the total time of an evaluation."""
         self._evaluation = seconds
 
     def adjust(self, schedule: StretchedSchedule, step: int, eval_every: int) -> StretchedSchedule:
@@ -81,7 +81,7 @@ class Pace:
         """Return the step to end with, given that `step` is done; `last` unless that would miss the end."""
         if len(self._steps) < _SEEN:
             return last
-        # The median ignores a step that waited for the plan of an epoch, or for another program.
+        # The median ignores steps delayed by planning an epoch or by another program.
         of_step = statistics.median(self._steps)
         evaluation = self._scoring.evaluation(of_step) if self._evaluation is None else self._evaluation
         each, closing = of_step + evaluation / eval_every, self._scoring.closing(evaluation, of_step)
@@ -102,7 +102,7 @@ def shortfall(done: int, config: TrainConfig) -> str:
 
 
 def process_began() -> float:
-    """Return when this process began, by the clock of `time.monotonic`; now, if the system doesn't tell."""
+    """Return when this process began, by `time.monotonic`; the current time if the system doesn't report it."""
     try:
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
         uptime = float(Path("/proc/uptime").read_text().split()[0])

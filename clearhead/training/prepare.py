@@ -1,4 +1,4 @@
-"""Prepare a run: read the data, make all choices, and write them down before the first step; or read them to resume."""
+"""Prepare a run: read the data, make all choices and record them before the first step, or load them to resume."""
 
 import math
 import time
@@ -60,7 +60,7 @@ class Prepared:
 
     @property
     def constants(self) -> dict[str, str]:
-        """What must not change when the run resumes, by a name for the error message."""
+        """Digests that must match when the run resumes, keyed by a name for the error message."""
         valid = self.valid.examples if self.valid else None
         return {
             "the training data": self.digest,
@@ -69,15 +69,15 @@ class Prepared:
 
     @property
     def scoring(self) -> Scoring:
-        """The number of sentences to score, to estimate the time that takes."""
+        """The number of sentences to score, for time estimates."""
         valid, test = (len(it.sources) if it else 0 for it in (self.valid, self.test))
-        test += valid if self.config.train.warm_start else 0  # also by the model without the warm start, to compare
+        test += valid if self.config.train.warm_start else 0  # the baseline without the warm start is scored too
         return Scoring(valid, test, mean=bool(self.config.train.average))
 
 
 @dataclass(frozen=True)
 class _Read:
-    """The content of the files. `held_out` comes from the training data, and `said` are the messages about them."""
+    """The content of the files. `held_out` comes from the training data; `said` holds messages about the files."""
 
     corpus: Divided
     held_out: Any
@@ -95,7 +95,7 @@ def prepare(
     start: StartingPoint | None = None,
     end: float = math.inf,
 ) -> Prepared:
-    """Read the data, make every choice that the user left open, and write down both.
+    """Read the data, make every choice that the user left open, and record both.
 
     Args:
         folder: where the run writes its files.
@@ -103,7 +103,7 @@ def prepare(
         say: receives messages for the user.
         task_type: the task to learn instead of the configuration's.
         start: the model to start from instead of `train.init_from`.
-        end: when a run with a budget has to end, by `time.monotonic`.
+        end: the time, by `time.monotonic`, at which a run with a budget must end.
     """
     _check_files(config)
     task_type = task_type or task_of(config)
@@ -112,7 +112,7 @@ def prepare(
     config, machine = recipe.choose_machine(config)
     torch.set_num_threads(chosen(config.train.threads))
     with task_type.form.open(config.data.train, config.data) as source:
-        digest = source.digest()  # before reading, to notice a file that changes meanwhile
+        digest = source.digest()  # before reading, to detect files that change meanwhile
         read = _read(task_type, source, config, say)
         size, spoken = task_type.form.extent(read.corpus)
         config, model = recipe.choose_model(config, size, spoken)
@@ -170,15 +170,15 @@ def _first_files(config: Config, tokenizers: Tokenizers, card: str) -> dict[str,
 
 
 def _word_list(tokenizer: Tokenizer) -> str:
-    """Return the words of the training data, one a line, in alphabetical order."""
+    """Return the words of the training data, one per line, in alphabetical order."""
     words = {word.strip("▁") for word in tokenizer.vocabulary()[len(SPECIALS) :]}
     return "\n".join(sorted(words, key=str.casefold)) + "\n"
 
 
 def prepare_again(folder: RunFolder, asked: Config, say: Say, *, task_type: type[Task] | None = None) -> Prepared:
-    """Prepare a run to resume from what it wrote down when it began; only the paths of files are taken from `asked`.
+    """Prepare to resume a run from what it recorded at the start. Only file paths are taken from `asked`.
 
-    If the encoded training data are still there, the files are only read for their digest.
+    If the encoded training data still exist, the files are read only to compute their digest.
     """
     out = folder.path
     config = read_config(out, allow_custom_code=custom_parts(asked).values())
@@ -205,7 +205,7 @@ def prepare_again(folder: RunFolder, asked: Config, say: Say, *, task_type: type
 
 
 def _check_files(config: Config) -> None:
-    """Raise an error for paths that can't be used, before any data is read."""
+    """Raise an error for unusable paths before reading any data."""
     data = config.data
     named = [name for name in ("data.train", "data.valid", "data.test") if STDIN in config.value(name)]
     if len(named) > 1:
@@ -222,7 +222,7 @@ def _check_files(config: Config) -> None:
 
 
 def refuse_contradictions(out: Path, stored: Config, asked: Config, names: Collection[str] | None = None) -> None:
-    """Raise a ConfigError if the user now asks for a value that the run in `out` doesn't have.
+    """Raise ConfigError if the user's settings contradict those of the run in `out`.
 
     Files may have moved, but validation, test and extra texts can't be added to a run that started without them.
 
@@ -230,7 +230,7 @@ def refuse_contradictions(out: Path, stored: Config, asked: Config, names: Colle
         out: the folder of the run.
         stored: the settings of the run.
         asked: the settings that the user gave now.
-        names: the settings to compare (default: all that the user gave).
+        names: the settings to compare (default: all settings the user gave).
     """
     if names is None:
         added = {name for name in ("data.valid", "data.test", "data.texts") if not stored.value(name)}

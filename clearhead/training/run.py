@@ -47,7 +47,7 @@ _GREEDY: dict[str, Any] = {"beam": 1, "n_best": 1, "diverse": False, "sample": F
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How to run, apart from the settings: none of this is stored in the model folder.
+    """Options of a run that aren't settings and aren't stored in the model folder.
 
     Attributes:
         resume: continue the run in the folder.
@@ -68,13 +68,13 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class Stage:
-    """How a run that is one stage of several differs from a run by itself.
+    """Options of a run that is one stage of a warm start.
 
     Attributes:
         task: what to learn, if it isn't `train.task`.
         start: the model to start from.
         end: the time, by `time.monotonic`, at which the stage must be done.
-        turn: index among runs that differ only in the order of the data and in dropout.
+        turn: index among runs that differ only in data order and dropout.
         after_training: called with the trainer when its last step is done, before the final scores.
         section: returns a section of the model card, heading and text, from the scores on the validation split.
         is_last: whether the result is the model to use.
@@ -90,10 +90,10 @@ class Stage:
 
 
 def train(config: Config, out: str | Path, options: RunOptions, stage: Stage = Stage()) -> Path:
-    """Train a model into the folder `out`, from random weights or those of `train.init_from`; return the folder.
+    """Train a model into the folder `out`, from random weights or those of `train.init_from`, and return the folder.
 
     Raises:
-        ConfigError, DataError, TrainingError: a setting, the data or the folder doesn't allow it.
+        ConfigError, DataError, TrainingError: a setting, the data or the folder is unusable.
         StoppedError: a signal stopped the run. It can be resumed.
     """
     began = time.monotonic() if options.began is None else options.began
@@ -124,7 +124,7 @@ def train(config: Config, out: str | Path, options: RunOptions, stage: Stage = S
 
 
 def with_task(config: Config, say: Say) -> Config:
-    """Return the configuration with the task that the data asks for, and print which columns it uses and why."""
+    """Return the configuration with the task detected from the data, and report the columns used and why."""
     found = find_task(config.data.train, config.data)
     if str(found):
         say(str(found))
@@ -132,7 +132,7 @@ def with_task(config: Config, say: Say) -> Config:
 
 
 def _check(config: Config, out: Path, options: RunOptions, stage: Stage) -> tuple[Config, type[Task]]:
-    """Complete the configuration for its task, and raise what can be raised before the data are read."""
+    """Complete the configuration for its task, and report errors that don't depend on the data."""
     if not config.data.train:
         expected = "a file, a folder, or two line-aligned files"
         raise ConfigError("data.train names no file", expected=expected, name="data.train")
@@ -159,7 +159,7 @@ def _fit(
     options: RunOptions,
     stage: Stage,
 ) -> Trainer:
-    """Train from the first step, or from the checkpoint, to the last."""
+    """Train from the first step or the checkpoint to the last step."""
     say, after = options.say, checkpoint.step if checkpoint else 0
     model = _build(prepared, say if checkpoint is None else lambda _: None)
     seed = (prepared.config.train.seed + stage.turn) % 2**63  # the split and the initial weights keep the first seed
@@ -201,7 +201,7 @@ def _build(prepared: Prepared, say: Say) -> nn.Module:
 def _open_run(
     prepared: Prepared, model: nn.Module, folder: RunFolder, stop: StopSignals, options: RunOptions, after: int
 ) -> Iterator[Run]:
-    """Open everything that the training loop writes to, to continue after step `after`."""
+    """Open the outputs of the training loop, to continue after step `after`."""
     config = prepared.config
     on_step, on_eval = ([it] if it else [] for it in (options.on_step, options.on_eval))
     with ExitStack() as opened:
@@ -234,7 +234,7 @@ def _objective(prepared: Prepared, model: nn.Module) -> Objective:
 
 
 def _batches(prepared: Prepared) -> Plan:
-    """Return the batches of each epoch. With subword dropout, for example, each epoch has other tokens."""
+    """Return the batches of each epoch. Tokens can differ between epochs, for example with subword dropout."""
     config, examples = prepared.config, prepared.examples
     data = config.data
     batches = examples.batches(chosen(data.batch_tokens), config.train.seed, data.batch_sentences)
@@ -261,7 +261,7 @@ def _finish(folder: RunFolder, prepared: Prepared, trainer: Trainer, stage: Stag
 
 
 def _judge(prepared: Prepared, model: nn.Module, state: State, say: Say) -> dict[str, Judged]:
-    """Score what is held out with the search that the task's verb uses for one answer."""
+    """Score the held-out data with the same search that the task's verb uses for a single answer."""
     search = replace(prepared.config.decode, n_best=1)
     judged: dict[str, Judged] = {}
     for name, held_out in (("validation", prepared.valid), ("test", prepared.test)):

@@ -1,4 +1,4 @@
-"""Learning-rate schedules: the paper's (section 5.3), and the shapes that are usual elsewhere."""
+"""Learning-rate schedules: the paper's (section 5.3), cosine, linear and constant."""
 
 import math
 from collections.abc import Mapping
@@ -7,18 +7,18 @@ from typing import Any, Literal, Self
 
 
 def paper_peak(d_model: int, warmup: int) -> float:
-    """Return (d_model * warmup)^-0.5, the peak of the formula in section 5.3. It is reached at step `warmup`."""
+    """Return (d_model * warmup)^-0.5, the peak of the schedule in section 5.3, reached at step `warmup`."""
     return (d_model * max(warmup, 1)) ** -0.5
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Learning rate of each step, counted from 1. It rises linearly to `peak` at step `warmup`, and then
+    """Learning rate by step, counted from 1: linear warmup to `peak` at step `warmup`, then one of these decays.
 
     paper      falls with step^-0.5; with `paper_peak` this is d_model^-0.5 * min(step^-0.5, step * warmup^-1.5)
     cosine     falls to `end` at the last step, along half a cosine
     linear     falls to `end` at the last step
-    constant   stays
+    constant   stays at `peak`
     """
 
     kind: Literal["paper", "cosine", "linear", "constant"]
@@ -42,10 +42,13 @@ class Schedule:
 
 @dataclass(frozen=True)
 class StretchedSchedule:
-    """A schedule that ends at `last_step`, which may differ from the planned one.
+    """A schedule stretched or compressed to end at `last_step` instead of the planned step.
 
-    At step `since` the original schedule had reached position `stood`. From there, the rest of it is stretched or
-    compressed so that it ends at `last_step`.
+    Attributes:
+        schedule: the original schedule.
+        last_step: the step at which training ends.
+        since: the step after which the schedule was last changed.
+        stood: the step of the original schedule that corresponds to `since`.
     """
 
     schedule: Schedule
@@ -63,13 +66,13 @@ class StretchedSchedule:
         return self.stood + (step - self.since) * (planned - self.stood) / rest
 
     def ending_at(self, last_step: int, *, after: int) -> Self:
-        """Return the schedule that ends at `last_step` instead; the rates up to step `after` are used up."""
+        """Return the schedule that ends at `last_step` instead. Rates up to step `after` don't change."""
         return type(self)(self.schedule, last_step, after, self.position(after))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps of it."""
+        """Return the state to store in a checkpoint."""
         return {"last_step": self.last_step, "since": self.since, "stood": self.stood}
 
     def restored(self, values: Mapping[str, Any]) -> Self:
-        """Return the schedule as a checkpoint keeps it; a `last_step` of 0 stands for the planned one."""
+        """Return the schedule with the state of a checkpoint. A `last_step` of 0 means the planned one."""
         return type(self)(self.schedule, values["last_step"] or self.schedule.steps, values["since"], values["stood"])

@@ -22,13 +22,13 @@ class Selection:
     """
 
     def __init__(self, run: Run, model: nn.Module, config: TrainConfig, evaluate: Evaluate | None = None) -> None:
-        """`evaluate` returns the scores of the model's current weights; None if nothing is held out."""
+        """`evaluate` returns the scores of the current weights. It's None if nothing is held out."""
         self.run, self.model, self.config = run, model, config
         self._evaluate = evaluate
 
     @property
     def scores_weights(self) -> bool:
-        """Tell whether evaluations compute scores."""
+        """Return whether evaluations compute scores."""
         return self._evaluate is not None
 
     def evaluate(self, state: State) -> None:
@@ -87,7 +87,7 @@ class Selection:
         value = self._value(scores) if scores and self.config.best != NEWEST else None
         if value is not None and state.best is not None and value < state.best:
             return False
-        if not mean:  # a mean isn't a step; patience may have ended training before it
+        if not mean:  # a mean belongs to no step, and patience may have ended training earlier
             state.best_step = state.step
             if state.best is None or (value is not None and value > state.best):
                 state.improved_step = state.step

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM. During training, the first signal lets the step end and saves; any other ends the run at once."""
+"""Handle Ctrl-C and SIGTERM. In training, the first signal lets the step finish and saves; the second stops at once."""
 
 import signal
 import threading
@@ -14,7 +14,7 @@ _INTACT = "everything saved so far is intact"
 
 
 class StoppedError(TrainingError):
-    """A signal stopped training, which `--resume` continues. `exit_code` is 130 for Ctrl-C and 143 for SIGTERM."""
+    """A signal stopped training; `--resume` continues it. `exit_code` is 130 for Ctrl-C and 143 for SIGTERM."""
 
     def __init__(self, what: str, exit_code: int, fix: str = "continue with the same command and --resume") -> None:
         super().__init__(what, fix=fix, value=exit_code)
@@ -22,10 +22,10 @@ class StoppedError(TrainingError):
 
 
 class StopSignals:
-    """Inside `with`, a signal raises a StoppedError. Inside `held()`, the first one only sets `requested`.
+    """Raise StoppedError on a signal inside the `with` block. Inside `held()`, the first signal only sets `requested`.
 
-    That includes signals that were ignored before: scripts ignore Ctrl-C for their background jobs, but a signal sent
-    to the run itself is meant to stop it.
+    This also applies to signals that were ignored before. Shells ignore Ctrl-C in background jobs, but a signal sent to
+    the run itself is meant to stop it.
 
     with StopSignals() as stop:
         prepare()
@@ -47,13 +47,13 @@ class StopSignals:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Restore the earlier handlers; None stands for one that wasn't installed from Python."""
+        """Restore the earlier handlers. None means that a handler wasn't installed from Python."""
         for number, handler in self._before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Let the first signal wait until it's looked at. One that nobody looked at raises at the end."""
+        """Defer the first signal: it only sets `requested`, and raises StoppedError when the block ends."""
         self._holding = True
         try:
             yield

@@ -15,8 +15,8 @@ from ..folder.model_folder import TOKENIZER, load_model_folder, load_weights
 from ..tasks.registry import task_of
 from ..tokenization.tokenizer import Tokenizers
 
-# The weights fix these settings: the whole shape except dropout, and how text becomes tokens. A new task keeps its own
-# values of those in OF_TASK.
+# The weights determine these settings: the whole shape except dropout, and the tokenization. A new task keeps its own
+# values of the settings in OF_TASK.
 OF_TASK = ("model.head", "model.n_classes", "model.pooling", "model.n_token_types", "model.copy", "data.labels")
 KEPT = (
     *(name for name in (f"model.{field.name}" for field in fields(ModelConfig)) if name not in DROPOUT),

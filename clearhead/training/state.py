@@ -1,4 +1,4 @@
-"""A training run: its surroundings (`Run`) and how far it has come (`State`)."""
+"""A training run: its surroundings (`Run`) and its position (`State`)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -14,7 +14,7 @@ Observer = Callable[[dict[str, Any]], object]
 
 @dataclass(frozen=True)
 class Run:
-    """Everything that the parts of the training loop write to and listen to.
+    """The outputs and signals shared by the parts of the training loop.
 
     Attributes:
         folder: model folder, with checkpoints.
@@ -48,7 +48,7 @@ class State:
     best: float | None = None  # score of the weights that are kept; higher is better
     best_step: int = 0
     improved_step: int = 0  # the last step whose score was better, not just as good
-    mean: str = ""  # what the kept weights are the mean of, "3 checkpoints"; "" if they are those of `best_step`
+    mean: str = ""  # what was averaged, such as "3 checkpoints"; "" if the kept weights are those of `best_step`
     seconds: float = 0.0
     loss_sum: float = 0.0  # since the last line of the metrics
     n_tokens: int = 0  # since the last line of the metrics
@@ -66,6 +66,6 @@ class State:
 
     @property
     def about_kept_weights(self) -> dict[str, Any]:
-        """Return what is known of the weights that are kept. It changes only when they do."""
+        """Return the entries about the kept weights. They change only when the weights do."""
         names = ("best", "best_step", "improved_step", "mean")
         return {name: getattr(self, name) for name in names}

@@ -29,12 +29,12 @@ from .update import Loss, Update
 
 @dataclass(frozen=True)
 class Objective:
-    """What a run learns.
+    """The data, loss and scores of a run.
 
     Attributes:
         batches: the batches of each epoch.
         loss: returns the loss of a model, summed over the examples of a batch.
-        evaluate: returns the scores of the model's current weights; None if nothing is held out.
+        evaluate: returns the scores of the current weights (None if nothing is held out).
         digests: digests of the data, by name.
     """
 
@@ -71,13 +71,13 @@ class Trainer:
         self.average = MovingAverage(model, config.ema) if config.ema else None
         self.selection = Selection(run, model, config, objective.evaluate)
         self.state = State()
-        self._saved_step = 0  # before the first step there is nothing to save
+        self._saved_step = 0  # there's nothing to save before the first step
         self._epoch: list[IntArray] = []  # batches of state.epoch, once they are planned
         self._newest: dict[str, Any] = {}  # record of the newest step
 
     @property
     def last_step(self) -> int:
-        """The step with which training ends."""
+        """The last step of training."""
         return self.schedule.last_step
 
     def train(self) -> State:
@@ -113,7 +113,7 @@ class Trainer:
 
         Args:
             checkpoint: a checkpoint of this run.
-            kept: what is known of the weights that are kept (`RunFolder.kept`). They may be newer than the checkpoint
+            kept: the entries about the kept weights (`RunFolder.kept`). They may be newer than the checkpoint
                 if the process was killed before it saved the next one.
         """
         load_weights(self.model, checkpoint.tensors["model"])

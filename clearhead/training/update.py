@@ -20,7 +20,7 @@ from .optimizer import make_optimizer
 
 _FIX = "try a lower --train.lr, a longer --train.warmup, or --train.precision=fp32"
 
-# All that an update needs to know of a task: the loss summed over the examples of a batch.
+# The loss of a task, summed over the examples of a batch.
 Loss = Callable[[nn.Module, IntArray], Tensor]
 
 
@@ -91,7 +91,7 @@ class Update:
             return self.loss(self.model, rows)
 
     def _find_in_forward(self, micro_batches: Sequence[IntArray], step: int) -> tuple[str, str]:
-        """Repeat the forward passes up to the first bad loss; return the name of the culprit, and a sentence."""
+        """Repeat the forward passes up to the first bad loss; return the name of the part at fault, and a sentence."""
         if names := _bad_weights(self.model):
             return names[0], f"these weights aren't finite: {_listed(names)}"
         for place, rows in enumerate(micro_batches):
@@ -134,7 +134,7 @@ def _gradient(weight: nn.Parameter) -> Tensor:
     return weight.grad
 
 
-# --- where a number that is not finite arose ----------------------------------------------------------------------
+# --- finding the source of a non-finite number ----------------------------------------------------------------------
 
 
 def _bad_weights(model: nn.Module) -> list[str]:

@@ -46,7 +46,7 @@ def stopped_at(toy, step: int, changes: dict[str, Any] | None = None) -> Config:
 
 
 def again(said: list[str]) -> bool:
-    return any(line.startswith("tokens of the same data and tokenizer are reused") for line in said)
+    return any(line.startswith("reusing the tokens of the same data and tokenizer") for line in said)
 
 
 # --- in the folder of the run
@@ -74,7 +74,7 @@ def test_tokens_that_are_damaged_or_gone_are_made_again_and_it_is_said(toy, said
         path.write_bytes(b"\0" * path.stat().st_size)
     assert outcome(train(config, toy.folder / "run", resume=True, say=said.append)) == whole
     assert any(line.startswith(f"the tokens in {tokens} are damaged: ") for line in said) and not again(said)
-    assert any(line.endswith("; they are made again") for line in said)
+    assert any(line.endswith("; the data will be tokenized again") for line in said)
 
 
 def test_data_that_have_changed_are_cut_anew_and_refused_by_name(toy, said) -> None:
@@ -217,7 +217,7 @@ def test_pairs_that_are_too_long_are_said_of_tokens_that_were_found_too(toy, sai
         said.clear()
         train(toy.config(changes), toy.folder / name, say=said.append)
         assert again(said) == found
-        assert sum("; they are not trained on" in line for line in said) == 1
+        assert sum("; they're dropped" in line for line in said) == 1
 
 
 def test_the_store_may_have_moved_when_a_run_is_resumed(toy, said, outcome) -> None:

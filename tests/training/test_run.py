@@ -312,7 +312,7 @@ def test_a_batch_that_holds_just_one_sentence_is_enough(toy) -> None:
 def test_pairs_that_are_too_long_are_counted_and_shown(toy, said) -> None:
     short, long = "one\tone", "one two three four\tfour three two one"
     prepared(toy, {"data.train": pairs_file(toy.folder, short, long, short, long), "data.max_len": 3}, said.append)
-    reason = "pairs longer than 3 tokens (data.max_len); they are not trained on"
+    reason = "pairs longer than 3 tokens (data.max_len); they're dropped"
     text = "one two three four"
     assert f'  skipped 2: {reason}\n    line 2: "{text}"\n    line 4: "{text}"' in said
 

@@ -1,1 +1,1 @@
-"""Checks of a trained model: ablation of its parts, and what its promises are verified on."""
+"""Checks of a trained model: ablation of its parts, and the data for verifying its promises."""

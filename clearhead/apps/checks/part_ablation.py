@@ -1,4 +1,4 @@
-"""Ablation: what a trained model scores without each of its parts, on data of its task."""
+"""Ablation: score a trained model without each of its parts, on data of its task."""
 
 import hashlib
 import json
@@ -27,7 +27,7 @@ _HOOKED = "the model has hooks, so its weights alone don't determine its results
 
 @dataclass(frozen=True)
 class Request:
-    """What to ablate and how to measure it.
+    """The parts to ablate, and the measurement.
 
     Args:
         parts: heads, attentions, feed-forwards or all.
@@ -112,7 +112,7 @@ def ablate(loaded: LoadedModel, data: Any, request: Request, search: DecodeConfi
 
 
 def _key(loaded: LoadedModel, notes: list[Any], search: DecodeConfig) -> dict[str, Any]:
-    """Return all that the results depend on."""
+    """Return everything that the results depend on."""
     settings = loaded.config.to_dict()
     return {
         "version": __version__,
@@ -127,7 +127,7 @@ def _key(loaded: LoadedModel, notes: list[Any], search: DecodeConfig) -> dict[st
 
 
 def _compare(task: Task, held_out: Scorable, outcomes: Mapping[str, Outcome], score: str) -> list[Compared]:
-    """Return the score of each outcome, the whole model first, and its difference to that."""
+    """Return the score of each outcome, the whole model first, and its difference from the whole model."""
     singly = {name: {key: np.array(values) for key, values in found.values.items()} for name, found in outcomes.items()}
     systems = [
         (name, Judged(found, held_out.sources, found.answers, held_out.references, partial(singly.__getitem__, name)))

@@ -1,4 +1,4 @@
-"""What the promises of a model are verified on: texts as tokens, the loss of its task, its engines and its search."""
+"""Build the subject of `verify` for each kind of model: tokenized texts, loss, engines and search."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -40,11 +40,11 @@ _ANSWER_TOKENS = 16
 
 
 def subject_of(loaded: LoadedModel, decode: DecodeConfig, data: Any, seed: int) -> Subject:
-    """Return what the promises of a model are verified on.
+    """Return the subject of `verify` for a loaded model.
 
     Args:
         decode: the search of the model.
-        data: data of the task, as its reader returns it (None: texts of the last evaluation, or random tokens).
+        data: data of the task, as returned by its reader (None: texts of the last evaluation, or random tokens).
         seed: chooses the texts.
     """
     on_cpu = loaded.config.override({"train.device": "cpu"})  # not every accelerator has float64
@@ -63,7 +63,7 @@ def subject_of(loaded: LoadedModel, decode: DecodeConfig, data: Any, seed: int) 
 
 
 def _of_sequences(task: Sequences, loaded: LoadedModel, decode: DecodeConfig, data: Any, seed: int) -> Subject:
-    """Verify an encoder-decoder, with a search of several hypotheses."""
+    """Return an encoder-decoder's subject, with a search for several answers."""
     most = longest(loaded.config.model.max_len)
     pairs, found = known(task, data, loaded.path, seed)
     examples = None if pairs is None else task.hold_out(pairs).examples
@@ -90,7 +90,7 @@ def _of_sequences(task: Sequences, loaded: LoadedModel, decode: DecodeConfig, da
 
 
 def _of_text(task: Generation, loaded: LoadedModel, decode: DecodeConfig, data: Any, seed: int) -> Subject:
-    """Verify a language model on blocks of various lengths, whose beginnings are prompts."""
+    """Return a language model's subject: blocks of various lengths, whose beginnings are prompts."""
     most = longest(loaded.config.model.max_len)
     text, found = known(task, data, loaded.path, seed)
     running = None if text is None else task.hold_out(text).examples.documents.tokens
@@ -122,7 +122,7 @@ def _of_text(task: Generation, loaded: LoadedModel, decode: DecodeConfig, data: 
 
 
 def _of_labels(task: Classification, loaded: LoadedModel, data: Any, seed: int) -> Subject:
-    """Verify a classifier."""
+    """Return a classifier's subject."""
     most = longest(loaded.config.model.max_len)
     texts, found = known(task, data, loaded.path, seed)
     examples = None if texts is None else task.hold_out(texts).examples
@@ -137,7 +137,7 @@ def _of_labels(task: Classification, loaded: LoadedModel, data: Any, seed: int) 
 
 
 def _of_windows(task: Answering, loaded: LoadedModel, data: Any, seed: int) -> Subject:
-    """Verify a span finder on questions with windows of their texts."""
+    """Return a span finder's subject: questions with windows of their texts."""
     most = longest(loaded.config.model.max_len)
     corpus, found = known(task, data, loaded.path, seed)
     examples = None if corpus is None else task.hold_out(corpus).examples
@@ -147,7 +147,7 @@ def _of_windows(task: Answering, loaded: LoadedModel, data: Any, seed: int) -> S
         ids, asked, found = random_ids(loaded.config.model.src_vocab_size, most - 6, seed), [5, 6], ""
         sources = [[BOS, *(2 * asked)[: 1 + i % 3], EOS, *it, EOS] for i, it in enumerate(ids)]
         places = [[len(it) - 2, len(it) - 2] for it in sources]
-    # an answer that was cut off is no answer
+    # an answer that was cut off counts as none
     places = [place if max(place) < len(ids) - 1 else [0, 0] for place, ids in zip(places, sources)]
     windows = Windows(Ragged(sources), Ragged(places))
     batch = task.batch(windows, np.arange(len(windows)))

@@ -1,4 +1,4 @@
-"""The few texts that promises are verified on, as tokens: from data, from a model folder, or random."""
+"""Select the few tokenized texts for `verify`: from data, from a model folder, or random."""
 
 import json
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ def known(task: Task, data: Any, folder: Path, seed: int) -> tuple[Any, str]:
 
 
 def _evaluated(path: Path) -> list[tuple[int, str, str]]:
-    """Return the sources of an evaluation with a reference each; nothing if it's absent or can't be read."""
+    """Return the sources of an evaluation with one reference each, or nothing if the file is missing or unreadable."""
     try:
         lines = json.loads(path.read_text(encoding="utf-8"))["examples"]
         return [(place, str(it["source"]), str(it["references"][0])) for place, it in enumerate(lines, 1)]
@@ -64,10 +64,10 @@ def random_ids(vocab_size: int, most: int, seed: int) -> list[list[int]]:
 
 
 def describe(found: str, count: int) -> str:
-    """Describe the texts for people."""
+    """Describe the texts for the report."""
     if found:
         return f"{count} {found}, at most {LONGEST} tokens each"
-    return f"{count} texts of random tokens (no data were given, and the folder has none)"
+    return f"{count} texts of random tokens (no data given, and none in the folder)"
 
 
 def pad(rows: Rows) -> Tensor:

@@ -11,7 +11,7 @@ from .study import Row
 
 @dataclass(frozen=True)
 class Measure:
-    """The score that parts are compared by, and its value for the whole model."""
+    """The score used to compare parts, and its value for the whole model."""
 
     key: str  # such as "bleu"
     name: str  # such as "BLEU"
@@ -27,14 +27,14 @@ class Measure:
 
 @dataclass(frozen=True)
 class Study:
-    """How an ablation was carried out."""
+    """The data, sampling and storage of an ablation."""
 
     task: str
     data: Sequence[str]  # paths
     texts: int
-    drawn: str  # what the texts are, such as "sentences"
-    sampled: str  # how they were sampled, in words
-    cut: int  # texts shortened to the model's length
+    drawn: str  # noun for the texts, such as "sentences"
+    sampled: str  # description of the sampling
+    cut: int  # number of texts truncated to the model's length
     decode: Mapping[str, Any]
     weights: str | None  # digest of the weights file
     folder: Path | None  # where results are stored

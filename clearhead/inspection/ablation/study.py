@@ -145,7 +145,7 @@ def fingerprint(model: nn.Module) -> str:
 
 
 def has_hooks(model: nn.Module) -> bool:
-    """Return whether any part has hooks, which change results in a way that the weights don't show."""
+    """Return whether any part has hooks. They can change results without changing the weights."""
     return any(part._forward_hooks or part._forward_pre_hooks for part in model.modules())
 
 

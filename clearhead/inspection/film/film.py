@@ -78,7 +78,7 @@ class Film:
     def render(self, place: str, *, color: bool = False) -> str:
         """Return the frames as text, one below the other: scores, answer and small pictures of an attention's heads.
 
-        The answers of early frames may not end. They show as many rows as the last frame has.
+        Answers of early frames may never end, so each frame shows only as many rows as the last one has.
         """
         blocks, rows = [], min(len(self.frames[-1].axes[place][0]), _ROWS)
         for it in self.frames:

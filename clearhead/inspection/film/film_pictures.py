@@ -66,7 +66,7 @@ def write_gif(frames: Sequence[Frame], place: str, path: Path, labels: Mapping[s
 
 
 def _colors() -> list[int]:
-    """Return a palette of 256 colours: the blues of the weights, and each ink fading to white."""
+    """Return a palette of 256 colours: the blues of the weights, and each ink colour fading to white."""
     from matplotlib import colormaps
     from matplotlib.colors import to_rgb
 

@@ -13,7 +13,7 @@ from ...errors import DataError
 from ..record.labelled import Labelled
 from ..views.explanation import Explanation
 
-_DIGITS = 4  # decimals of a weight, more than a picture can show
+_DIGITS = 4  # decimals of a weight, enough for any picture
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ class AttentionPart:
 
     @property
     def reports_weights(self) -> bool:
-        """Whether it has a `weights` method."""
+        """True if the attention has a `weights` method."""
         return callable(getattr(type(self.attend), "weights", None))
 
 

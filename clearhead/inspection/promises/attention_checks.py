@@ -22,7 +22,7 @@ ORDER = Promise("keys in any order", "the order of keys and values doesn't matte
 
 POINTER = Promise("pointer sums to 1", "a pointer's probabilities of all tokens sum to 1 at every position")
 
-_NEVER = 2**31  # more keys than there are
+_NEVER = 2**31  # more keys than any call has
 _PER_SCORE = 8  # eps of the products in a score, whatever the order of their sum
 
 

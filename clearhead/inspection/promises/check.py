@@ -24,7 +24,7 @@ class Promise:
 
 @dataclass(frozen=True)
 class Bound:
-    """The largest difference that rounding explains, and why. It's known before any difference is measured."""
+    """The largest difference that rounding explains, with the reason. It's set before any difference is measured."""
 
     value: float
     reason: str
@@ -35,9 +35,9 @@ EXACT = Bound(0.0, "the same operations on the same numbers: not a bit may diffe
 
 @dataclass(frozen=True)
 class Difference:
-    """How far apart two results are that should be equal, and `where` the difference is largest.
+    """The largest difference between two results that should be equal, and `where` it occurs.
 
-    If a part is at fault, `where` is its place, `part` its class, and `problem` what it does wrong.
+    If a part is at fault, `where` is its place, `part` its class and `problem` a description.
     """
 
     value: float
@@ -64,7 +64,7 @@ class Check:
         return asdict(self)
 
     def render(self) -> str:
-        """Render a line of numbers, then the reason, and what is known about a broken promise."""
+        """Render a line of numbers, then the reason, and details of a broken promise."""
         status = "FAILED" if self.status == "failed" else self.status
         line = f"{status:<8}{self.name:<32}{self.precision:<9}"
         if self.difference is not None and self.bound is not None:
@@ -81,9 +81,9 @@ class Verification:
 
     Attributes:
         checks: the results, one for each promise and precision.
-        texts: which texts were used, in words.
-        seconds: how long it took.
-        broken_by: what each class of parts breaks on its own: {"LeakyAttention": ("causality", "padding")}.
+        texts: description of the texts used.
+        seconds: duration of all checks.
+        broken_by: promises that each class of parts breaks on its own: {"LeakyAttention": ("causality", "padding")}.
     """
 
     checks: tuple[Check, ...]
@@ -93,12 +93,12 @@ class Verification:
 
     @property
     def passed(self) -> bool:
-        """Whether no promise is broken. Skipped checks don't count."""
+        """True if no promise is broken. Skipped checks don't count."""
         return not any(check.status == "failed" for check in self.checks)
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many checks passed, failed and were skipped."""
+        """The number of checks that passed, failed and were skipped."""
         found = Counter(check.status for check in self.checks)
         return {"passed": found["passed"], "failed": found["failed"], "skipped": found["skipped"]}
 
@@ -133,7 +133,7 @@ def judge(promise: Promise, precision: str, bound: Callable[[], Bound], measure:
 def judge_each(
     promise: Promise, precision: str, bounds: Callable[[], Sequence[Bound]], measure: Callable[[], Sequence[Difference]]
 ) -> Check:
-    """Judge several measurements, each with its own bound, and report the one that uses most of its bound."""
+    """Check several measurements against their bounds, and report the one closest to or furthest beyond its bound."""
     name, proves = promise.name, promise.proves
     try:
         limits = bounds()
@@ -156,7 +156,7 @@ def in_one_line(error: Exception) -> str:
 
 
 def in_words(broken: Iterable[Difference]) -> str:
-    """Describe where a promise is broken, with one sentence for places that have the same fault."""
+    """Describe where a promise is broken. Places with the same fault share a sentence."""
     found: dict[tuple[str, str], list[str]] = {}
     for it in broken:
         found.setdefault((it.part, it.problem) if it.problem else (it.where, ""), []).append(it.where)
@@ -166,7 +166,7 @@ def in_words(broken: Iterable[Difference]) -> str:
 
 
 def places(names: Iterable[str]) -> str:
-    """List the first few names, and how many more there are."""
+    """List the first few names and the number of others."""
     known = list(dict.fromkeys(names))
     return ", ".join(known if len(known) <= _NAMED else [*known[: _NAMED - 1], f"{len(known) - _NAMED + 1} more"])
 
@@ -177,7 +177,7 @@ def enumerated(words: Sequence[str]) -> str:
 
 
 def _share(value: float, limit: float) -> float:
-    """Return how much of its bound a difference uses; infinity for NaN."""
+    """Return the ratio of a difference to its bound; infinity for NaN."""
     if value <= limit:
         return value / limit if limit else 0.0
     return value / limit if limit > 0 and math.isfinite(value) else math.inf

@@ -23,7 +23,7 @@ ENGINE = Promise("engine = full", "an engine's steps give the log-probabilities 
 ENGINES = Promise("engine = engine", "all engines give the same log-probabilities")
 BEAM = Promise("beam's scores = rescoring", "a search's scores of its answers are those of a forward pass")
 
-_NOT_WRITING = "an encoder doesn't write"
+_NOT_WRITING = "an encoder doesn't generate text"
 
 
 def check_cache(case: Case) -> Check:
@@ -129,7 +129,7 @@ def _stepwise(model: nn.Module, case: Case) -> Tensor:
 
 
 def _after_prompts(model: Decoder, tokens: Tensor, lengths: Sequence[int]) -> list[Tensor]:
-    """Return the same for texts padded on the left. The first half of the columns is read at once, as prompts."""
+    """Return the logits of left-padded texts. The first half of the columns is read at once, as prompts."""
     moved, mask, positions = ragged(model, tokens)
     width = moved.size(1)
     cache = model.new_cache(len(moved), width)

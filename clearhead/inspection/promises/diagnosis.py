@@ -30,7 +30,7 @@ Pair = tuple[Tensor, Tensor]  # two results that should be equal
 
 @dataclass(frozen=True)
 class Fault:
-    """What a part breaks on its own: one of `KINDS`, what it does wrong, and the size of the difference.
+    """A promise that a part breaks on its own: one of `KINDS`, the problem, and the size of the difference.
 
     The difference is infinite if the part raised an error.
     """
@@ -43,7 +43,7 @@ class Fault:
 
 
 def find_faults(case: Case) -> list[Fault]:
-    """Check every part alone, and return what breaks. A part that can't be called alone is a fault too."""
+    """Check every part alone, and return the faults. A part that can't be called alone counts as a fault."""
     return [*_attention_faults(case), *_position_faults(case), *_tokenwise_faults(case)]
 
 
@@ -85,7 +85,7 @@ def _attention_faults(case: Case) -> Iterator[Fault]:
     parts = attention_parts(case.model)
     try:
         first = {part.name: call for part, call in reversed(recorded_calls(case, parts))}
-    except Exception:  # the model itself doesn't run, as every check reports
+    except Exception:  # the model itself fails; every check reports that
         return
     for part in (part for part in parts if part.name in first):
         call = _random_call(first[part.name], part)
@@ -100,7 +100,7 @@ def _compare(part: AttentionPart, call: Call, attempt: Callable[[nn.Module, Call
 
 
 def _random_call(call: Call, part: AttentionPart) -> Call:
-    """Return a call with the same heads: two rows, as many queries as keys, masked as at this place."""
+    """Return a random call with the same heads and kind of mask, two rows, and as many queries as keys."""
     generator = torch.Generator().manual_seed(0)
 
     def draw(*shape: int) -> Tensor:
@@ -203,7 +203,7 @@ def _position_by_position(positions: Positions, x: Tensor, at: Tensor) -> tuple[
 
 
 def _encodings(positions: Positions, x: Tensor, at: Tensor, keys: Tensor) -> dict[str, Tensor]:
-    """Return what a scheme computes by each of its methods that does something."""
+    """Return the results of all methods that a scheme overrides."""
     rotation = positions.rotation(at) or (None, None)
     found = {"embed": positions.embed(x, at), "cosines": rotation[0], "sines": rotation[1]}
     found["bias"] = positions.bias(at, keys)

@@ -105,7 +105,7 @@ def _steepest(names: list[str], gradients: Named) -> tuple[str, Named]:
 
 @dataclass(frozen=True)
 class _Slope:
-    """Measures slopes of a loss, whose value is `at` and which rounding can move by `rounding`."""
+    """Measures slopes of a loss with value `at`, which rounding can change by up to `rounding`."""
 
     named: Named
     loss: Callable[[], float]
@@ -115,8 +115,8 @@ class _Slope:
     def __call__(self, name: str, direction: Named) -> _Probe:
         """Take two steps along a direction, forwards and backwards.
 
-        Where the loss is smooth, the slopes on both sides differ by the curvature, in proportion to the step. Anything
-        beyond that is a kink, as ReLU has, which adds to the error.
+        If the loss is smooth, the slopes on both sides differ in proportion to the step and the curvature. Any further
+        difference is a kink, as in ReLU, and adds to the error.
         """
         pairs = [(self._moved(direction, step), self._moved(direction, -step)) for step in _STEPS]
         central = [(there - back) / (2 * step) for (there, back), step in zip(pairs, _STEPS)]

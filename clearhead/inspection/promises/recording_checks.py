@@ -17,7 +17,7 @@ SAVED = Promise("saved = loaded", "saved and reloaded weights are the same, and 
 
 
 def check_recording(case: Case) -> Check:
-    """Check outputs before, during and after recording, and the hooks that remain.
+    """Check outputs before, during and after recording, and that no hooks remain.
 
     Compiled parts are recorded uncompiled, so their outputs may differ by rounding.
     """

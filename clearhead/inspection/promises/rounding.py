@@ -1,8 +1,8 @@
 """Estimate how far rounding can move a model's outputs, for the bounds of promises.
 
-Floating-point arithmetic gives the exact result for inputs that differ in their last digits. So every weight is moved
-up or down by one eps at random. What this does to the outputs is what rounding can do in this model, however
-deep it is.
+Floating-point arithmetic gives the exact result for inputs that differ in their last digits. So moving
+every weight up or down by one eps at random shows how much rounding can change the outputs of this model, however deep
+it is.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from .check import Bound, Difference
 FACTOR = 32  # times the largest effect of the draws: sums in another order round differently
 DRAWS = 3
 _SMALL = 2**25  # weights
-MOST = 1e-3  # of the largest output: more counts as a defect, whatever rounding can do
+MOST = 1e-3  # of the largest output: more counts as a defect even if rounding explains it
 
 Run = Callable[[nn.Module], Sequence[Tensor]]
 

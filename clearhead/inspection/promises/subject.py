@@ -1,4 +1,4 @@
-"""What promises are checked on: a model, the tokens of some texts, and what the model's task provides."""
+"""The subject of promise checks: a model, some tokenized texts, and the loss, engines and search of its task."""
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
@@ -24,8 +24,8 @@ class Inputs:
     """Some texts as tokens, padded on the right.
 
     Attributes:
-        source: what an encoder reads, (B, S).
-        target: what a decoder reads, (B, T).
+        source: encoder input, (B, S).
+        target: decoder input, (B, T).
         types: the types of the source's tokens, (B, S).
         at: True for the positions that a head reads, (B, S).
     """
@@ -74,7 +74,7 @@ OpenEngine: TypeAlias = Callable[[nn.Module, int], StepEngine]
 
 @dataclass(frozen=True)
 class Search:
-    """A task's search: it returns a model's `answers` to each prompt, ranked with the length penalty `alpha`.
+    """A task's search. `answers` returns a model's answers to each prompt, ranked with length penalty `alpha`.
 
     A prompt is a source without special tokens, or the beginning of a text.
     """
@@ -86,14 +86,14 @@ class Search:
 
 @dataclass(frozen=True)
 class Subject:
-    """A model with everything that its promises are checked on. Promises about a missing attribute are skipped.
+    """A model with everything that the checks need. Checks that need a missing attribute are skipped.
 
     Attributes:
         model: the model.
         inputs: the texts as tokens.
-        texts: which texts these are, in words.
+        texts: description of these texts.
         max_len: the longest text that the model reads.
-        loss: the task's loss of a model on a batch of its own, on the CPU.
+        loss: computes the task's loss of a model on a fixed batch, on the CPU.
         reload: saves a model into a folder and loads it from there, on the CPU.
         engines: open a decoding engine for a model and a context window in tokens.
         search: the task's search.
@@ -122,7 +122,7 @@ class Case:
         self.subject, self.device = subject, device
 
     def bound(self, run: Run) -> Bound:
-        """Return how far rounding can move what `run` computes from the model."""
+        """Return a bound on how much rounding can change the result of `run` on the model."""
         return bound_of(run(self.model), [run(it) for it in self.nudged], "every weight")
 
 

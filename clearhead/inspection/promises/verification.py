@@ -37,8 +37,8 @@ _RELEVANT: dict[Promise, tuple[str, ...]] = {
     decoding_checks.BEAM: (CACHE, CAUSALITY, PERMUTATION, POSITIONS, *_ALONE),
 }
 _NO_PART_ALONE = (
-    "no attention, position scheme, norm or feed-forward network breaks it alone, so look at what joins them, such as "
-    "masks and the cache"
+    "no attention, position scheme, norm or feed-forward network breaks it alone, so check the code between them, "
+    "such as masks and the cache"
 )
 _ROUNDING = "in {}, rounding alone can be this large: does a part compute in that precision, whatever its input?"
 
@@ -46,7 +46,7 @@ _ROUNDING = "in {}, rounding alone can be this large: does a part compute in tha
 def verify(subject: Subject) -> Verification:
     """Check every promise in float64, where bounds are tight, and in the model's own precision and on its own device.
 
-    The model is in evaluation mode meanwhile, and in its old mode afterwards.
+    The model is switched to evaluation mode, then back to its previous mode.
     """
     started = time.perf_counter()
     first = next(subject.model.parameters())
@@ -92,7 +92,7 @@ def _broken(checks: Sequence[Check]) -> set[str]:
 
 
 def _with_parts(checks: Sequence[Check], faults: Sequence[Fault], already: Collection[str] = ()) -> list[Check]:
-    """Name the parts at fault in failed checks, unless a check of the same promise names them `already`."""
+    """Name the parts at fault in failed checks, unless a check of the same promise names them already."""
     relevant = {promise.name: kinds for promise, kinds in _RELEVANT.items() if promise.name not in already}
     found = []
     for check in checks:

@@ -21,7 +21,7 @@ class PartCall:
 
     name: str
     kind: str  # the name of its class
-    step: int  # how often its stack had run before; above 0 only in decoding
+    step: int  # number of earlier runs of its stack; above 0 only in decoding
     inputs: tuple[Tensor, ...]
     output: Tensor
     seconds: float
@@ -60,7 +60,7 @@ class AttentionCall:
 
     @property
     def weights(self) -> Labelled:
-        """How much each query takes from each key, with axes row, head, query, key: (B, H, T, S).
+        """The attention weights, with axes row, head, query and key: (B, H, T, S).
 
         Raises:
             ModelError: a custom attention has no `weights` method.
@@ -101,7 +101,7 @@ class AttentionCall:
 
 @dataclass(frozen=True)
 class Summary:
-    """What remains of a call that didn't fit into the record: the shape and statistics of its output."""
+    """Summary of a call that didn't fit into the record: the shape and statistics of its output."""
 
     name: str
     kind: str
@@ -123,7 +123,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class AttentionInputs:
-    """What an attention received: queries, keys, values, and the mask and bias if there are any."""
+    """Inputs of an attention: queries, keys, values, and the mask and bias, if any."""
 
     q: Tensor  # (B, H, T, K)
     k: Tensor  # (B, G, S, K)
@@ -133,7 +133,7 @@ class AttentionInputs:
 
     @property
     def groups(self) -> int:
-        """How many query heads share a head of keys and values."""
+        """The number of query heads per head of keys and values."""
         return self.q.size(1) // self.k.size(1)
 
 

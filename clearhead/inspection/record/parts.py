@@ -12,7 +12,7 @@ from .uncompiled import WRAPPED, unwrapped_name
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a model. `parameters` are its own, without those of its `parts`. It occurs `times` times in a row."""
+    """A part of a model. `parameters` excludes those of its `parts`. The part occurs `times` times in a row."""
 
     name: str
     parameters: int = 0
@@ -72,7 +72,7 @@ def parts(model: nn.Module) -> list[Part]:
 
 
 def count_parameters(model: nn.Module) -> dict[str, int]:
-    """Return how many parameters there are, as {"total": ..., "trainable": ...}."""
+    """Return the number of parameters, as {"total": ..., "trainable": ...}."""
     sizes = [(parameter.numel(), parameter.requires_grad) for parameter in model.parameters()]
     return {"total": sum(size for size, _ in sizes), "trainable": sum(size for size, trained in sizes if trained)}
 

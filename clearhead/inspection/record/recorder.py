@@ -1,4 +1,4 @@
-"""Record what every part of a model receives and returns, by hooks, without changing the computation.
+"""Record the inputs and outputs of every part of a model with hooks, without changing the computation.
 
 with record(model) as trace:
     model(source, target)
@@ -37,9 +37,9 @@ def record(
     """Record every call of every part inside the `with` block. Outputs don't change, and no hooks remain.
 
     Args:
-        model: any model or part. Compiled parts run uncompiled meanwhile; `trace.compiled_difference` then tells how
-            much the compiled ones differ.
-        pieces: spells the token ids of each stack, such as {"encoder": tokenizer.pieces}. By default, they are numbers.
+        model: any model or part. Compiled parts run uncompiled while recording; `trace.compiled_difference` then
+            holds the largest difference from the compiled ones.
+        pieces: spells the token ids of each stack, such as {"encoder": tokenizer.pieces}. By default, ids stay numbers.
         limit: the size of the record in bytes, or None for no limit. Calls beyond it end up in `trace.summaries`.
 
     Raises:
@@ -66,20 +66,20 @@ def record(
 
 
 class _Recorder:
-    """The hooks of one `with` block, and what they remember between calls."""
+    """The hooks of one `with` block, and their state between calls."""
 
     def __init__(self, trace: Trace, labels: TokenLabels) -> None:
         self.trace, self.labels = trace, labels
         self.handles: list[RemovableHandle] = []
-        self.running = ""  # the running stack: both can share an embedding
+        self.running = ""  # name of the running stack, since both can share an embedding
         self.steps: dict[str, int] = {}
         self.started: dict[nn.Module, float] = {}
         self.sizes: dict[nn.Module, int] = {}
         self.overhead = 0.0  # seconds spent in hooks
-        self.kept: dict[int, Tensor] = {}  # by address; while a tensor is kept, its memory isn't reused
+        self.kept: dict[int, Tensor] = {}  # by address: the memory of a kept tensor isn't reused
 
     def attach(self, model: nn.Module) -> None:
-        """Hook every part, under its name in Figure 1."""
+        """Hook every part under its name in Figure 1."""
         names: dict[nn.Module, list[str]] = {}
         for name, part in named_parts(model):
             if _is_recorded(name, part):
@@ -100,14 +100,14 @@ class _Recorder:
         self.labels.release()
 
     def _now(self) -> float:
-        """A clock that stands still inside hooks."""
+        """Return the time, excluding time spent in hooks."""
         return time.perf_counter() - self.overhead
 
     def _start(self, part: nn.Module, _inputs: Any, _options: Any) -> None:
         self.started[part] = self._now()
 
     def _enter(self, name: str, stack: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
-        """Note that a stack starts to run, and what it reads."""
+        """Record that a stack starts to run, and its input."""
         entered = time.perf_counter()
         self.running = name
         self.steps[name] = self.steps.get(name, -1) + 1
@@ -159,11 +159,11 @@ class _Recorder:
         return next((name for name in known_as if name.startswith(f"{self.running}.")), known_as[0])
 
     def _copied(self, x: Tensor) -> Tensor:
-        """Copy a tensor unless it's kept already: the next step overwrites keys in a cache."""
+        """Copy a tensor unless it's already kept. Copies are needed because the next step overwrites cached keys."""
         return x if x.untyped_storage().data_ptr() in self.kept else x.clone()
 
     def _keep(self, *tensors: Tensor) -> bool:
-        """Keep these tensors if they fit within the limit. Tensors kept already cost nothing."""
+        """Keep these tensors if they fit within the limit. Tensors already kept cost nothing."""
         new = {it.untyped_storage().data_ptr(): it for it in tensors}
         new = {address: it for address, it in new.items() if address not in self.kept}
         size = self.trace.nbytes + sum(it.untyped_storage().nbytes() for it in new.values())

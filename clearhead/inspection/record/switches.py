@@ -3,8 +3,8 @@
 with without(model, "decoder.1.self.head.3", "encoder.0.feed_forward"):
     model(source, target)
 
-A part that is off returns zeros: a head in place of its output, before heads are joined and projected; an attention or
-feed-forward network in place of its whole output, biases included, so that only the residual connection remains.
+A part that is off returns zeros. A head's output is zeroed before heads are joined and projected. An attention or
+feed-forward network's whole output is zeroed, biases included, so only the residual connection remains.
 """
 
 from collections.abc import Iterator
@@ -57,7 +57,7 @@ class Switch:
 
 
 class _Zeros:
-    """Hooks that put zeros in place of a part. `inside` tells an attention from others that share its `attend`."""
+    """Hooks that put zeros in place of a part. `inside` distinguishes attentions that share an `attend`."""
 
     def __init__(self, name: str, head: int | None) -> None:
         self.name, self.head, self.inside = name, head, False
@@ -105,7 +105,7 @@ def _of_attention(name: str, place: str, layer: int, attention: nn.Module) -> It
 
 @contextmanager
 def without(model: nn.Module, *names: str) -> Iterator[None]:
-    """Switch these parts off inside the `with` block, whatever the model is used for there.
+    """Switch these parts off inside the `with` block.
 
     If any part is off, compiled parts run uncompiled. Without names, nothing changes.
 

@@ -1,4 +1,4 @@
-"""Name the queries and keys of recorded attention after their tokens, also while a search reorders its hypotheses."""
+"""Label the queries and keys of recorded attention with their tokens, even while a search reorders its hypotheses."""
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
@@ -14,7 +14,7 @@ Rows: TypeAlias = list[list[str]]  # the labels of each row
 
 
 class TokenLabels:
-    """The labels of what the stacks read. Where an encoder reads no token ids, indices take their place."""
+    """Labels of the inputs of both stacks. If an encoder reads no token ids, its labels are indices."""
 
     def __init__(self, pieces: Mapping[str, Pieces]) -> None:
         self.pieces = pieces
@@ -24,12 +24,12 @@ class TokenLabels:
         self.keys: Rows = []
 
     def enter_encoder(self, inputs: Tensor) -> None:
-        """Note what the encoder reads."""
+        """Record the encoder's input."""
         self.source = inputs if inputs.dim() == 2 and not inputs.is_floating_point() else None
         self.queries = self.keys = self._spell("encoder", self.source)
 
     def enter_decoder(self, tokens: Tensor, cache: Cache | None) -> None:
-        """Note what the decoder reads, and which earlier tokens its cache holds."""
+        """Record the decoder's input, and the earlier tokens in its cache."""
         read = held = tokens
         if cache is not None:
             if (before := self._read_before(cache)) is not None:
@@ -52,7 +52,7 @@ class TokenLabels:
     def release(self) -> None:
         """Stop following caches."""
         for cache, _ in self.caches.values():
-            for name in ("select", "select_memory"):  # uncovers the methods of the class
+            for name in ("select", "select_memory"):  # restores the methods of the class
                 vars(cache).pop(name, None)
 
     def _read_before(self, cache: Cache) -> Tensor | None:

@@ -1,4 +1,4 @@
-"""The record of what passed through a model, from which every view is drawn."""
+"""The record of a forward pass, the source of every view."""
 
 import html
 import json
@@ -33,7 +33,7 @@ class Trace:
         calls: the calls of attention.
         parts: the calls of all other parts.
         summaries: calls that didn't fit within the limit.
-        cache_lengths: how many tokens the decoder's cache held before each run.
+        cache_lengths: number of tokens in the decoder's cache before each run.
         uncompiled: compiled parts, which ran uncompiled.
         compiled_difference: the largest difference between them and the compiled versions, on the same inputs. None if
             nothing was compiled or nothing could be compared.
@@ -76,7 +76,7 @@ class Trace:
 
     @property
     def note(self) -> str:
-        """What was unusual about the run, in sentences: parts switched off, or compiled. Usually empty."""
+        """Remarks about the run, such as parts switched off or compiled. Usually empty."""
         sentences = [f"Recorded without {', '.join(self.off)}."] if self.off else []
         if self.uncompiled:
             sentences.append(f"Compiled parts ran uncompiled: {', '.join(self.uncompiled)}.")

@@ -1,4 +1,4 @@
-"""Direct logit attribution: how much each part of a model added to a logit (Elhage et al. 2021, "A Mathematical
+"""Direct logit attribution: the contribution of each part of a model to a logit (Elhage et al. 2021, "A Mathematical
 Framework for Transformer Circuits").
 
 The state that the projection reads is a sum: the embedding, the positions, and the output of each head and feed-forward
@@ -27,7 +27,7 @@ _INPUT = ("embedding", "types", "positions")
 
 @dataclass(frozen=True)
 class Contribution:
-    """How much a part added to a logit, or to the difference between two."""
+    """Contribution of a part to a logit, or to the difference between two."""
 
     part: str  # "decoder.0.cross.head.3"; a bias ends in ".bias"
     value: float
@@ -35,9 +35,9 @@ class Contribution:
 
 @dataclass(frozen=True)
 class Attribution:
-    """Why one token or label was chosen over another: the `contributions` add up to `difference`, except for rounding.
+    """Attribution of a choice between two tokens or labels. The `contributions` add up to `difference`, up to rounding.
 
-    Without `other`, the difference is the logit itself. The `note` says what was unusual about the run.
+    Without `other`, the difference is the logit itself. The `note` holds remarks about the run.
     """
 
     said: str

@@ -1,4 +1,4 @@
-"""The question "why this, not that" in numbers: which positions of the last state are read, along which direction."""
+"""Contrasts such as "why this, not that": the positions to read in the last state, and the direction to project on."""
 
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +15,7 @@ from ...tokenization.tokenizer import UNK
 from ..record.trace import Trace
 from .attribution import Attribution, Contribution, attribute
 
-_SPACE = "▁"  # stands for the space before a token
+_SPACE = "▁"  # marks a space before a token
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Words:
         said: the token ids, (T,).
         pieces: spells token ids.
         first: returns the first token of a text that replaces the word at an index: (text, index) -> id.
-        begins: where the answer begins; words before it are the prompt, and are searched last.
+        begins: index of the answer's first word. Earlier words are the prompt, and are searched last.
     """
 
     words: Sequence[str]
@@ -64,10 +64,10 @@ class Words:
             decoder: the model's decoder.
             trace: the recorded pass.
             word: a word of the answer (default: the first).
-            other: what the word is compared with (default: nothing).
+            other: the word to compare with (default: none).
 
         Raises:
-            ConfigError: the answer lacks the word, the model can't say the other, or both begin alike.
+            ConfigError: the word isn't in the answer, `other` isn't in the vocabulary, or both begin alike.
         """
         index = self._index(word)
         position = self.word_of.index(index)
@@ -132,7 +132,7 @@ def label_contrast(
         real: True for the positions that are pooled, (T,).
         labels: all labels.
         label: the label to explain.
-        other: what it's compared with (default: nothing).
+        other: the label to compare with (default: none).
 
     Raises:
         ConfigError: the model has no such label, or both are the same.

@@ -66,7 +66,7 @@ def draw_lens(lens: Lens, path: Path) -> None:
             panel.set_xticks(range(len(here)), [readable(lens.outputs[t], 11) for t in here], parse_math=False)
             panel.tick_params(length=0, top=False, labeltop=True, bottom=False, labelbottom=False)
             panel.spines[:].set_visible(False)
-        figure.suptitle("What each layer would have said", fontweight="bold", fontsize=11)
+        figure.suptitle("Predictions of each layer", fontweight="bold", fontsize=11)
         key = "top: the answer; bold: the layer agrees"
         figure.supxlabel("\n".join([key, *textwrap.wrap(lens.note, _NOTE)]), fontsize=9)
 
@@ -82,7 +82,7 @@ def _guess(panel: "Axes", x: int, y: int, layer: LensLayer, place: int) -> None:
 
 
 def draw_attribution(why: Attribution, path: Path) -> None:
-    """Draw a bar for each part, to the right if it spoke for what was said."""
+    """Draw a bar for each part, pointing right if it favoured the answer."""
     parts = why.contributions[::-1]
     with drawing(path, again=_RETRY) as figure:
         figure.set_size_inches(7.2, 0.22 * len(parts) + 1.2)

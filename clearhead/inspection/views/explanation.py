@@ -1,4 +1,4 @@
-"""One answer and everything that led to it: what `clearhead explain` shows, as text and as plain values."""
+"""One answer and the computation behind it, as shown by `clearhead explain`, as text and as plain values."""
 
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
@@ -38,7 +38,7 @@ class Explanation(RecordedAttention):
         flow: the shapes inside the model.
         pieces: spells token ids.
         contrast: answers `why`, given (said, other).
-        search: how the search found the answer, if there was a search.
+        search: the search tree, if there was a search.
     """
 
     text: str
@@ -55,12 +55,12 @@ class Explanation(RecordedAttention):
 
     @property
     def translation(self) -> str:
-        """The answer, under the name that fits a translator."""
+        """The answer, under a translator's usual name."""
         return self.answer
 
     @property
     def alignment_layer(self) -> int:
-        """The layer whose attention is closest to an alignment: the last but one (Garg et al. 2019).
+        """The layer whose attention is closest to an alignment: the second to last (Garg et al. 2019).
 
         With fewer than three layers, it's the last.
         """
@@ -88,7 +88,7 @@ class Explanation(RecordedAttention):
     def _cross_weights(self, layer: int | None) -> Tensor:
         if "decoder.cross" not in self.places:
             raise ConfigError(
-                "this model has no cross-attention to align words by",
+                "word alignment needs cross-attention, and this model has none",
                 expected="a model for translation or summarization",
                 name="alignment",
             )
@@ -96,7 +96,7 @@ class Explanation(RecordedAttention):
 
     @cached_property
     def lens(self) -> Lens:
-        """What each layer of the decoder would have said.
+        """The logit lens: the predictions of each decoder layer.
 
         Raises:
             ConfigError: the model has no decoder.
@@ -104,7 +104,7 @@ class Explanation(RecordedAttention):
         decoder = stacks(self.model).get("decoder")
         if not isinstance(decoder, Decoder):
             raise ConfigError(
-                "this model has no decoder whose layers a lens could read",
+                "the logit lens needs a decoder, and this model has none",
                 expected="a model that writes text",
                 name="lens",
             )
@@ -112,7 +112,7 @@ class Explanation(RecordedAttention):
 
     @property
     def searched(self) -> SearchTree:
-        """How the search found the answer.
+        """The search tree that led to the answer.
 
         Raises:
             ConfigError: there was no search, or a diverse one.
@@ -130,7 +130,7 @@ class Explanation(RecordedAttention):
 
         Args:
             said: a word of the answer, or a label (default: the first word, or the label given).
-            other: what it's compared with (default: nothing, so that its logit is explained).
+            other: the word or label to compare with (default: none, which explains the logit itself).
 
         Raises:
             ConfigError: the word isn't part of the answer, or the task has neither words nor labels.
@@ -144,7 +144,7 @@ class Explanation(RecordedAttention):
         return found.attribute(last, self.trace)
 
     def to_dict(self, place: str, layer: int, head: int) -> dict[str, Any]:
-        """Return everything as plain values for JSON; of attention, the steps of one head."""
+        """Return everything as plain values for JSON, with the attention steps of one head."""
         found: dict[str, Any] = {
             "format_version": _FORMAT_VERSION,
             "source": self.text,

@@ -1,4 +1,4 @@
-"""The dimension flow: the shape of everything that passes through a model, step by step.
+"""The dimension flow: the shape of every tensor in a forward pass, step by step.
 
 Hooks watch the model run, so that the shapes come from the code itself. On torch's "meta" device, this costs no memory
 and no arithmetic:
@@ -46,7 +46,7 @@ def dimension_flow(model: nn.Module, source: Shape | Tensor = (2, 10), target: S
 
     Args:
         model: any model. It isn't changed.
-        source: the shape of the source's tokens, (B, S); for another front, an input that it reads.
+        source: the shape of the source's tokens, (B, S), or an example input of a custom front end.
         target: the shape of the target's tokens, (B, T).
     """
     watch = _Watch()
@@ -89,7 +89,7 @@ class _Watch:
         self.running = ""
 
     def enter(self, stack: nn.Module, name: str, what: str = "tokens") -> None:
-        """Note that a stack starts to run, and the shape of its input."""
+        """Record that a stack starts to run, and the shape of its input."""
 
         def hook(_stack: nn.Module, inputs: tuple[Tensor, ...]) -> None:
             self.running = name

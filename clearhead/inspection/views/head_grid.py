@@ -1,4 +1,4 @@
-"""All heads of an attention at a glance: small maps, with each head's entropy and strongest link."""
+"""All heads of an attention as small maps, with each head's entropy and strongest link."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ def heads_of(weights: Labelled) -> list[Head]:
 
 
 def _n_visible(weights: Labelled) -> Tensor:
-    """Return how many keys each query may attend to; in causal attention, those up to itself. (H, T, S) -> (T,)"""
+    """Return the number of keys each query may attend to; in causal attention, those up to itself. (H, T, S) -> (T,)"""
     _, n_queries, n_keys = weights.shape
     queries, keys = weights.tokens["query"], weights.tokens["key"]
     causal = list(queries) == list(keys[:n_queries]) and not weights.values.triu(1).any()
@@ -68,7 +68,7 @@ def render_keys(weights: Labelled) -> list[str]:
 
 
 def render_heads(name: str, weights: Labelled, *, color: bool = False, of: int | None = None) -> str:
-    """Render the heads side by side in 80 columns, then a line about each.
+    """Render the heads side by side in 80 columns, then a line on each head.
 
     Args:
         name: the attention's name.

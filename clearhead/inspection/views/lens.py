@@ -1,4 +1,4 @@
-"""The logit lens: what each layer would have said, read by the model's own final norm and projection
+"""The logit lens: the prediction of each layer, computed with the model's own final norm and projection
 (nostalgebraist 2020, "interpreting GPT: the logit lens")."""
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +18,7 @@ _BEST = 3  # tokens to keep for each position
 
 @dataclass(frozen=True)
 class LensLayer:
-    """What the decoder's state after a layer predicts at each position: the top tokens, and the rank of the final one.
+    """Predictions from the decoder's state after a layer: the top tokens per position, and the rank of the final one.
 
     Rank 0 is the most likely token.
     """
@@ -31,7 +31,7 @@ class LensLayer:
 
 @dataclass(frozen=True)
 class Lens:
-    """What each layer predicts at each position. The `note` says what was unusual about the run."""
+    """The predictions of each layer at each position. The `note` holds remarks about the run."""
 
     outputs: tuple[str, ...]  # T
     layers: tuple[LensLayer, ...]
@@ -83,7 +83,7 @@ def lens(
     Args:
         decoder: the model's decoder.
         trace: the recorded pass.
-        said: the token ids that the model said, (T,).
+        said: the token ids of the answer, (T,).
         pieces: spells token ids.
         row: which row of the batch.
     """

@@ -1,4 +1,4 @@
-"""Where a Transformer attends. This module is light, since the command line imports it for its options."""
+"""The attentions of a Transformer. This module stays light, since the command line imports it for its options."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -1,4 +1,4 @@
-"""The attention of one recorded pass: where it happened, its weights with their tokens, and its views as text."""
+"""The attention of one recorded pass: its places, its weights with their tokens, and its views as text."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ from .text_columns import with_note
 class RecordedAttention:
     """The attention of a recorded pass, by place ("decoder.cross") and layer.
 
-    `tokens` are what each stack read, {"encoder": S, "decoder": T}. `outputs` are what a decoder said after each of its
-    tokens; the last one is the end token, unless the answer was cut off.
+    `tokens` holds the input of each stack, {"encoder": S, "decoder": T}. `outputs` holds the decoder's output after
+    each of its tokens. The last one is the end token, unless the answer was cut off.
     """
 
     tokens: Mapping[str, tuple[str, ...]]
@@ -29,7 +29,7 @@ class RecordedAttention:
 
     @property
     def places(self) -> list[str]:
-        """Where attention happened: keys of `PLACES`."""
+        """The recorded attentions, as keys of `PLACES`."""
         found = {f"{name.split('.')[0]}.{name.split('.')[-1]}" for name in self.trace.calls}
         return [it for it in PLACES if it in found]
 
@@ -88,7 +88,7 @@ class RecordedAttention:
     def axes(self, place: str) -> tuple[Sequence[str], Sequence[str]]:
         """Return the tokens of the rows, which attend, and of the columns, which are attended to.
 
-        In cross-attention, a row is labelled with the token that the model says there.
+        In cross-attention, a row is labelled with the token that the model generates there.
         """
         self.n_layers(place)
         stack, kind = place.split(".")
@@ -127,5 +127,5 @@ class RecordedAttention:
 
 
 def in_words(difference: float, other: str) -> str:
-    """Return how far something is from `other`, as the end of a sentence."""
+    """Describe a difference from `other`, as the end of a sentence."""
     return f"differs from {other} by at most {difference:.1e}" if difference else f"equals {other}, bit for bit"

@@ -1,4 +1,4 @@
-"""How a search found its answer: every candidate of every step, its score and its fate."""
+"""The tree of a search: every candidate of every step, its score and its fate."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -58,8 +58,8 @@ class SearchTree:
         penalty: the length penalty for a number of tokens.
         nodes: all candidates.
         answers: the answers, best first.
-        cache_lengths: how many tokens each beam's cache held before a step.
-        note: what was unusual about the run.
+        cache_lengths: number of tokens in each beam's cache before a step.
+        note: remarks about the run.
     """
 
     spell: Callable[[int], str]
@@ -71,7 +71,7 @@ class SearchTree:
     _beams: list[int] = field(default_factory=lambda: [-1])  # the node of each live beam
 
     def observe(self, step: Step) -> None:
-        """Note a step of a search for one source."""
+        """Record a step of a search for one source."""
         kept = {int(column): beam for beam, column in enumerate(step.kept[0])}
         nodes: list[Node] = []
         for column, total in enumerate(step.totals[0].tolist()):
@@ -96,9 +96,9 @@ class SearchTree:
 
     @contextmanager
     def watching(self, model: nn.Module) -> Iterator[None]:
-        """Note the length of the decoder's cache before each step, inside the `with` block.
+        """Record the length of the decoder's cache before each step inside the `with` block.
 
-        The model runs uncompiled, as it does in the record that is shown with the search.
+        The model runs uncompiled, as in the trace shown with the search.
         """
 
         def hook(_decoder: nn.Module, _inputs: Any, options: dict[str, Any]) -> None:
@@ -193,7 +193,7 @@ class SearchTree:
         return "\n".join([*lines, *self.verdict()])
 
     def verdict(self) -> list[str]:
-        """Say why the first answer won, in a sentence."""
+        """Return a sentence on why the first answer won."""
         if len(self.answers) < 2:
             return ["It's the only answer." if self.answers else "There are no answers."]
         first, second = self.answers[:2]

@@ -1,7 +1,7 @@
 """Train within a time budget: choose the model size and the number of steps that `--budget 15m` allows.
 
-The choice is made before the first step, from the size of the data and the measured speed of a few steps of each size,
-and written down. `pace` corrects the number of steps during the run.
+The choice depends on the size of the data and on the measured speed of a few steps of each model size. It's made and
+recorded before the first step. `pace` corrects the number of steps during the run.
 """
 
 import itertools
@@ -23,11 +23,11 @@ from ..update import Update
 from .recipe import DEFAULT_OPTIMIZER, Choice, fast_rate, has_open_shape, short_warmup, with_preset
 
 _SHAPES = ("nano", "mini", "small", "base", "big")
-_TOKENS_PER_WEIGHT = 0.8  # a size is worth training if each weight sees this many tokens, embeddings apart
+_TOKENS_PER_WEIGHT = 0.8  # a size is worth training if it sees this many tokens per weight, embeddings excluded
 _FEWEST = 50  # steps
-_EPOCHS_OF_ENCODERS = 5  # at least, since one answer a text teaches little at a time
+_EPOCHS_OF_ENCODERS = 5  # at least, since a single label per text teaches little
 _EVALUATIONS = 6
-_GROWTH = 0.1  # share of any additional time that goes to scoring, since a longer budget validates on more
+_GROWTH = 0.1  # share of additional time that goes to scoring, since longer budgets validate on more examples
 
 
 @dataclass(frozen=True)
@@ -47,15 +47,15 @@ class Measured:
     tokens: float
 
     def learns_enough(self, seconds: float) -> bool:
-        """Return whether this much time is worth training a model of this size."""
+        """Return whether this much time is enough to train a model of this size."""
         return seconds / self.seconds * self.tokens >= _TOKENS_PER_WEIGHT * self.weights
 
 
 def begin(config: Config) -> tuple[Config, list[Choice]]:
-    """Choose what follows from the budget alone: pre-norm, which learns faster, and the size of an evaluation."""
+    """Choose what depends on the budget alone: pre-norm, which learns faster, and the evaluation size."""
     sentences = min(max(int(read_duration(config.train.budget) / 2), 50), config.train.eval_sentences)
     choices = [
-        Choice("model.pre_norm", True, "learns faster in a short time"),
+        Choice("model.pre_norm", True, "learns faster with a short budget"),
         Choice("train.eval_sentences", sentences, "leaves time for training"),
     ]
     choices = [choice for choice in choices if config.accepts(choice.name, "budget")]
@@ -69,17 +69,17 @@ def plan(
     left: Callable[[], float],
     scoring: Scoring,
 ) -> tuple[Config, list[Choice]]:
-    """Choose size, steps and schedule of a run with a budget, except for what the user set.
+    """Choose size, steps and schedule of a run with a budget, except where the user set a value.
 
     Args:
         config: the settings so far, with `train.budget`.
         task: makes the loss that is measured.
         examples: the training data.
         left: returns the seconds until the run has to end.
-        scoring: what is scored during and after training.
+        scoring: the amount of scoring during and after training.
 
     Raises:
-        TrainingError: the budget is too small for a model, with the least that would do.
+        TrainingError: the budget is too small for any model. The message gives the smallest one that works.
     """
     shape = _choose_shape(config, task, examples, lambda step: left() - scoring.closing(scoring.evaluation(step), step))
     chooses_shape = has_open_shape(config) and not config.is_users("train.preset")
@@ -94,7 +94,7 @@ def plan(
         raise _too_small(config, max(steps, 0), shape, least)
     epochs = steps * shape.tokens / examples.tokens
     choices = [
-        Choice("train.steps", steps, f"{shape.seconds:.2f} seconds a step, measured; {epochs:.1f} epochs"),
+        Choice("train.steps", steps, f"{shape.seconds:.2f} seconds per step (measured); {epochs:.1f} epochs"),
         Choice("train.warmup", *short_warmup(steps)),
         Choice("train.lr", *fast_rate(config, examples.tokens)),
         Choice("train.schedule", "linear", "falls to zero at the last step"),
@@ -111,9 +111,9 @@ def plan(
 
 
 def _choose_shape(config: Config, task: Task, examples: Learnable, left: Callable[[float], float]) -> Measured:
-    """Return the largest size that learns enough in the time. Measuring stops at the first one that doesn't.
+    """Return the largest size that learns enough in time. Stop measuring at the first one that doesn't.
 
-    `left` returns the time for steps, given the seconds of one.
+    `left` returns the time left for steps, given the seconds per step.
     """
     if config.train.preset is not None or not has_open_shape(config):
         return _measure(config, config.train.preset or "", task, examples)
@@ -131,7 +131,7 @@ def _choose_shape(config: Config, task: Task, examples: Learnable, left: Callabl
 
 
 def _measure(config: Config, name: str, task: Task, examples: Learnable, n_steps: int = 4) -> Measured:
-    """Measure a step: the median of a few, after one that warms up."""
+    """Return the median time of a few steps, after a warmup step."""
     torch.manual_seed(config.train.seed)
     model = build(config.model).to(config.train.device)
     smoothing, optimizer = config.train.label_smoothing, config.train.optimizer or DEFAULT_OPTIMIZER
@@ -164,7 +164,7 @@ def _dropout(epochs: float) -> float:
 
 def _why(shape: Measured, seconds: float, unit: str) -> str:
     tokens = seconds / shape.seconds * shape.tokens
-    return f"{tokens / 1e6:.1f} million {unit} in the time, for {shape.weights / 1e6:.1f} million weights"
+    return f"{tokens / 1e6:.1f} million {unit} in the time available, for {shape.weights / 1e6:.1f} million weights"
 
 
 def _too_small(config: Config, steps: int, shape: Measured, least: float) -> TrainingError:
@@ -173,7 +173,7 @@ def _too_small(config: Config, steps: int, shape: Measured, least: float) -> Tra
     return TrainingError(
         f"train.budget={config.train.budget} is too small: reading, scoring and saving leave time for {made} of "
         f"{shape.seconds:.2f} seconds",
-        expected=f"time for {_FEWEST} steps on this machine as it is now: at least {_round_up(least)}",
+        expected=f"time for {_FEWEST} steps at this machine's current speed: at least {_round_up(least)}",
         fix=f"set --budget {_round_up(least)} or more{smaller}",
         name="train.budget",
         value=config.train.budget,
@@ -181,7 +181,7 @@ def _too_small(config: Config, steps: int, shape: Measured, least: float) -> Tra
 
 
 def _round_up(seconds: float) -> str:
-    """Return a duration that is at least as long, in round numbers: 45s, 1m15s, 7m."""
+    """Round a duration up to a convenient value: 45s, 1m15s, 7m."""
     unit = 5 if seconds <= 60 else 15 if seconds <= 300 else 60
     minutes, rest = divmod(math.ceil(seconds / unit) * unit, 60)
     return f"{minutes}m" * bool(minutes) + f"{rest}s" * bool(rest)

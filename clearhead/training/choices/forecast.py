@@ -1,4 +1,4 @@
-"""Size of a run, stated before its first step. The time isn't guessed: the progress line measures it.
+"""Estimate the size of a run before its first step. There's no time estimate: the progress line measures it.
 
 Nothing in the run depends on these numbers.
 """
@@ -9,26 +9,26 @@ from ...config import Config, ModelConfig, chosen
 from ...tasks.base import Learnable, Units
 from ...tasks.denoise.masking import TOKENS_TO_FIND
 
-_PROCESS = 4.3e8  # bytes that any process takes: libraries, and the memory they keep
+_PROCESS = 4.3e8  # bytes that every process needs for its libraries
 # Bytes for each token of a batch: in a layer, per unit of its width and of its feed-forward width; and per logit.
 # Measured on short sentences. Attention takes more on long ones.
 _BYTES = {"bf16": (64, 8, 3), "fp32": (85, 10, 10)}
 
 
 def forecast(config: Config, model: nn.Module, examples: Learnable, units: Units, *, done: int = 0) -> str:
-    """Return a line with parameters, examples, steps and memory of a run that has made `done` steps."""
+    """Return one line with the parameters, examples, steps and memory of a run after `done` steps."""
     n_parameters = sum(p.numel() for p in model.parameters())
     steps = chosen(config.train.steps)
     batches = examples.batches(chosen(config.data.batch_tokens), max_rows=config.data.batch_sentences)
     memory = _memory(config, n_parameters, max(batches.sizes()))
-    left = f", {steps - done:,} of them left" if done else ""
-    epoch = f"{len(examples):,} {units.examples}, {examples.tokens:,} {units.tokens} an epoch"
+    left = f", {steps - done:,} left" if done else ""
+    epoch = f"{len(examples):,} {units.examples}, {examples.tokens:,} {units.tokens} per epoch"
     plural = "s" if steps > 1 else ""
     return f"{n_parameters:,} parameters; {epoch}; {steps:,} step{plural}{left}; about {memory / 1e9:.1f} GB of memory"
 
 
 def _memory(config: Config, n_parameters: int, tokens: int) -> float:
-    """Estimate the bytes that training takes with batches of `tokens` tokens; accumulation doesn't add any."""
+    """Estimate the bytes that training takes with batches of `tokens` tokens. Gradient accumulation needs no more."""
     model = config.model
     n_layers = model.n_encoder_layers * (model.topology != "decoder-only")
     n_layers += model.n_decoder_layers * (model.topology != "encoder-only")

@@ -1,7 +1,7 @@
 """Choose the hyperparameters that the user left open.
 
-The choices depend on the size of the data, first in examples and then in tokens, and on the machine. Only the precision
-depends on a clock, and only if one is much faster: the same data and processor give the same run.
+The choices depend on the size of the data (in examples, then in tokens) and on the machine. Only the precision is
+chosen by timing, and bf16 must be clearly faster to win, so the same data and processor give the same run.
 """
 
 import math
@@ -20,8 +20,8 @@ from ...errors import ConfigError
 from ..schedule import paper_peak
 
 DEFAULT_OPTIMIZER: Literal["muon"] = "muon"
-_FEW = 5  # epochs: with fewer, a model doesn't overfit
-_MUCH = 400_000  # tokens an epoch, for classification
+_FEW = 5  # epochs; models don't overfit in fewer
+_MUCH = 400_000  # tokens per epoch, for classification
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def choose_model(config: Config, n_pairs: int, what: str = "") -> tuple[Config, 
     Args:
         config: the settings so far.
         n_pairs: number of examples.
-        what: the number in words, for the reasons (default: "1,000 pairs").
+        what: a description of the data for the log (default: "1,000 pairs").
     """
     what = what or f"{n_pairs:,} pairs"
     choices: list[Choice] = []
@@ -98,15 +98,15 @@ def has_open_shape(config: Config) -> bool:
 
 
 def with_preset(config: Config, name: str, origin: Origin) -> Config:
-    """Return the configuration with a preset that `origin` chose, except where something stronger set a value."""
+    """Return the configuration with a preset chosen by `origin`. Values from stronger origins are kept."""
     return config.choose({"train.preset": name}, origin).choose(PRESETS[name], "preset")
 
 
 def choose_batch(config: Config, n_tokens: int, what: str) -> tuple[Config, list[Choice]]:
-    """Choose the batch size by the number of tokens in an epoch, which are `what`.
+    """Choose the batch size by the number of tokens per epoch; `what` describes them for the log.
 
-    Small data sets need more and smaller steps. So do language models, which predict every token and have no padding,
-    and even more so classifiers.
+    Small data sets need more, smaller steps. So do language models, which predict every token and have no padding, and
+    especially classifiers.
     """
     if config.data.batch_tokens is not None:
         return config, []
@@ -117,7 +117,7 @@ def choose_batch(config: Config, n_tokens: int, what: str) -> tuple[Config, list
     else:
         tokens = 2048 if config.model.topology == "decoder-only" and n_tokens < 10_000_000 else 4096
     tokens = max(tokens, config.data.max_len + 1)
-    why = f"for {n_tokens:,} {what} an epoch"
+    why = f"for {n_tokens:,} {what} per epoch"
     return config.assign({"data.batch_tokens": tokens}, "data"), [Choice("data.batch_tokens", tokens, why)]
 
 
@@ -125,7 +125,7 @@ def choose_schedule(config: Config, batches_an_epoch: int) -> tuple[Config, list
     """Choose steps, optimiser, schedule, warmup, learning rate and the intervals of evaluations and checkpoints.
 
     Raises:
-        ConfigError: the user's warmup is longer than the run. A preset's warmup is shortened.
+        ConfigError: the user's warmup is longer than the run. (A preset's warmup is shortened instead.)
     """
     train, choices = config.train, []
 
@@ -158,7 +158,7 @@ def choose_schedule(config: Config, batches_an_epoch: int) -> tuple[Config, list
         raise ConfigError(
             f"train.warmup={warmup} is longer than the whole run, train.steps={steps}",
             expected="fewer steps than train.steps",
-            fix="leave train.warmup out, and at most a third of the run is chosen",
+            fix="leave train.warmup out to use at most a third of the steps",
             name="train.warmup",
             value=warmup,
         )
@@ -181,9 +181,9 @@ def choose_schedule(config: Config, batches_an_epoch: int) -> tuple[Config, list
 def fast_rate(config: Config, n_tokens: int) -> tuple[float, str]:
     """Return the peak learning rate of Muon in a pre-norm model, and the reason.
 
-    It's higher than the paper's, with which other optimisers and post-norm models would diverge. Language models learn
-    faster with twice as much. Classifiers do better with less after a warm start, or if they have much text, which
-    they read only a few times. `n_tokens` is the number of tokens in an epoch.
+    It's higher than the paper's: other optimisers and post-norm models would diverge at this rate. Language models
+    learn faster with twice as much. Classifiers do better with less after a warm start, or with large data sets,
+    which they see only a few times. `n_tokens` is the number of tokens per epoch.
     """
     width, factor = config.model.d_model, 0.16 if config.model.topology == "decoder-only" else 0.08
     if config.model.head == "class":
@@ -192,14 +192,14 @@ def fast_rate(config: Config, n_tokens: int) -> tuple[float, str]:
 
 
 def short_warmup(steps: int) -> tuple[int, str]:
-    """Return the warmup steps that suit `fast_rate`, and the reason."""
+    """Return the warmup steps to use with `fast_rate`, and the reason."""
     return max(min(300, steps // 8), 1), "an eighth of the steps, at most 300"
 
 
 def scaled_rate(peak: float, why: str, train: TrainConfig) -> tuple[float, str]:
     """Return the learning rate `peak` for random weights, or a fifth of it with `train.init_from`, and the reason.
 
-    After a warm start the rate stays high: with a fifth of it, question answering lost half its F1.
+    After a warm start the rate stays high, because a fifth of it halved the F1 of question answering.
     """
     if train.init_from:
         return round(peak / 5, 6), f"a fifth of the rate for random weights ({why})"
@@ -207,7 +207,7 @@ def scaled_rate(peak: float, why: str, train: TrainConfig) -> tuple[float, str]:
 
 
 def _together(train: TrainConfig) -> str:
-    return f", {train.accumulate} a step" if train.accumulate > 1 else ""
+    return f", {train.accumulate} per step" if train.accumulate > 1 else ""
 
 
 def _why_warmup(usual: int, steps: int) -> str:
@@ -215,7 +215,7 @@ def _why_warmup(usual: int, steps: int) -> str:
 
 
 def choose_device(asked: str) -> str:
-    """Return the device that `asked` names; "auto" is the fastest. Raises a ConfigError if it isn't available."""
+    """Return the device that `asked` names, or the fastest for "auto". Raises ConfigError if it isn't available."""
     if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", asked):
         what, expected = f"train.device={asked!r} isn't a device", "auto, cpu, cuda or cuda:1"
         raise ConfigError(what, expected=expected, name="train.device", value=asked)
@@ -239,7 +239,7 @@ def _precision(device: torch.device, threads: int) -> tuple[str, str]:
     if device.type == "cuda":
         fits = torch.cuda.is_bf16_supported(including_emulation=False)
     elif device.type == "cpu":
-        features = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")  # private, so they may disappear
+        features = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")  # private in torch, so they may disappear
         fits = any(getattr(torch.cpu, name, bool)() for name in features)
         if fits and not _gains_by_bf16(threads):
             return "fp32", "bf16 isn't faster on this processor"
@@ -248,16 +248,16 @@ def _precision(device: torch.device, threads: int) -> tuple[str, str]:
     return ("bf16", "faster on this processor") if fits else ("fp32", "this processor has no bf16 products")
 
 
-@cache  # all runs of a warm start must get the same answer
+@cache  # cached so that all runs of a warm start get the same answer
 def _gains_by_bf16(threads: int) -> bool:
-    """Return whether bf16 products take less than 80 % of the time of fp32 ones; converting costs the rest.
+    """Return whether bf16 products take less than 80% of the time of fp32 ones. Conversion costs the rest.
 
-    With AMX it's a sixth of the time. With AVX-512 alone it was half on one processor and double on another.
+    Measured: a sixth of the time with AMX; with AVX-512 alone, half on one processor and double on another.
     """
     seconds: dict[torch.dtype, float] = {torch.float32: math.inf, torch.bfloat16: math.inf}
     factors = {dtype: (torch.ones(1024, 512, dtype=dtype), torch.ones(512, 512, dtype=dtype)) for dtype in seconds}
     before = torch.get_num_threads()
-    torch.set_num_threads(threads)  # the gain depends on the number of threads
+    torch.set_num_threads(threads)  # the speed-up depends on the number of threads
     for _ in range(8):  # alternate and take the minimum, since other programs may interfere
         for dtype, (x, weight) in factors.items():
             started = time.perf_counter()

@@ -1,1 +1,1 @@
-"""What a run reports: metrics, progress, model card, TensorBoard, film of a watched text."""
+"""Reports of a run: metrics, progress, model card, TensorBoard, and the film of a watched text."""

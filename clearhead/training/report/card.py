@@ -86,7 +86,7 @@ def _layers(config: Config) -> str:
 
 
 def training_command(config: Config) -> str:
-    """Return the command that trains such a model: the user's settings, and file names without their folders."""
+    """Return the command that trains such a model, with the user's settings and file names without folders."""
     words = ["clearhead", "train", *(Path(name).name for name in config.data.train), "--out", "ANOTHER_FOLDER"]
     for name, value in sorted(config.by_origin().get("user", {}).items()):
         if name in ("data.train", "data.store") or value == ():
@@ -99,7 +99,7 @@ def training_command(config: Config) -> str:
 
 
 def with_scores(card: str, scores: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the card with scores, given as `Scores.to_dict` returns them, by the name of the data."""
+    """Return the card with scores, as returned by `Scores.to_dict`, keyed by the name of the data."""
     return card.replace(_UNSCORED, table(scores) if scores else "None: nothing was held out.")
 
 
@@ -110,7 +110,7 @@ def with_section(card: str, heading: str, text: str) -> str:
 
 
 def with_steps(card: str, planned: int, done: int) -> str:
-    """Return the card of a run that made `done` steps instead of the planned ones."""
+    """Return the card with the number of steps `done` instead of the planned number."""
     if done == planned:
         return card
     return card.replace(f"; {_steps(planned)}, seed ", f"; {_steps(done)} ({planned:,} planned), seed ")
@@ -121,7 +121,7 @@ def _steps(count: int) -> str:
 
 
 def table(scores: Mapping[str, Mapping[str, Any]], first_column: str = "on") -> str:
-    """Return a Markdown table of scores, a row each, with the signatures that make them reproducible."""
+    """Return a Markdown table with a row per score, and the signatures that make the scores reproducible."""
     first = next(iter(scores.values()))
     what, _ = score_labels.count(first)
     names = list(score_labels.usual(first))

@@ -1,4 +1,4 @@
-"""`metrics.jsonl`: what a run logs, one JSON object a line."""
+"""`metrics.jsonl`: the log of a run, one JSON object per line."""
 
 import json
 import math
@@ -19,8 +19,8 @@ class MetricsLog:
     def __init__(self, path: Path, *, after: int) -> None:
         """Open the log of a run that continues after step `after`; 0 is a new run.
 
-        Later lines are removed, and so are a torn last line and the scores of a mean, which are logged after the last
-        step.
+        This removes later lines, an incomplete last line, and the scores of averaged weights, which are logged after
+        the last step.
 
         Raises:
             DataError: a line in the middle isn't a JSON object.
@@ -36,7 +36,7 @@ class MetricsLog:
         values = {name: _as_json(value) for name, value in record.items()}
         rest = memoryview(json.dumps(values, allow_nan=False).encode() + b"\n")
         with writing(self._path.parent):
-            while rest:  # a disk that is nearly full takes a part, and raises at the next
+            while rest:  # a nearly full disk accepts part of the data and fails on the next write
                 rest = rest[self._file.write(rest) :]
 
     def close(self) -> None:
@@ -51,7 +51,7 @@ class MetricsLog:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Return all records in order, without a torn last line.
+    """Return all records in order, without an incomplete last line.
 
     Raises:
         DataError: the file is missing or isn't a log.
@@ -74,10 +74,10 @@ def _cut(path: Path, after: int) -> None:
 
 
 def _parse(path: Path, lines: list[bytes]) -> list[tuple[bytes, dict[str, Any]]]:
-    """Return each line with its object. An unreadable end was torn by a kill; elsewhere it's damage."""
+    """Return each line with its object. An incomplete last line is dropped; any other bad line is an error."""
     records: list[tuple[bytes, dict[str, Any]]] = []
     bad = 0
-    for number, line in enumerate(lines[:-1], start=1):  # what follows the last line feed isn't a complete line
+    for number, line in enumerate(lines[:-1], start=1):  # the text after the last line feed isn't a complete line
         try:
             values = json.loads(line)
         except (ValueError, RecursionError):

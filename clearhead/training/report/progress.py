@@ -1,4 +1,4 @@
-"""Progress of a run on stderr: a live line on a terminal, a line now and then in a pipe or a file."""
+"""Progress of a run on stderr: a live line on a terminal, occasional lines in a pipe or a file."""
 
 import math
 import os
@@ -16,7 +16,7 @@ _REFRESH = 0.2  # seconds between updates of the live line
 
 
 class Progress:
-    """Report how far training is. Nothing goes to stdout, and a process without stderr trains in silence.
+    """Report training progress. Nothing goes to stdout, and without stderr nothing is printed.
 
     with Progress(steps) as progress:
         progress.update(step=1, epoch=0, loss=9.2, tokens_per_second=9000.0)
@@ -32,9 +32,9 @@ class Progress:
         every: float = _EVERY,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Report on `stream` (default: stderr), on the way to step `steps`.
+        """Report to `stream` (default: stderr) on the progress towards step `steps`.
 
-        If the stream isn't a terminal, a progress line comes every `every` seconds.
+        If the stream isn't a terminal, a progress line is printed every `every` seconds.
         """
         self._steps, self._clock = steps, clock
         self._stream: TextIO | None = stream or sys.stderr
@@ -42,7 +42,7 @@ class Progress:
         self._live = _LiveLine(self._stream, steps) if self._stream and self._stream.isatty() and movable else None
         self._interval = _REFRESH if self._live else every
         self._start: tuple[int, float] | None = None  # step and time of the first update
-        self._shown = self._printed = -math.inf  # when the last progress line, and the last line of any kind, came
+        self._shown = self._printed = -math.inf  # times of the last progress line and of the last line of any kind
         self._held_back = ""  # a line that came too early to be printed
         self._loss: float | None = None
         self._speed: float | None = None
@@ -84,7 +84,7 @@ class Progress:
             self._print(text)
 
     def close(self) -> None:
-        """Print what was held back, and leave the live line as it is."""
+        """Print any delayed line, and leave the live line on screen."""
         if self._live is not None:
             self._live.close()
         else:
@@ -94,7 +94,7 @@ class Progress:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        with suppress(TrainingError) if kind else nullcontext():  # the first error counts
+        with suppress(TrainingError) if kind else nullcontext():  # keep the first error
             self.close()
 
     def _print_or_hold_back(self, text: str) -> None:

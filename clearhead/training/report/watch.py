@@ -1,4 +1,4 @@
-"""`train --watch "a text"`: record what a model makes of a text at each evaluation."""
+"""`train --watch "a text"`: record how a model reads and answers a text at each evaluation."""
 
 import math
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ class Watch:
             self.log.write(first.to_dict())
 
     def on_eval(self, record: Mapping[str, Any]) -> None:
-        """Write a frame of the weights that were scored; a mean of weights isn't a moment of training."""
+        """Write a frame of the weights that were scored. Skip averaged weights, which belong to no step."""
         if "averaged" in record:
             return
         scores = {name: it for name, it in record.items() if name not in _POSITION and math.isfinite(it)}

@@ -25,7 +25,7 @@ class Comparison:
     Attributes:
         without: folder of the baseline.
         pretrained: folder of the pretraining.
-        n_runs: how often the task was trained from the pretrained weights.
+        n_runs: number of times the task was trained from the pretrained weights.
         score: the score that decides.
     """
 
@@ -58,7 +58,7 @@ class Comparison:
 
 
 def _describe_pretraining(pretrained: Path) -> str:
-    """Describe how long the second stage took, and how well it did."""
+    """Describe the steps and the score of the pretraining."""
     records = read_metrics(pretrained / METRICS)
     is_denoising = read_config(pretrained, allow_custom_code=True).model.topology != "decoder-only"
     what = "with some of their tokens hidden" if is_denoising else "as a language model"

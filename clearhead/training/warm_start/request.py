@@ -1,7 +1,7 @@
-"""Recognize a warm start, and remember what was asked for, so that it can be resumed.
+"""Recognize a warm start, and record its settings so that it can resume.
 
 While a warm start is in progress, its folder holds two hidden files: the settings it began with, and the digest of the
-model that it is to replace, if there is one.
+model that it will replace, if any.
 """
 
 import json
@@ -53,7 +53,7 @@ def was_requested(out: Path) -> bool:
 
 
 def write_request(out: Path, config: Config) -> None:
-    """Write down the settings that a warm start begins with."""
+    """Record the settings that a warm start begins with."""
     with writing(out):
         write_file(out / _REQUEST, json.dumps(config.to_record(), indent=1).encode() + b"\n")
 
@@ -61,7 +61,7 @@ def write_request(out: Path, config: Config) -> None:
 def read_request(out: Path, config: Config) -> Config:
     """Return the settings that the warm start in a folder began with, and the new paths of files.
 
-    Settings that were left open then may be given now; the stages check them.
+    Settings that were left open may be given now. The stages check them.
 
     Raises:
         ConfigError: the user now asks for another value.

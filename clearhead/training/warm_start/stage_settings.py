@@ -14,13 +14,13 @@ from ..choices.recipe import with_preset
 from .request import OF_WARM_START
 
 _SHARES = (1, 2)  # of a budget, for the first two stages; every later stage gets 1
-_DROPOUT = 0.1  # at most, in pretraining: the hidden words change each time, and more dropout learns them less well
-_STEPS_FOR_LABELS = 3  # pretraining steps per step of the task: labels take few steps, since they are soon overfit
+_DROPOUT = 0.1  # at most, in pretraining: the hidden words change every time, and more dropout hurts
+_STEPS_FOR_LABELS = 3  # pretraining steps per step of the task: classifiers overfit soon, so they train for few steps
 _RUNS_FOR_LABELS = 4  # their mean was up to half a point more accurate than one of them
 
 
 def check(config: Config, denoising: type[Task]) -> None:
-    """Raise a ConfigError if a warm start makes no sense with the other settings."""
+    """Raise ConfigError if the other settings don't allow a warm start."""
     data = config.data
     if denoising.required["model.topology"] == "encoder-decoder" and not data.joint:
         raise ConfigError(
@@ -51,7 +51,7 @@ def check(config: Config, denoising: type[Task]) -> None:
 
 
 def number_of_runs(config: Config, task: type[Task]) -> int:
-    """Return how often the task is trained from the pretrained weights."""
+    """Return the number of times to train the task from the pretrained weights."""
     return config.train.soup or (_RUNS_FOR_LABELS if task.has_labels and not config.train.budget else 1)
 
 
@@ -85,7 +85,7 @@ def fine_tuning(config: Config, first: Config, n_runs: int) -> Config:
 
 
 def intermediate(config: Config) -> Config:
-    """Return settings without what only the last stage does: it scores on the test data and watches a text."""
+    """Return settings without test data and watched text, which only the last stage uses."""
     return config.assign({"train.watch": "", "data.test": ()}, "default")
 
 

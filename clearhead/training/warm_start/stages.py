@@ -1,4 +1,4 @@
-"""Run the stages of a warm start one after the other, and keep what the last one leaves."""
+"""Run the stages of a warm start in order, and keep the result of the last one."""
 
 import dataclasses
 import time
@@ -38,11 +38,11 @@ WITHOUT, PRETRAINED, ALSO = ".without", ".pretrained", ".run-"
 def train(config: Config, out: str | Path, options: RunOptions) -> Path:
     """Train a model with a warm start into the folder `out`, and return the folder.
 
-    With a budget, the stages share the time 1 : 2 : 1. `options.on_step` and `options.on_eval` hear of the last stage
-    only.
+    With a budget, the stages share the time 1 : 2 : 1. `options.on_step` and `options.on_eval` are called in
+    the last stage only.
 
     Raises:
-        ConfigError, DataError, TrainingError: a setting, the data or the folder doesn't allow it.
+        ConfigError, DataError, TrainingError: a setting, the data or the folder is unusable.
         StoppedError: a signal stopped the run. It can be resumed.
     """
     began = time.monotonic() if options.began is None else options.began
@@ -72,7 +72,7 @@ class _WarmStart:
 
     def train(self, began: float) -> Path:
         """Run the stages. On resume, skip those that are complete."""
-        self.task.settle(self.config)  # raises what the last stage would raise
+        self.task.settle(self.config)  # fail early on errors of the last stage
         if self._prepare_folder():
             train_stage(self.config, self.out, RunOptions(resume=True, say=self.say))
         else:
@@ -88,7 +88,7 @@ class _WarmStart:
         return self.out
 
     def _prepare_folder(self) -> bool:
-        """Write down what was asked for, and return whether the run is complete."""
+        """Record the requested settings, and return whether the run is complete."""
         resume, replace = self.options.resume, self.options.replace
         with RunFolder.create(self.out, resume=resume, replace=replace, say=lambda _: None) as folder:
             if replace:
@@ -140,7 +140,7 @@ class _WarmStart:
                 remove_folder(path / CHECKPOINTS)
 
     def _duration(self) -> str:
-        """Compare the duration of all stages with that of the first, if it determines the steps of the others."""
+        """Compare the duration of all stages with that of the first, if the other stages' steps depend on it."""
         if self.config.train.budget or self.config.train.warm_steps:
             return ""
         return f"; all stages take about {1 + step_factor(self.task) + self.n_runs} times as long as this one"
@@ -154,7 +154,7 @@ class _WarmStart:
         return heading, text
 
     def _tidy(self) -> None:
-        """Remove what only the way to the result needed. The baseline stays."""
+        """Remove the folders of intermediate stages. The baseline stays."""
         self._forget(*self._intermediate())
         with writing(self.out):
             forget_old_model(self.out)

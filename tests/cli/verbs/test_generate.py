@@ -84,7 +84,7 @@ def test_running_text_is_known_by_looking_and_what_follows_is_said(
     told = "\n".join(said)
     assert f"{text_file}: text, 1,710 characters in 1 document; 180 of 180 lines used" in told
     assert "held out the last 171 of 1,710 characters, from " in told
-    assert "tokens: 96 blocks in" in told and "96 blocks, 1,536 tokens an epoch; 120 steps" in told
+    assert "tokens: 96 blocks in" in told and "96 blocks, 1,536 tokens per epoch; 120 steps" in told
     assert "validation: bits per byte 0." in told and "(171 characters, step" in told
     assert "test: bits per byte 0." in told and "(1,710 characters, step" in told
     assert said[-1] == f'use it: clearhead generate {folder} "once upon a time"'

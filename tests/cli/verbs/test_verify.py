@@ -95,7 +95,7 @@ def test_texts_are_those_of_data_of_the_last_evaluation_or_random_and_it_is_said
 ) -> None:
     folder = shutil.copytree(model_folder, tmp_path / "model")
     app = clearhead.load(folder)
-    assert app.subject().texts == "6 texts of random tokens (no data were given, and the folder has none)"
+    assert app.subject().texts == "6 texts of random tokens (no data given, and none in the folder)"
     data = tmp_path / "pairs.tsv"
     data.write_text("".join(f"{source}\t{target}\n" for source, target in zip(ENGLISH, FRENCH)), encoding="utf-8")
     pairs = clearhead.read_pairs([data])

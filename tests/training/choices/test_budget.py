@@ -239,7 +239,7 @@ def test_the_wording_of_the_error_of_a_small_budget(monkeypatch) -> None:
         planned(25.0, monkeypatch)
     assert str(caught.value) == (
         "train.budget=25.0s is too small: reading, scoring and saving leave time for 0 steps of 0.20 seconds\n"
-        "  expected: time for 50 steps on this machine as it is now: at least 1m15s\n"
+        "  expected: time for 50 steps at this machine's current speed: at least 1m15s\n"
         "  set --budget 1m15s or more"
     )
 

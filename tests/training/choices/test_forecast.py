@@ -43,10 +43,10 @@ def test_states_the_size_of_a_run() -> None:
     model = build(config().model)
     n_parameters = sum(p.numel() for p in model.parameters())
     text = forecast(config(), model, examples(12_345, 6), UNITS)
-    size = f"{n_parameters:,} parameters; 12,345 pairs, 74,070 target tokens an epoch; "
+    size = f"{n_parameters:,} parameters; 12,345 pairs, 74,070 target tokens per epoch; "
     assert re.fullmatch(size + r"30 steps; about [\d.]+ GB of memory", text)
     resumed = forecast(config(), model, examples(12_345, 6), UNITS, done=10)
-    assert resumed == text.replace("30 steps", "30 steps, 20 of them left")
+    assert resumed == text.replace("30 steps", "30 steps, 20 left")
     assert "; 1 step; " in forecast(config().override({"train.steps": 1}), model, examples(9, 6), UNITS)
 
 

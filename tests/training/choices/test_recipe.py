@@ -144,7 +144,7 @@ def test_little_data_get_small_batches_that_hold_the_longest_sentence(
     config, choices = choose_batch(Config().override({"data.max_len": max_len}), target_tokens, "target tokens")
     assert config.data.batch_tokens == expected
     assert [str(it) for it in choices] == [
-        f"data.batch_tokens = {expected}: for {target_tokens:,} target tokens an epoch"
+        f"data.batch_tokens = {expected}: for {target_tokens:,} target tokens per epoch"
     ]
 
 
