@@ -123,7 +123,8 @@ def test_a_model_folder_shows_its_model_data_and_scores(run: Run, folder: Path, 
     assert values["engine"] == "torch" and "\nengine      torch\n" in text
     assert "validation  BLEU 3.50  chrF 7.00  exact match 0.2500 (greedy, step 10)\n" in text
     assert f"(1 sentence of {tmp_path / 'pairs.tsv'}; beam 4, alpha 0.6)\n" in text
-    save_files(folder, {"model.safetensors": weights_to_bytes({"other": torch.zeros(1)})})
+    others = {name: torch.zeros_like(it) for name, it in app.model.state_dict().items()}
+    save_files(folder, {"model.safetensors": weights_to_bytes(others)})
     assert "beam 4, alpha 0.6; these are scores of earlier weights: evaluate again)\n" in run("info", folder).out
 
 
