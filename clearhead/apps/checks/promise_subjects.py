@@ -66,9 +66,8 @@ def _of_sequences(task: Sequences, loaded: LoadedModel, decode: DecodeConfig, da
     """Return an encoder-decoder's subject, with a search for several answers."""
     most = longest(loaded.config.model.max_len)
     pairs, found = known(task, data, loaded.path, seed)
-    examples = None if pairs is None else task.hold_out(pairs).examples
-    if examples is not None and len(examples):
-        sources, targets = pick(*examples.sides, most=most, seed=seed)
+    if picked := _picked(task, pairs, most, seed):
+        sources, targets = picked
     else:
         sizes, found = (loaded.config.model.src_vocab_size, loaded.config.model.tgt_vocab_size), ""
         first, second = (random_ids(size, most - 1, seed + side) for side, size in enumerate(sizes))
@@ -125,9 +124,8 @@ def _of_labels(task: Classification, loaded: LoadedModel, data: Any, seed: int) 
     """Return a classifier's subject."""
     most = longest(loaded.config.model.max_len)
     texts, found = known(task, data, loaded.path, seed)
-    examples = None if texts is None else task.hold_out(texts).examples
-    if examples is not None and len(examples):
-        sources, targets = pick(*examples.sides, most=most, seed=seed)
+    if picked := _picked(task, texts, most, seed):
+        sources, targets = picked
     else:
         begun, found = [BOS] * task.encoder.begins, ""
         ids = random_ids(loaded.config.model.src_vocab_size, max(1, most - 1 - len(begun)), seed)
@@ -140,9 +138,8 @@ def _of_windows(task: Answering, loaded: LoadedModel, data: Any, seed: int) -> S
     """Return a span finder's subject: questions with windows of their texts."""
     most = longest(loaded.config.model.max_len)
     corpus, found = known(task, data, loaded.path, seed)
-    examples = None if corpus is None else task.hold_out(corpus).examples
-    if examples is not None and len(examples):
-        sources, places = pick(*examples.sides, most=most, seed=seed)
+    if picked := _picked(task, corpus, most, seed):
+        sources, places = picked
     else:
         ids, asked, found = random_ids(loaded.config.model.src_vocab_size, most - 6, seed), [5, 6], ""
         sources = [[BOS, *(2 * asked)[: 1 + i % 3], EOS, *it, EOS] for i, it in enumerate(ids)]
@@ -153,6 +150,12 @@ def _of_windows(task: Answering, loaded: LoadedModel, data: Any, seed: int) -> S
     batch = task.batch(windows, np.arange(len(windows)))
     inputs = Inputs(source=batch.tokens, types=batch.types, at=batch.of_text)
     return _subject(loaded, inputs, describe(found, len(windows)), loss=_loss(task, windows, loaded.config))
+
+
+def _picked(task: Task, data: Any, most: int, seed: int) -> list[list[list[int]]] | None:
+    """Return both sides of some examples of the data, or None if it has none."""
+    examples = None if data is None else task.hold_out(data).examples
+    return pick(*examples.sides, most=most, seed=seed) if examples is not None and len(examples) else None
 
 
 def _engines(config: ModelConfig) -> dict[str, OpenEngine]:
