@@ -1,4 +1,4 @@
-"""The canvas of every picture: an off-screen figure, its colours and fonts, and tokens as axis labels."""
+"""Shared drawing code: off-screen figures, colours, fonts, and tokens as axis labels."""
 
 import io
 import math
@@ -41,7 +41,7 @@ _STYLE: dict[str, Any] = {
     "figure.dpi": 150,
     "svg.hashsalt": "clearhead",  # makes SVG files reproducible
 }
-# Fallback fonts, where installed, for what the default font lacks: Chinese, Japanese, Korean, Arabic, Hindi, emoji.
+# Fallback fonts for scripts that the default font lacks: Chinese, Japanese, Korean, Arabic, Hindi, emoji.
 _WIDE_FONTS = (
     "Noto Sans CJK JP", "Noto Sans CJK SC", "PingFang SC", "Hiragino Sans", "Microsoft YaHei", "WenQuanYi Zen Hei",
     "Noto Sans Arabic", "Noto Sans Devanagari", "Noto Sans Bengali", "Noto Sans Tamil", "Noto Sans Telugu",
@@ -59,9 +59,9 @@ def drawing(
 
     Args:
         path: ".svg" writes an SVG file, any other ending a PNG file. None writes nothing.
-        again: the action to suggest after a full disk.
-        layout: the layout engine of matplotlib.
-        tight: crop the picture to what is drawn.
+        again: what the user should do if the disk is full, such as "run the command again".
+        layout: matplotlib's layout engine.
+        tight: crop the picture to its content.
 
     Raises:
         ConfigError: matplotlib isn't installed.
@@ -84,7 +84,7 @@ def drawing(
         yield figure
         if path is None:
             return
-        with _missing_letters_reported(), io.BytesIO() as drawn:
+        with _missing_glyphs_reported(), io.BytesIO() as drawn:
             kind = "svg" if path.suffix.lower() == ".svg" else "png"
             dpi = min(figure.dpi, _LONGEST / max(figure.get_size_inches()))
             box, about = "tight" if tight else None, {"Date": None} if kind == "svg" else None
@@ -96,8 +96,8 @@ def drawing(
 
 
 @contextmanager
-def _missing_letters_reported() -> Iterator[None]:
-    """Report all letters without a font in one message, instead of a warning from matplotlib for each."""
+def _missing_glyphs_reported() -> Iterator[None]:
+    """Report all characters that no font has in one message, instead of a matplotlib warning for each."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
@@ -111,7 +111,7 @@ def _missing_letters_reported() -> Iterator[None]:
         some = seen if len(seen) <= 20 else f"{seen[:20]}…"
         say(
             f"no installed font has {some}, so the picture shows empty boxes; install one, such as Noto Sans CJK, Noto "
-            f"Sans Arabic or Noto Emoji, and delete matplotlib's list of fonts in {matplotlib.get_cachedir()}"
+            f"Sans Arabic or Noto Emoji, and delete matplotlib's font cache in {matplotlib.get_cachedir()}"
         )
 
 
@@ -131,7 +131,7 @@ def tick_pieces(
 ) -> None:
     """Label the columns with source pieces and the rows with target pieces, on the left or on the `right`.
 
-    If the cells, `cell` inches wide, are too small for text, label only every n-th one.
+    Cells are `cell` inches wide. If they are too small for text, only every n-th one is labelled.
     """
     size = min(10.0, max(5.0, 0.62 * 72 * cell))  # points
     every = math.ceil(1.15 * size / (72 * cell))
@@ -146,6 +146,6 @@ def tick_pieces(
 
 
 def readable(text: str, longest: int = 16) -> str:
-    """Return a text on one line: escape what isn't printable, and cut what is longer than `longest`."""
+    """Return a text on one line, with unprintable characters escaped, cut to `longest` characters."""
     seen = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     return seen if len(seen) <= longest else seen[: longest - 1] + "…"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Curve:
     """A validation score to draw below the loss."""
 
-    key: str  # its key in the records, without `valid_`
+    key: str  # key in the records, without `valid_`
     name: str
     digits: str = ".1f"  # format of the best value
     lower: bool = False  # lower is better
@@ -36,13 +36,13 @@ def loss_curve(
 ) -> None:
     """Draw the training and validation loss by step, and below them a validation score, if it was measured.
 
-    Values that aren't finite are skipped, and so are the scores of averaged checkpoints, which belong to no step.
+    Non-finite values are skipped, as are the scores of averaged checkpoints, which don't belong to a step.
 
     Args:
         metrics: the records of `metrics.jsonl`.
         path: the PNG or SVG file to write.
         score: the score to draw.
-        training: the legend of the training loss.
+        training: the legend label of the training loss.
 
     Raises:
         DataError: no record has a loss.
@@ -85,12 +85,12 @@ def attention_heatmap(
     names: Sequence[str] = (),
     across: int = 4,
 ) -> "Figure":
-    """Draw attention weights, a row for each query and a column for each key.
+    """Draw attention weights, with a row for each query and a column for each key.
 
     Args:
         weights: (T, S), or (H, T, S) for several heads.
-        source_pieces: the S keys.
-        target_pieces: the T queries.
+        source_pieces: the labels of the S keys.
+        target_pieces: the labels of the T queries.
         path: the PNG or SVG file to write (None: only return the figure).
         title: the title of the figure.
         names: the label of each head (default: its number).
@@ -127,10 +127,10 @@ def attention_heatmap(
 
 
 def confusion_matrix(counts: npt.ArrayLike, labels: Sequence[str], path: Path) -> None:
-    """Draw a confusion matrix, coloured by each row's shares.
+    """Draw a confusion matrix, with each cell coloured by its share of the row.
 
     Args:
-        counts: (C, C), a row for each correct label and a column for each predicted one.
+        counts: (C, C), with a row for each correct label and a column for each predicted one.
         labels: the C labels.
         path: the PNG or SVG file to write.
 
@@ -187,7 +187,7 @@ def _series(metrics: Sequence[Mapping[str, Any]], name: str) -> tuple[list[float
 
 
 def _dots(series: tuple[list[float], list[float]]) -> dict[str, Any]:
-    """Mark the points if there are few of them, so that a line doesn't suggest more measurements."""
+    """Return a style that marks the points if there are few, so the line doesn't suggest more measurements."""
     return {"marker": "o", "markersize": 4} if len(series[0]) <= 30 else {}
 
 

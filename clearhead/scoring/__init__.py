@@ -1,1 +1,1 @@
-"""Scores and significance, as pure functions."""
+"""Scores and significance tests, as pure functions."""

@@ -1,4 +1,4 @@
-"""Scores of answers from a text: exact match and F1 by SQuAD's rules, and baseline answers that need no model.
+"""Scores of extractive answers: exact match and F1 by SQuAD's rules, and baseline answers that need no model.
 
 The rules are those of the official scripts, evaluate-v1.1 (Rajpurkar et al. 2016) and evaluate-v2.0 (2018), which
 report percentages.
@@ -21,7 +21,7 @@ from .translation_scores import References, check
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _WINDOW, _AROUND = 4, 10  # words
-# Function words, which don't tell sentences apart. In other languages than English, all words count as content words.
+# English function words. In other languages, all words count as content words.
 _FUNCTION_WORDS = (
     " a about after all an and any are as at be been before being but by can could did do does during for from had has "
     "have how if in into is it its kind many most much name named of on or s that the their there these they this "
@@ -47,7 +47,10 @@ class AnswerScores:
         return self.exact_match.named("exact_match") | self.f1.named("f1")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON; if some questions have no answer, with the means of either kind."""
+        """Return plain values for JSON.
+
+        If some questions have no answer, the values include the means for answerable and unanswerable questions.
+        """
         found = {"questions": len(self.answerable)} | self.measures()
         if self.answerable.all():
             return found
@@ -59,7 +62,7 @@ class AnswerScores:
         return found
 
     def of_kinds(self) -> str:
-        """Return a line for questions with an answer and one for those without; "" if all have one."""
+        """Return a line of scores for questions with an answer and one for those without, or "" if all have one."""
         values = self.to_dict()
         kinds = {"with an answer": values.get("answerable", {}), "without one": values.get("unanswerable", {})}
         return "\n".join(
@@ -70,16 +73,16 @@ class AnswerScores:
 
 
 def answer_scores(answers: Sequence[str], references: References, *, unanswerable: bool = False) -> AnswerScores:
-    """Return exact match and F1 of each answer, each with the reference that scores best.
+    """Score each answer by exact match and F1, each against the reference that scores best.
 
     Args:
         answers: one answer per question.
         references: the correct answers to each question.
-        unanswerable: whether to use the rules of SQuAD v2, where a question without references has the empty answer;
-            otherwise those of v1.
+        unanswerable: use the rules of SQuAD v2, where the correct answer to a question without references is empty
+            (default: the rules of v1).
 
     Raises:
-        DataError: there are no answers, or a question has no reference in v1.
+        DataError: there are no answers, or a question has no reference under the rules of v1.
     """
     check(answers, [texts or [""] for texts in references] if unanswerable else references)
     values = np.zeros((len(answers), 2))
@@ -106,22 +109,22 @@ def _f1(answer: str, reference: str, *, empty_equals_empty: bool) -> float:
 
 
 def first_sentence(context: str, question: str) -> str:
-    """Return the first sentence, whatever the question. For an empty text, all baselines return ""."""
+    """Return the first sentence and ignore the question. All baselines return "" for an empty text."""
     return next(iter(sentences(context)), "")
 
 
 def closest_sentence(context: str, question: str) -> str:
-    """Return the sentence with the most distinct content words of the question; the first of several."""
+    """Return the sentence with the most distinct content words of the question; in a tie, the first one."""
     asked = content_words(question)
     return max(sentences(context), key=lambda sentence: len(asked.intersection(words(sentence))), default="")
 
 
 def closest_window(context: str, question: str) -> str:
-    """Return four consecutive words that are close to the words of the question, but not among them.
+    """Return the window of four consecutive words that is closest to the question's content words.
 
-    The window with the most distinct content words of the question around it wins, counting itself and ten words on
-    each side. Ties go to the window with the fewest of them inside, then to the nearest one, then to the first one. A
-    shorter text is returned as a whole.
+    Windows are ranked by the number of distinct content words of the question in the window or within ten words of it.
+    Ties go to the window that contains the fewest of these words, then to the one nearest to them, then to the first
+    one. A text of at most four words is returned whole.
     """
     places, asked = list(word_places(context)), content_words(question)
     here = [word if word in asked else None for word in words(context)]

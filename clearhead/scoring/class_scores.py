@@ -1,6 +1,6 @@
 """Scores of a classifier: accuracy, F1, the confusion matrix and calibration.
 
-N examples, C classes, numbered from 0.
+In shapes, N is the number of examples and C that of classes. Classes are numbered from 0.
 """
 
 from collections.abc import Sequence
@@ -18,18 +18,18 @@ _TOLERANCE = 1e-3  # for the sum of rounded probabilities
 
 @dataclass(frozen=True)
 class OfClass:
-    """The scores of one class, from 0 to 1; 0 if the class is never predicted, or never correct."""
+    """The scores of one class, from 0 to 1. They are 0 if the class is never predicted or never correct."""
 
     label: str
-    precision: float  # share of correct predictions
-    recall: float  # share of its examples that are predicted correctly
+    precision: float  # share of the predictions of this class that are correct
+    recall: float  # share of the examples of this class that are predicted correctly
     f1: float
-    support: int  # number of its examples
+    support: int  # number of examples of this class
 
 
 @dataclass(frozen=True)
 class Bin:
-    """The examples whose prediction has a probability in (low, high], for calibration."""
+    """A calibration bin: the examples whose predicted class has a probability in (low, high]."""
 
     low: float
     high: float
@@ -65,15 +65,16 @@ class ClassScores:
 
 
 def class_scores(log_probabilities: FloatArray, truth: IntArray, labels: Sequence[str]) -> ClassScores:
-    """Return all scores of a classifier. The prediction is the most likely class, the first one in a tie.
+    """Return all scores of a classifier. The predicted class is the most likely one; in a tie, the first one.
 
     Args:
-        log_probabilities: of each class for each example (N, C).
+        log_probabilities: the log-probability of each class for each example (N, C).
         truth: the correct classes (N,).
         labels: the names of the C classes.
 
     Raises:
-        DataError: there are no examples, the shapes don't match, a class is unknown, or probabilities don't sum to 1.
+        DataError: there are no examples, the shapes don't match, a class number is out of range, or probabilities
+            don't sum to 1.
     """
     _check(log_probabilities, truth, labels)
     log_probabilities = log_probabilities.astype(np.float64)

@@ -8,17 +8,17 @@ from ..pictures.figures import confusion_matrix
 from ..readers.lines import shown
 from .class_scores import ClassScores
 
-_WIDE = 12  # labels that fit into a table
-_PAIRS = 10  # confused pairs listed if there are more labels than that
+_WIDE = 12  # maximum number of labels in a table
+_PAIRS = 10  # confused pairs to list if there are more labels than that
 _NAME, _DRAWN = 20, 16  # characters of a label in a table, and in a picture
 _HEADING = "correct label"
-_COLUMNS = 53  # of an 80-column terminal, next to precision, recall and F1
+_COLUMNS = 53  # left in an 80-column terminal, next to precision, recall and F1
 
 
 def confusion_table(scores: ClassScores) -> str:
     """Return a table with a row for each correct label, or the most confused pairs if there are many labels.
 
-    If the names of the columns are too wide for a terminal, the columns are numbered.
+    If the column names are too wide for a terminal, the columns are numbered instead.
     """
     names = short_names([it.label for it in scores.classes], _NAME)
     if len(names) > _WIDE:
@@ -58,7 +58,7 @@ def _most_confused(scores: ClassScores, names: list[str]) -> str:
 
 
 def short_names(labels: Sequence[str], most: int) -> list[str]:
-    """Shorten labels to `most` characters on one line. Labels that would become equal are cut in the middle."""
+    """Shorten labels to `most` characters on one line. Labels that would become identical are cut in the middle."""
     whole = [shown(label, len(label))[1:-1] for label in labels]
     cut = [text if len(text) <= most else text[: most - 1] + "…" for text in whole]
     alike, half = Counter(cut), most // 2
@@ -66,6 +66,6 @@ def short_names(labels: Sequence[str], most: int) -> list[str]:
 
 
 def draw_confusion(scores: ClassScores, folder: Path) -> None:
-    """Draw the confusion matrix into `confusion.png` of a folder."""
+    """Save a picture of the confusion matrix as `confusion.png` in a folder."""
     labels = [it.label for it in scores.classes]
     confusion_matrix(scores.confusion, short_names(labels, _DRAWN), folder / "confusion.png")

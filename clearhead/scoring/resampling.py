@@ -1,6 +1,6 @@
 """Bootstrap confidence intervals of means over examples (Efron 1979).
 
-Samples of a corpus, drawn with replacement, show how much a score would vary between corpora of the same kind.
+Samples of a corpus, drawn with replacement, show how much a score would vary between similar corpora.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 FloatArray: TypeAlias = NDArray[np.floating[Any]]
 IntArray: TypeAlias = NDArray[np.int64]
 
-SAMPLES, SEED = 1000, 12345  # the same as in sacrebleu, so that means and BLEU are resampled alike
+SAMPLES, SEED = 1000, 12345  # as in sacrebleu, so means and BLEU are resampled the same way
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class Estimate:
 
 
 def estimates(values: FloatArray) -> list[Estimate]:
-    """Return the estimates of M scores on the same N >= 1 examples, all from the same samples. (N, M) -> M estimates"""
+    """Return an estimate for each of M scores on N >= 1 examples, all from the same samples. (N, M) -> M estimates"""
     samples = resampled_means(values, np.ones(len(values)))
     return [Estimate(own, float(own.mean()), *interval(means)) for own, means in zip(values.T, samples.T)]
 
@@ -39,7 +39,7 @@ def estimates(values: FloatArray) -> list[Estimate]:
 def resampled_means(values: FloatArray, weights: FloatArray) -> FloatArray:
     """Return the weighted means of M scores on each sample. (N, M), (N,) -> (1000, M)
 
-    The means of a score don't depend on the other scores, not even in rounding.
+    Each score is computed independently of the others, down to rounding.
     """
     scores = np.ascontiguousarray(values.T)
     means = np.empty((SAMPLES, len(scores)))
@@ -50,13 +50,13 @@ def resampled_means(values: FloatArray, weights: FloatArray) -> FloatArray:
 
 
 def draws(n: int) -> Iterator[IntArray]:
-    """Yield how often each of n examples is drawn, one sample at a time to save memory. -> 1000 times (N,)"""
+    """Yield the draw counts of n examples for 1,000 samples, one sample at a time to save memory. -> (N,) each"""
     dice = np.random.default_rng(SEED)
     for _ in range(SAMPLES):
         yield np.bincount(dice.choice(n, size=n), minlength=n)
 
 
 def interval(means: FloatArray) -> tuple[float, float]:
-    """Return the 95% interval of the samples, which leaves out one in forty at each end."""
+    """Return the 95% interval of the samples, leaving out one in forty at each end."""
     ordered, out = np.sort(means), len(means) // 40
     return float(ordered[out]), float(ordered[-out - 1])

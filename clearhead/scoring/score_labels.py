@@ -1,4 +1,4 @@
-"""Labels of all scores, for terminals, model cards and messages."""
+"""Display names, formats and descriptions of all scores."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ class Label:
     """Name, format and description of a score.
 
     Args:
-        name: its name.
-        digits: its format, such as ".2f".
-        note: what it measures.
-        usual: whether it's on the model card, and in summaries of one line.
+        name: display name.
+        digits: number format, such as ".2f".
+        note: description of what the score measures.
+        usual: whether to show it on the model card and in one-line summaries.
         lower: whether lower values are better.
-        of_tokens: whether it counts target tokens, so that it leaves out examples that are too long.
+        of_tokens: whether it's computed over target tokens, which excludes examples that are too long.
     """
 
     name: str
@@ -28,12 +28,12 @@ class Label:
     of_tokens: bool = False
 
     def number(self, value: float) -> str:
-        """Return a value in this format."""
+        """Format a value of the score."""
         return f"{value:{self.digits}}"
 
 
 class _Labels(dict[str, Label]):
-    """Labels by score. A score of a custom task gets a plain one."""
+    """Labels keyed by score. Scores of custom tasks get a default label."""
 
     def __missing__(self, score: str) -> Label:
         return Label(score.replace("_", " "), ".4f", "")
@@ -67,7 +67,7 @@ LABELS = _Labels(
         "unknown": Label("unknown tokens", ",d", "read as <unk>; the scores ignore what they stand for", usual=False),
     }
 )
-BASELINES = {  # labels of the answers that need no model
+BASELINES = {  # labels of baseline answers, which need no model
     "first_3": "the first 3 sentences or turns",
     "longest_3": "the longest 3 sentences or turns",
     "no_answer": "never answering",
@@ -75,24 +75,24 @@ BASELINES = {  # labels of the answers that need no model
     "closest_sentence": "the sentence with the most words of the question",
     "closest_window": "four words near those of the question",
 }
-_NO_SCORES = {"loss", "step", "epoch", "seconds", "averaged"}  # further names in the records of a run
-_COUNTS = ("sentences", "documents", "characters", "questions", "texts")  # names of the number of scored items
+_NO_SCORES = {"loss", "step", "epoch", "seconds", "averaged"}  # other keys in the records of a run
+_COUNTS = ("sentences", "documents", "characters", "questions", "texts")  # keys for the number of scored items
 
 
 def count(scores: Mapping[str, Any]) -> tuple[str, int]:
-    """Return what was scored and how many of them: "sentences", 500."""
+    """Return the kind and the number of the scored items, such as ("sentences", 500)."""
     name = next(name for name in _COUNTS if name in scores)
     return name, scores[name]
 
 
 def count_of(scores: Mapping[str, Any]) -> str:
-    """Return what was scored as text: "500 sentences"."""
+    """Return the number of scored items as text, such as "500 sentences"."""
     name, number = count(scores)
     return f"{number:,} {name if number != 1 else name.removesuffix('s')}"
 
 
 def usual(scores: Mapping[str, Any]) -> dict[str, str]:
-    """Return the most important scores as text, by their labels."""
+    """Return the most important scores as formatted text, keyed by display name."""
     return {LABELS[key].name: LABELS[key].number(scores[key]) for key in _keys(scores) if LABELS[key].usual}
 
 
@@ -102,11 +102,11 @@ def spoken(scores: Mapping[str, Any]) -> str:
 
 
 def rows(scores: Mapping[str, Any], too_long: int = 0) -> list[tuple[str, str, str]]:
-    """Return the label, the value and a note for every score. The note is the signature, if there is one.
+    """Return the label, the formatted value and a note for every score. The note is the signature, if there is one.
 
     Args:
-        scores: plain values, as `Scores.to_dict` returns them.
-        too_long: the number of examples that scores of tokens leave out.
+        scores: plain values, as returned by `Scores.to_dict`.
+        too_long: the number of examples excluded from token scores.
     """
     found = []
     for key in _keys(scores):
@@ -125,7 +125,7 @@ def _keys(scores: Mapping[str, Any]) -> list[str]:
 
 
 def _within(label: Label, scores: Mapping[str, Any], key: str) -> str:
-    """Return the 95% interval of a score, if known."""
+    """Return the 95% interval of a score as text, "" if unknown."""
     low, high = scores.get(f"{key}_interval", (None, None))
     return "" if low is None else f"; 95%: {label.number(low)} to {label.number(high)}"
 
@@ -136,8 +136,7 @@ def baseline_lines(scores: Mapping[str, Any]) -> list[str]:
 
 
 def curve(records: Sequence[Mapping[str, Any]], best: str) -> Curve:
-    """Return the curve to draw below the loss: the score that selects weights, or else the most important one in the
-    records of `metrics.jsonl`."""
+    """Return the curve to draw below the loss: the score `best`, or else the most important one in the records."""
     for name in (best, *LABELS):
         if name != "loss" and any(f"valid_{name}" in record for record in records):
             label = LABELS[name]

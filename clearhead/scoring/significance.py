@@ -1,6 +1,6 @@
-"""Test whether one system is better than another, or was lucky: the paired bootstrap (Koehn 2004), two-tailed.
+"""Two-tailed test of whether the difference between two systems is due to chance: paired bootstrap (Koehn 2004).
 
-Scores of a whole corpus (BLEU, chrF) are resampled as sacrebleu does it, and means over examples in the same way.
+Corpus scores (BLEU, chrF) and means over examples are both resampled like in sacrebleu.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from .translation_scores import References, check, columns
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
 
-_ROUNDING = 1e-9  # relative; differences that only rounding tells apart are equal
+_ROUNDING = 1e-9  # relative tolerance for rounding
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,12 @@ class Compared:
     """A system compared with the first one.
 
     Args:
-        system: its name.
-        score: its score on all examples.
-        mean: the mean of its scores on the resampled corpora.
-        interval: half of their 95% interval.
-        p_value: the two-tailed p-value of the difference to the first system, which has none.
-        difference: the 95% interval of that difference.
+        system: the system's name.
+        score: score on all examples.
+        mean: mean of the scores on the resampled corpora.
+        interval: half the width of their 95% interval.
+        p_value: two-tailed p-value of the difference from the first system (None for the first system).
+        difference: 95% interval of the difference from the first system (None for the first system).
     """
 
     system: str
@@ -42,7 +42,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Systems on the same data, by score. The signature of a score lets others reproduce it."""
+    """Comparison of systems on the same data, keyed by score, with signatures to reproduce the scores."""
 
     by_score: Mapping[str, list[Compared]]
     signatures: Mapping[str, str]
@@ -54,17 +54,17 @@ class Comparison:
 
 
 def paired_bootstrap(systems: Sequence[tuple[str, Sequence[str]]], references: References) -> Comparison:
-    """Compare the translations of several systems with those of the first one, by BLEU and chrF.
+    """Compare several systems' translations with those of the first system, by BLEU and chrF.
 
-    Sentences are drawn 1,000 times with replacement, the same ones for all systems and always with the same seed.
-    Scores, means and intervals equal those of sacrebleu's own test, to the last digit.
+    The test draws 1,000 samples of the sentences with replacement, with a fixed seed and the same samples for all
+    systems. Scores, means and intervals match those of sacrebleu's own test, to the last digit.
 
     Args:
-        systems: the name and the translations of each system, in the same order.
+        systems: the name and the translations of each system, all in the same order.
         references: one or more references for each sentence.
 
     Raises:
-        DataError: there are fewer than two systems, or the number of translations isn't that of the references.
+        DataError: there are fewer than two systems, or the numbers of translations and references differ.
     """
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
@@ -85,16 +85,16 @@ def paired_bootstrap(systems: Sequence[tuple[str, Sequence[str]]], references: R
 
 
 def compare_means(systems: Sequence[tuple[str, FloatArray]], weights: FloatArray | None = None) -> list[Compared]:
-    """Compare scores that are means over examples (accuracy, ROUGE, F1) with that of the first system.
+    """Compare systems with the first one by a score that is a mean over examples (accuracy, ROUGE, F1).
 
     Args:
         systems: the name of each system and its values (N,), on the same examples in the same order.
-        weights: the weight of each example (N,). A ratio of sums is a weighted mean: bits per byte are those of each
-            text, weighted by its bytes.
+        weights: the weight of each example (N,) (default: all equal). For bits per byte, the weight of a text is its
+            number of bytes.
 
     Raises:
-        DataError: there are fewer than two systems, a value isn't finite, there isn't one value for each example, or a
-            weight isn't above 0.
+        DataError: there are fewer than two systems, a value isn't finite, the systems have different numbers of values,
+            or a weight isn't above 0.
     """
     names, values = _at_least_two(systems), _aligned(systems)
     if weights is None:
@@ -106,10 +106,10 @@ def compare_means(systems: Sequence[tuple[str, FloatArray]], weights: FloatArray
 
 
 def two_tailed_p_value(samples: FloatArray, measured: float) -> float:
-    """Return the p-value of a measured difference from differences on resampled corpora. (B,) -> number
+    """Return the p-value of a measured difference, given the differences on resampled corpora. (B,) -> number
 
-    The samples scatter around the measured difference as that scatters around the true one. If the true difference
-    is 0, a measured one at least this large, in either direction, has the probability
+    The samples vary around the measured difference as the measured difference varies around the true one. If the true
+    difference is 0, the probability of measuring one at least this large, in either direction, is
 
     p = (1 + number of samples with |difference - measured| >= |measured|) / (1 + B)
     """
@@ -118,7 +118,7 @@ def two_tailed_p_value(samples: FloatArray, measured: float) -> float:
 
 
 def _compared(names: Sequence[str], scores: Sequence[float], samples: FloatArray) -> list[Compared]:
-    """Compare K systems with the first one, from their scores and those of the samples. (K,), (K, 1000)"""
+    """Compare K systems with the first one, given their scores (K,) and their scores on each sample (K, 1000)."""
     found: list[Compared] = []
     for name, score, own in zip(names, scores, samples):
         low, high = interval(own)
@@ -132,9 +132,9 @@ def _compared(names: Sequence[str], scores: Sequence[float], samples: FloatArray
 
 
 def _corpus_scores(metric: "Metric", texts: list[str], references: References) -> tuple[float, FloatArray]:
-    """Return the score of a corpus and those of its samples, computed from sentence statistics. -> (1000,)
+    """Return the scores of a corpus and of its samples, computed from sentence statistics. -> number, (1000,)
 
-    This calls the methods that sacrebleu's own test calls, and in float32, so the results are identical.
+    This calls the same methods as sacrebleu's own test, also in float32, so the results are identical.
     """
     counted = metric._extract_corpus_statistics(texts, columns(references))
     each = np.array(counted, np.float32)
@@ -144,14 +144,14 @@ def _corpus_scores(metric: "Metric", texts: list[str], references: References) -
 
 
 def _at_least_two(systems: Sequence[tuple[str, Any]]) -> list[str]:
-    """Return the names of the systems."""
+    """Return the names of the systems. Raise DataError if there are fewer than two."""
     if len(systems) < 2:
         raise DataError(f"{len(systems)} systems can't be compared", expected="at least two", value=len(systems))
     return [name for name, _ in systems]
 
 
 def _aligned(systems: Sequence[tuple[str, FloatArray]]) -> FloatArray:
-    """Return the values of all systems as one array. K systems of (N,) -> (N, K)"""
+    """Check the values of K systems, (N,) each, and return them as one array (N, K)."""
     (first, examples), *_ = systems
     for name, values in systems:
         if values.shape != (len(examples),) or not len(values):

@@ -1,7 +1,7 @@
 """Scores of summaries: ROUGE (Lin 2004), and baseline summaries that need no model.
 
-For ASCII text, the scores equal those of the package `rouge-score` without stemming. That package drops all other
-letters, so a Russian summary always scores 0 there; here they count.
+For ASCII text, the scores equal those of the package `rouge-score` without stemming. That package drops all non-ASCII
+letters, so a Russian summary always scores 0 there. Here, they count.
 """
 
 from collections import Counter, defaultdict
@@ -26,20 +26,20 @@ class Overlap(NamedTuple):
 
     @classmethod
     def of(cls, shared: int, said: int, wanted: int) -> "Overlap":
-        """Return the overlap from counts. It's 0 if either text is empty."""
+        """Compute the overlap from counts of shared items. It's 0 if either text is empty."""
         precision, recall = shared / max(said, 1), shared / max(wanted, 1)
         return cls(precision, recall, 2 * precision * recall / (precision + recall) if shared else 0.0)
 
 
 class Rouge(NamedTuple):
-    """One measure over a corpus: the value of each document, and the mean with its interval."""
+    """One ROUGE measure over a corpus, with the value of each document, and the mean with its interval."""
 
     precision: Estimate
     recall: Estimate
     f1: Estimate
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON, without those of single documents."""
+        """Return plain values for JSON, without the values of single documents."""
         return self.f1.named("f1") | self.precision.named("precision") | self.recall.named("recall")
 
 
@@ -59,9 +59,9 @@ class SummaryScores:
 
 
 def summary_scores(summaries: Sequence[str], references: References) -> SummaryScores:
-    """Return ROUGE-1, ROUGE-2 and ROUGE-L, computed over the whole text like "rougeL" of `rouge-score`.
+    """Return ROUGE-1, ROUGE-2 and ROUGE-L. Each measure uses the reference with the best F1.
 
-    Each measure uses the reference with the best F1.
+    ROUGE-L is computed over the whole text, like "rougeL" in `rouge-score`.
 
     Raises:
         DataError: there are no summaries, or a document has no reference.
@@ -81,21 +81,22 @@ def summary_scores(summaries: Sequence[str], references: References) -> SummaryS
 
 
 def rouge_n(summary: Sequence[str], reference: Sequence[str], n: int) -> Overlap:
-    """Return the overlap of word n-grams. An n-gram is shared as often as it occurs in both texts."""
+    """Return the overlap of word n-grams. A repeated n-gram counts as often as it occurs in both texts."""
     said, wanted = (Counter(zip(*(text[i:] for i in range(n)))) for text in (summary, reference))
     return Overlap.of((said & wanted).total(), said.total(), wanted.total())
 
 
 def rouge_l(summary: Sequence[str], reference: Sequence[str]) -> Overlap:
-    """Return the overlap by the longest common subsequence of words."""
+    """Return the overlap measured by the longest common subsequence of words."""
     return Overlap.of(common_subsequence(summary, reference), len(summary), len(reference))
 
 
 def common_subsequence(a: Sequence[str], b: Sequence[str]) -> int:
-    """Return the length of the longest common subsequence, with each row of the usual table as the bits of an integer.
+    """Return the length of the longest common subsequence.
 
-    Bit i of a row is 0 if the table grows from column i to i + 1. One addition moves all zeros of a row to the places
-    of the next word (Hyyrö 2004), which is many times faster than going cell by cell.
+    Each row of the usual table is stored as the bits of an integer: bit i is 0 if the table grows from column i to
+    i + 1. One addition moves all zeros of a row to the positions of the next word (Hyyrö 2004), which is many times
+    faster than going cell by cell.
     """
     places: dict[str, int] = defaultdict(int)
     for place, word in enumerate(a):
@@ -121,14 +122,14 @@ def first(text: str, n: int) -> str:
 
 
 def longest(text: str, n: int) -> str:
-    """Return the n longest sentences or lines, counted in characters, in the order of the text. See `first`."""
+    """Return the n sentences or lines with the most characters, in their original order. See `first`."""
     parts, joint = _parts(text, n)
     by_length = sorted(range(len(parts)), key=lambda place: -len(parts[place]))
     return joint.join(parts[place] for place in sorted(by_length[:n]))
 
 
 def _parts(text: str, n: int) -> tuple[list[str], str]:
-    """Return the sentences or lines of a text, and what joins them."""
+    """Return the sentences or lines of a text, and the separator that joins them."""
     if n < 1:
         raise DataError(f"a summary can't have {n} sentences", expected="at least 1", name="n", value=n)
     lines = [line.strip() for line in text.splitlines() if line.strip()]

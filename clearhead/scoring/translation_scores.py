@@ -26,7 +26,7 @@ class CorpusScore(NamedTuple):
 
 @dataclass(frozen=True)
 class TokenCounts:
-    """Sums over the target tokens of a corpus, with teacher forcing. Add the counts of its parts with `+`."""
+    """Sums over the target tokens of a corpus, with teacher forcing. Add the counts of several batches with `+`."""
 
     tokens: int = 0
     correct: int = 0  # tokens whose most likely prediction is correct
@@ -46,7 +46,7 @@ class TokenCounts:
 
     @property
     def perplexity(self) -> float:
-        """exp of the mean negative log-likelihood, at least 1, or inf if a float can't hold it."""
+        """The exponential of the mean negative log-likelihood; inf if it overflows."""
         mean = self.negative_log_likelihood / self._at_least_one()
         try:
             return math.exp(mean)
@@ -97,7 +97,7 @@ def score(hypotheses: Sequence[str], references: References, counts: TokenCounts
 
 
 def bleu(hypotheses: Sequence[str], references: References) -> CorpusScore:
-    """Return corpus BLEU (Papineni et al. 2002), cased, with sacrebleu's 13a tokens: the figure that papers report."""
+    """Return cased corpus BLEU (Papineni et al. 2002) with sacrebleu's 13a tokenization, as papers report it."""
     from sacrebleu.metrics.bleu import BLEU
 
     return _corpus_score(BLEU(force=True), hypotheses, references)  # force: don't warn about text that looks tokenized
@@ -111,7 +111,7 @@ def chrf(hypotheses: Sequence[str], references: References) -> CorpusScore:
 
 
 def exact_match(hypotheses: Sequence[str], references: References) -> float:
-    """Return the share of hypotheses that equal a reference, ignoring Unicode form (NFC) and kinds of white space."""
+    """Return the share of hypotheses that equal a reference, after NFC and whitespace normalization."""
     check(hypotheses, references)
     hits = sum(_folded(text) in map(_folded, texts) for text, texts in zip(hypotheses, references))
     return hits / len(hypotheses)
@@ -131,10 +131,10 @@ def sentence_chrf(hypotheses: Sequence[str], references: References) -> list[flo
 
 
 def columns(references: References) -> Sequence[Sequence[str]]:
-    """Return references as sacrebleu takes them: the first one of every sentence, then the second; None if absent."""
+    """Transpose references for sacrebleu: the first of every sentence, then the second; None where one is missing."""
     most = max(map(len, references))
     by_number = [[texts[n] if n < len(texts) else None for texts in references] for n in range(most)]
-    return cast(Sequence[Sequence[str]], by_number)  # its types lack None
+    return cast(Sequence[Sequence[str]], by_number)  # sacrebleu's type hints lack None
 
 
 def _corpus_score(metric: "Metric", hypotheses: Sequence[str], references: References) -> CorpusScore:

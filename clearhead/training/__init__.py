@@ -1,1 +1,1 @@
-"""From files to a model folder."""
+"""Train a model from data files and save it in a model folder."""

@@ -19,19 +19,19 @@ class MovingAverage:
 
     @torch.no_grad()
     def update(self, step: int) -> None:
-        """Add the weights after update `step`, counted from 1."""
+        """Include the weights after update `step`, counted from 1, in the average."""
         share = 1 - min(self.decay, (1 + step) / (10 + step))
         torch._foreach_lerp_(list(self.weights.values()), list(self._parameters.values()), share)
 
     @torch.no_grad()
     def load(self, weights: Mapping[str, Tensor]) -> None:
-        """Continue from the averages of a checkpoint."""
+        """Replace the averages with those from a checkpoint."""
         for name, weight in self.weights.items():
             weight.copy_(weights[name])
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """Swap the averages into the model, then restore its own weights bit for bit."""
+        """Use the averages as the model's weights inside the `with` block, then restore its own weights bit for bit."""
         self._swap()
         try:
             yield
@@ -44,9 +44,9 @@ class MovingAverage:
 
 
 def mean_weights(each: Iterable[Mapping[str, Tensor]]) -> tuple[dict[str, Tensor], int]:
-    """Return the mean of the weights of several models, name by name, and the number of models.
+    """Return the mean of several models' weights, keyed by weight name, and the number of models.
 
-    Weights are summed in float64, in order. Only the sum and one model are in memory at a time.
+    Weights are summed in float64, in the given order. Only the sum and one model are in memory at a time.
     """
     total: dict[str, Tensor] = {}
     dtypes: dict[str, torch.dtype] = {}

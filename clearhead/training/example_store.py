@@ -1,4 +1,4 @@
-"""Tokenize the examples of a run once, and store them on disk for this run or the next one."""
+"""Tokenize the examples of a run once, and store them on disk for this run and later ones."""
 
 import hashlib
 import time
@@ -20,7 +20,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Shelf:
-    """A place on disk for encoded data. `key` identifies the data and settings."""
+    """A folder for tokenized data. `key` identifies the data and settings."""
 
     path: Path
     key: dict[str, Any]
@@ -28,9 +28,9 @@ class Shelf:
 
     @classmethod
     def of(cls, digest: str, task: Task, run: Path, say: Say) -> "Shelf":
-        """Return the place for the tokens of a task: in `data.store` under its key, or at `run` without a store.
+        """Choose the folder for a task's tokens: one in `data.store` named after the key, or `run` without a store.
 
-        `digest` is the digest of the data at first reading.
+        `digest` is the digest of the data, computed before the data is read.
         """
         data, train = task.config.data, task.config.train
         key = {
@@ -56,10 +56,10 @@ class Shelf:
         return store
 
     def fill(self, corpus: Divided, task: Task, held_out: list[Any], said: Iterable[str]) -> Store:
-        """Tokenize all data and store the tokens, together with what is held out and the messages about the data.
+        """Tokenize all data, and store the tokens with the held-out examples and the messages about the data.
 
         Raises:
-            DataError: all examples are too long, or the data changed after their digest was computed.
+            DataError: all examples are too long, or the data changed after its digest was computed.
         """
         begun = time.monotonic()
         vocab_size = max(task.tokenizers.source.vocab_size, task.tokenizers.target.vocab_size)
@@ -91,7 +91,7 @@ def _write(writer: StoreWriter, corpus: Divided, task: Task) -> tuple[int, list[
     """Write the tokens of all examples.
 
     Returns:
-        The number of examples, messages about long, truncated or unknown ones, and why the first was dropped.
+        The number of examples, messages about long, truncated or unknown ones, and why the first one was dropped.
     """
     read, kept, reason = corpus.source.report, 0, ""
     too_long, cut, unknown = (Report((), item=read.item, files=read.files) for _ in range(3))

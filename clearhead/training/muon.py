@@ -1,7 +1,7 @@
 """Muon (Jordan et al. 2024): move each matrix along the orthogonal matrix nearest to its momentum.
 
-All singular values of such an update are about equal, so it moves every direction of a matrix as far as the strongest
-one, and training needs fewer tokens. Adam updates embeddings, biases and gains.
+All singular values of such an update are about equal, so it moves all directions of a matrix equally far, and training
+needs fewer tokens. Adam updates embeddings, biases and gains.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,10 +12,10 @@ from torch import Tensor
 
 from ..model.linear import Linear
 
-# Coefficients of a x + b x^3 + c x^5, applied one after the other. Of all four such polynomials, these bring every x
-# from 0.003 to 1 closest to 1: to between 0.68 and 1.32 (found as in Amsel et al. 2025). Smaller values grow 292-fold.
-# Each polynomial tolerates inputs 5% beyond the range of the one before it, since bfloat16 products are that inexact,
-# and a polynomial of this degree diverges quickly outside its range.
+# Coefficients of a x + b x^3 + c x^5, applied one after the other. Of all sets of four such polynomials, this one
+# brings every x from 0.003 to 1 closest to 1: to between 0.68 and 1.32 (found as in Amsel et al. 2025). Smaller values
+# grow 292-fold. Each polynomial tolerates inputs 5% beyond the range of the one before it, since bfloat16 products are
+# that inexact, and a polynomial of this degree diverges quickly outside its range.
 _POLYNOMIALS = (
     (7.9959, -21.4346, 14.4127),
     (3.8893, -2.6315, 0.4509),
@@ -25,10 +25,10 @@ _POLYNOMIALS = (
 
 
 def orthogonalize(matrices: Tensor) -> Tensor:
-    """Return about U V^T for each matrix U S V^T: its singular values become about 1. (N, R, C) -> (N, R, C)
+    """Return an approximation of U V^T for each matrix U S V^T, with singular values near 1. (N, R, C) -> (N, R, C)
 
-    A Newton-Schulz iteration: odd polynomials of the matrix push its singular values towards 1, by products alone.
-    Usually the same polynomial is applied five times; four different ones are just as accurate.
+    A Newton-Schulz iteration: odd polynomials of the matrix, which need only products, push its singular values towards
+    1. Usually the same polynomial is applied five times; four different ones are just as accurate.
     """
     x = matrices / (matrices.norm(dim=(-2, -1), keepdim=True) + 1e-7)
     tall = x.size(-2) > x.size(-1)
@@ -43,7 +43,8 @@ class Muon(torch.optim.Adam):
     """Muon for the weights of the given linear layers, Adam for everything else.
 
     One learning rate suits both, because Muon's update is scaled to the usual size of Adam's, 0.2 per entry (Liu et al.
-    2025). Each matrix of a fused product moves on its own. Only Muon's matrices decay, by `decay` times the rate.
+    2025). Matrices fused into one product are updated separately. Only Muon's matrices decay, by `decay` times the
+    learning rate.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Muon(torch.optim.Adam):
         decay: float = 0.0,
         **adam: Any,
     ) -> None:
-        """`groups` holds all weights. `precision` is used for the products in `orthogonalize`."""
+        """`groups` contains all weights. `precision` is the dtype of the products in `orthogonalize`."""
         super().__init__(groups, **adam)
         self.linears, self.precision, self.decay, self.momentum = list(linears), precision, decay, 0.95
 

@@ -1,4 +1,4 @@
-"""Make an optimizer (Adam as in section 5.3, AdamW or Muon), and store its state by the names of the weights."""
+"""Make an optimizer (Adam as in section 5.3, AdamW or Muon), and store its state keyed by weight name."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,14 +11,14 @@ from ..errors import ModelError
 from ..model.linear import Linear
 from .muon import Muon
 
-_ADAM, _MUON = ("exp_avg", "exp_avg_sq", "step"), ("momentum",)  # what each keeps for a weight
+_ADAM, _MUON = ("exp_avg", "exp_avg_sq", "step"), ("momentum",)  # state per weight
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
-    """Return the optimizer that `train.optimizer` names, for all weights of a model.
+    """Return the optimizer named by `train.optimizer`, for all weights of a model.
 
-    Weight decay applies to matrices with adamw, and to those of the blocks with muon. Vectors (biases, gains) never
-    decay. The caller sets the learning rate at each step.
+    With adamw, weight decay applies to all matrices; with muon, only to those of the blocks. Vectors (biases, gains)
+    never decay. The caller sets the learning rate at each step.
     """
     matrices = [p for p in model.parameters() if p.dim() >= 2]
     vectors = [p for p in model.parameters() if p.dim() < 2]
@@ -39,13 +39,13 @@ def _inner_linears(model: nn.Module) -> list[Linear]:
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
-    """Return moments and step counts, {"encoder.blocks.0.attention.out.weight.exp_avg": ...}. Empty before a step."""
+    """Return moments and step counts, such as {"decoder.norm.weight.exp_avg": ...}. Empty before the first step."""
     state = optimizer.state
     return {f"{name}.{moment}": state[p][moment] for name, p in model.named_parameters() for moment in state.get(p, ())}
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Restore what `optimizer_tensors` returned, bit for bit.
+    """Restore the state returned by `optimizer_tensors`, bit for bit.
 
     Raises:
         ModelError: a tensor is missing.

@@ -1,6 +1,6 @@
 """Finish a run on time: choose the last step from the speed of the steps so far.
 
-Machines slow down as they warm up, so the last step moves during training, and the schedule is stretched with it.
+Machines slow down as they warm up, so the last step changes during training, and the schedule is stretched to match.
 """
 
 import os
@@ -19,7 +19,7 @@ AIM = 0.96  # share of the budget to use; between 0.9 and 1 is acceptable
 CLOSING = 3.0  # seconds for the last files, the loss curve and the end of the process
 _SEARCH = 3  # time of a full search, as a multiple of the greedy search that evaluations use
 _SENTENCE = 0.02  # estimated seconds per sentence of an evaluation,
-_OF_STEP = 0.025  # and the same in steps; the smaller one is used
+_OF_STEP = 0.025  # and the same in steps; the smaller estimate is used
 _FEW = 100  # an evaluation costs at least as much as this many sentences
 _SEEN = 5  # steps to measure before the first correction
 _SLACK = 0.015  # share of the budget; smaller errors aren't corrected
@@ -30,8 +30,8 @@ class Scoring:
     """The amount of scoring in a run.
 
     Attributes:
-        valid: sentences of an evaluation. A full search scores them once more at the end.
-        test: sentences scored only at the end.
+        valid: number of sentences per evaluation. A full search scores them once more at the end.
+        test: number of sentences scored only at the end.
         mean: whether the mean of the last checkpoints is scored too.
     """
 
@@ -40,11 +40,11 @@ class Scoring:
     mean: bool = False
 
     def evaluation(self, step: float) -> float:
-        """Estimate the seconds of an evaluation from those of a step, before one has been measured."""
+        """Estimate how many seconds an evaluation takes from the seconds per step."""
         return _of_sentence(step) * max(self.valid, _FEW) if self.valid else 0.0
 
     def closing(self, evaluation: float, step: float) -> float:
-        """Estimate the seconds of all scoring after the last step."""
+        """Estimate how many seconds all scoring after the last step takes."""
         each = evaluation / max(self.valid, _FEW) if self.valid else _of_sentence(step)
         return (1 + self.mean) * evaluation + _SEARCH * each * (self.valid + self.test)
 
@@ -57,7 +57,7 @@ class Pace:
     """Measure a run in progress, and choose its last step so that it ends on time."""
 
     def __init__(self, budget: str, end: float, scoring: Scoring, clock: Callable[[], float] = time.monotonic) -> None:
-        """`end` is the time, by `clock`, at which everything must be done."""
+        """`end` is the deadline of the whole run, as a value of `clock`."""
         seconds = read_duration(budget)
         self._end, self._clock, self._slack = end - (1 - AIM) * seconds - CLOSING, clock, _SLACK * seconds
         self._scoring = scoring
@@ -73,12 +73,12 @@ class Pace:
         self._evaluation = seconds
 
     def adjust(self, schedule: StretchedSchedule, step: int, eval_every: int) -> StretchedSchedule:
-        """Return the schedule after `step` is done, stretched or compressed if it would miss the end."""
+        """Return the schedule to use after `step`, stretched or compressed if the run wouldn't end on time."""
         last = self.last_step(step, schedule.last_step, eval_every)
         return schedule if last == schedule.last_step else schedule.ending_at(last, after=step)
 
     def last_step(self, step: int, last: int, eval_every: int) -> int:
-        """Return the step to end with, given that `step` is done; `last` unless that would miss the end."""
+        """Return the step to end at, chosen after `step`: `last` unless the run wouldn't end on time."""
         if len(self._steps) < _SEEN:
             return last
         # The median ignores steps delayed by planning an epoch or by another program.
@@ -96,13 +96,13 @@ def shortfall(done: int, config: TrainConfig) -> str:
         return ""
     steps = "1 step" if done == 1 else f"{done:,} steps"
     return (
-        f"the model is undertrained: train.budget={config.budget} was enough for {steps} of {planned:,}, since the "
+        f"the model is undertrained: train.budget={config.budget} was enough for {steps} of {planned:,}, because the "
         "machine was slower than at the start; give more time, or close other programs"
     )
 
 
 def process_began() -> float:
-    """Return when this process began, by `time.monotonic`; the current time if the system doesn't report it."""
+    """Return the start of this process as a `time.monotonic` value, or the current time if it's unknown."""
     try:
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
         uptime = float(Path("/proc/uptime").read_text().split()[0])

@@ -1,4 +1,4 @@
-"""Prepare a run: read the data, make all choices and record them before the first step, or load them to resume."""
+"""Prepare a run: read the data, choose and record all open settings, or load them from an earlier run to resume."""
 
 import math
 import time
@@ -30,7 +30,7 @@ from .pace import Scoring
 from .report.card import model_card
 from .starting_point import StartingPoint
 
-PLACES = ("data.train", "data.valid", "data.test", "data.texts", "data.store")  # paths, which may change
+PLACES = ("data.train", "data.valid", "data.test", "data.texts", "data.store")  # paths, which may change on resume
 
 
 _UNSCORED = "the newest weights are kept, and their quality isn't measured"
@@ -77,7 +77,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class _Read:
-    """The content of the files. `held_out` comes from the training data; `said` holds messages about the files."""
+    """The content of the files. `held_out` comes from the training data; `said` contains messages about the files."""
 
     corpus: Divided
     held_out: Any
@@ -95,15 +95,15 @@ def prepare(
     start: StartingPoint | None = None,
     end: float = math.inf,
 ) -> Prepared:
-    """Read the data, make every choice that the user left open, and record both.
+    """Read the data, choose every setting that the user left open, and record both.
 
     Args:
-        folder: where the run writes its files.
+        folder: the folder of the run.
         config: the settings, with their origins.
         say: receives messages for the user.
-        task_type: the task to learn instead of the configuration's.
-        start: the model to start from instead of `train.init_from`.
-        end: the time, by `time.monotonic`, at which a run with a budget must end.
+        task_type: the task to learn (default: `train.task`).
+        start: the model to start from if `train.init_from` names none.
+        end: deadline of a run with a budget, as a `time.monotonic` value.
     """
     _check_files(config)
     task_type = task_type or task_of(config)
@@ -138,7 +138,7 @@ def prepare(
 
 
 def _start_from(config: Config, start: StartingPoint | None, say: Say) -> tuple[Config, StartingPoint | None]:
-    """Return the settings for the model to start from, and that model."""
+    """Load the model to start from, if any. Return the settings with its shape and tokenizer, and the model."""
     if config.train.init_from:
         start = StartingPoint.load(Path(config.train.init_from), allow_custom_code=custom_parts(config).values())
     if start is None:
@@ -164,7 +164,7 @@ def _choose_steps(config: Config, prepared: Prepared, end: float) -> tuple[Confi
 def _first_files(config: Config, tokenizers: Tokenizers, card: str) -> dict[str, bytes]:
     """Return the files that a run writes before its first step."""
     files = model_files(config=config.to_record(), tokenizer=tokenizers.to_json(), card=card)
-    if tokenizers.source.kind == "word":  # the other tokenizers know every word, or none
+    if tokenizers.source.kind == "word":  # other tokenizers have no list of known words
         files[WORDS] = _word_list(tokenizers.source).encode()
     return files
 
@@ -176,9 +176,9 @@ def _word_list(tokenizer: Tokenizer) -> str:
 
 
 def prepare_again(folder: RunFolder, asked: Config, say: Say, *, task_type: type[Task] | None = None) -> Prepared:
-    """Prepare to resume a run from what it recorded at the start. Only file paths are taken from `asked`.
+    """Prepare to resume a run from the settings recorded at its start. Only file paths are taken from `asked`.
 
-    If the encoded training data still exist, the files are read only to compute their digest.
+    If the tokenized training data still exists, the training files are read only to compute their digest.
     """
     out = folder.path
     config = read_config(out, allow_custom_code=custom_parts(asked).values())
@@ -186,7 +186,7 @@ def prepare_again(folder: RunFolder, asked: Config, say: Say, *, task_type: type
     places = {name: asked.value(name) for name in PLACES}
     config = config.assign({name: place for name, place in places.items() if place}, "user")
     _check_files(config)
-    recipe.choose_device(chosen(config.train.device))  # it may have disappeared
+    recipe.choose_device(chosen(config.train.device))  # the device may have disappeared
     torch.set_num_threads(chosen(config.train.threads))
     tokenizers = Tokenizers.from_json(read_tokenizer(out), origin=str(out / TOKENIZER))
     task_type = task_type or task_of(config)
@@ -205,7 +205,7 @@ def prepare_again(folder: RunFolder, asked: Config, say: Say, *, task_type: type
 
 
 def _check_files(config: Config) -> None:
-    """Raise an error for unusable paths before reading any data."""
+    """Raise an error for unusable paths, before any data is read."""
     data = config.data
     named = [name for name in ("data.train", "data.valid", "data.test") if STDIN in config.value(name)]
     if len(named) > 1:
@@ -248,7 +248,7 @@ def refuse_contradictions(out: Path, stored: Config, asked: Config, names: Colle
 
 
 def _read(task_type: type[Task], source: Source, config: Config, say: Say) -> _Read:
-    """Read all files before training starts: the training data once, the others into memory."""
+    """Read all files before training starts. Validation and test files are kept in memory."""
     data = config.data
     corpus = task_type.form.divide(source, 0.0 if data.valid else data.split, config.train.seed)
     said = [str(source.report), *([] if data.valid else [corpus.note])]
@@ -258,13 +258,13 @@ def _read(task_type: type[Task], source: Source, config: Config, say: Say) -> _R
     for message in said:
         say(message)
     if data.valid or data.test:
-        config = config.assign(task_type.from_data(corpus, config), "data")  # labels for small files
+        config = config.assign(task_type.from_data(corpus, config), "data")  # small files may lack some labels
     valid = _file(task_type, data.valid, config, say) or held_out
     return _Read(corpus, held_out, valid or None, _file(task_type, data.test, config, say), said)
 
 
 def _file(task_type: type[Task], paths: Sequence[str], config: Config, say: Say) -> Any | None:
-    """Return the content of validation or test files, None if there are none."""
+    """Return the content of validation or test files, or None if there are none."""
     if not paths:
         return None
     found = task_type.form.read(paths, config.data)
@@ -302,7 +302,7 @@ def _prepared(task: Task, store: Store, valid: Any | None, test: Any | None, say
 
 
 def _valid(task: Task, valid: Any, say: Say) -> Scorable | None:
-    """Return at most `train.eval_sentences` held-out examples, None if none can be scored."""
+    """Return at most `train.eval_sentences` held-out examples, or None if none can be scored."""
     most = task.config.train.eval_sentences
     valid, said = task.form.sample(valid, most, task.config.train.seed)
     if said:
@@ -319,7 +319,7 @@ def _valid(task: Task, valid: Any, say: Say) -> Scorable | None:
 
 
 def _report_too_long(task: Task, held_out: Scorable, consequence: str, say: Say) -> None:
-    """Count and show the examples that have too many tokens."""
+    """Report the number of examples with too many tokens, and some of them."""
     report = Report(())
     for it in held_out.too_long:
         report.skip(it.line, f"{task.units.examples} {it.reason}; they {consequence}", it.text)
@@ -330,7 +330,7 @@ def _report_too_long(task: Task, held_out: Scorable, consequence: str, say: Say)
 
 
 def _all_unusable(task: Task, count: int, skipped: Sequence[Skipped]) -> DataError:
-    reason = skipped[0].reason if skipped else "without a token of the vocabulary"
+    reason = skipped[0].reason if skipped else "outside the vocabulary"
     expected = "other examples" if reason == UNSEEN or not skipped else "shorter examples, or a larger limit"
     what = f"all {count:,} validation {task.units.examples} are {reason}"
     return DataError(what, expected=expected, name="data.valid")

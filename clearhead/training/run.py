@@ -1,4 +1,4 @@
-"""A training run, from files to a model folder: prepare, train, score."""
+"""Run training from data files to a model folder: prepare, train, score."""
 
 import math
 import time
@@ -55,7 +55,7 @@ class RunOptions:
         say: receives messages for the user.
         on_step: called after each update with {"step", "epoch", "loss", "lr", "grad_norm", "tokens", "seconds"}.
         on_eval: called after each evaluation with {"step", "epoch", "seconds"} and the scores, such as "loss".
-        began: the time, by `time.monotonic`, from which a budget counts (default: now).
+        began: start of the time budget, as a `time.monotonic` value (default: now).
     """
 
     resume: bool = False
@@ -71,12 +71,12 @@ class Stage:
     """Options of a run that is one stage of a warm start.
 
     Attributes:
-        task: what to learn, if it isn't `train.task`.
+        task: the task to learn (default: `train.task`).
         start: the model to start from.
-        end: the time, by `time.monotonic`, at which the stage must be done.
+        end: deadline of the stage, as a `time.monotonic` value.
         turn: index among runs that differ only in data order and dropout.
         after_training: called with the trainer when its last step is done, before the final scores.
-        section: returns a section of the model card, heading and text, from the scores on the validation split.
+        section: returns the heading and text of a model card section, given the scores on the validation split.
         is_last: whether the result is the model to use.
     """
 
@@ -124,7 +124,7 @@ def train(config: Config, out: str | Path, options: RunOptions, stage: Stage = S
 
 
 def with_task(config: Config, say: Say) -> Config:
-    """Return the configuration with the task detected from the data, and report the columns used and why."""
+    """Return the configuration with the task detected from the data. Report the columns used, and why."""
     found = find_task(config.data.train, config.data)
     if str(found):
         say(str(found))
@@ -289,7 +289,7 @@ def _write_card(folder: RunFolder, prepared: Prepared, judged: dict[str, Judged]
 
 
 def _draw(folder: RunFolder, prepared: Prepared, judged: dict[str, Judged], say: Say) -> None:
-    """Draw the loss curve, and the pictures of the task's scores on the test data, or on the validation split."""
+    """Draw the loss curve and the task's pictures of its scores on the test data, or else on the validation split."""
     train = prepared.config.train
     title = f"training (with dropout{' and label smoothing' if train.label_smoothing else ''})"
     try:

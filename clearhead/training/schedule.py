@@ -13,7 +13,7 @@ def paper_peak(d_model: int, warmup: int) -> float:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Learning rate by step, counted from 1: linear warmup to `peak` at step `warmup`, then one of these decays.
+    """Learning rate by step, counted from 1: linear warmup to `peak` at step `warmup`, then one of these decays:
 
     paper      falls with step^-0.5; with `paper_peak` this is d_model^-0.5 * min(step^-0.5, step * warmup^-1.5)
     cosine     falls to `end` at the last step, along half a cosine
@@ -28,7 +28,7 @@ class Schedule:
     end: float = 0.0
 
     def __call__(self, step: float) -> float:
-        """Return the learning rate of the update that leads to `step`, from 1 to `steps`."""
+        """Return the learning rate of update number `step`, from 1 to `steps`."""
         if step < self.warmup:
             return self.peak * step / self.warmup
         if self.kind == "paper":
@@ -57,7 +57,7 @@ class StretchedSchedule:
     stood: float = 0.0
 
     def __call__(self, step: int) -> float:
-        """Return the learning rate of the update that leads to `step`."""
+        """Return the learning rate of update number `step`."""
         return self.schedule(self.position(step))
 
     def position(self, step: int) -> float:
@@ -66,7 +66,7 @@ class StretchedSchedule:
         return self.stood + (step - self.since) * (planned - self.stood) / rest
 
     def ending_at(self, last_step: int, *, after: int) -> Self:
-        """Return the schedule that ends at `last_step` instead. Rates up to step `after` don't change."""
+        """Return a schedule that ends at `last_step` instead. Rates up to step `after` don't change."""
         return type(self)(self.schedule, last_step, after, self.position(after))
 
     def to_dict(self) -> dict[str, Any]:
@@ -74,5 +74,5 @@ class StretchedSchedule:
         return {"last_step": self.last_step, "since": self.since, "stood": self.stood}
 
     def restored(self, values: Mapping[str, Any]) -> Self:
-        """Return the schedule with the state of a checkpoint. A `last_step` of 0 means the planned one."""
+        """Return the schedule with the state from a checkpoint. A `last_step` of 0 means the planned one."""
         return type(self)(self.schedule, values["last_step"] or self.schedule.steps, values["since"], values["stood"])

@@ -22,13 +22,13 @@ class Selection:
     """
 
     def __init__(self, run: Run, model: nn.Module, config: TrainConfig, evaluate: Evaluate | None = None) -> None:
-        """`evaluate` returns the scores of the current weights. It's None if nothing is held out."""
+        """`evaluate` returns the scores of the current weights (None if nothing is held out)."""
         self.run, self.model, self.config = run, model, config
         self._evaluate = evaluate
 
     @property
     def scores_weights(self) -> bool:
-        """Return whether evaluations compute scores."""
+        """True if evaluations compute scores."""
         return self._evaluate is not None
 
     def evaluate(self, state: State) -> None:
@@ -61,7 +61,7 @@ class Selection:
             self._notify(state, scores, averaged=count)
 
     def patience_is_over(self, state: State) -> bool:
-        """Return whether the last `train.patience` evaluations brought no better score, and report it if so."""
+        """Return whether the last `train.patience` evaluations failed to improve the score. If so, report it."""
         patience = self.config.patience
         if not patience or state.best is None or state.evaluated != state.step:
             return False
@@ -87,7 +87,7 @@ class Selection:
         value = self._value(scores) if scores and self.config.best != NEWEST else None
         if value is not None and state.best is not None and value < state.best:
             return False
-        if not mean:  # a mean belongs to no step, and patience may have ended training earlier
+        if not mean:  # a mean doesn't belong to a step, and patience may have ended training earlier
             state.best_step = state.step
             if state.best is None or (value is not None and value > state.best):
                 state.improved_step = state.step
@@ -96,7 +96,7 @@ class Selection:
         return True
 
     def _value(self, scores: Mapping[str, float]) -> float:
-        """Return the score that decides, higher is better. NaN counts as the worst."""
+        """Return the score that selects weights, negated for the loss, so higher is better. NaN is the worst."""
         value = -scores["loss"] if self.config.best == "loss" else scores[self.config.best]
         return -math.inf if math.isnan(value) else value
 

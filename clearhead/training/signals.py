@@ -1,4 +1,4 @@
-"""Handle Ctrl-C and SIGTERM. In training, the first signal lets the step finish and saves; the second stops at once."""
+"""Handle Ctrl-C and SIGTERM. In training, the first signal stops after the current step; the second stops at once."""
 
 import signal
 import threading
@@ -24,8 +24,8 @@ class StoppedError(TrainingError):
 class StopSignals:
     """Raise StoppedError on a signal inside the `with` block. Inside `held()`, the first signal only sets `requested`.
 
-    This also applies to signals that were ignored before. Shells ignore Ctrl-C in background jobs, but a signal sent to
-    the run itself is meant to stop it.
+    This also applies to signals that the process ignored before. Shells make background jobs ignore Ctrl-C, but a
+    signal sent to the run itself is meant to stop it.
 
     with StopSignals() as stop:
         prepare()
@@ -63,7 +63,7 @@ class StopSignals:
             self._raise(_INTACT)
 
     def raise_stopped(self, step: int) -> NoReturn:
-        """Raise a StoppedError after `step`, for which a checkpoint was saved."""
+        """Raise a StoppedError after `step`, whose checkpoint has been saved."""
         self._raise(f"a checkpoint of step {step:,} is saved" if step else "training hasn't begun")
 
     def _note(self, number: int, _frame: FrameType | None) -> None:

@@ -15,8 +15,8 @@ from ..folder.model_folder import TOKENIZER, load_model_folder, load_weights
 from ..tasks.registry import task_of
 from ..tokenization.tokenizer import Tokenizers
 
-# The weights determine these settings: the whole shape except dropout, and the tokenization. A new task keeps its own
-# values of the settings in OF_TASK.
+# The weights determine these settings: the whole shape except dropout, and the tokenization. When the task changes, the
+# settings in OF_TASK aren't taken from the model.
 OF_TASK = ("model.head", "model.n_classes", "model.pooling", "model.n_token_types", "model.copy", "data.labels")
 KEPT = (
     *(name for name in (f"model.{field.name}" for field in fields(ModelConfig)) if name not in DROPOUT),
@@ -42,9 +42,9 @@ class StartingPoint:
         return cls(path, folder.config, tokenizers, folder.weights)
 
     def configure(self, config: Config) -> Config:
-        """Return `config` with the shape and the tokenizer of the model.
+        """Return `config` with the model's shape and tokenizer settings.
 
-        Raises a ConfigError if the user asked for others, or the task needs another topology.
+        Raises a ConfigError if the user set other values, or the task needs another topology.
         """
         then, now = self.config.model.topology, config.model.topology
         if then != now:
@@ -72,15 +72,15 @@ class StartingPoint:
         return config.assign(own, "model")
 
     def is_same_task(self, config: Config) -> bool:
-        """Return whether the head fits too, since task and head are the same."""
+        """Return whether this model and `config` have the same task and head, so that the head's weights fit."""
         heads = [it.model.head for it in (self.config, config)]
         return task_of(self.config) is task_of(config) and heads[0] == heads[1]
 
     def give(self, model: nn.Module, config: Config) -> str:
-        """Copy the weights into a model with this configuration, and return a message about parameters that are new.
+        """Copy the weights into a model with this configuration, and return a message about new parameters.
 
-        For another task, weights are copied if name and shape are the same. Raises a ModelError if the weights of the
-        same task don't fit.
+        For another task, only weights with the same name and shape are copied. For the same task, raises a ModelError
+        if any weights don't fit.
         """
         if not self.weights:
             return ""
@@ -101,11 +101,11 @@ class StartingPoint:
         return f"{' and '.join(parts)} {'is' if len(parts) == 1 else 'are'} new: {size:,} parameters"
 
     def differences(self, config: Config) -> list[str]:
-        """Return messages about data that is read differently than during the training of the model."""
+        """Return warnings about data settings that differ from those the model was trained with."""
         then, now = self.config.data.reverse, config.data.reverse
         if then == now:
             return []
-        return [f"{self.path} was trained with data.reverse={spell(then)}, this run has data.reverse={spell(now)}"]
+        return [f"{self.path} was trained with data.reverse={spell(then)}, but this run has data.reverse={spell(now)}"]
 
 
 def _part(weight: str) -> str:

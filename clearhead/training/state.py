@@ -1,4 +1,4 @@
-"""A training run: its surroundings (`Run`) and its position (`State`)."""
+"""The outputs (`Run`) and the position (`State`) of a training run."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -14,7 +14,7 @@ Observer = Callable[[dict[str, Any]], object]
 
 @dataclass(frozen=True)
 class Run:
-    """The outputs and signals shared by the parts of the training loop.
+    """The outputs and signals that all components of the training loop share.
 
     Attributes:
         folder: model folder, with checkpoints.
@@ -39,7 +39,7 @@ class Run:
 
 @dataclass
 class State:
-    """Position of a run. Together with the weights and the optimizer's state it determines the next step."""
+    """Position of a run. The next step depends only on this, the weights and the optimizer's state."""
 
     step: int = 0
     epoch: int = 0
@@ -47,25 +47,25 @@ class State:
     evaluated: int = 0  # the last step that was evaluated
     best: float | None = None  # score of the weights that are kept; higher is better
     best_step: int = 0
-    improved_step: int = 0  # the last step whose score was better, not just as good
-    mean: str = ""  # what was averaged, such as "3 checkpoints"; "" if the kept weights are those of `best_step`
+    improved_step: int = 0  # the last step with a strictly better score
+    mean: str = ""  # such as "3 checkpoints" if the kept weights are an average; "" if they are those of `best_step`
     seconds: float = 0.0
     loss_sum: float = 0.0  # since the last line of the metrics
     n_tokens: int = 0  # since the last line of the metrics
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Return the state stored in a checkpoint, which may hold other values too."""
+        """Return the state stored in a checkpoint, ignoring any other values."""
         known = {it.name for it in fields(cls)}
         return cls(**{name: value for name, value in values.items() if name in known})
 
     @property
     def kept_weights(self) -> str:
-        """Describe the weights that are kept: "step 400", or "mean of 3 checkpoints"."""
+        """A description of the kept weights: "step 400", or "mean of 3 checkpoints"."""
         return f"mean of {self.mean}" if self.mean else f"step {self.best_step:,}"
 
     @property
     def about_kept_weights(self) -> dict[str, Any]:
-        """Return the entries about the kept weights. They change only when the weights do."""
+        """The entries that describe the kept weights. They change only when these weights change."""
         names = ("best", "best_step", "improved_step", "mean")
         return {name: getattr(self, name) for name in names}

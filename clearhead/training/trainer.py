@@ -1,7 +1,7 @@
-"""The training loop (section 5): batch, loss, update; at intervals an evaluation and a checkpoint.
+"""The training loop (section 5): batches, losses and updates, with regular evaluations and checkpoints.
 
-A run that was killed and resumed continues bit for bit as if nothing had happened. The randomness of step n depends on
-(seed, n) alone, the order of the data on (seed, epoch), and a checkpoint holds everything else.
+A run that was killed and resumed continues bit for bit as if nothing had happened. The randomness of step n depends
+only on (seed, n), the order of the data only on (seed, epoch), and a checkpoint contains everything else.
 """
 
 import time
@@ -57,12 +57,12 @@ class Objective:
 
 
 class Trainer:
-    """Train a model, from the first step or from a checkpoint, to the last step."""
+    """Train a model from the first step, or from a checkpoint, to the last step."""
 
     def __init__(
         self, run: Run, model: nn.Module, objective: Objective, config: TrainConfig, pace: Pace | None = None
     ) -> None:
-        """`config` must have no open choices (None). With `pace`, the run ends on time instead of at `config.steps`."""
+        """`config` can't have open choices (None). With `pace`, the run ends on time instead of at `config.steps`."""
         self.run, self.model, self.objective, self.config, self.pace = run, model, objective, config, pace
         steps = chosen(config.steps)
         schedule = Schedule(chosen(config.schedule), chosen(config.lr), chosen(config.warmup), steps, config.lr_end)
@@ -109,7 +109,7 @@ class Trainer:
                 self._next_step()
 
     def restore(self, checkpoint: Checkpoint, kept: Mapping[str, Any] | None = None) -> None:
-        """Return to the point where a checkpoint was saved.
+        """Restore the state of the run when a checkpoint was saved.
 
         Args:
             checkpoint: a checkpoint of this run.
@@ -152,7 +152,7 @@ class Trainer:
             self._log_loss()
 
     def _log_loss(self) -> None:
-        """Log the newest step with the mean loss since the last such line, if there was a step since."""
+        """Log the newest step with the mean loss since the last logged step. Do nothing if there are no new steps."""
         state = self.state
         if not (state.n_tokens and self._newest):
             return
@@ -161,7 +161,7 @@ class Trainer:
         state.loss_sum, state.n_tokens = 0.0, 0
 
     def _keep_pace(self) -> None:
-        """Move the last step if the planned one would miss the end of the budget."""
+        """Move the last step if the run wouldn't end on time for its budget."""
         if self.pace is None:
             return
         self.schedule = self.pace.adjust(self.schedule, self.state.step, chosen(self.config.eval_every))
@@ -203,6 +203,6 @@ class Trainer:
             tensors["average"] = self.average.weights
         folder, every = self.run.folder, chosen(self.config.save_every)
         folder.save_checkpoint(self.state.step, tensors, values)
-        # A checkpoint that a signal made is deleted as soon as there is a newer one.
+        # A checkpoint saved because of a signal is deleted as soon as there's a newer one.
         folder.prune(max(self.config.keep, self.config.average), lambda step: step % every == 0)
         self._saved_step = self.state.step

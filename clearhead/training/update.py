@@ -1,7 +1,7 @@
 """One update of the weights: forward, backward, clip, step.
 
-Loss and gradient are checked before the step. If either isn't finite, nothing is updated and the error says where the
-first bad number arose.
+Loss and gradient are checked before the step. If either isn't finite, nothing is updated, and the error names the
+module that produced the first non-finite value.
 """
 
 import math
@@ -25,7 +25,7 @@ Loss = Callable[[nn.Module, IntArray], Tensor]
 
 
 class Update:
-    """Take one optimizer step per call, from the micro-batches of that step."""
+    """Take one optimizer step per call."""
 
     def __init__(self, model: nn.Module, loss: Loss, config: TrainConfig, *, rank: int = 0) -> None:
         self.model, self.loss, self.config, self.rank = model, loss, config, rank
@@ -37,8 +37,8 @@ class Update:
     ) -> tuple[float, float]:
         """Update the weights.
 
-        Each micro-batch is weighted by its tokens, so the gradients add up to that of one large batch. Values are read
-        back from the device once, after the last backward pass.
+        Micro-batches are weighted by their number of tokens, so the gradients add up to that of one large batch. Values
+        are read back from the device once, after the last backward pass.
 
         Args:
             micro_batches: row numbers of the examples of each micro-batch.
@@ -76,7 +76,7 @@ class Update:
         return loss, norm
 
     def check_weights(self, step: int) -> None:
-        """Raise a TrainingError if a weight isn't finite: an update can overflow although its loss was finite."""
+        """Raise a TrainingError if a weight isn't finite. An update can overflow even if its loss was finite."""
         if names := _bad_weights(self.model):
             raise TrainingError(
                 f"after step {step:,}, these weights aren't finite: {_listed(names)}; "
@@ -91,7 +91,7 @@ class Update:
             return self.loss(self.model, rows)
 
     def _find_in_forward(self, micro_batches: Sequence[IntArray], step: int) -> tuple[str, str]:
-        """Repeat the forward passes up to the first bad loss; return the name of the part at fault, and a sentence."""
+        """Repeat the forward passes up to the first non-finite loss; return the module at fault and an explanation."""
         if names := _bad_weights(self.model):
             return names[0], f"these weights aren't finite: {_listed(names)}"
         for place, rows in enumerate(micro_batches):
@@ -128,7 +128,7 @@ def autocast(device: torch.device, precision: str) -> Iterator[None]:
 
 
 def _gradient(weight: nn.Parameter) -> Tensor:
-    """Return the gradient of a weight, zeros if nothing used it, such as the queries of a custom attention."""
+    """Return the gradient of a weight, or zeros if it's unused, like the query weights of some custom attention."""
     if weight.grad is None:
         weight.grad = torch.zeros_like(weight)
     return weight.grad

@@ -92,7 +92,7 @@ def test_pairs_with_words_that_the_model_does_not_know_are_counted_and_shown(toy
 
 
 def test_another_direction_of_reading_is_said(toy, trained: Path, said) -> None:
-    note = f"{trained} was trained with data.reverse=false, this run has data.reverse=true"
+    note = f"{trained} was trained with data.reverse=false, but this run has data.reverse=true"
     fine_tuned(toy, trained, say=said.append)
     assert note not in said
     fine_tuned(toy, trained, {"data.reverse": True}, "third", say=said.append)

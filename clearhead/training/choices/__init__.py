@@ -1,1 +1,1 @@
-"""Settings chosen for the user: recipe, time budget, forecast."""
+"""Choose settings for the user: recipe, time budget, forecast."""

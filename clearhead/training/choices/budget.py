@@ -25,7 +25,7 @@ from .recipe import DEFAULT_OPTIMIZER, Choice, fast_rate, has_open_shape, short_
 _SHAPES = ("nano", "mini", "small", "base", "big")
 _TOKENS_PER_WEIGHT = 0.8  # a size is worth training if it sees this many tokens per weight, embeddings excluded
 _FEWEST = 50  # steps
-_EPOCHS_OF_ENCODERS = 5  # at least, since a single label per text teaches little
+_EPOCHS_OF_ENCODERS = 5  # minimum, since a single label per text teaches little
 _EVALUATIONS = 6
 _GROWTH = 0.1  # share of additional time that goes to scoring, since longer budgets validate on more examples
 
@@ -47,12 +47,12 @@ class Measured:
     tokens: float
 
     def learns_enough(self, seconds: float) -> bool:
-        """Return whether this much time is enough to train a model of this size."""
+        """Return whether this many seconds are enough to train a model of this size."""
         return seconds / self.seconds * self.tokens >= _TOKENS_PER_WEIGHT * self.weights
 
 
 def begin(config: Config) -> tuple[Config, list[Choice]]:
-    """Choose what depends on the budget alone: pre-norm, which learns faster, and the evaluation size."""
+    """Choose the settings that depend only on the budget: pre-norm, which learns faster, and the evaluation size."""
     sentences = min(max(int(read_duration(config.train.budget) / 2), 50), config.train.eval_sentences)
     choices = [
         Choice("model.pre_norm", True, "learns faster with a short budget"),
@@ -69,17 +69,17 @@ def plan(
     left: Callable[[], float],
     scoring: Scoring,
 ) -> tuple[Config, list[Choice]]:
-    """Choose size, steps and schedule of a run with a budget, except where the user set a value.
+    """Choose the model size, steps and schedule of a run with a budget. Values set by the user are kept.
 
     Args:
         config: the settings so far, with `train.budget`.
-        task: makes the loss that is measured.
+        task: the task to learn; its training steps are timed.
         examples: the training data.
-        left: returns the seconds until the run has to end.
+        left: returns the seconds until the run must end.
         scoring: the amount of scoring during and after training.
 
     Raises:
-        TrainingError: the budget is too small for any model. The message gives the smallest one that works.
+        TrainingError: the budget is too small for any model. The message gives the smallest budget that works.
     """
     shape = _choose_shape(config, task, examples, lambda step: left() - scoring.closing(scoring.evaluation(step), step))
     chooses_shape = has_open_shape(config) and not config.is_users("train.preset")
@@ -111,9 +111,9 @@ def plan(
 
 
 def _choose_shape(config: Config, task: Task, examples: Learnable, left: Callable[[float], float]) -> Measured:
-    """Return the largest size that learns enough in time. Stop measuring at the first one that doesn't.
+    """Return the largest model size that learns enough in time. Stop measuring at the first one that doesn't.
 
-    `left` returns the time left for steps, given the seconds per step.
+    `left` returns the seconds left for steps, given the seconds per step.
     """
     if config.train.preset is not None or not has_open_shape(config):
         return _measure(config, config.train.preset or "", task, examples)
@@ -131,7 +131,7 @@ def _choose_shape(config: Config, task: Task, examples: Learnable, left: Callabl
 
 
 def _measure(config: Config, name: str, task: Task, examples: Learnable, n_steps: int = 4) -> Measured:
-    """Return the median time of a few steps, after a warmup step."""
+    """Time a few training steps after a warmup step, and return their median and the model's size."""
     torch.manual_seed(config.train.seed)
     model = build(config.model).to(config.train.device)
     smoothing, optimizer = config.train.label_smoothing, config.train.optimizer or DEFAULT_OPTIMIZER

@@ -1,6 +1,6 @@
-"""Estimate the size of a run before its first step. There's no time estimate: the progress line measures it.
+"""Estimate the size of a run before its first step. The progress line shows the time left, once it can be measured.
 
-Nothing in the run depends on these numbers.
+Nothing in the run depends on these estimates.
 """
 
 from torch import nn
@@ -10,8 +10,8 @@ from ...tasks.base import Learnable, Units
 from ...tasks.denoise.masking import TOKENS_TO_FIND
 
 _PROCESS = 4.3e8  # bytes that every process needs for its libraries
-# Bytes for each token of a batch: in a layer, per unit of its width and of its feed-forward width; and per logit.
-# Measured on short sentences. Attention takes more on long ones.
+# Bytes for each token of a batch: in each layer, per unit of d_model and of d_ff; and per logit. Measured on short
+# sentences. Attention takes more on long ones.
 _BYTES = {"bf16": (64, 8, 3), "fp32": (85, 10, 10)}
 
 
@@ -28,7 +28,7 @@ def forecast(config: Config, model: nn.Module, examples: Learnable, units: Units
 
 
 def _memory(config: Config, n_parameters: int, tokens: int) -> float:
-    """Estimate the bytes that training takes with batches of `tokens` tokens. Gradient accumulation needs no more."""
+    """Estimate the bytes that training takes with batches of `tokens` tokens. Gradient accumulation doesn't add any."""
     model = config.model
     n_layers = model.n_encoder_layers * (model.topology != "decoder-only")
     n_layers += model.n_decoder_layers * (model.topology != "encoder-only")

@@ -1,7 +1,7 @@
 """Choose the hyperparameters that the user left open.
 
-The choices depend on the size of the data (in examples, then in tokens) and on the machine. Only the precision is
-chosen by timing, and bf16 must be clearly faster to win, so the same data and processor give the same run.
+The choices depend on the size of the data (in examples, then in tokens) and on the machine. Only the precision depends
+on a timing, and bf16 is chosen only if it's clearly faster, so the same data and processor give the same run.
 """
 
 import math
@@ -55,7 +55,7 @@ def choose_machine(config: Config) -> tuple[Config, list[Choice]]:
 
 def _threads() -> tuple[int, str]:
     """Return the number of threads, from OMP_NUM_THREADS or the cores, and the reason."""
-    asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]  # nested levels follow after a comma
+    asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]  # values for nested levels follow the comma
     if asked.isdecimal() and int(asked):
         return int(asked), "set by OMP_NUM_THREADS"
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -63,7 +63,7 @@ def _threads() -> tuple[int, str]:
 
 
 def choose_model(config: Config, n_pairs: int, what: str = "") -> tuple[Config, list[Choice]]:
-    """Choose preset and vocabulary size by the number of training examples.
+    """Choose preset and vocabulary size from the number of training examples.
 
     Args:
         config: the settings so far.
@@ -79,7 +79,7 @@ def choose_model(config: Config, n_pairs: int, what: str = "") -> tuple[Config, 
         config = with_preset(config, name, "data")
         but = f", except {', '.join(kept)}" if kept else ""
         choices.append(Choice("train.preset", name, f"for {what}{but}"))
-    elif config.train.preset is not None:  # a Config made without `override` has only its name
+    elif config.train.preset is not None:  # a Config made without `override` contains only the preset's name
         config = with_preset(config, config.train.preset, "data")
     if config.data.vocab_size is None and config.data.tokenizer in ("bpe", "unigram"):
         if config.model.head == "class":
@@ -93,7 +93,7 @@ def choose_model(config: Config, n_pairs: int, what: str = "") -> tuple[Config, 
 
 
 def has_open_shape(config: Config) -> bool:
-    """Return whether a part of the model's shape is still to be chosen."""
+    """Return whether any setting of the model's shape is still open."""
     return any(config.accepts(name, "budget") for name in SHAPE)
 
 
@@ -103,10 +103,10 @@ def with_preset(config: Config, name: str, origin: Origin) -> Config:
 
 
 def choose_batch(config: Config, n_tokens: int, what: str) -> tuple[Config, list[Choice]]:
-    """Choose the batch size by the number of tokens per epoch; `what` describes them for the log.
+    """Choose the batch size from the number of tokens per epoch. `what` describes the tokens for the log.
 
-    Small data sets need more, smaller steps. So do language models, which predict every token and have no padding, and
-    especially classifiers.
+    Small data sets need more steps with smaller batches. So do language models, which predict every token and have no
+    padding, and especially classifiers.
     """
     if config.data.batch_tokens is not None:
         return config, []
@@ -181,9 +181,9 @@ def choose_schedule(config: Config, batches_an_epoch: int) -> tuple[Config, list
 def fast_rate(config: Config, n_tokens: int) -> tuple[float, str]:
     """Return the peak learning rate of Muon in a pre-norm model, and the reason.
 
-    It's higher than the paper's: other optimisers and post-norm models would diverge at this rate. Language models
-    learn faster with twice as much. Classifiers do better with less after a warm start, or with large data sets,
-    which they see only a few times. `n_tokens` is the number of tokens per epoch.
+    It's higher than the paper's rate; other optimisers and post-norm models would diverge. Language models learn faster
+    at twice the rate. Classifiers do better at a lower rate after a warm start, or on large data sets, which they see
+    only a few times. `n_tokens` is the number of tokens per epoch.
     """
     width, factor = config.model.d_model, 0.16 if config.model.topology == "decoder-only" else 0.08
     if config.model.head == "class":
@@ -199,7 +199,7 @@ def short_warmup(steps: int) -> tuple[int, str]:
 def scaled_rate(peak: float, why: str, train: TrainConfig) -> tuple[float, str]:
     """Return the learning rate `peak` for random weights, or a fifth of it with `train.init_from`, and the reason.
 
-    After a warm start the rate stays high, because a fifth of it halved the F1 of question answering.
+    After a warm start the rate isn't reduced, since a fifth of it halved the F1 of question answering.
     """
     if train.init_from:
         return round(peak / 5, 6), f"a fifth of the rate for random weights ({why})"
@@ -223,7 +223,7 @@ def choose_device(asked: str) -> str:
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(asked)
-        float(torch.zeros(1, device=device))  # there and back
+        float(torch.zeros(1, device=device))  # fails if the device doesn't work
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).splitlines()[0]
         raise ConfigError(
@@ -250,7 +250,7 @@ def _precision(device: torch.device, threads: int) -> tuple[str, str]:
 
 @cache  # cached so that all runs of a warm start get the same answer
 def _gains_by_bf16(threads: int) -> bool:
-    """Return whether bf16 products take less than 80% of the time of fp32 ones. Conversion costs the rest.
+    """Return whether bf16 products take less than 80% of the time of fp32 ones. Conversions use up a smaller gain.
 
     Measured: a sixth of the time with AMX; with AVX-512 alone, half on one processor and double on another.
     """

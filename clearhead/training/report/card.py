@@ -20,7 +20,7 @@ def model_card(config: Config, task: type[Task], *, count: int, notes: Sequence[
         config: the settings of the run.
         task: the task that the model learns.
         count: number of training examples.
-        notes: settings that were chosen for the data, with the reasons.
+        notes: automatically chosen settings, with the reasons.
     """
     name = f": {config.data.name}" if config.data.name else ""
     lines = [
@@ -99,12 +99,12 @@ def training_command(config: Config) -> str:
 
 
 def with_scores(card: str, scores: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the card with scores, as returned by `Scores.to_dict`, keyed by the name of the data."""
+    """Return the card with its scores filled in: values of `Scores.to_dict`, keyed by the name of the data."""
     return card.replace(_UNSCORED, table(scores) if scores else "None: nothing was held out.")
 
 
 def with_section(card: str, heading: str, text: str) -> str:
-    """Return the card with another section after the scores, unless it's there already."""
+    """Return the card with a section added after the scores, unless the card already contains it."""
     heading, next_one = f"## {heading}", "\n## Model\n"
     return card if heading in card else card.replace(next_one, f"\n{heading}\n\n{text}\n{next_one}", 1)
 

@@ -14,7 +14,7 @@ _WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}  # JSON
 
 
 class MetricsLog:
-    """A log file. Each line is complete and handed to the system before training continues."""
+    """A log file. Each line is written completely before training continues."""
 
     def __init__(self, path: Path, *, after: int) -> None:
         """Open the log of a run that continues after step `after`; 0 is a new run.
@@ -32,7 +32,7 @@ class MetricsLog:
             self._file = path.open("ab", buffering=0)
 
     def write(self, record: Mapping[str, Any]) -> None:
-        """Append a record of numbers and texts, {"step": ..., ...}. Finite floats are read back to the same bits."""
+        """Append a record of numbers and texts, {"step": ..., ...}. Finite floats can be read back bit for bit."""
         values = {name: _as_json(value) for name, value in record.items()}
         rest = memoryview(json.dumps(values, allow_nan=False).encode() + b"\n")
         with writing(self._path.parent):
@@ -51,7 +51,7 @@ class MetricsLog:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Return all records in order, without an incomplete last line.
+    """Return all records of a log in order, without an incomplete last line.
 
     Raises:
         DataError: the file is missing or isn't a log.

@@ -16,7 +16,7 @@ _REFRESH = 0.2  # seconds between updates of the live line
 
 
 class Progress:
-    """Report training progress. Nothing goes to stdout, and without stderr nothing is printed.
+    """Report training progress on stderr, never on stdout.
 
     with Progress(steps) as progress:
         progress.update(step=1, epoch=0, loss=9.2, tokens_per_second=9000.0)
@@ -32,7 +32,7 @@ class Progress:
         every: float = _EVERY,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Report to `stream` (default: stderr) on the progress towards step `steps`.
+        """Report the progress towards step `steps` to `stream` (default: stderr).
 
         If the stream isn't a terminal, a progress line is printed every `every` seconds.
         """
@@ -48,7 +48,7 @@ class Progress:
         self._speed: float | None = None
 
     def update(self, *, step: int, epoch: int, loss: float, tokens_per_second: float) -> None:
-        """Report a step. Loss and speed are shown as moving averages, epochs are counted from 1."""
+        """Report a step. Loss and speed are shown as moving averages. `epoch` is counted from 0, and shown from 1."""
         now = self._clock()
         self._start = self._start or (step, now)
         self._loss, self._speed = _blend(self._loss, loss), _blend(self._speed, tokens_per_second)
@@ -69,14 +69,14 @@ class Progress:
         self._steps = steps
 
     def evaluation(self, text: str) -> None:
-        """Report an evaluation. In a pipe, evaluations that follow within a second replace each other."""
+        """Report an evaluation. In a pipe, the next line may replace one that comes within a second of another."""
         if self._live is not None:
             self._live.message(text)
         else:
             self._print_or_hold_back(text)
 
     def message(self, text: str) -> None:
-        """Report something that must not be lost."""
+        """Report something at once. Messages are never dropped."""
         if self._live is not None:
             self._live.message(text)
         else:
@@ -110,7 +110,7 @@ class Progress:
             self._print(text)
 
     def _print(self, text: str) -> None:
-        if self._stream is None:  # print would take None for stdout
+        if self._stream is None:  # print would write to stdout
             return
         self._printed = self._clock()
         try:
@@ -122,7 +122,7 @@ class Progress:
             ) from error
 
     def _left(self, step: int, now: float) -> str:
-        """Return the time left at the pace so far, evaluations included; "" at first."""
+        """Estimate the time left from the pace so far, evaluations included; "" at the first step."""
         assert self._start is not None
         done, seconds = step - self._start[0], now - self._start[1]
         if done < 1:
@@ -133,7 +133,7 @@ class Progress:
 
 
 class _LiveLine:
-    """A line of the terminal that is redrawn in place. It starts with the first step, and respects NO_COLOR."""
+    """A terminal line that is redrawn in place, from the first step on. It respects NO_COLOR."""
 
     def __init__(self, stream: TextIO, steps: int) -> None:
         import rich.console

@@ -30,7 +30,7 @@ def summary_writer() -> Any:
 
 
 class TensorBoard:
-    """Writes event files to the run's `tensorboard` folder. `on_step` and `on_eval` are observers of `train`."""
+    """Write event files to the run's `tensorboard` folder. `on_step` and `on_eval` are observers for `train`."""
 
     def __init__(self, run: Path, *, after: int) -> None:
         """Continue after step `after`; 0 is a new run, whose folder is emptied first."""
@@ -42,7 +42,7 @@ class TensorBoard:
         self._seconds: float | None = None
 
     def on_step(self, record: dict[str, Any]) -> None:
-        """Write an update."""
+        """Write the values of an update."""
         for name in ("loss", "lr", "grad_norm"):
             self._add(f"train/{name}", record[name], record["step"])
         if self._seconds is not None:
@@ -50,7 +50,7 @@ class TensorBoard:
         self._seconds = record["seconds"]
 
     def on_eval(self, record: dict[str, Any]) -> None:
-        """Write an evaluation, of the weights of a step or of a mean."""
+        """Write the scores of an evaluation."""
         self._seconds = None  # its duration doesn't count as part of the next step
         kind = "mean" if "averaged" in record else "valid"
         for name in record.keys() - {"step", "epoch", "seconds", "averaged"}:

@@ -30,7 +30,7 @@ class Watch:
             self.log.write(first.to_dict())
 
     def on_eval(self, record: Mapping[str, Any]) -> None:
-        """Write a frame of the weights that were scored. Skip averaged weights, which belong to no step."""
+        """Write a frame for the evaluated weights. Skip averaged weights, which don't belong to a step."""
         if "averaged" in record:
             return
         scores = {name: it for name, it in record.items() if name not in _POSITION and math.isfinite(it)}

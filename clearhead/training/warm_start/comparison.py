@@ -1,4 +1,4 @@
-"""Compare a warm start with the same training without it: a section of the model card, and a verdict."""
+"""Compare a warm start with the same training without it, for the model card and the log."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from ..report.card import table
 from ..report.metrics import read_metrics
 
 _HEADING = "With and without pretraining on the texts"
-_CHANCE = 0.05  # a smaller p-value is significant; it's two-tailed
+_CHANCE = 0.05  # a smaller two-tailed p-value is significant
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class Comparison:
 
     Attributes:
         without: folder of the baseline.
-        pretrained: folder of the pretraining.
+        pretrained: folder of the pretrained model.
         n_runs: number of times the task was trained from the pretrained weights.
-        score: the score that decides.
+        score: the score that the verdict is based on.
     """
 
     without: Path
@@ -35,7 +35,7 @@ class Comparison:
     score: str
 
     def section(self, prepared: Prepared, judged: Judged | None) -> tuple[str, str, str]:
-        """Return heading, text and verdict, given the scores of the result; "" without a validation split."""
+        """Return heading, text and verdict, given the final scores. The verdict is "" without a validation split."""
         text = _describe_pretraining(self.pretrained)
         if self.n_runs > 1:
             text += f" The task was then trained {self.n_runs} times from there, and the mean of the weights was tried."

@@ -1,7 +1,7 @@
 """Recognize a warm start, and record its settings so that it can resume.
 
-While a warm start is in progress, its folder holds two hidden files: the settings it began with, and the digest of the
-model that it will replace, if any.
+While a warm start is in progress, its folder contains two hidden files: the settings it began with, and the digest of
+the model that it will replace, if any.
 """
 
 import json
@@ -21,11 +21,11 @@ _REQUEST, _OLD_MODEL = ".asked.json", ".replaced"
 
 
 def is_warm_start(config: Config, out: str | Path, options: RunOptions) -> bool:
-    """Return whether to train with a warm start: it was asked for, or the run to resume is one.
+    """Return whether to train with a warm start: the settings request one, or the run to resume is one.
 
     Raises:
-        ConfigError: a setting needs a warm start, and it isn't one.
-        TrainingError: the folder holds a warm start in progress, and neither resume nor replace was asked for.
+        ConfigError: a setting needs a warm start, but this run isn't one.
+        TrainingError: the folder contains a warm start in progress, and neither `resume` nor `replace` is set.
     """
     out = Path(out)
     if config.train.warm_start or (options.resume and _was_warm_start(out)):
@@ -48,7 +48,7 @@ def is_warm_start(config: Config, out: str | Path, options: RunOptions) -> bool:
 
 
 def was_requested(out: Path) -> bool:
-    """Return whether a folder holds a warm start in progress."""
+    """Return whether a folder contains a warm start in progress."""
     return (out / _REQUEST).exists()
 
 
@@ -59,12 +59,12 @@ def write_request(out: Path, config: Config) -> None:
 
 
 def read_request(out: Path, config: Config) -> Config:
-    """Return the settings that the warm start in a folder began with, and the new paths of files.
+    """Return the settings that the warm start in a folder began with, updated with the file paths in `config`.
 
-    Settings that were left open may be given now. The stages check them.
+    The user may now set values that were left open. The stages check them.
 
     Raises:
-        ConfigError: the user now asks for another value.
+        ConfigError: the user changed a setting.
     """
     path = out / _REQUEST
     begun = Config.from_record(parse_json_object(path, read_bytes(path)), source=str(path))
@@ -76,7 +76,7 @@ def read_request(out: Path, config: Config) -> Config:
 
 
 def mark_old_model(out: Path) -> None:
-    """Remember the model in a folder as one to replace. It stays until the last stage begins."""
+    """Mark the model in a folder as the one to replace. It stays until the last stage begins."""
     manifest = out / MANIFEST
     if manifest.exists():
         with writing(out):
@@ -84,7 +84,7 @@ def mark_old_model(out: Path) -> None:
 
 
 def forget_old_model(out: Path) -> None:
-    """Remove the mark: the model was replaced."""
+    """Remove the mark after the model has been replaced."""
     (out / _OLD_MODEL).unlink(missing_ok=True)
 
 

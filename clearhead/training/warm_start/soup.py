@@ -20,8 +20,8 @@ def average_runs(folders: Sequence[Path]) -> dict[str, Tensor]:
 
 
 def try_soup(trainer: Trainer, others: Sequence[Path]) -> None:
-    """Average the weights that this run and the finished runs `others` kept, and keep the mean if it scores best."""
+    """Average the kept weights of this run and of the finished runs `others`, and keep the mean if it scores best."""
     out, state, count = trainer.run.folder.path, trainer.state, len(others) + 1
-    is_kept = state.mean == f"{count} runs"  # by a process that was killed after that
+    is_kept = state.mean == f"{count} runs"  # an earlier process was killed after keeping the mean
     weights = load_model_folder(out, allow_custom_code=True).weights if is_kept else average_runs([*others, out])
     trainer.selection.try_mean(state, weights, count, "runs")

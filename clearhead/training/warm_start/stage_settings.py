@@ -1,4 +1,4 @@
-"""Settings and shares of the time for each stage of a warm start."""
+"""Settings and time share of each stage of a warm start."""
 
 import time
 from collections.abc import Collection
@@ -67,7 +67,7 @@ def baseline(config: Config) -> Config:
 
 
 def pretraining(config: Config, first: Config, task: type[Task]) -> Config:
-    """Return the settings of the second stage, given those that the first one ended up with."""
+    """Return the settings of the second stage, given the final settings of the first one."""
     values: dict[str, Any] = {"train.warm_start": "", "train.soup": None, "train.watch": "", "train.best": "loss"}
     values |= {"data.test": (), "data.texts": (), "data.subword_dropout": 0.0, "train.epochs": None}
     usual = {"model.dropout": min(first.model.dropout, _DROPOUT), "train.label_smoothing": 0.0}
@@ -76,7 +76,7 @@ def pretraining(config: Config, first: Config, task: type[Task]) -> Config:
         values["train.steps"] = config.train.warm_steps or step_factor(task) * chosen(first.train.steps)
     config = _with_preset_of(first, config).assign(values, "user")
     open_again = {name: config.value(name) for name in ("train.warmup", "model.head")}
-    return config.assign(open_again, "preset")  # other steps need another warm-up, and pretraining another head
+    return config.assign(open_again, "preset")  # pretraining needs another warmup and another head
 
 
 def fine_tuning(config: Config, first: Config, n_runs: int) -> Config:
@@ -98,14 +98,14 @@ class Clock:
     """Divide a budget among the stages."""
 
     def __init__(self, budget: str, began: float, done: Collection[int], n_runs: int = 1) -> None:
-        """Share what is left from `began`; stages that are `done` already get nothing."""
+        """Divide the time from `began` among the stages that aren't `done` yet."""
         shares = [*_SHARES, *[1] * n_runs]
         self._left = [0 if i in done else share for i, share in enumerate(shares)]
         seconds = read_duration(budget) if budget else 0.0
         self._end = began + seconds * sum(self._left) / sum(shares) if budget else None
 
     def end(self, stage: int) -> float | None:
-        """Return when a stage that begins now must be done, by `time.monotonic`; None without a budget."""
+        """Return the deadline of a stage that begins now, as a `time.monotonic` value; None without a budget."""
         if self._end is None or not self._left[stage]:
             return self._end
         now = time.monotonic()

@@ -61,7 +61,7 @@ class _WarmStart:
     """The stages, and the folders that they write to."""
 
     def __init__(self, config: Config, out: Path, options: RunOptions) -> None:
-        """Raise a ConfigError if pretraining on the texts can't help, or if its effect couldn't be measured."""
+        """Raise a ConfigError if pretraining on the texts can't help, or if its effect can't be measured."""
         self.config, self.out, self.options, self.say = config, out, options, options.say
         self.without, self.pretrained = out / WITHOUT, out / PRETRAINED
         self.task = task_of(config)
@@ -140,7 +140,7 @@ class _WarmStart:
                 remove_folder(path / CHECKPOINTS)
 
     def _duration(self) -> str:
-        """Compare the duration of all stages with that of the first, if the other stages' steps depend on it."""
+        """Describe the duration of all stages relative to the first, if the other stages' steps depend on it."""
         if self.config.train.budget or self.config.train.warm_steps:
             return ""
         return f"; all stages take about {1 + step_factor(self.task) + self.n_runs} times as long as this one"
