@@ -1,4 +1,4 @@
-"""Batches of sentences of similar length, filled up to a number of tokens.
+"""Batches of sentences of similar length, with a maximum number of tokens.
 
 The order depends only on (seed, epoch), so training can resume at any batch.
 """
@@ -15,13 +15,13 @@ class Plan(Protocol):
     """The batches of each epoch, as row numbers of examples."""
 
     def epoch(self, epoch: int) -> list[IntArray]:
-        """Return the rows of each batch, in order, which depends only on the seed and the epoch."""
+        """Return the rows of each batch. Their order depends only on the seed and the epoch."""
 
     def predictions(self, rows: IntArray) -> int:
         """Return the number of terms in the loss of these examples."""
 
     def tokens(self, rows: IntArray) -> int:
-        """Return the size of these examples, in the unit that epochs are measured in."""
+        """Return the number of tokens in these examples, as epochs count them."""
 
     def sizes(self) -> list[int]:
         """Return the tokens per side of each batch of the first epoch, padding included."""
@@ -32,12 +32,12 @@ class Batches:
     """Batches of examples with these lengths.
 
     Args:
-        source_lengths: tokens of each source.
-        target_lengths: tokens of each target.
+        source_lengths: number of tokens in each source.
+        target_lengths: number of tokens in each target.
         max_tokens: maximum tokens per side in a batch, padding included.
         seed: decides the order, together with the epoch.
         max_rows: maximum examples in a batch.
-        counts_sources: whether `tokens` counts sources instead of targets.
+        counts_sources: if True, `tokens` counts source tokens instead of target tokens.
     """
 
     source_lengths: IntArray
@@ -52,7 +52,7 @@ class Batches:
         return int(self.target_lengths[rows].sum())
 
     def tokens(self, rows: IntArray) -> int:
-        """Return the number of target tokens, or of source tokens."""
+        """Return the number of target tokens, or of source tokens with `counts_sources`."""
         return int((self.source_lengths if self.counts_sources else self.target_lengths)[rows].sum())
 
     def sizes(self) -> list[int]:
@@ -61,7 +61,7 @@ class Batches:
         return [len(rows) * int(longer[rows].max()) for rows in self.epoch(0)]
 
     def epoch(self, epoch: int) -> list[IntArray]:
-        """Return the rows of each batch, in order. Every example is in exactly one batch."""
+        """Return the rows of each batch. Every example is in exactly one batch."""
         rng = np.random.default_rng([self.seed, epoch])
         shuffled = rng.permutation(len(self.source_lengths))
         by_length = np.lexsort((self.source_lengths[shuffled], self.target_lengths[shuffled]))

@@ -15,18 +15,18 @@ from ..readers.lines import shown
 from ..readers.pairs import Pair, Pairs, PairSource
 from .split import Split, split
 
-_CHUNK, _LETTERS = 16_384, 1 << 22  # maximum pairs in memory, and their characters
-_SHOWN = 3  # groups of labels
-_LEARN = 2_000_000  # pairs that a tokenizer learns from; more don't change a vocabulary
+_CHUNK, _LETTERS = 16_384, 1 << 22  # maximum number of pairs in memory, and of their characters
+_SHOWN = 3  # groups of labels listed in a note
+_LEARN = 2_000_000  # pairs that a tokenizer learns from; more wouldn't change the vocabulary
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """The pairs of a source, without the held-out ones."""
+    """The training pairs of a source. The held-out pairs are separate."""
 
     source: PairSource
     split: Split
-    letters: int = 0  # of all pairs, both sides
+    letters: int = 0  # characters in all pairs, both sides
 
     @classmethod
     def of(cls, source: PairSource, share: float, seed: int) -> Self:
@@ -67,11 +67,11 @@ class Corpus:
             yield chunk
 
     def texts(self, most: int = _LEARN) -> tuple["Texts", "Texts | tuple[()]"]:
-        """Return sources and targets for a tokenizer: of all pairs, or of `most` spread evenly over them."""
+        """Return the sources and targets that tokenizers learn from: all pairs, or `most` evenly spaced ones."""
         return Texts(self, 1, most), Texts(self, 2, most)
 
     def _read(self, *, held: bool) -> Iterator[Pair]:
-        """Yield one side of the split. Raise a DataError if the data has changed."""
+        """Yield the held-out pairs, or the others. Raise a DataError if the data has changed."""
         apart, count = self.split.held.tobytes(), 0
         for pair in self.source:
             if count < len(apart) and apart[count] == held:
@@ -88,7 +88,7 @@ class Corpus:
 
 
 def origin_of(corpus: Any, config: Config) -> dict[str, Any]:
-    """Return the licence and the source that the data states, as settings, unless the user set them."""
+    """Return the licence and source stated in the data, as settings, unless the user set them."""
     report = corpus.source.report
     stated = {"data.licence": report.licence, "data.source": report.source}
     return {name: value for name, value in stated.items() if value and not config.value(name)}
@@ -120,7 +120,7 @@ class LabelledCorpus(Corpus):
         notes, distinct = [], np.unique(np.asarray(hashes, np.int64).reshape(-1, 2), axis=0)
         if several := int((np.unique(distinct[:, 0], return_counts=True)[1] > 1).sum()):
             have = f"{several:,} texts have" if several > 1 else "1 text has"
-            notes.append(f"  {have} several labels: the model learns each of them, but can give only one")
+            notes.append(f"  {have} several labels: the model learns each of them, but can predict only one")
         alike = groupby(sorted(labels, key=lambda it: (_folded(it), it)), key=_folded)
         for group in [named for _, it in alike if len(named := [*it]) > 1][:_SHOWN]:
             notes.append(f"  different labels with almost the same spelling: {', '.join(map(shown, group))}")
@@ -128,12 +128,12 @@ class LabelledCorpus(Corpus):
 
 
 def _folded(text: str) -> str:
-    """Drop case and white space."""
+    """Fold case and whitespace."""
     return " ".join(text.casefold().split())
 
 
 def _some(pairs: Iterator[Pair]) -> Iterator[Pair]:
-    """Yield the next pairs, as many as fit into memory."""
+    """Yield the pairs of the next chunk."""
     letters = 0
     for pair in islice(pairs, _CHUNK):
         yield pair
@@ -144,7 +144,7 @@ def _some(pairs: Iterator[Pair]) -> Iterator[Pair]:
 
 @dataclass(frozen=True)
 class Texts(Iterable[str]):
-    """One side of the training pairs, re-read by every loop."""
+    """One side of the training pairs, re-read on each iteration."""
 
     corpus: Corpus
     side: int

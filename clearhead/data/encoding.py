@@ -1,4 +1,4 @@
-"""Tokenize pairs: a few in this process, many in one process per core."""
+"""Tokenize pairs, in one process per core if there are many."""
 
 import signal
 from collections import deque
@@ -14,17 +14,17 @@ from ..readers.skipped import Skipped
 from ..tokenization.ragged import Ragged
 from ..tokenization.tokenizer import BOS, EOS, UNK, Tokenizers
 
-_MANY = 300_000  # number of pairs from which processes pay off
-_SHOWN = 3  # pairs of each chunk whose unknown words are named
+_MANY = 300_000  # number of pairs from which multiprocessing pays off
+_SHOWN = 3  # pairs of each chunk whose unknown words are listed
 _UNKNOWN = "pairs with words or characters missing from the vocabulary, which become <unk>"
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """Tokens of both sides: sources end with EOS, targets begin with BOS and end with EOS.
+    """Tokens of both sides. Sources end with EOS; targets begin with BOS and end with EOS.
 
-    `kept` has the positions of their pairs, `skipped` the other pairs. Of those kept, `unknown` have words missing from
-    the vocabulary, and `cut` have a source that was truncated.
+    `kept` has the indices of the encoded pairs, and `skipped` has the other pairs. `unknown` has the encoded pairs with
+    words missing from the vocabulary, and `cut` those with a truncated source.
     """
 
     sources: Ragged
@@ -37,13 +37,13 @@ class Encoded:
 
 @dataclass(frozen=True)
 class PairEncoder:
-    """Tokenizes pairs, and skips those with more tokens on a side than allowed.
+    """Tokenizes pairs, and skips those with too many tokens on a side.
 
     Args:
-        tokenizers: of both sides.
-        longest: maximum tokens per side.
-        limit: the name of the setting that limits them.
-        cuts: the name of the targets, if long sources are truncated instead; "" to skip those pairs.
+        tokenizers: tokenizers of both sides.
+        longest: maximum number of tokens per side.
+        limit: name of the setting that `longest` comes from.
+        cuts: name of the targets, to truncate long sources and skip only long targets; "" to skip both.
     """
 
     tokenizers: Tokenizers
@@ -80,8 +80,8 @@ class PairEncoder:
 
         Args:
             chunks: the pairs.
-            n_pairs: how many there are in all chunks.
-            processes: maximum processes to use; a few pairs don't need any.
+            n_pairs: number of pairs in all chunks. A small number is tokenized in this process.
+            processes: maximum number of processes.
 
         Raises:
             TrainingError: a process was killed.
@@ -93,7 +93,7 @@ class PairEncoder:
         try:
             waiting = deque[Any]()
             for chunk in chunks:
-                with _without_interrupts():  # so that a process started meanwhile never receives them
+                with _without_interrupts():  # so that a process started here never receives them
                     waiting.append(pool.submit(_encode, chunk))
                 if len(waiting) > 2 * processes:  # chunks waiting for a process are in memory
                     yield waiting.popleft().result()
@@ -101,7 +101,7 @@ class PairEncoder:
                 yield waiting.popleft().result()
         except BrokenProcessPool as error:
             raise TrainingError(
-                "a process that tokenizes pairs was killed; the memory may be too small for so many",
+                "a process that tokenizes pairs was killed, perhaps for lack of memory",
                 fix="use fewer processes with a lower --threads",
                 name="train.threads",
                 value=processes,
@@ -110,23 +110,23 @@ class PairEncoder:
             pool.shutdown(kill_workers=True)
 
     def _pool(self, processes: int) -> Any:
-        """Return the processes, or None if the system can't start any.
+        """Start the process pool, or return None if the system can't start processes.
 
         The standard library's process pool would import the user's main module again, and restart its training.
         """
         import loky
 
-        told = (self.tokenizers.to_json(), self.longest, self.limit, self.cuts)
+        arguments = (self.tokenizers.to_json(), self.longest, self.limit, self.cuts)
         alone = {"TOKENIZERS_PARALLELISM": "false"}  # every core already has a process
         try:  # a process idle for a minute has lost its parent
-            return loky.ProcessPoolExecutor(processes, timeout=60, env=alone, initializer=_begin, initargs=told)
+            return loky.ProcessPoolExecutor(processes, timeout=60, env=alone, initializer=_begin, initargs=arguments)
         except OSError:
             return None
 
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Delay Ctrl-C, which all processes of a terminal receive; the one that trains handles it."""
+    """Delay Ctrl-C, which all processes of a terminal receive. Only the training process handles it."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

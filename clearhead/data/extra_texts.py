@@ -1,4 +1,4 @@
-"""Additional plain texts (`data.texts`) that a warm start learns from, together with the data of a task."""
+"""Additional plain texts (`data.texts`), which a warm start learns from together with a task's data."""
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -14,13 +14,13 @@ from ..readers.skipped import Report
 from .forms import SAMPLED_BY, Divided, Form, Source, Texts
 from .running_text import Running, in_chunks
 
-_TOGETHER = 4096  # texts in memory together
+_TOGETHER = 4096  # texts in a chunk
 _TABLES = {".csv", ".tsv"}
 
 
 @dataclass(frozen=True)
 class PlainTexts:
-    """Some of the plain texts."""
+    """A chunk of plain texts."""
 
     texts: Sequence[str]
 
@@ -32,14 +32,14 @@ def open_texts(paths: Sequence[str], data: DataConfig, *, whole: bool = False) -
     """Open text files.
 
     Raises:
-        DataError: a file is a table. With `whole`, for a language model, tables are text too.
+        DataError: a file is a table. With `whole`, tables are read as text, for a language model.
     """
     for file in (file for path in paths if not whole for file in tree(path)):
         if _TABLES & {kind.casefold() for kind in Path(file.name).suffixes[-2:]}:  # texts.tsv.gz
             raise DataError(
-                f"data.texts: {file.name} is a table by its name",
+                f"data.texts: {file.name} is a table, according to its name",
                 expected="lines of text, or JSON Lines with a text on each line",
-                fix="write its column of texts to a text file",
+                fix="write its text column to a text file",
                 name="data.texts",
                 value=file.name,
             )
@@ -54,14 +54,14 @@ def texts_in(documents: Documents) -> Iterator[str]:
 
 
 def plain_texts(documents: Documents) -> Iterator[PlainTexts]:
-    """Yield the texts, some at a time."""
+    """Yield the texts in chunks."""
     found = texts_in(documents)
     while some := list(itertools.islice(found, _TOGETHER)):
         yield PlainTexts(some)
 
 
 def running_texts(documents: Documents) -> Iterator[Running]:
-    """Yield the documents unchanged, for a language model."""
+    """Yield the unchanged documents in chunks, for a language model."""
     yield from in_chunks(documents, documents.report)
 
 
@@ -70,14 +70,14 @@ Chunks = Callable[[Documents], Iterator[PlainTexts]] | Callable[[Documents], Ite
 
 @dataclass(frozen=True)
 class _Both:
-    """The files of a task, and those with plain texts."""
+    """The files of a task's data, and the files of plain texts."""
 
     data: Source
     texts: Documents
 
     @property
     def report(self) -> Report:
-        """The report of the data, with that of the texts as a note."""
+        """The report of the data, with the report of the texts as a note."""
         report = self.data.report
         return replace(report, notes=[*report.notes, f"with the texts of {self.texts.report}"])
 
@@ -90,11 +90,11 @@ class _Both:
         self.data.__exit__(*error)
 
     def digest(self) -> str:
-        """Return both digests, one after the other."""
+        """Return the concatenated digests of data and texts."""
         return self.data.digest() + self.texts.digest()
 
     def expect_digest(self, digest: str) -> None:
-        """Raise a DataError if any of the files no longer have this digest."""
+        """Raise a DataError if any of the files have changed since this digest."""
         half = len(digest) // 2
         self.data.expect_digest(digest[:half])
         self.texts.expect_digest(digest[half:])
@@ -102,7 +102,7 @@ class _Both:
 
 @dataclass(frozen=True)
 class _WithTexts:
-    """The data of a task with a part held out, and all of the plain texts."""
+    """A task's data, partly held out, and all of the plain texts."""
 
     corpus: Divided
     source: _Both
@@ -127,7 +127,7 @@ class _WithTexts:
         yield from self.chunked(self.source.texts)
 
     def texts(self) -> tuple[Texts, Texts]:
-        """Return the texts for the tokenizers: only those of the data, which they'll be used for."""
+        """Return the texts that tokenizers learn from: only those of the task's data."""
         return self.corpus.texts()
 
 
@@ -157,7 +157,7 @@ class FormWithTexts:
         return _WithTexts(self.form.divide(source.data, share, seed), source, self.chunked, count)
 
     def extent(self, data: _WithTexts) -> tuple[int, str]:
-        """Return the amount of data without the texts; it decides the shape of the model."""
+        """Return the amount of data without the plain texts, since it decides the size of the model."""
         return self.form.extent(data.corpus)
 
     def sample(self, data: Any, most: int, seed: int, by: str = SAMPLED_BY) -> tuple[Any, str]:
@@ -166,5 +166,5 @@ class FormWithTexts:
 
 
 def with_plain_texts(texts: Callable[[Any], Sequence[str]]) -> Callable[[Any], Sequence[str]]:
-    """Extend a function that returns the texts of some data, so that it takes plain texts too."""
+    """Extend a function that returns the texts of a chunk of data, so that it accepts `PlainTexts` too."""
     return lambda data: data.texts if isinstance(data, PlainTexts) else texts(data)

@@ -1,4 +1,4 @@
-"""Read, split and store the data of a task, so that preparing a run is the same for all tasks."""
+"""Data forms: a common interface for reading, splitting and storing the data of all tasks."""
 
 from collections.abc import Iterable, Iterator, Sized
 from dataclasses import replace
@@ -23,7 +23,7 @@ class Source(Protocol):
 
     @property
     def report(self) -> Report:
-        """The report of the last complete reading."""
+        """The report of the last complete pass over the files."""
 
     def __enter__(self) -> Self: ...
 
@@ -33,7 +33,7 @@ class Source(Protocol):
         """Return the SHA-256 of the bytes of all files."""
 
     def expect_digest(self, digest: str) -> None:
-        """Raise a DataError if the files no longer have this digest."""
+        """Raise a DataError if the files have changed since this digest."""
 
 
 class Texts(Sized, Iterable[str], Protocol):
@@ -60,48 +60,48 @@ class Divided(Protocol):
         """Yield the training data in chunks that fit into memory."""
 
     def texts(self) -> tuple[Texts, Texts]:
-        """Return the texts that the tokenizers of both sides learn from; the second is empty for one side."""
+        """Return the texts that the tokenizers learn from, for source and target. Without targets, those are empty."""
 
 
 class Form(Protocol):
-    """The data of a task: how to read it, hold out a part and draw a sample."""
+    """Reads, splits and samples the data of a task."""
 
     @property
     def holds(self) -> type:
         """The type that `read` returns."""
 
     def open(self, paths: Any, data: DataConfig) -> Source:
-        """Open files, or rows in memory (see `as_paths`), to be read as the settings say."""
+        """Open files, or rows in memory (see `as_paths`), to be read according to the settings."""
 
     def read(self, paths: Any, data: DataConfig) -> Any:
         """Read all files into memory, with a `report`. Raise a DataError if there's nothing usable."""
 
     def divide(self, source: Source, share: float, seed: int) -> Divided:
-        """Read everything once, and hold out a share to score on."""
+        """Read everything once, and hold out a share for scoring."""
 
     def extent(self, data: Any) -> tuple[int, str]:
         """Return the amount of data as a number of sentence pairs, and as a phrase."""
 
     def sample(self, data: Any, most: int, seed: int, by: str = SAMPLED_BY) -> tuple[Any, str]:
-        """Return at most `most` sources, and a note on which ones ("" for all). `by` is the limiting setting."""
+        """Return at most `most` sources, and a note on the selection ("" for all). `by` names the limiting setting."""
 
     def preview(self, data: Any) -> Iterator[dict[str, str]]:
-        """Yield each example as the names of its parts with their texts."""
+        """Yield each example as a mapping from field names to texts."""
 
     def to_notes(self, data: Any) -> list[Any]:
-        """Return plain values, as a store keeps held-out data."""
+        """Convert held-out data to JSON values for a store."""
 
     def from_notes(self, notes: list[Any], report: Report) -> Any:
-        """Return what `to_notes` was given."""
+        """Restore data converted by `to_notes`."""
 
 
 def as_pairs(letters: int) -> tuple[int, str]:
-    """Convert a number of characters to sentence pairs, and return it with a phrase for the characters."""
+    """Return a number of characters as a number of sentence pairs, and as a phrase."""
     return letters // _PAIR, f"{letters:,} characters"
 
 
 class PairForm:
-    """Pairs of texts; `roles` says what source and target are."""
+    """Pairs of texts. `roles` defines source and target."""
 
     holds: type = Pairs
 
@@ -121,13 +121,13 @@ class PairForm:
         return (LabelledCorpus if self.roles.labels else Corpus).of(source, share, seed)
 
     def extent(self, data: Corpus) -> tuple[int, str]:
-        """Return the number of pairs; longer texts count by their characters."""
+        """Return the number of pairs. For texts longer than sentences, it's estimated from their characters."""
         if self.roles is SENTENCES:
             return len(data), f"{len(data):,} pairs"
         return as_pairs(data.letters)
 
     def sample(self, data: Pairs, most: int, seed: int, by: str = SAMPLED_BY) -> tuple[Pairs, str]:
-        """Return all pairs of `most` sources, drawn at random because files may be sorted by length."""
+        """Return all pairs of `most` sources, drawn at random because files may be sorted."""
         distinct = list(dict.fromkeys(data.sources))
         if len(distinct) <= most:
             return data, ""
@@ -137,7 +137,7 @@ class PairForm:
         return data.take((i for i, it in enumerate(data.sources) if it in sample), "a sample"), said
 
     def preview(self, data: Pairs) -> Iterator[dict[str, str]]:
-        """Yield each pair by its parts."""
+        """Yield each pair with the names of its sides."""
         yield from ({self.roles.source: it, self.roles.target: to} for it, to in zip(data.sources, data.targets))
 
     def _roles(self, data: DataConfig) -> Roles:
@@ -149,7 +149,7 @@ class PairForm:
         return list(zip(data.lines, data.sources, data.targets))
 
     def from_notes(self, notes: list[Any], report: Report) -> Pairs:
-        """Return what `to_notes` was given."""
+        """Restore pairs converted by `to_notes`."""
         return Pairs.of(((line, source, target) for line, source, target in notes), report)
 
 
@@ -173,7 +173,7 @@ class TextForm:
         return TextCorpus.of(source, share)
 
     def extent(self, data: TextCorpus) -> tuple[int, str]:
-        """Return the number of pairs with as many characters."""
+        """Return the number of sentence pairs with the same number of characters."""
         return as_pairs(data.letters)
 
     def sample(self, data: Running, most: int, seed: int, by: str = SAMPLED_BY) -> tuple[Running, str]:
@@ -193,6 +193,6 @@ class TextForm:
         return list(zip(data.pieces, data.first, data.last, data.lines))
 
     def from_notes(self, notes: list[Any], report: Report) -> Running:
-        """Return what `to_notes` was given."""
+        """Restore pieces converted by `to_notes`."""
         pieces, first, last, lines = (list(each) for each in zip(*notes)) if notes else ([], [], [], [])
         return Running(pieces, first, last, lines, report)

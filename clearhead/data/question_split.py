@@ -1,4 +1,4 @@
-"""Hold out a part of the questions so that no context is in both parts."""
+"""Hold out some of the questions so that training and held-out questions share no context."""
 
 from dataclasses import dataclass, replace
 
@@ -18,8 +18,9 @@ class QuestionSplit:
 def split_questions(corpus: QuestionCorpus, share: float, seed: int) -> QuestionSplit:
     """Hold out a share of the articles, or of the contexts if there are fewer than 20 titles.
 
-    A context that occurs in several articles, even with another spelling, goes with the first of them. The choice
-    depends on the seed and the titles or contexts, not on their order. With too few contexts nothing is held out.
+    A context that occurs in several articles, even with a different spelling, counts as part of the first one. The
+    choice depends on the seed and the titles or contexts, not on their order. With too few contexts, nothing is held
+    out.
     """
     contexts = [spelling(paragraph.context) for paragraph in corpus.paragraphs()]
     titles = [article.title for article in corpus.articles for _ in article.paragraphs]

@@ -1,4 +1,4 @@
-"""Running text to train on, re-read from files as needed, and its held-out end."""
+"""Running text for training, re-read from files as needed. Its end is held out."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -8,18 +8,18 @@ from typing import Self
 from ..readers.documents import Documents, Piece
 from ..readers.skipped import Report
 
-_CHUNK, _LETTERS = 16_384, 1 << 21  # maximum pieces in memory as tokens, and their characters
-_LEARN = 1 << 27  # characters that a tokenizer learns from; more don't change a vocabulary
+_CHUNK, _LETTERS = 16_384, 1 << 21  # maximum number of pieces tokenized at once, and of their characters
+_LEARN = 1 << 27  # characters that a tokenizer learns from; more wouldn't change the vocabulary
 
 
 @dataclass(frozen=True)
 class Running:
-    """Pieces of documents in memory, and which ones are the first and the last of their document."""
+    """Pieces of documents in memory, with flags for the first and last piece of each document."""
 
     pieces: list[str]
     first: list[bool]
     last: list[bool]
-    lines: list[int]  # where each piece begins, counted over all files
+    lines: list[int]  # line at which each piece begins, counted over all files
     report: Report
 
     def __len__(self) -> int:
@@ -52,19 +52,19 @@ class Running:
 
 @dataclass(frozen=True)
 class TextCorpus:
-    """Documents without their end, which is held out. A random part would be too similar to its neighbours."""
+    """Documents whose end is held out. A random part would be too similar to the text around it."""
 
     source: Documents
     letters: int  # number of training characters, from the beginning
-    count: int  # number of their pieces
+    count: int  # number of training pieces
     held: Running
-    note: str  # says what was held out
+    note: str  # on what was held out
 
     @classmethod
     def of(cls, source: Documents, share: float) -> Self:
-        """Hold out the last share of all code points, from the next line on.
+        """Hold out the last share of all characters, rounded to the start of the next line.
 
-        If no line begins there, it begins at the last line before. A text of one line is split within it.
+        If there's no next line, the held-out part starts at the last line. A text of a single line is split within it.
         """
         total = count = 0
         for piece in source:
@@ -93,17 +93,17 @@ class TextCorpus:
         return self.held
 
     def chunks(self) -> Iterator[Running]:
-        """Yield the training text, some pieces at a time."""
+        """Yield the training text in chunks."""
         yield from in_chunks(self, self.source.report)
 
     def texts(self) -> tuple["Texts", tuple[()]]:
-        """Return pieces for a tokenizer: all of them, or some spread evenly."""
+        """Return the pieces that a tokenizer learns from: all, or evenly spaced ones."""
         return Texts(self, min(self.count, max(self.count * _LEARN // max(self.letters, 1), 1))), ()
 
 
 @dataclass(frozen=True)
 class Texts:
-    """Some pieces of a corpus, re-read by every loop."""
+    """Evenly spaced pieces of a corpus, re-read on each iteration."""
 
     corpus: TextCorpus
     most: int
@@ -119,14 +119,14 @@ class Texts:
 
 
 def in_chunks(pieces: Iterable[Piece], report: Report) -> Iterator[Running]:
-    """Yield the pieces, some at a time."""
+    """Yield the pieces in chunks."""
     left = iter(pieces)
     while len(chunk := Running.of(_some(left), report)):
         yield chunk
 
 
 def _some(pieces: Iterator[Piece]) -> Iterator[Piece]:
-    """Yield the next pieces, as many as fit into memory."""
+    """Yield the pieces of the next chunk."""
     letters = 0
     for piece in islice(pieces, _CHUNK):
         yield piece
@@ -136,7 +136,7 @@ def _some(pieces: Iterator[Piece]) -> Iterator[Piece]:
 
 
 def _line_begin(pieces: Iterable[Piece], place: int) -> int:
-    """Return where a line begins in the whole text: at a position or soon after it, otherwise before it."""
+    """Return the start of the first line at or after a position in the whole text, or else of the last line before."""
     begin = line = 0  # of the piece, and of the last line before the position in the same document
     for piece in pieces:
         if piece.first:
@@ -154,7 +154,7 @@ def _line_begin(pieces: Iterable[Piece], place: int) -> int:
 
 
 def _after(pieces: Iterable[Piece], place: int) -> tuple[list[Piece], str, int]:
-    """Return the pieces from a position on, a phrase for the place, and the number of pieces before it."""
+    """Return the text from a position on, its file and line as a phrase, and the number of pieces before it."""
     held, where, count, begin, line = list[Piece](), "", 0, 0, 1
     for piece in pieces:
         line = 1 if piece.first else line

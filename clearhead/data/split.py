@@ -1,4 +1,4 @@
-"""Hold out a part of the data so that no sentence is in both parts, not even in another spelling."""
+"""Hold out some of the data so that no sentence is in both parts, not even with a different spelling."""
 
 import hashlib
 import re
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-FEWEST, _MOST = 20, 10_000  # distinct sources that a split needs, and the most it holds out
-_BYTES = 16  # of a digest: no two of billions of sentences share one
+FEWEST, _MOST = 20, 10_000  # minimum number of distinct sources to split, and maximum number to hold out
+_BYTES = 16  # digest size; collisions among billions of sentences are very unlikely
 
 
 @dataclass(frozen=True)
 class Split:
-    """Which pairs are held out, in order, with a note that says how many."""
+    """A mask of the held-out pairs, and a note on their number."""
 
     held: NDArray[np.bool_]
     note: str
@@ -26,15 +26,15 @@ def split(
 ) -> Split:
     """Hold out a share of the distinct sources, 10,000 at most, with all their pairs.
 
-    Sources that differ only in case, white space or punctuation count as one. The choice depends on the seed and the
-    set of sources, not on their order. With fewer than 20 distinct sources nothing is held out. A source takes 17 bytes
+    Sources that differ only in case, whitespace or punctuation count as one. The choice depends on the seed and the set
+    of sources, not on their order. With fewer than 20 distinct sources, nothing is held out. Each source takes 17 bytes
     of memory.
 
     Args:
         sources: the source of each pair.
-        share: of the distinct sources, at least 0 and below 1.
+        share: fraction of the distinct sources, at least 0 and below 1.
         seed: decides which ones are held out.
-        names: of sources and targets, for the note.
+        names: plural names of sources and targets, for the note.
     """
     if share == 0:
         return Split(np.zeros(sum(1 for _ in sources), np.bool_), "nothing held out: data.split is 0")
@@ -58,7 +58,7 @@ def split(
 
 
 def spelling(text: str) -> str:
-    """Return a key that's equal for texts that differ only in case, white space or punctuation."""
+    """Return a key that's equal for texts that differ only in case, whitespace or punctuation."""
     folded = text.casefold()
     if not folded.isascii():
         folded = unicodedata.normalize("NFKC", folded)

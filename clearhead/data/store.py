@@ -1,10 +1,10 @@
-"""Tokens on disk, mapped into memory, so that examples needn't fit into it.
+"""Tokens on disk, memory-mapped so that examples don't have to fit into memory.
 
 header.json  source.tokens  source.lengths  target.tokens  target.lengths
 
-The files hold plain little-endian numbers, one sequence after another: tokens of two bytes if the vocabulary is small
-enough, else four; lengths of four. A store is written under a temporary name and then renamed. Reading checks its
-digest. There's no fsync: a store damaged by a power cut is detected and rebuilt.
+The files contain plain little-endian numbers, one sequence after another. A token takes two bytes if the vocabulary is
+small enough, otherwise four; a length takes four. A store is written under a temporary name and then renamed. Its
+digest is checked when it's opened. There's no fsync: a store damaged by a power cut is detected and rebuilt.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ _ABANDONED = 86_400  # seconds after which a half-written store is deleted
 
 @dataclass(frozen=True)
 class Store:
-    """Two sides of examples, mapped into memory, with the digest of their tokens and notes."""
+    """Memory-mapped sources and targets, with the digest of their tokens, and notes."""
 
     sides: tuple[Ragged, Ragged]
     digest: str
@@ -40,7 +40,7 @@ class Store:
 
     @classmethod
     def open(cls, path: Path, key: Mapping[str, Any]) -> Self | None:
-        """Open the store of a folder, or return None if there's none with this key.
+        """Open the store in a folder, or return None if there's none with this key.
 
         Raises:
             DataError: the store is damaged.
@@ -74,7 +74,7 @@ class StoreWriter:
     notes: dict[str, Any] = field(default_factory=dict)
 
     def add(self, *sides: Ragged) -> None:
-        """Write sources and as many targets."""
+        """Write the sources and targets of a chunk."""
         for (tokens, lengths), side in zip(self.files, sides, strict=True):
             tokens.write(side.tokens.astype(self.dtype, copy=False).tobytes())
             lengths.write(side.lengths.astype(_LENGTH).tobytes())
@@ -82,10 +82,10 @@ class StoreWriter:
 
 @contextmanager
 def new_store(path: Path, key: Mapping[str, Any], *, vocab_size: int) -> Iterator[StoreWriter]:
-    """Write a store, which replaces another one only when it's complete.
+    """Write a store, and replace an existing one only when it's complete.
 
-    If another process has written one with the same key in the meantime, that one stays. If writing fails,
-    nothing is left behind, and the OSError is passed on.
+    If another process has written one with the same key in the meantime, that one is kept. If writing fails, the
+    OSError propagates and no files are left.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     _remove_abandoned(path)
@@ -142,18 +142,18 @@ def _seal(header: Mapping[str, Any]) -> str:
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values as JSON returns them."""
+    """Return the values after a round trip through JSON."""
     found: dict[str, Any] = json.loads(json.dumps(values))
     return found
 
 
 def _private(path: Path) -> Path:
-    """Return a name that no other process uses, not even one on another machine with the same process id."""
+    """Return a path that no other process uses, not even one on another machine with the same process id."""
     return path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
 
 
 def _take_place(aside: Path, path: Path, key: Mapping[str, Any]) -> None:
-    """Rename a store, unless there's a complete one with this key, which others may be about to open."""
+    """Move a new store into place, unless there's a complete one with this key, which others may be about to open."""
     if _is_complete(path, key):
         return
     retired = _private(path)
@@ -163,7 +163,7 @@ def _take_place(aside: Path, path: Path, key: Mapping[str, Any]) -> None:
         aside.replace(path)
     except OSError:
         if not _is_complete(path, key):
-            raise  # otherwise another process has just written the same
+            raise  # otherwise another process has just written the same store
     shutil.rmtree(retired, ignore_errors=True)
 
 

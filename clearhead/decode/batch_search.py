@@ -1,4 +1,4 @@
-"""Decode with a batch engine: check its settings, and return its answers in the form of `beam_search`."""
+"""Check a batch engine's settings, and convert its answers to the form that `beam_search` returns."""
 
 from dataclasses import fields, replace
 
@@ -20,7 +20,7 @@ def check_support(engine: BatchEngine, config: DecodeConfig) -> None:
     """Check that the engine supports every setting in use.
 
     Raises:
-        ConfigError: it doesn't support one of them.
+        ConfigError: one of them isn't supported.
     """
     ignored = _OF_BEAM_SEARCH if config.sample else _OF_SAMPLING
     if config.beam == 1:
@@ -39,7 +39,7 @@ def check_support(engine: BatchEngine, config: DecodeConfig) -> None:
 
 
 def decode_batch(engine: BatchEngine, batch: Batch, config: DecodeConfig, rules: Rules) -> list[list[Hypothesis]]:
-    """Return the answers to every source, best first, each cut at its stopping criteria."""
+    """Return the answers to each source, best first. Answers are cut where they meet a stopping criterion."""
     found = engine.decode(batch, config)
     cut = [[_cut(answer, request, rules) for answer in some] for some, request in zip(found, batch.requests)]
     return [sorted(some, key=lambda answer: answer.sort_key) for some in cut]

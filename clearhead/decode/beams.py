@@ -17,10 +17,10 @@ class Request:
     """Length limits and constraints for one sentence.
 
     Args:
-        max_steps: tokens after which the output is cut off, the end token included.
-        min_len: tokens before the end token may follow.
-        prefix: tokens that the output starts with, whatever the model predicts.
-        max_len: tokens after which only the end token may follow.
+        max_steps: number of tokens, end token included, after which the output is cut off.
+        min_len: minimum number of tokens before the end token.
+        prefix: tokens that the output must start with.
+        max_len: number of tokens after which the end token is forced.
         should_stop: takes the tokens (T,) of a hypothesis and returns True if it ends there.
     """
 
@@ -36,7 +36,7 @@ class Hypothesis:
     """One answer. Log-probabilities are natural logarithms. They include the end token, `ids` doesn't."""
 
     ids: tuple[int, ...]
-    score: float  # log_probability, after any repetition penalty, over the length penalty: what answers are ranked by
+    score: float  # ranks answers: log_probability, after any repetition penalty, divided by the length penalty
     log_probability: float
     token_log_probabilities: tuple[float, ...]
     finished: bool  # ended by the end token or a stopping criterion; False if cut off, or if no token could follow
@@ -56,10 +56,10 @@ class Step:
     parents: IntArray  # (B, C) beam that a candidate continues
     tokens: IntArray  # (B, C)
     log_probabilities: FloatArray  # (B, C) of the token
-    totals: FloatArray  # (B, C) ranks the whole hypothesis, before the length penalty; -inf: forbidden
+    totals: FloatArray  # (B, C) ranks the whole hypothesis, before the length penalty; -inf if forbidden
     ended: BoolArray  # (B, C) became an answer
     kept: IntArray  # (B, W) columns that become beams 0 to W - 1; candidates neither ended nor kept are dropped
-    stranded: BoolArray  # (B, W) beams that no token may follow; they fill up, unfinished, where answers are missing
+    stranded: BoolArray  # (B, W) beams that can't be continued; they become unfinished answers if there are too few
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Beams:
         return cls(np.arange(sentences), np.zeros(empty[:2]), np.zeros(empty, np.int64), np.zeros(empty))
 
     def extend(self, step: Step, eos: int) -> tuple[IntArray, Self]:
-        """Return which of these beams (B, W) the next beams continue, and the next beams."""
+        """Return the index of each next beam's parent (B, W), and the next beams."""
         row = np.arange(len(self.sentences))[:, None]
         parents, tokens = step.parents[row, step.kept], step.tokens[row, step.kept]
         log_probabilities = step.log_probabilities[row, step.kept]
@@ -99,7 +99,7 @@ class Beams:
         )
 
     def dead_ends(self, candidates: Candidates) -> BoolArray:
-        """Mark the live beams that no token may follow. (B, W)"""
+        """Mark the live beams that can't be continued. (B, W)"""
         return (self.totals > -np.inf) & (candidates.values == -np.inf).all(2)
 
     def keep(self, rows: IntArray) -> Self:

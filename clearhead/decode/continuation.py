@@ -27,10 +27,10 @@ _SHOWN = 10  # unknown characters or words of a prompt that a message lists
 class Continuation:
     """The text that follows a prompt.
 
-    `text` keeps its white space. It ends before a stop string, and without a last character whose bytes are incomplete.
-    `tokens` and `ids` are everything that was generated, so they may cover more than the text. `logprobs` has one value
-    per token, and one more for the end token if the model generated it. `unread` is how many of the prompt's first
-    tokens didn't fit into the context window.
+    `text` keeps its whitespace. It excludes a stop string and an incomplete last character. `tokens` and `ids` are
+    everything that was generated, so they may cover more than the text. `logprobs` has one value per token, and one
+    more for the end token if the model generated it. `unread` is the number of tokens at the start of the prompt that
+    didn't fit into the context window.
     """
 
     text: str
@@ -46,7 +46,7 @@ class Continuation:
 class Stream(Iterator[str]):
     """Iterator over the pieces of a continuation as they are generated; joined, they are its text.
 
-    `continuation` is the full record. It's None until the last piece was taken.
+    `continuation` is the full record. It's None until the last piece has been read.
     """
 
     def __init__(self, pieces: Generator[str, None, Continuation]) -> None:
@@ -61,14 +61,14 @@ class Stream(Iterator[str]):
             raise
 
     def close(self) -> None:
-        """Stop here, and release the model."""
+        """Stop generating, and release the model."""
         self._pieces.close()
 
 
 class PromptSession(Session):
-    """A session whose sources are prompts, and whose answers are their continuations, without the prompt.
+    """A session that continues prompts. Its answers don't include the prompt.
 
-    An empty prompt stands for BOS, the start of any text.
+    An empty prompt is read as BOS, the start of any text.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class PromptSession(Session):
         self.limit = min(self.limit, MAX_TOKENS)
 
     def _text(self, ids: Sequence[int]) -> str:
-        """Return the text that tokens add in the middle of a text, to tell answers apart."""
+        """Return the text of generated tokens, for comparing answers."""
         text = b"".join([self.tokenizer.token_bytes[i] for i in ids]).decode("utf-8", "replace")
         return self.stopping.cut(text.removesuffix("\ufffd"))[0]
 
@@ -109,10 +109,10 @@ class TextGenerator:
 
     Args:
         engine: an engine for decoder-only models.
-        tokenizer: the model's own.
-        config: how to choose tokens, and how many: at most `max_len`, or `max_extra` if that is None. With
-            `stopping.chars`, as many as those characters need; the model can't end the text earlier.
-        stopping: where to end a text.
+        tokenizer: the model's tokenizer.
+        config: decoding settings. At most `max_len` tokens are generated; if that's None, `max_extra`, or enough for
+            `stopping.chars` characters.
+        stopping: stopping criteria. With `stopping.chars`, the model can't end the text earlier.
 
     Raises:
         ConfigError: the engine doesn't support one of the settings.
@@ -132,7 +132,7 @@ class TextGenerator:
 
     @property
     def overflow(self) -> str:
-        """Describe how a text longer than the context window is read."""
+        """Description of how texts longer than the context window are read."""
         return self.engine.overflow
 
     def prompt(self, text: str) -> list[int]:
@@ -155,10 +155,10 @@ class TextGenerator:
         return self.tokenizer.encode(text)
 
     def stream(self, prompt: Sequence[int]) -> Stream:
-        """Return the continuation of a prompt in pieces.
+        """Return an iterator over the pieces of a prompt's continuation.
 
         Raises:
-            ConfigError: on the first piece, if several beams or samples are wanted.
+            ConfigError: on the first piece, if the settings ask for several beams or samples.
         """
         return Stream(self._pieces(prompt))
 
@@ -168,7 +168,7 @@ class TextGenerator:
         return [found[place] for place in range(len(prompts))]
 
     def stream_batches(self, prompts: Sequence[Sequence[int]]) -> Iterator[tuple[int, list[Continuation]]]:
-        """Yield (index, continuations) of every prompt as soon as its batch is done."""
+        """Yield (index, continuations) for each prompt as soon as its batch is done."""
         for place, answers in self.session.stream(prompts):
             best = answers[: self.session.config.n_best]
             yield place, [self._continuation(prompts[place], answer) for answer in best]

@@ -1,6 +1,6 @@
-"""Protocols for decoding engines: step engines, which `search` drives, and batch engines, which search themselves.
+"""Protocols for decoding engines. `search` drives step engines; batch engines run their own search.
 
-An engine class is named in `registry.ENGINES`. Axes: B live sentences, W beams per sentence, k candidates per beam.
+Engines are registered in `registry.ENGINES`. Axes: B live sentences, W beams per sentence, k candidates per beam.
 """
 
 from collections.abc import Sequence
@@ -15,22 +15,22 @@ from .rules import FloatArray, IntArray
 
 
 class Decoding(Protocol):
-    """A batch being decoded: B sources in order, each with the same number W of beams (1 after `prefill`)."""
+    """A batch being decoded: B sources in order, with W beams each (W = 1 after `prefill`)."""
 
     def step(self, tokens: IntArray, k: int, also: IntArray | None = None) -> tuple[FloatArray, IntArray]:
         """Append a token to every beam, and return its k most likely successors in any order.
 
         Args:
             tokens: (B, W)
-            k: successors per beam; the vocabulary may hold fewer.
-            also: one more successor to return for every beam of a sentence, in the last column (B,).
+            k: number of successors per beam; may exceed the vocabulary size.
+            also: an extra token for each sentence (B,), returned for all of its beams as the last column.
 
         Returns:
             Log-probabilities (B, W, k) and token ids (B, W, k).
         """
 
     def select(self, sources: IntArray, beams: IntArray) -> None:
-        """Keep these sources, in ascending order. Beam w of the i-th one continues its beam `beams[i, w]`.
+        """Keep only these sources, in ascending order. New beam w of the i-th one continues its old beam `beams[i, w]`.
 
         (B',), (B', W')
         """
@@ -41,14 +41,14 @@ class StepEngine(Protocol):
     """An engine that predicts one token at a time. Greedy search, beam search and sampling come from `decode`."""
 
     def prefill(self, sources: Sequence[Sequence[int]], steps: int) -> AbstractContextManager[Decoding]:
-        """Read B sources of any lengths, and decode them for at most `steps` steps inside the `with` block."""
+        """Read B sources of any lengths, to be decoded for at most `steps` steps inside the `with` block."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """The input of a batch engine: the sources, the token that starts each output, and each output's request.
+    """Input of a batch engine.
 
-    `suppress` lists the tokens never to generate, special tokens included.
+    `start` is the token before each output. `suppress` lists tokens that are never generated, special tokens included.
     """
 
     sources: Sequence[Sequence[int]]
@@ -59,9 +59,9 @@ class Batch:
 
 @runtime_checkable
 class BatchEngine(Protocol):
-    """An engine that searches by itself.
+    """An engine that runs its own search.
 
-    Every batch engine honours `max_steps`, `max_len` and `prefix` of a request. It can ignore `should_stop`, because
+    Every batch engine respects `max_steps`, `max_len` and `prefix` of a request. It can ignore `should_stop`, because
     answers are cut afterwards.
     """
 
@@ -71,17 +71,17 @@ class BatchEngine(Protocol):
 
     @property
     def settings(self) -> frozenset[str]:
-        """The names of the `DecodeConfig` settings that it supports. Those that only set a maximum length needn't be
-        listed."""
+        """Names of the supported `DecodeConfig` settings, except those that only set a maximum length."""
 
     def decode(self, batch: Batch, config: DecodeConfig) -> list[list[Hypothesis]]:
         """Return up to `config.n_best` answers for each source, best first."""
 
 
 class Windowed(Protocol):
-    """Additional interface of engines for decoder-only models.
+    """Additional properties of engines for decoder-only models.
 
-    The sources are texts without their last token, which comes as `start`. A text can exceed the context window.
+    Each source is a text without its last token, which is the first input of `step`, or `Batch.start`. Texts may be
+    longer than the context window.
     """
 
     @property
@@ -90,7 +90,7 @@ class Windowed(Protocol):
 
     @property
     def overflow(self) -> str:
-        """Describe how longer texts are read."""
+        """Description of how longer texts are read."""
 
 
 class WindowedStepEngine(StepEngine, Windowed, Protocol):
@@ -106,12 +106,12 @@ WindowedEngine: TypeAlias = WindowedStepEngine | WindowedBatchEngine
 
 
 class EngineClass(Protocol):
-    """The interface of an engine class for the registry."""
+    """Class methods that the registry needs to open an engine."""
 
     @classmethod
     def obstacle(cls, config: ModelConfig, device: str) -> str:
-        """Return why the engine can't run such a model on this device, or "" if it can."""
+        """Return the reason why the engine can't run a model with this config on this device, or "" if it can."""
 
     @classmethod
     def open(cls, model: ModelHandle) -> Engine:
-        """Return the engine, ready to decode with the model."""
+        """Return an engine for the model."""

@@ -1,4 +1,4 @@
-"""A model as engines receive it: its settings, and its weights in the form that an engine asks for."""
+"""Model handles, which give an engine the model's configuration and load its weights in the form it needs."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,11 +18,11 @@ Weights: TypeAlias = Mapping[str, NDArray[Any]]
 
 @runtime_checkable
 class ModelHandle(Protocol):
-    """A model that is loaded only as far as an engine needs it."""
+    """A model that's loaded only when an engine needs it."""
 
     @property
     def config(self) -> ModelConfig:
-        """The settings that the model was built from."""
+        """The configuration that the model was built from."""
 
     @property
     def device(self) -> str:
@@ -38,19 +38,19 @@ class ModelHandle(Protocol):
         """Return a folder with the model in another program's format, such as "ctranslate2".
 
         Raises:
-            ConfigError: nothing here can write this format.
+            ConfigError: the model can't be converted to this format.
         """
 
 
 class InMemoryModel:
-    """The handle of a torch module that exists already, such as one in training."""
+    """Handle for a torch module in memory, such as one in training."""
 
     def __init__(self, module: "nn.Module", config: ModelConfig) -> None:
         self._module, self._config = module, config
 
     @property
     def config(self) -> ModelConfig:
-        """The settings that the module was built from."""
+        """The configuration that the module was built from."""
         return self._config
 
     @property
@@ -63,7 +63,7 @@ class InMemoryModel:
         return self._module
 
     def weights(self) -> Weights:
-        """Return a copy of the current weights; bfloat16 comes as float32, since numpy lacks it."""
+        """Return a copy of the current weights. 16-bit floats become float32, since numpy has no bfloat16."""
         found = {}
         for name, tensor in self._module.state_dict().items():
             half = tensor.is_floating_point() and tensor.element_size() < 4

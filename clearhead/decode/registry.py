@@ -1,4 +1,4 @@
-"""Registry of decoding engines. To add one, write its class and name it here.
+"""Registry of decoding engines. To add one, write its class and list it in `ENGINES`.
 
 engine = open_engine(as_handle(model, config.model), "auto")
 """
@@ -12,8 +12,8 @@ from .model_handle import ModelHandle
 
 AUTO = "auto"
 
-# Engines by name, and for each topology that an engine supports its "module:Class", imported when it's needed. `auto`
-# takes the first one that can run the model.
+# The "module:Class" of each engine, by name and supported topology. It's imported when needed. `auto` picks the first
+# engine that can run the model.
 ENGINES: dict[str, dict[str, str]] = {
     "torch": {
         "encoder-decoder": "clearhead.decode.engines.torch_engine:TorchEngine",
@@ -26,7 +26,7 @@ def open_engine(model: ModelHandle, name: str = AUTO) -> Engine:
     """Return an engine ready to decode with the model.
 
     Args:
-        model: see `as_handle` for a torch module.
+        model: a handle; `as_handle` makes one from a torch module.
         name: a key of `ENGINES`, or "auto" for the first one that can run the model.
 
     Raises:
@@ -36,7 +36,7 @@ def open_engine(model: ModelHandle, name: str = AUTO) -> Engine:
 
 
 def choose_engine(config: ModelConfig, name: str = AUTO, device: str = "cpu") -> str:
-    """Return the name of the engine that `open_engine` opens for such a model, without loading any weights."""
+    """Return the name of the engine that `open_engine` would open, without loading any weights."""
     if name == AUTO:
         usable = usable_engines(config, device)
         if not usable:
@@ -63,17 +63,17 @@ def choose_engine(config: ModelConfig, name: str = AUTO, device: str = "cpu") ->
 
 
 def usable_engines(config: ModelConfig, device: str = "cpu") -> list[str]:
-    """Return the names of the engines that can run such a model, in the order of the registry."""
+    """Return the names of the engines that can run the model, in registry order."""
     return [name for name in ENGINES if not _obstacle(config, name, device)]
 
 
 def step_engines(config: ModelConfig, device: str = "cpu") -> list[str]:
-    """Return the names of those that are step engines, whose every step can be checked."""
+    """Return the names of the step engines that can run the model, in registry order."""
     return [name for name in usable_engines(config, device) if hasattr(_engine_class(name, config), "prefill")]
 
 
 def _obstacle(config: ModelConfig, name: str, device: str) -> str:
-    """Return why an engine can't run such a model, or "" if it can."""
+    """Return the reason why an engine can't run the model, or "" if it can."""
     if config.topology not in ENGINES[name]:
         return f"it doesn't support model.topology={config.topology!r}"
     return _engine_class(name, config).obstacle(config, device)

@@ -25,7 +25,7 @@ class Rules:
         beam: hypotheses to keep per sentence.
         alpha: exponent of the length penalty.
         n_best: number of answers that must be final before the search stops.
-        detokenize: if given, answers with the same text count once, with the best score.
+        detokenize: if given, only the best of several answers with the same text is kept.
         no_repeat_ngram: length of the n-grams that may occur only once (0: no limit).
         repetition_penalty: factor, at least 1, on the log-probability of tokens that a hypothesis already contains.
         pool: number of top candidates to sample from (0: not sampling).
@@ -46,12 +46,12 @@ class Rules:
         return ((5 + np.asarray(length, np.float64)) / 6) ** self.alpha
 
     def candidates(self, length: int) -> int:
-        """Return how many successors of a beam of `length` tokens the rules need, whatever they forbid."""
+        """Return how many successors to request for a beam of `length` tokens, so that enough of them are allowed."""
         repeated = length if self.no_repeat_ngram or self.repetition_penalty > 1 else 0
         return max(self.beam, self.pool) + 1 + len(self.suppress) + repeated
 
     def rank(self, log_probabilities: FloatArray, ids: IntArray, tokens: IntArray, too_short: BoolArray) -> FloatArray:
-        """Return the values that rank candidates: penalised log-probabilities, or -inf where a rule forbids the token.
+        """Return the values to rank candidates by: penalised log-probabilities, or -inf if a rule forbids the token.
 
         Args:
             log_probabilities: (B, W, k)
@@ -73,7 +73,7 @@ class Rules:
         return np.where(forbidden, -np.inf, values)
 
     def _repeats(self, ids: IntArray, tokens: IntArray) -> BoolArray:
-        """Mark candidates that would complete an n-gram of their beam again. (B, W, k), (B, W, T) -> (B, W, k)"""
+        """Mark candidates that would repeat an n-gram of their beam. (B, W, k), (B, W, T) -> (B, W, k)"""
         n, length = self.no_repeat_ngram, tokens.shape[2]
         if length < n:
             return np.zeros(ids.shape, np.bool_)

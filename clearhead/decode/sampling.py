@@ -17,7 +17,7 @@ class Sampling:
 
     Args:
         temperature: divides the log-probabilities.
-        top_k: most likely tokens to sample from (0: all).
+        top_k: number of most likely tokens to sample from (0: all).
         top_p: sample from the smallest set of most likely tokens whose probabilities sum to at least this.
         min_p: drop tokens with less than this fraction of the top probability.
     """
@@ -46,18 +46,18 @@ class Sampling:
         return unsorted
 
     def draw(self, log_probabilities: FloatArray, uniform: FloatArray) -> IntArray:
-        """Return the candidate of each row at which the cumulative probability passes a number from [0, 1).
+        """Draw a candidate for each row: the first whose cumulative probability exceeds `uniform`, from [0, 1).
 
         (N, k), (N,) -> (N,)
         """
         reached = np.cumsum(self.probabilities(log_probabilities), 1)
-        last = reached[:, -1:]  # 1 but for rounding
+        last = reached[:, -1:]  # 1 up to rounding
         found: IntArray = (reached <= uniform[:, None] * last).sum(1)
         return np.minimum(found, log_probabilities.shape[1] - 1)
 
 
 class Sampler:
-    """Chooses the candidates of a search by sampling: one token per beam.
+    """Chooses candidates by sampling one token per beam.
 
     Each sentence has its own random generator, so neither the order of the sentences nor the batch changes the result.
     """
@@ -66,7 +66,7 @@ class Sampler:
         self.sampling, self.generators = sampling, generators
 
     def __call__(self, beams: Beams, candidates: Candidates, rules: Rules) -> Step:
-        """Draw one token for each of `rules.beam` beams; in the first step they all continue the same one."""
+        """Draw one token for each of `rules.beam` beams. In the first step, all of them continue the same beam."""
         sentences, width, k = candidates.ids.shape
         by_id = np.argsort(candidates.ids, axis=2)  # the result must not depend on the engine's order
         ids, log_probabilities, values = (
@@ -100,8 +100,8 @@ def sample(
     sampler: Sampler,
     observe: Callable[[Step], None] | None = None,
 ) -> list[list[Hypothesis]]:
-    """Draw `rules.beam` independent answers to every sentence, and return them with the most likely first.
+    """Draw `rules.beam` independent answers to each sentence, and return them with the most likely first.
 
-    The arguments are those of `beam_search`; `sampler` has one generator per sentence.
+    Takes the arguments of `beam_search`, and a sampler with one generator per sentence.
     """
     return run_search(search_steps(decoding, start, requests, replace(rules, n_best=rules.beam), sampler), observe)

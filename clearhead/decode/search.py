@@ -1,8 +1,7 @@
 """Greedy and beam search (section 6.1) over a step engine's three calls: `prefill`, `step`, `select`.
 
-Search is arithmetic on small arrays. It doesn't know about tensors, weights or caches, so it works with every step
-engine. Axes: B live sentences, W beams per sentence, k candidates per beam, C candidates per sentence, T tokens so
-far.
+The search only handles small NumPy arrays, not tensors, weights or caches, so it works with every step engine. Axes:
+B live sentences, W beams per sentence, k candidates per beam, C candidates per sentence, T tokens so far.
 """
 
 from collections.abc import Callable, Generator, Hashable, Sequence
@@ -27,19 +26,19 @@ def beam_search(
     rules: Rules,
     observe: Callable[[Step], None] | None = None,
 ) -> list[list[Hypothesis]]:
-    """Search for the best answers to every sentence.
+    """Search for the best answers to each sentence.
 
     A hypothesis ends when its end token is among the `beam` top candidates of its sentence, so beam 1 is greedy search.
     A sentence is done when one of these holds:
 
     - no live hypothesis can still become one of its `n_best` answers
-    - it has `beam` answers, and no live hypothesis outscores the worst of the `n_best` now. Unlikely early ends alone
-      therefore don't cut off a likely sentence.
-    - it reaches its limit
-    - no token may follow
+    - it has `beam` answers, and no live hypothesis currently outscores the worst of the `n_best`. Unlikely early ends
+      alone therefore don't cut off a likely sentence.
+    - it reaches its length limit
+    - no hypothesis can be continued
 
-    If it then lacks answers, the live hypotheses fill up as unfinished ones. Ties go to the earlier beam, then to the
-    lower id.
+    If it has too few answers by then, its live hypotheses are added as unfinished ones. Ties go to the earlier beam,
+    then to the lower id.
 
     Args:
         decoding: the prefilled batch.
@@ -72,7 +71,7 @@ def run_search(search: Search, observe: Callable[[Step], None] | None = None) ->
 def search_steps(
     decoding: Decoding, start: IntArray, requests: Sequence[Request], rules: Rules, choose: Choose
 ) -> Search:
-    """Yield the steps of a search, then return its answers. `choose` decides which candidates end or live on."""
+    """Yield the steps of a search, then return its answers. `choose` picks the candidates that end or continue."""
     beams, answers = Beams.start(len(start)), _Answers(len(start), rules)
     limits = np.array([request.max_steps for request in requests], np.int64)
     min_lens = np.array([request.min_len for request in requests], np.int64)
@@ -98,8 +97,10 @@ def search_steps(
 
 
 def _prefixes(requests: Sequence[Request]) -> IntArray:
-    """Return the forced token at each position, or -1 where any may follow; the last column holds for all later ones.
-    B requests -> (B, T)"""
+    """Return the forced token at each position, or -1 if any is allowed. The last column applies to all later ones.
+
+    B requests -> (B, T)
+    """
     prefixes = np.full((len(requests), 1 + max((len(it.prefix) for it in requests), default=0)), -1, np.int64)
     for row, request in zip(prefixes, requests):
         row[: len(request.prefix)] = request.prefix
@@ -114,7 +115,7 @@ def _candidates(
     too_short: BoolArray,
     rules: Rules,
 ) -> Candidates:
-    """Run one engine step and apply the rules. Where a token is `forced`, it's the only candidate allowed."""
+    """Run one engine step and apply the rules. A token in `forced` is the only candidate allowed; -1 forces none."""
     is_forced = forced >= 0
     also = np.where(is_forced, forced, rules.eos) if is_forced.any() else None
     log_probabilities, ids = decoding.step(tokens, rules.candidates(beams.tokens.shape[2]), also)
@@ -136,7 +137,7 @@ def _candidates(
 
 
 def choose_best(beams: Beams, candidates: Candidates, rules: Rules) -> Step:
-    """Rank the candidates of each sentence, and decide which ones end and which ones live on."""
+    """Rank the candidates of each sentence, and pick those that end and those that continue."""
     sentences, width, k = candidates.ids.shape
     totals = (beams.totals[:, :, None] + candidates.values).reshape(sentences, -1)
     tokens, beam = candidates.ids.reshape(sentences, -1), np.broadcast_to(np.arange(width * k) // k, totals.shape)
@@ -163,7 +164,7 @@ class _Answers:
 
     def __init__(self, sentences: int, rules: Rules) -> None:
         self.rules = rules
-        self.found: list[dict[Hashable, Hypothesis]] = [{} for _ in range(sentences)]  # by text, or numbered
+        self.found: list[dict[Hashable, Hypothesis]] = [{} for _ in range(sentences)]  # keyed by text, or numbered
         self.count = np.zeros(sentences, np.int64)
         self.worst = np.full(sentences, -np.inf)  # lowest score among the n_best; -inf while some are missing
 
@@ -187,14 +188,14 @@ class _Answers:
         return replace(beams, totals=np.where(stopped, -np.inf, beams.totals)) if stopped.any() else beams
 
     def add_unfinished(self, beams: Beams, which: BoolArray) -> None:
-        """Add the marked, non-empty hypotheses (B, W) of the sentences that lack answers."""
+        """Add the marked, non-empty hypotheses (B, W) of sentences with fewer than `n_best` answers."""
         lacking = self.count[beams.sentences] < self.rules.n_best
         for row, beam in np.argwhere(which & lacking[:, None] & (beams.tokens.shape[2] > 0)):
             parts = beams.log_probabilities[row, beam].tolist()
             self._add(beams.sentences[row], beams.tokens[row, beam], parts, beams.totals[row, beam], finished=False)
 
     def close(self, beams: Beams, limits: IntArray) -> BoolArray:
-        """Mark the sentences that are done; where those lack answers, add their live hypotheses. (B,) -> (B,)"""
+        """Mark the sentences that are done, and add their live hypotheses if they have too few answers. (B,) -> (B,)"""
         here, length = beams.sentences, beams.tokens.shape[2]
         count, worst, leader = self.count[here], self.worst[here], beams.totals.max(1)
         full = (count >= self.rules.beam) & (leader / self.rules.penalty(length) <= worst)

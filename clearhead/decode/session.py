@@ -1,4 +1,4 @@
-"""A model ready to decode: takes sequences in any order, and returns their answers in the same order."""
+"""Decoding sessions, which decode sequences in batches and return the answers in the original order."""
 
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -26,15 +26,15 @@ _EVERY = 2**31  # more candidates than any vocabulary has
 class Session:
     """Sorts sequences by length, decodes them in batches, and returns the answers in the original order.
 
-    A batch holds at most `config.batch_tokens` tokens: sources times beams times the longest source. How sequences are
-    batched doesn't change the answers, except for rounding in the engine.
+    A batch has at most `config.batch_tokens` tokens: sources times beams times the longest source. Batching doesn't
+    change the answers, except for rounding in the engine.
 
     Args:
         engine: see `open_engine`.
-        config: how to search.
+        config: decoding settings.
         max_len: context length of the model, end token included.
         suppress: tokens that are never generated, in addition to the special ones.
-        detokenize: if given, and several answers are wanted, answers with the same text count once.
+        detokenize: if given, a search for several answers returns each text only once.
 
     Raises:
         ConfigError: the engine doesn't support one of the settings.
@@ -70,11 +70,11 @@ class Session:
     def answers(
         self, sources: Sequence[Sequence[int]], observe: Callable[[Step], None] | None = None
     ) -> list[list[Hypothesis]]:
-        """Return the hypotheses for every source, best first.
+        """Return the hypotheses for each source, best first.
 
         Args:
             sources: token ids without special tokens; a source may be empty.
-            observe: called with every step of the search. With `diverse`, these are the steps after the first tokens.
+            observe: called with every step of the search. With `diverse`, the search for first tokens is left out.
         """
         found = dict(self.stream(sources, observe=observe))
         return [found[place] for place in range(len(sources))]
@@ -85,7 +85,7 @@ class Session:
         prefix: Sequence[int] = (),
         observe: Callable[[Step], None] | None = None,
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
-        """Yield (index, hypotheses) of every source as soon as its batch is done, longest sources first.
+        """Yield (index, hypotheses) for each source as soon as its batch is done, longest sources first.
 
         Every answer starts with the tokens of `prefix`.
 
@@ -118,7 +118,7 @@ class Session:
         A batch engine chooses all of them before the first one is yielded.
 
         Raises:
-            ConfigError: several beams or samples are wanted; which of them is best is known only at the end.
+            ConfigError: the settings ask for several beams or samples, of which the best is known only at the end.
             DataError: the source or the prefix is too long for the model.
         """
         if self.width != 1:
@@ -150,7 +150,7 @@ class Session:
                     yield int(step.tokens[0, chosen])
 
     def _inputs(self, sources: Sequence[Sequence[int]]) -> list[list[int]]:
-        """Return what the engine reads of the sources."""
+        """Return the engine's inputs for the sources."""
         return [[*source, EOS] for source in sources]
 
     def _start(self, sources: Sequence[Sequence[int]]) -> IntArray:
@@ -158,7 +158,7 @@ class Session:
         return np.full(len(sources), BOS, np.int64)
 
     def _length(self, source: Sequence[int]) -> int:
-        """Return the tokens that a source takes in a batch, minus one."""
+        """Return the number of tokens that a source takes in a batch, minus one."""
         return len(source)
 
     def _prefill(self, sources: Sequence[Sequence[int]], steps: int) -> AbstractContextManager[Decoding]:
@@ -183,9 +183,9 @@ class Session:
     def _diverse(
         self, sources: Sequence[Sequence[int]], requests: Sequence[Request], observe: Callable[[Step], None] | None
     ) -> list[list[Hypothesis]]:
-        """Return the best answer after each of the `n_best` most likely tokens that may follow the prefix.
+        """Return the best answer for each of the `n_best` most likely tokens after the prefix.
 
-        If no token may follow it, return the answer that the prefix alone leads to.
+        If no token may follow the prefix, search from the prefix alone.
         """
         begun = [
             (place, replace(request, prefix=(*request.prefix, *first)))
@@ -199,7 +199,7 @@ class Session:
         return [self._distinct(sorted(some, key=lambda answer: answer.sort_key)) for some in answers]
 
     def _first_tokens(self, sources: Sequence[Sequence[int]], requests: Sequence[Request]) -> list[list[int]]:
-        """Return the `n_best` most likely tokens, except the end, after each prefix. All prefixes have one length."""
+        """Return the `n_best` most likely tokens after each prefix, except EOS. All prefixes have the same length."""
         n, start, length = self.config.n_best, self._start(sources), len(requests[0].prefix)
         found: list[list[int]] = [[] for _ in sources]
         with self._prefill(sources, length + 1) as decoding:
@@ -211,7 +211,7 @@ class Session:
         return found
 
     def _distinct(self, answers: list[Hypothesis]) -> list[Hypothesis]:
-        """Return the first answer of each text."""
+        """Drop answers whose text has occurred before."""
         if self.detokenize is None:
             return answers
         by_text: dict[str, Hypothesis] = {}
@@ -248,7 +248,7 @@ class Session:
             )
 
     def _batches(self, lengths: list[int]) -> Iterator[list[int]]:
-        """Yield indices, longest first, so that a machine with too little memory fails at once."""
+        """Yield the indices of each batch, longest first, so that too little memory shows in the first batch."""
         batch: list[int] = []
         for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
             longest = max(lengths[batch[0] if batch else place] + 1, MIN_LENGTH)

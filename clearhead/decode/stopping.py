@@ -1,4 +1,4 @@
-"""Stopping criteria for a text that could continue: a stop string, or an exact number of characters."""
+"""Stopping criteria for generated text: stop strings and an exact number of characters."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ StopReason = Literal["end", "stop", "chars", "tokens", "nothing"]
 
 @dataclass(frozen=True, kw_only=True)
 class StoppingCriteria:
-    """A text ends before the first of the `stop` strings, and after `chars` characters (Unicode code points).
+    """Ends a text before the first `stop` string, or after `chars` characters (Unicode code points).
 
     Raises:
         ConfigError: `stop` isn't a list of non-empty strings, or `chars` isn't a whole number of at least 1.
@@ -44,10 +44,9 @@ class StoppingCriteria:
             raise ConfigError(what, expected="a whole number, at least 1", name="chars", value=self.chars)
 
     def cut(self, text: str) -> tuple[str, StopReason | None]:
-        """Return the text up to where it ends, and why it ends there, or None if it could continue.
+        """Return the text up to its end, and the reason why it ends there, or None if it can continue.
 
-        If there are several stop strings, the one that is completed first counts, as if the text came one character at
-        a time.
+        Of several stop strings, the one that's completed first counts, as if the text arrived one character at a time.
         """
         kept = text[: self.chars]
         found = [(start + len(stop), start) for stop in self.stop if (start := kept.find(stop)) >= 0]
@@ -56,7 +55,7 @@ class StoppingCriteria:
         return kept, "chars" if len(kept) == self.chars else None
 
     def settled(self, text: str) -> int:
-        """Return how many characters stay whatever follows. The last ones may be the beginning of a stop string."""
+        """Return how many characters are final. Those after them may be the start of a stop string."""
         kept, reason = self.cut(text)
         if reason is not None:
             return len(kept)
@@ -70,9 +69,9 @@ class StopChecker:
     def __init__(self, criteria: StoppingCriteria, tokenizer: Tokenizer) -> None:
         self.criteria, self.tokenizer = criteria, tokenizer
         self.stops = [stop.encode("utf-8", "surrogatepass") for stop in criteria.stop]
-        self.longest = max(map(len, self.stops), default=0)  # in bytes, and so at most in tokens
+        self.longest = max(map(len, self.stops), default=0)  # in bytes, so at most this many tokens
         begun = [sum(byte & 0xC0 != 0x80 for byte in spelling) for spelling in tokenizer.token_bytes]
-        self.characters = np.array(begun, np.int64)  # characters that begin in a token, by its id
+        self.characters = np.array(begun, np.int64)  # number of characters that begin in each token
 
     def after(self, prompt: Sequence[int]) -> Callable[[IntArray], bool]:
         """Return a function that takes tokens (T,) after this prompt, and returns True if they meet a criterion."""
@@ -84,7 +83,7 @@ class StopChecker:
         return should_stop
 
     def _may_stop(self, ids: IntArray) -> bool:
-        """Return False if the last token can't end the text. The cost doesn't grow with the text.
+        """Return False if the last token can't end the text. Cheap, since nothing is detokenized.
 
         Stray bytes, which appear as U+FFFD, don't count as characters here, so such a text may end a little later.
         """

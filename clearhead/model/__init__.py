@@ -1,1 +1,1 @@
-"""The paper, in its order."""
+"""The Transformer, module by module."""

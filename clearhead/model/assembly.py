@@ -1,4 +1,4 @@
-"""From a configuration to the parts of a model. Nowhere else does a setting choose a class."""
+"""Build the modules of a model from its configuration. Only this file maps settings to classes."""
 
 from typing import Any, TypeVar
 
@@ -35,7 +35,7 @@ def encoder_blocks(config: ModelConfig) -> list[EncoderBlock]:
 
 
 def decoder_blocks(config: ModelConfig, *, cross: bool) -> list[DecoderBlock]:
-    """Return the N blocks on the right; without `cross`, those of a language model."""
+    """Return the N blocks on the right of Figure 1, or those of a language model without `cross`."""
     return [
         DecoderBlock(
             _attention(config, SelfAttention),
@@ -48,7 +48,7 @@ def decoder_blocks(config: ModelConfig, *, cross: bool) -> list[DecoderBlock]:
 
 
 def make_front(config: ModelConfig) -> Front:
-    """Return the front of the encoder."""
+    """Return the front end of the encoder."""
     kind = FRONT.find(config.front, _for_front(config))
     if issubclass(kind, Embedding):
         _require_size(config, "src_vocab_size")
@@ -83,12 +83,12 @@ def make_head(config: ModelConfig, front: Front) -> Classifier | SpanFinder | To
 
 
 def make_positions(config: ModelConfig, *, two_sided: bool) -> Positions:
-    """Return the position scheme of a stack. An encoder looks both ways, a decoder only back."""
+    """Return the position scheme of a stack: two-sided for an encoder, one-sided for a decoder."""
     return POSITION.make(config.positions, _for_positions(config, two_sided))
 
 
 def check_parts(config: ModelConfig) -> None:
-    """Raise ConfigError if a part that a setting names can't be used, before anything is built."""
+    """Raise ConfigError if a setting names a module that can't be used. Builds nothing."""
     FRONT.find(config.front, _for_front(config))
     kind = ATTENTION.find(config.attention, _for_attention(config))
     POSITION.find(config.positions, _for_positions(config, two_sided=True))
@@ -96,7 +96,7 @@ def check_parts(config: ModelConfig) -> None:
     NORM.find(config.norm, _for_norm(config))
     if config.copy and not hasattr(kind, "weights"):
         raise ConfigError(
-            f"model.attention={config.attention!r} has no weights, which model.copy=true needs to copy by",
+            f"model.attention={config.attention!r} has no method 'weights', which model.copy=true needs",
             expected="weights(self, q, k, *, mask=None, bias=None) -> (B, H, T, S) next to its forward",
             fix="add the method, or set model.copy=false",
             name="model.attention",
@@ -147,7 +147,7 @@ def _add_norm(config: ModelConfig) -> AddNorm:
     return AddNorm(_norm(config), config.dropout, pre_norm=config.pre_norm)
 
 
-# What the __init__ of a part may ask for, by name.
+# Arguments that the __init__ of a module can request by name.
 
 
 def _for_front(config: ModelConfig) -> dict[str, Any]:

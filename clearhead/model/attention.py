@@ -1,8 +1,7 @@
-"""Attention (section 3.2): Equation 1 written out, its fused twin, and multi-head attention.
+"""Attention (section 3.2): Equation 1 written out, a fused version, and multi-head attention.
 
-`Attend` alone decides how queries, keys and values become an output; the classes around it project, split and merge
-heads. To use another attention, name its class with `--model.attention=package.module:Class`, or add it to
-`ATTENTIONS`.
+`Attend` computes the output from queries, keys and values. The classes around it project, split and merge heads. To
+use another attention module, name its class with `--model.attention=package.module:Class`, or add it to `ATTENTIONS`.
 """
 
 import math
@@ -35,7 +34,7 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
 
 
 def attention_weights(q: Tensor, k: Tensor, *, mask: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
-    """softmax(Q K^T / sqrt(d_k)): how much each query takes from each key, the first half of Equation 1.
+    """softmax(Q K^T / sqrt(d_k)), the attention weights of Equation 1.
 
     (B, H, T, K), (B, H, S, K) -> (B, H, T, S); mask and bias broadcast to it
     """
@@ -59,7 +58,7 @@ def scaled_dot_product_attention(
 def fused_attention(
     q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None = None, bias: Tensor | None = None, dropout: float = 0.0
 ) -> Tensor:
-    """The output of `scaled_dot_product_attention`, from a kernel that never holds the (T, S) weights.
+    """The output of `scaled_dot_product_attention`, from a kernel that never stores the (T, S) weights.
 
     (B, H, T, K), (B, H, S, K), (B, H, S, Kv) -> (B, H, T, Kv); mask and bias broadcast to (B, H, T, S)
     """
@@ -82,8 +81,8 @@ def fused_attention(
 class Attend(nn.Module):
     """Equation 1 as a module without parameters.
 
-    G heads of keys and values serve H heads of queries, H / G each. The fused kernel takes over from `fused_from` keys
-    on. Below that, the written-out equation is faster.
+    Each of the G key-value heads serves H / G of the H query heads. From `fused_from` keys on, the fused kernel is
+    used. Below that, the written-out equation is faster.
     """
 
     def __init__(self, dropout: float = 0.0, fused_from: int = 256) -> None:
@@ -105,16 +104,16 @@ class Attend(nn.Module):
     def weights(self, q: Tensor, k: Tensor, *, mask: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
         """The weights that `forward` applies, without dropout. (B, H, T, K), (B, G, S, K) -> (B, H, T, S)
 
-        Custom attention may lack this method. Then its weights can't be shown, and no pointer can copy by them.
+        Optional in custom modules. Without it, the weights can't be shown, and a pointer can't copy.
         """
         return attention_weights(q, k.repeat_interleave(q.size(1) // k.size(1), 1), mask=mask, bias=bias)
 
 
-ATTENTIONS: dict[str, type[nn.Module]] = {"softmax": Attend}  # the names that model.attention knows
+ATTENTIONS: dict[str, type[nn.Module]] = {"softmax": Attend}  # values of model.attention
 
 
 class MultiHeadAttention(nn.Module):
-    """Section 3.2.2, as written: h heads attend in parallel to learned projections, and another projection joins them.
+    """Section 3.2.2 as written: h heads attend in parallel to learned projections, and an output projection joins them.
 
     MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W_O  with  head_i = Attention(Q W_Q_i, K W_K_i, V W_V_i)
     """
@@ -138,7 +137,7 @@ class MultiHeadAttention(nn.Module):
 
 
 class SelfAttention(nn.Module):
-    """MultiHeadAttention(x, x, x) with one product for queries, keys and values, and `attend` for Equation 1.
+    """MultiHeadAttention(x, x, x) with one matrix product for queries, keys and values, and `attend` for Equation 1.
 
     Returns the output only.
     """
@@ -181,7 +180,7 @@ class SelfAttention(nn.Module):
 
 
 class CrossAttention(nn.Module):
-    """MultiHeadAttention(x, memory, memory) with one product for keys and values, and `attend` for Equation 1.
+    """MultiHeadAttention(x, memory, memory) with one matrix product for keys and values, and `attend` for Equation 1.
 
     Returns the output only.
     """
@@ -206,7 +205,7 @@ class CrossAttention(nn.Module):
         self.attend = Attend(dropout) if attend is None else attend
 
     def project(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Return keys and values of the memory, to be computed once per source.
+        """Return the keys and values of the memory. Call it once per source.
 
         (B, S, D) -> (B, G, S, K), (B, G, S, K)
         """
@@ -224,11 +223,11 @@ class CrossAttention(nn.Module):
         """(R, T, D), keys (B, G, S, K), values (B, G, S, K) -> (R, T, D); the mask broadcasts to (B, H, R/B*T, S)
 
         Args:
-            x: the decoder's states. R is B, or a multiple of it: the hypotheses of one source are neighbours and share
-                its memory, which is never copied.
+            x: the decoder's states. R is a multiple of B: the hypotheses of a source are in adjacent rows and share its
+                memory, which is never copied.
             memory: keys and values from `project`.
-            mask: which positions of the memory may be attended to.
-            observe: called with the weights, whose shape is the one that the mask broadcasts to.
+            mask: True for positions of the memory that may be attended to.
+            observe: called with the weights (B, H, R/B*T, S).
         """
         keys, values = memory
         rows, length, width = x.shape
@@ -241,7 +240,7 @@ class CrossAttention(nn.Module):
             )
         q = split_heads(self.q(x).reshape(keys.size(0), -1, width), self.n_heads)
         if observe is not None:
-            weights = cast(Attend, self.attend).weights  # or another attention that has weights
+            weights = cast(Attend, self.attend).weights  # or a custom module with this method
             observe(weights(q, keys, mask=mask))
         return self.out(merge_heads(self.attend(q, keys, values, mask=mask)).reshape(rows, length, width))
 

@@ -1,4 +1,4 @@
-"""The two blocks of Figure 1. A block gets its parts and only joins them."""
+"""The two blocks of Figure 1. A block only connects the modules that it's given."""
 
 from collections.abc import Callable
 
@@ -30,7 +30,7 @@ class EncoderBlock(nn.Module):
 class DecoderBlock(nn.Module):
     """Figure 1, right: causal self-attention, attention to the encoder's memory, feed-forward.
 
-    Without cross-attention, it's the block of a decoder-only model.
+    Without cross-attention, it's a block of a decoder-only model.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class DecoderBlock(nn.Module):
     ) -> Tensor:
         """(B, T, D), keys (B, G, S, K), values (B, G, S, K), mask (1, 1, T, T), memory_mask (B, 1, 1, S) -> (B, T, D)
 
-        The memory is what `cross_attention.project` returns. `observe` is called with the cross-attention's weights.
+        `memory` comes from `cross_attention.project`. `observe` is called with the cross-attention's weights.
         """
         x = self.add_norm_1(x, lambda x: self.attention(x, mask=mask, bias=bias, rotation=rotation, cache=cache))
         if self.cross_attention is not None and self.add_norm_2 is not None:

@@ -1,10 +1,10 @@
-"""Keys and values of the tokens decoded so far. The cache is an argument of the decoder, never part of it.
+"""Cache of the keys and values of the tokens decoded so far. It's passed to the decoder, not stored in it.
 
-All rows have the same length: `append` writes after the last token of each, attention reads only what's written, and
-`select` reorders rows when hypotheses change. Buffers keep their size from the first step to the last.
+All rows have the same length. `append` writes after the last token of each row, attention reads only written positions,
+and `select` reorders rows when hypotheses change. The capacity in tokens is fixed.
 
-A ring is a cache without an end: once it's full, each new token overwrites the oldest. Attention doesn't depend on the
-order of the keys, only on their ages, which `ages` returns.
+A ring has no length limit: once it's full, each new token overwrites the oldest. Attention doesn't depend on the order
+of the keys, only on their ages, which `ages` returns.
 """
 
 import torch
@@ -14,7 +14,7 @@ from ..errors import ModelError
 
 
 class LayerCache:
-    """One decoder block's keys and values: of tokens (R, G, capacity, K), and of the memory (B, G, S, K)."""
+    """One decoder block's keys and values, for the tokens (R, G, capacity, K) and the memory (B, G, S, K)."""
 
     def __init__(
         self, keys: Tensor, values: Tensor, memory: tuple[Tensor, Tensor] | None = None, *, ring: bool = False
@@ -23,11 +23,11 @@ class LayerCache:
 
     @property
     def held(self) -> int:
-        """Number of tokens that each row holds, at most the capacity."""
+        """Number of tokens stored in each row, at most the capacity."""
         return min(self.length, self.keys.size(2))
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Write T new keys and values, and return all S. A full ring overwrites the oldest.
+        """Write T new keys and values, and return all S of them. A full ring overwrites the oldest.
 
         (R, G, T, K), (R, G, T, K) -> (R, G, S, K), (R, G, S, K)
         """
@@ -70,13 +70,13 @@ class Cache:
 
     @property
     def length(self) -> int:
-        """Number of tokens that each row has read. A ring holds only the newest."""
+        """Number of tokens that each row has read. A ring stores only the newest."""
         return self.layers[0].length if self.layers else 0
 
     def ages(self, new: int) -> Tensor:
-        """Return the age of each of the S keys once T new tokens are in, counted back from the newest.
+        """Return the age of each of the S keys after `new` tokens are appended. The newest key has age 0.
 
-        -> int64 (S,): T + length - 1 down to 0, unless a ring has overwritten its oldest.
+        -> int64 (S,): new + length - 1 down to 0, unless a ring has overwritten its oldest keys.
         """
         if not self.layers:
             return torch.arange(new).flip(0)

@@ -13,7 +13,7 @@ def dropout(x: Tensor, p: float) -> Tensor:
     """Zero each value with probability p, and divide the others by 1 - p. (...) -> (...)
 
     On a CPU, torch draws a number for each value, which takes a third of a training step. Here each draw of 64 bits
-    serves eight values, a byte each, so p is rounded to a multiple of 1/256. The mean is kept exactly.
+    serves eight values, a byte each, so p is rounded to a multiple of 1/256. The mean stays exact.
     """
     if not 0 <= p < 1:
         raise ModelError(
@@ -32,7 +32,7 @@ def dropout(x: Tensor, p: float) -> Tensor:
 
 
 class Dropout(nn.Module):
-    """`dropout` while training; otherwise, nothing."""
+    """Applies `dropout` in training mode only."""
 
     def __init__(self, p: float = 0.1) -> None:
         super().__init__()
@@ -43,16 +43,16 @@ class Dropout(nn.Module):
 
 
 def _scales(bits: Tensor, dropped: int, dtype: torch.dtype) -> Tensor:
-    """0 for the lowest `dropped` bytes, 256 / (256 - dropped) for the others.
+    """Return 0 for bytes below `dropped`, and 256 / (256 - dropped) for the others.
 
-    In 16 bits that quotient rounds, by 0.3% at p = 0.1. So the highest bytes get the next larger number instead, as
-    many as make the mean exact.
+    In 16 bits that quotient is rounded, by 0.3% at p = 0.1. Giving some of the highest bytes the next larger number
+    keeps the mean exact.
     """
     kept = 256 - dropped
     scales = (bits >= dropped).to(dtype)
     if torch.finfo(dtype).bits > 16:
         return scales.mul_(256 / kept)
-    spacing = torch.finfo(dtype).eps * 2.0 ** (math.frexp(256 / kept)[1] - 1)  # of the dtype's numbers around it
+    spacing = torch.finfo(dtype).eps * 2.0 ** (math.frexp(256 / kept)[1] - 1)  # between the dtype's numbers around it
     lower = math.floor(256 / kept / spacing) * spacing
     scales.mul_(lower)
     if larger := round((256 - kept * lower) / spacing):

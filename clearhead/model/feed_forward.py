@@ -16,7 +16,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.
 
 
 class FeedForward(nn.Module):
-    """max(0, x W_1 + b_1) W_2 + b_2: Equation 2, or the same with another activation. Dropout on the inner layer."""
+    """max(0, x W_1 + b_1) W_2 + b_2: Equation 2, optionally with another activation, and dropout on the inner layer."""
 
     def __init__(
         self, d_model: int = 512, d_ff: int = 2048, dropout: float = 0.1, *, activation: str = "relu", bias: bool = True
@@ -39,7 +39,7 @@ class FeedForward(nn.Module):
 
 
 class SwiGLU(nn.Module):
-    """(silu(x W_1) * x W_3) W_2: a gated network (Shazeer 2020). One product gives both gate and value."""
+    """(silu(x W_1) * x W_3) W_2: a gated network (Shazeer 2020). One matrix product computes gate and value."""
 
     def __init__(self, d_model: int = 512, d_ff: int = 2048, dropout: float = 0.1, *, bias: bool = True) -> None:
         super().__init__()
@@ -52,5 +52,5 @@ class SwiGLU(nn.Module):
         return self.outer(self.dropout(F.silu(gate) * value))
 
 
-# The names that model.feed_forward knows, which are those of model.activation.
+# Values of model.feed_forward, which are also those of model.activation.
 FEED_FORWARDS: dict[str, type[nn.Module]] = {"relu": FeedForward, "gelu": FeedForward, "swiglu": SwiGLU}

@@ -1,6 +1,6 @@
-"""Heads on an encoder: a class for the input, a span of it, or its masked tokens (BERT, Devlin et al. 2019).
+"""Encoder heads, which predict a class, a span or masked tokens (BERT, Devlin et al. 2019).
 
-Every head gets the encoder's output x (B, S, D), and the positions that it may read.
+Every head takes the encoder's output x (B, S, D), and the positions that it may read.
 """
 
 from torch import Tensor, nn
@@ -12,9 +12,9 @@ from .linear import Linear
 
 
 class Classifier(nn.Module):
-    """Scores the classes: pools all vectors into one, then dropout and a linear layer.
+    """Scores the classes with pooling, dropout and a linear layer.
 
-    mean: the mean of the vectors;  first: the first vector.
+    Pooling takes the mean of the vectors ("mean") or the first one ("first").
     """
 
     def __init__(
@@ -58,9 +58,9 @@ class SpanFinder(nn.Module):
 
 
 class TokenPredictor(nn.Module):
-    """Scores the vocabulary at each masked token, for learning from plain text.
+    """Scores the vocabulary at each masked token, to learn from plain text.
 
-    Tied, its matrix is the embedding's, like the decoder's projection (section 3.4).
+    With `tied`, it shares the embedding's matrix, like the decoder's projection (section 3.4).
     """
 
     def __init__(self, d_model: int, vocab_size: int, *, tied: Embedding | None = None) -> None:
@@ -70,7 +70,7 @@ class TokenPredictor(nn.Module):
     def forward(self, x: Tensor, at: Tensor) -> Tensor:
         """(B, S, D), at (N,) -> (N, V)
 
-        `at` has the masked positions as indices into the batch, counted row by row, or as True in (B, S). Indices are
-        faster on a GPU: with a mask, the program has to wait for the number of positions.
+        `at` gives the masked positions, as indices into the flattened batch or as a boolean mask (B, S). Indices are
+        faster on a GPU, because a mask makes the CPU wait for the number of positions.
         """
         return self.projection(x.flatten(0, 1)[at.flatten()])

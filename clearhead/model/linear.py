@@ -1,4 +1,4 @@
-"""The linear layer of every part: one matrix, or several stacked, so that one product serves them all."""
+"""A linear layer with one matrix, or with several stacked ones that share a single product."""
 
 from torch import Tensor, nn
 
@@ -6,8 +6,8 @@ from torch import Tensor, nn
 class Linear(nn.Linear):
     """x W^T + b. `Linear(512, 512, 512, 512)` computes three products of 512 outputs each in one.
 
-    Weights start Xavier-uniform, biases at zero. Xavier's bound depends on the number of outputs, so each matrix gets
-    its own: the bound of the whole stack would be too small.
+    Initial weights are Xavier-uniform, and biases are zero. Xavier's bound depends on the number of outputs, so each
+    matrix is initialised with its own bound; that of the whole stack would be too small.
     """
 
     def __init__(self, in_features: int, *blocks: int, bias: bool = True) -> None:

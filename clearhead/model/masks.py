@@ -1,4 +1,4 @@
-"""Masks: which query may attend to which key (section 3.2.3). True means "may attend". Combine masks with `&`."""
+"""Attention masks (section 3.2.3). True means that a query may attend to a key. Combine masks with `&`."""
 
 from typing import Any, cast
 
@@ -14,7 +14,7 @@ def padding_mask(tokens: Tensor, pad: int = 0) -> Tensor:
 
 
 def causal_mask(n_queries: int, n_keys: int | None = None, *, device: torch.device | None = None) -> Tensor:
-    """Let each query see itself and everything before it. The last query is at the last key. -> (1, 1, T, S)
+    """Let each query see itself and everything before it. The last query is aligned with the last key. -> (1, 1, T, S)
 
     >>> causal_mask(3)[0, 0].int().tolist()
     [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
@@ -59,7 +59,7 @@ def check_mask(mask: Tensor, scores: tuple[int, ...]) -> None:
     """Raise ModelError unless the mask is boolean and broadcasts to the scores' shape, (B, H, T, S)."""
     if mask.dtype != torch.bool:
         raise ModelError(
-            f"the mask holds {mask.dtype}",
+            f"the mask's dtype is {mask.dtype}",
             expected="torch.bool, True where a query may attend",
             name="mask",
             value=mask.dtype,
@@ -75,5 +75,5 @@ def check_mask(mask: Tensor, scores: tuple[int, ...]) -> None:
 
 
 def _version(mask: Tensor) -> int:
-    """Return how often a tensor was changed in place, if torch counts that."""
+    """Return torch's count of in-place changes to a tensor, or -1 if it has none."""
     return -1 if mask.is_inference() else mask._version

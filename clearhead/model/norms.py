@@ -1,4 +1,4 @@
-"""Normalisation: LayerNorm (the paper's) and RMSNorm. The functions are the equations.
+"""Normalisation: LayerNorm (used in the paper) and RMSNorm. The functions write out the equations.
 
 To use another norm, name its class with `--model.norm=package.module:Class`, or add it to `NORMS`.
 """
@@ -37,7 +37,7 @@ class LayerNorm(nn.Module):
 
 
 class RMSNorm(nn.Module):
-    """`rms_norm` times a learned gain, without a mean or a bias."""
+    """`rms_norm` times a learned gain. It subtracts no mean and adds no bias."""
 
     def __init__(self, d_model: int, eps: float = 1e-5) -> None:
         super().__init__()
@@ -47,4 +47,4 @@ class RMSNorm(nn.Module):
         return rms_norm(x, self.eps) * self.weight
 
 
-NORMS: dict[str, type[nn.Module]] = {"layer": LayerNorm, "rms": RMSNorm}  # the names that model.norm knows
+NORMS: dict[str, type[nn.Module]] = {"layer": LayerNorm, "rms": RMSNorm}  # values of model.norm

@@ -1,6 +1,6 @@
-"""Copying from the source: a pointer next to the vocabulary (See et al. 2017, "Get To The Point").
+"""A pointer, which copies tokens from the source (See et al. 2017, "Get To The Point").
 
-Rare names and numbers are hard to learn but easy to repeat: attention already points at them.
+Rare names and numbers are hard to learn but easy to copy, since attention already points at them.
 """
 
 import torch
@@ -31,13 +31,13 @@ class Pointer(nn.Module):
         """(R, T, D), logits (R, T, V), weights (B, H, R/B*T, S), source (B, S), (B, S) -> log_p (R, T, V)
 
         Args:
-            x: the decoder's states; the rows of one source are neighbours.
+            x: the decoder's states; the rows of a source are adjacent.
             logits: the decoder's logits.
             weights: the cross-attention's weights.
-            source: what `read` returns.
+            source: the result of `read`.
 
-        Only the source's tokens gain probability, so S entries of V are computed: a token's weights are summed at its
-        first position, and log(a + b) is computed from log a and log b.
+        Only the source's tokens gain probability, so at most S of the V entries change. A token's weights are summed at
+        its first position, and log(a + b) is computed from log a and log b.
         """
         dtype = torch.promote_types(logits.dtype, torch.float32)
         gate, weights = self.gate(x).to(dtype), weights.mean(1).view(*x.shape[:2], -1).to(dtype)  # (R, T, 1), (R, T, S)

@@ -1,8 +1,8 @@
-"""Position schemes, which give a model without recurrence the order of its tokens: section 3.5, and four later ones.
+"""Position schemes, which encode the order of tokens: those of section 3.5, and three later ones.
 
-A scheme overrides one of three methods: `embed` adds to the embeddings, `rotation` rotates queries and keys, `bias`
-adds to the scores of attention. Positions count from zero and have shape (B, T), or (1, T) if all rows have the same.
-To use another scheme, name its class with `--model.positions=package.module:Class`, or add it to `POSITIONS`.
+A scheme overrides one of three methods: `embed` adds to the embeddings, `rotation` rotates queries and keys, and `bias`
+adds to the attention scores. Positions count from zero and have shape (B, T), or (1, T) if they're the same in all
+rows. To use another scheme, name its class with `--model.positions=package.module:Class`, or add it to `POSITIONS`.
 """
 
 import math
@@ -24,20 +24,20 @@ class Rotation(NamedTuple):
 
 
 class Positions(nn.Module):
-    """No positions at all: the base of all schemes."""
+    """Base class of all schemes. It adds no position information itself."""
 
-    endless = True  # any position is valid; a table has a last one
+    endless = True  # any position is valid; False for a table, which has a last one
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:  # (B, T, D), (B, T) -> (B, T, D)
         """Add positions to the embeddings."""
         return x
 
     def rotation(self, positions: Tensor) -> Rotation | None:  # (B, T) -> (B, 1, T, K), (B, 1, T, K)
-        """Return what queries and keys at these positions are rotated by, if anything."""
+        """Return the rotation of queries and keys at these positions, or None."""
         return None
 
     def bias(self, queries: Tensor, keys: Tensor) -> Tensor | None:  # (B, T), (B, S) -> (B, H, T, S)
-        """Return what to add to the scores between these positions, if anything."""
+        """Return the bias to add to the scores between these positions, or None."""
         return None
 
 
@@ -121,8 +121,8 @@ def rotate(x: Tensor, rotation: Rotation) -> Tensor:
 class Relative(Positions):
     """Add a learned bias for each head and bucket of distances (Raffel et al. 2020).
 
-    Near distances have a bucket each, far ones share logarithmic buckets. In an encoder (`two_sided`), half of the
-    buckets look ahead; in a causal decoder, all look back.
+    Small distances have a bucket each, and larger ones share logarithmic buckets. In an encoder (`two_sided`), half of
+    the buckets look ahead. In a causal decoder, all look back.
     """
 
     def __init__(self, n_heads: int, *, two_sided: bool = True, n_buckets: int = 32, max_distance: int = 128) -> None:
@@ -179,7 +179,7 @@ def alibi_slopes(n_heads: int) -> list[float]:
     return slopes + between[: n_heads - power]
 
 
-POSITIONS: dict[str, type[Positions]] = {  # the names that model.positions knows
+POSITIONS: dict[str, type[Positions]] = {  # values of model.positions
     "sinusoidal": Sinusoidal,
     "learned": Learned,
     "rotary": Rotary,

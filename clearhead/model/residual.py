@@ -1,4 +1,4 @@
-"""The residual connection (sections 3.1 and 5.4). Nothing else knows post-norm from pre-norm."""
+"""The residual connection (sections 3.1 and 5.4), with post-norm or pre-norm."""
 
 from collections.abc import Callable
 

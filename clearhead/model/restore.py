@@ -1,4 +1,4 @@
-"""A trained model from its configuration and its weights."""
+"""Restore a trained model from its configuration and weights."""
 
 import re
 from collections.abc import Mapping
@@ -19,8 +19,8 @@ def restore(config: ModelConfig, weights: Mapping[str, Tensor]) -> EncoderDecode
     """Build the model that a configuration describes, and load its weights.
 
     Raises:
-        ModelError: The weights belong to another configuration. That's found before the model is built, since a wrong
-            size could take all memory.
+        ModelError: the weights belong to another configuration. This is checked before the model is built, since a
+            wrong size could use up all memory.
     """
     check_shapes(config, {name: tuple(weight.shape) for name, weight in weights.items()})
     model = build(config)
@@ -31,7 +31,7 @@ def restore(config: ModelConfig, weights: Mapping[str, Tensor]) -> EncoderDecode
 def check_shapes(config: ModelConfig, shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Raise ModelError if weights of these shapes can't belong to the configuration. Allocates nothing.
 
-    Counts the blocks, and compares everything else with a model of one block a stack on torch's meta device.
+    Counts the blocks, and compares everything else with a model of one block per stack on torch's meta device.
     """
     for stack, topology in (("encoder", "decoder-only"), ("decoder", "encoder-only")):
         setting = f"n_{stack}_layers"
@@ -41,10 +41,10 @@ def check_shapes(config: ModelConfig, shapes: Mapping[str, tuple[int, ...]]) -> 
             raise _mismatch(what, f"model.{setting}", expected)
     parts = (config.front, config.attention, config.positions, config.feed_forward, config.norm)
     if any(is_custom(part) for part in parts):
-        return  # a custom part needn't work on the meta device
+        return  # a custom module might not work on the meta device
     small: dict[str, Any] = {name: min(getattr(config, name), 1) for name in ("n_encoder_layers", "n_decoder_layers")}
     if config.positions == "sinusoidal":
-        small["max_len"] = 1  # the table isn't among the weights, and mustn't be too large before they're compared
+        small["max_len"] = 1  # the table isn't among the weights, and building a huge one would fail
     try:
         with torch.device("meta"):
             expected_weights = build(replace(config, **small)).state_dict()
@@ -53,7 +53,7 @@ def check_shapes(config: ModelConfig, shapes: Mapping[str, tuple[int, ...]]) -> 
     for name, weight in expected_weights.items():
         expected = tuple(weight.shape)
         if shapes.get(name, expected) != expected:
-            raise _mismatch(f"{name} has shape {shapes[name]}, but {CONFIG} asks for {expected}", name, shapes[name])
+            raise _mismatch(f"{name} has shape {shapes[name]}, but {CONFIG} needs {expected}", name, shapes[name])
 
 
 def _count_blocks(shapes: Mapping[str, tuple[int, ...]], stack: str) -> int:

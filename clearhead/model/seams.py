@@ -1,7 +1,6 @@
-"""Parts that a setting chooses: a built-in one by its name, or your own class as `package.module:Class`.
+"""Modules chosen by a setting: a built-in one by its name, or your own class as `package.module:Class`.
 
-The model passes the arguments that a part's `__init__` asks for by name. After that, nothing distinguishes your part
-from a built-in one.
+The model passes only the arguments that the class's `__init__` names. Custom and built-in modules are treated alike.
 """
 
 import inspect
@@ -19,14 +18,14 @@ P = TypeVar("P", bound=nn.Module)
 
 @dataclass(frozen=True)
 class Seam(Generic[P]):
-    """A place in the model that a part can fill.
+    """A replaceable module of the model.
 
     Attributes:
-        setting: the setting that names the part.
-        known: the built-in parts, by name.
-        base: the class that a part derives from.
-        example: a built-in part; the `methods` of a custom part must accept the same calls.
-        methods: names of these methods. Those that the base lacks are optional.
+        setting: the setting that chooses the class.
+        known: the built-in classes, by name.
+        base: the base class of custom classes.
+        example: a built-in class; the `methods` of a custom class must accept the same calls.
+        methods: names of these methods. Those that `base` lacks are optional.
     """
 
     setting: str
@@ -36,7 +35,7 @@ class Seam(Generic[P]):
     methods: tuple[str, ...]
 
     def make(self, name: str, offered: Mapping[str, Any]) -> P:
-        """Return the named part, built from the arguments it asks for."""
+        """Build the named module with the arguments that its `__init__` names."""
         kind = self.find(name, offered)
         return kind(**{asked: offered[asked] for asked in inspect.signature(kind).parameters if asked in offered})
 
@@ -44,8 +43,8 @@ class Seam(Generic[P]):
         """Return the named class.
 
         Raises:
-            ConfigError: There is no such class, a method can't be called as it will be, or `__init__` asks for
-                something that isn't offered.
+            ConfigError: the class doesn't exist, a method has the wrong parameters, or `__init__` requires an argument
+                that isn't offered.
         """
         if name not in self.known and not is_custom(name):
             suggestion = nearest(name, self.known)
@@ -60,7 +59,7 @@ class Seam(Generic[P]):
             by_name = asked.kind in (asked.POSITIONAL_OR_KEYWORD, asked.KEYWORD_ONLY)
             optional = asked.default is not asked.empty or asked.kind in (asked.VAR_POSITIONAL, asked.VAR_KEYWORD)
             if not optional and not (by_name and asked.name in offered):
-                what = f": its __init__ asks for {asked.name!r}, which the model doesn't offer"
+                what = f": its __init__ requires {asked.name!r}, which the model doesn't offer"
                 expected = f"any of {', '.join(offered)}, by name"
                 raise self._error(name, what, expected, f"give {asked.name!r} a default")
         return kind
@@ -71,7 +70,7 @@ class Seam(Generic[P]):
 
 
 def _callable_like(method: Any, example: Any) -> bool:
-    """Return whether a method takes the arguments of another one."""
+    """Return True if a method accepts the arguments of another one."""
     given = inspect.signature(example).parameters.values()
     by_name = {it.name: None for it in given if it.kind is it.KEYWORD_ONLY}
     try:
@@ -82,7 +81,7 @@ def _callable_like(method: Any, example: Any) -> bool:
 
 
 def _signature(method: Any) -> str:
-    """The parameters of a method, without types: (self, q, k, v, *, mask=None, bias=None)"""
+    """Return a method's parameters without types, such as (self, q, k, v, *, mask=None, bias=None)."""
     signature = inspect.signature(method)
     bare = [it.replace(annotation=it.empty) for it in signature.parameters.values()]
     return str(signature.replace(parameters=bare, return_annotation=signature.empty))

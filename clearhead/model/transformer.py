@@ -1,4 +1,4 @@
-"""Figure 1: the two stacks, the models made of them, and `build`, which makes a model from a configuration."""
+"""Figure 1: the two stacks, the models made of them, and `build`, which builds a model from a configuration."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,9 +32,9 @@ from .positions import Positions
 
 
 class Encoder(nn.Module):
-    """Figure 1, left: a front, positions, N blocks and, in a pre-norm stack, a final norm.
+    """Figure 1, left: a front end, positions, N blocks and, in a pre-norm stack, a final norm.
 
-    The front is called `embedding`, as in the figure, whatever it embeds.
+    The front end is called `embedding`, as in the figure, even if it isn't a token embedding.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Encoder(nn.Module):
     def forward(self, inputs: Tensor, types: Tensor | None = None, *, mask: Tensor | None = None) -> Tensor:
         """inputs (B, S), types (B, S), mask (B, 1, 1, S) -> (B, S, D)
 
-        Inputs have the shape that the front reads: (B, S) for tokens. Types default to 0 in a model that has types.
+        The front end determines the shape of the inputs: (B, S) for tokens. Types default to 0, if the model has any.
         """
         x = self.embedding(inputs)
         at = torch.arange(x.size(1), device=x.device)[None]
@@ -79,7 +79,7 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Figure 1, right: embedding, positions, N causal blocks, projection. On its own, a language model."""
+    """Figure 1, right: embedding, positions, N causal blocks, projection. Without an encoder, a language model."""
 
     def __init__(
         self,
@@ -119,9 +119,9 @@ class Decoder(nn.Module):
         Args:
             tokens: the tokens to read. With a cache, they follow the tokens in the cache.
             memory: the encoder's output. Not read if the cache already holds its keys and values (see `new_cache`).
-            mask: keys to mask in addition to the future, such as the left padding of ragged prompts.
-            memory_mask: which positions of the memory may be attended to.
-            positions: the position of each token (B, T), if rows differ; by default, rows count on from the cache.
+            mask: False for keys to hide in addition to the future, such as the left padding of ragged prompts.
+            memory_mask: True for positions of the memory that may be attended to.
+            positions: the position of each token (B, T). By default, positions continue from the cache in every row.
             cache: keys and values of earlier tokens, updated in place.
             source: the source's tokens, which a pointer copies from.
             newest: return logits of the last token only, (B, 1, V). The logits of a whole prompt can take more memory
@@ -164,7 +164,7 @@ class Decoder(nn.Module):
 
         Args:
             rows: the number of hypotheses.
-            capacity: how many tokens each row has room for.
+            capacity: maximum number of tokens in each row.
             memory: the encoder's output (B, S, D). Its keys and values are computed here, once.
             source: the source's tokens (B, S), for a pointer.
             ring: overwrite the oldest token when full, so that there's no limit on length.
@@ -199,7 +199,7 @@ class Decoder(nn.Module):
     def _read(pointer: Pointer, source: Tensor | None) -> tuple[Tensor, Tensor]:
         if source is None:
             raise ModelError(
-                "this decoder copies tokens of its source, which is missing",
+                "this decoder copies tokens from its source, which is missing",
                 fix="pass source=..., or a cache made with it",
                 name="source",
             )
@@ -240,8 +240,8 @@ class EncoderModel(nn.Module):
         Args:
             inputs: what the front reads, such as tokens. Padding is masked.
             types: the type of each position, in a model that has types.
-            at: True for the positions that the head reads (B, S): those to pool, those where an answer may start or
-                end, those to predict. By default, all but padding.
+            at: True for the positions that the head reads (B, S): positions to pool, possible starts and ends of an
+                answer, or tokens to predict. By default, all but padding.
         """
         mask = self.encoder.embedding.mask(inputs)
         x = self.encoder(inputs, types, mask=mask)
@@ -253,7 +253,7 @@ class EncoderModel(nn.Module):
 
 @contextmanager
 def evaluation(model: nn.Module) -> Iterator[None]:
-    """Switch to evaluation mode, and put every module back into its own mode afterwards."""
+    """Switch to evaluation mode, and restore the mode of every module afterwards."""
     modes = {module: module.training for module in model.modules()}
     model.eval()
     try:
@@ -286,7 +286,7 @@ def build(config: ModelConfig) -> EncoderDecoder | EncoderModel | Encoder | Deco
 
 
 def build_encoder(config: ModelConfig, front: Front) -> Encoder:
-    """Return the left of Figure 1, with this front."""
+    """Return the left of Figure 1, with this front end."""
     blocks, positions = encoder_blocks(config), make_positions(config, two_sided=True)
     types = TokenTypes(config.n_token_types, config.d_model) if config.n_token_types else None
     return Encoder(front, positions, blocks, dropout=config.dropout, norm=final_norm(config), types=types)

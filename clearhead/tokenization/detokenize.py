@@ -1,4 +1,4 @@
-"""Streaming detokenization: whole characters only, none of which a later token changes."""
+"""Streaming detokenization, which returns only complete characters that later tokens can't change."""
 
 import codecs
 from collections.abc import Iterable
@@ -10,12 +10,12 @@ from .tokenizer import Tokenizer
 class StreamingDetokenizer:
     """Turns tokens into text, a few at a time.
 
-    The results of `add`, joined, are what `Tokenizer.decode` returns for all tokens, except that an incomplete last
-    character is held back, where `decode` shows U+FFFD.
+    The joined results of `add` equal `Tokenizer.decode` of all tokens, except that an incomplete last character is held
+    back. `decode` shows it as U+FFFD.
 
     Args:
-        tokenizer: the one that made the tokens.
-        before: tokens of the text so far, which `add` doesn't return again.
+        tokenizer: the tokenizer of the tokens.
+        before: tokens before the first call of `add`, whose text isn't returned.
     """
 
     def __init__(self, tokenizer: Tokenizer, before: Iterable[int] = ()) -> None:

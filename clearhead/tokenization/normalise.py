@@ -1,10 +1,10 @@
 """Normalisation, splitting and decoding: everything but the vocabulary, as stages of the `tokenizers` library.
 
-    text -> Unicode form, case, white space -> add a space in front -> split into pieces -> bytes as letters
+    text -> Unicode form, case, whitespace -> prepend a space -> split into pieces -> byte alphabet
 
-With a space in front, a word at the start of a text has the same token as elsewhere; decoding removes that space. Each
-piece includes the space before it, so joining the pieces gives the text. Each byte is written as one printable letter
-(as in GPT-2), so 256 letters are enough for every text, and one decoder works for all kinds of vocabulary.
+The prepended space gives a word at the start of a text the same token as elsewhere; decoding removes it. Each piece
+includes the space before it, so joining the pieces gives the text. The byte alphabet writes each byte as one printable
+character (as in GPT-2). Its 256 characters can spell every text, and one decoder works for all kinds of vocabulary.
 """
 
 from typing import Literal
@@ -26,7 +26,7 @@ _PATTERN: dict[Kind, str] = {"bpe": _SUBWORD, "unigram": _SUBWORD, "word": _WORD
 
 
 def text_pipeline(data: DataConfig) -> tokenizers.Tokenizer:
-    """Return the stages that the settings describe, around an untrained model."""
+    """Return the stages for these settings, with an untrained model."""
     split = pre_tokenizers.Split(Regex(_PATTERN[data.tokenizer]), "isolated")
     as_letters = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     before = _normalizers(data)
@@ -56,7 +56,7 @@ def _normalizers(data: DataConfig) -> list[normalizers.Normalizer]:
 
 
 def _byte_letters() -> dict[str, int]:
-    """Map the letter that the library writes for each byte to the byte: itself if printable, else U+0100 and up."""
+    """Map each character of the byte alphabet to its byte. Unprintable bytes are written as U+0100 and up."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = sorted(set(range(256)) - set(printable))
     return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
@@ -66,7 +66,7 @@ BYTES = _byte_letters()
 
 
 def piece_bytes(piece: str) -> bytes:
-    """Return the bytes of a text that a piece represents."""
+    """Return the bytes of text that a piece represents."""
     if not BYTES.keys() >= set(piece):
         return piece.encode()  # from another program's vocabulary
     return bytes(BYTES[letter] for letter in piece)

@@ -1,8 +1,8 @@
-"""Offsets of tokens in the original text, in code points, and the tokens at given offsets.
+"""Map tokens to offsets in the original text (in code points), and offsets to tokens.
 
-Tokens come from the normalised text: composed, lower-cased, with folded white space. The library tracks this, but of
-characters that were composed into one it reports only the first, and it assigns a letter to the space put in front.
-Here every character except white space belongs to a token, and white space belongs to none.
+The tokens are those of the normalised text, which is composed, lower-cased and has its whitespace folded. The library's
+offsets have two flaws: if several characters were composed into one, only the first is covered, and the prepended space
+covers a character. Here every character except whitespace belongs to a token, and whitespace belongs to none.
 """
 
 from bisect import bisect_left, bisect_right
@@ -14,10 +14,10 @@ from .tokenizer import UNK, Tokenizer
 
 @dataclass(frozen=True)
 class TokensWithOffsets:
-    """The tokens of a text. Token i covers text[starts[i] : ends[i]], without white space around it.
+    """The tokens of a text. Token i covers text[starts[i] : ends[i]], without surrounding whitespace.
 
-    Starts and ends never decrease. Tokens that are bytes of one character each cover the whole character. A token of
-    white space alone covers an empty span.
+    Starts and ends never decrease. If a character is split into several tokens, each covers the whole character. A
+    token that's only whitespace covers an empty span.
     """
 
     text: str
@@ -26,14 +26,14 @@ class TokensWithOffsets:
     ends: list[int]
 
     def span_of(self, first: int, last: int) -> tuple[int, int]:
-        """Return the span of the tokens `first` to `last`, both included, without white space around it."""
+        """Return the span of the tokens `first` to `last` (inclusive), without surrounding whitespace."""
         return _stripped(self.text, self.starts[first], self.ends[last])
 
     def tokens_of(self, start: int, end: int) -> tuple[int, int] | None:
-        """Return the first and last token that cover a character of text[start:end]; None if it's only white space."""
+        """Return the indices of the first and last token in text[start:end], or None if that's only whitespace."""
         start, end = _stripped(self.text, start, end)
         first, last = bisect_right(self.ends, start), bisect_left(self.starts, end) - 1
-        while first <= last and self.starts[first] == self.ends[first]:  # white space covers nothing
+        while first <= last and self.starts[first] == self.ends[first]:  # an empty span: whitespace
             first += 1
         while first <= last and self.starts[last] == self.ends[last]:
             last -= 1
@@ -49,20 +49,20 @@ def encode_with_offsets(tokenizer: Tokenizer, text: str) -> TokensWithOffsets:
     encoding = tokenizer.encoding(text)
     ids, starts, ends = encoding.ids, *([place[side] for place in encoding.offsets] for side in (0, 1))
     if ids and ids[0] != UNK and not tokenizer.decode(ids[:1]) and text[starts[0] : ends[0]].strip():
-        ends[0] = starts[0]  # the space put in front, if it's a token by itself
+        ends[0] = starts[0]  # the prepended space, if it's a token by itself
     ends = [_next(starts, end, len(text)) for end in ends]
     placed = [_stripped(text, start, end) for start, end in zip(starts, ends)]
     return TokensWithOffsets(text, ids, [start for start, _ in placed], [end for _, end in placed])
 
 
 def _next(starts: Sequence[int], end: int, whole: int) -> int:
-    """Return where the next token starts: characters in between were composed into this one, or are white space."""
+    """Return the start of the next token. Characters before it were composed into this one, or are whitespace."""
     following = bisect_left(starts, end)
     return starts[following] if following < len(starts) else whole
 
 
 def _stripped(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return the span without white space around it; if there's nothing else, an empty span at its end."""
+    """Return the span without surrounding whitespace. If it's only whitespace, return an empty span at its end."""
     while start < end and text[start].isspace():
         start += 1
     while start < end and text[end - 1].isspace():

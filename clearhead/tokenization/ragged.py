@@ -19,7 +19,7 @@ class Ragged:
 
     @classmethod
     def of(cls, tokens: NDArray[np.integer[Any]], lengths: IntArray) -> Self:
-        """Wrap a flat array that holds the sequences already, such as a memory-mapped file."""
+        """Wrap a flat array of tokens, such as a memory-mapped file."""
         ragged = cls.__new__(cls)
         ragged._hold(tokens, lengths)
         return ragged

@@ -3,8 +3,8 @@
 Byte-pair encoding repeatedly applies the merge that was learned first. Here every possible merge is skipped with
 probability p in each round, and a word is done when no merge is left. With p = 0, this is plain BPE.
 
-The library implements this, too, but its random generator can't be seeded. Here the result is a function of (seed,
-epoch), so a resumed run draws the same segmentations as the killed one.
+The library implements this too, but its random generator can't be seeded. Here the result depends only on (seed,
+epoch), so a resumed run draws the same segmentations as an uninterrupted one.
 """
 
 import json
@@ -21,7 +21,7 @@ from .tokenizer import SPECIALS, Tokenizer
 
 _SPACE = next(letter for letter, byte in BYTES.items() if byte == ord(" "))
 _VARIANTS = 32  # segmentations of one word in one epoch; further occurrences reuse them
-_CHUNK = 16_384  # sequences held as lists at a time
+_CHUNK = 16_384  # sequences converted to lists at a time
 
 
 class SubwordDropout:
@@ -37,7 +37,7 @@ class SubwordDropout:
         self._folded = tokenizer.normalize("a  b") == "a b"
 
     def __call__(self, side: Ragged, longest: int, *, seed: str) -> Ragged:
-        """Return the same texts with other tokens; a sequence stays unchanged if it would exceed `longest`.
+        """Return the same texts with new segmentations. A sequence that would exceed `longest` tokens stays unchanged.
 
         Special tokens don't count towards `longest`.
         """
@@ -51,7 +51,7 @@ class SubwordDropout:
         return Ragged.of(tokens, np.concatenate([np.empty(0, np.int64), *(part.lengths for part in parts)]))
 
     def segment(self, word: str, rng: random.Random) -> list[int]:
-        """Return the tokens of a word whose bytes are written as letters."""
+        """Return the tokens of a word in the byte alphabet."""
         pieces, ranks, p = list(word), self._ranks, self._p
         while True:
             possible = [(ranks[pair], i) for i, pair in enumerate(pairwise(pieces)) if pair in ranks]
@@ -76,7 +76,7 @@ class SubwordDropout:
         return [*first, *drawn, *(ids[len(first) + len(inner) :])]
 
     def _parts(self, letters: str) -> Iterator[str]:
-        """Return the parts to segment separately: words with their space if spaces are single, else the whole text."""
+        """Return what to segment separately: words with their leading space, or all if whitespace isn't folded."""
         if not self._folded:
             return iter([letters] if letters else [])
         return (_SPACE + part for part in letters.split(_SPACE)[1:])

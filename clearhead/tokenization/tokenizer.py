@@ -1,8 +1,8 @@
-"""Text to token ids and back, based on the `tokenizers` library. One file holds everything that decides an id.
+"""Text to token ids and back, based on the `tokenizers` library. One file stores everything that the ids depend on.
 
 There are four kinds of vocabulary: "word", "character", and the subwords of "bpe" (byte-pair encoding) and "unigram".
 Subword vocabularies contain all 256 bytes, so they have no unknown words, and decode(encode(text)) == normalize(text)
-for every text. For words and characters, the same holds if the text has no unknown tokens.
+for every text. For words and characters, this is also true if the text has no unknown tokens.
 
 A text can't forge special tokens. "<" and a letter never share a piece, so "</s>" in a text becomes ordinary pieces,
 and training can't learn a piece "</s>".
@@ -38,12 +38,12 @@ _CHUNK = 8192  # texts passed to the library at once, to limit the memory of its
 
 
 class Tokenizer:
-    """A vocabulary with its normalisation. Use `train` to make one; ids 0 to 3 are PAD, BOS, EOS and UNK."""
+    """A vocabulary with its normalisation. Use `train` to create one. Ids 0 to 3 are PAD, BOS, EOS and UNK."""
 
     def __init__(self, backend: tokenizers.Tokenizer) -> None:
         backend.encode_special_tokens = True  # "</s>" in a text is text; the file doesn't store this
         self._backend, self._encode = backend, WordEncoder(backend)
-        # All kinds but characters put a space in front of a text, which `decode` removes.
+        # All kinds but characters prepend a space to the text, which `decode` removes.
         self.adds_space: bool = backend.normalizer.normalize_str("a") != "a"
         self.kind: Kind = _KINDS[type(backend.model)] or ("word" if self.adds_space else "character")
 
@@ -52,9 +52,9 @@ class Tokenizer:
         """Learn a vocabulary from texts. The same texts give the same vocabulary, with any number of threads.
 
         Args:
-            texts: read once and not kept, except that unigram, which reads twice, copies an iterator into a list.
-            data: the kind, the size and the normalisation. The vocabulary is smaller than `data.vocab_size` if the
-                texts don't contain enough.
+            texts: read once, or twice for unigram, which copies an iterator into a list.
+            data: kind, size and normalisation. The vocabulary is smaller than `data.vocab_size` if the texts don't
+                contain enough tokens.
 
         Raises:
             ConfigError: `data.vocab_size` has no room for the 256 bytes.
@@ -76,7 +76,7 @@ class Tokenizer:
             raise _lone_surrogate(error) from error
         if backend.get_vocab_size() == len(SPECIALS):
             raise DataError(
-                f"the training texts are empty, so they give no vocabulary of data.tokenizer={data.tokenizer!r}",
+                f"the training texts are empty, so data.tokenizer={data.tokenizer!r} can't learn a vocabulary",
                 expected="at least one word",
                 name="data.tokenizer",
                 value=data.tokenizer,
@@ -89,7 +89,7 @@ class Tokenizer:
         return self._backend.get_vocab_size()
 
     def normalize(self, text: str) -> str:
-        """Return the normalised text, which is what decoding its ids gives back."""
+        """Return the normalised text, which is what `decode` returns for its ids."""
         try:
             normalized: str = self._backend.normalizer.normalize_str(text)
         except UnicodeEncodeError as error:
@@ -149,7 +149,7 @@ class Tokenizer:
         return self._displayed.index(piece)
 
     def unknown_words(self, text: str) -> list[str]:
-        """Return the words (or characters) of a text that aren't in the vocabulary, each once; none for subwords."""
+        """Return the distinct words (or characters) of a text that aren't in the vocabulary; none for subwords."""
         if self.kind in ("bpe", "unigram"):
             return []
         encoding = self.encoding(text)
@@ -157,19 +157,19 @@ class Tokenizer:
         return list(dict.fromkeys(text[start:end].strip() or text[start:end] for start, end in spans))
 
     def word_indices(self, text: str) -> list[int]:
-        """Return the index of the word that each token of a text belongs to. White space separates words.
+        """Return the index of the word that each token of a text belongs to. Whitespace separates words.
 
-        Unknown tokens count, too. White space belongs to the word before it, or to the first word.
+        Unknown tokens are included. Whitespace belongs to the word before it, or to the first word.
         """
         return [max(len(text[:end].split()) - 1, 0) for _, end in self.encoding(text).offsets]
 
     def encoding(self, text: str) -> tokenizers.Encoding:
-        """Return the library's encoding, whose offsets aren't exact; for exact ones see `offsets.py`."""
+        """Return the library's encoding. Its offsets aren't exact; `encode_with_offsets` returns exact ones."""
         self.normalize(text)  # raises a DataError where the next line would raise a TypeError
         return self._backend.encode(text, add_special_tokens=False)
 
     def to_json(self) -> str:
-        """Return the content of a `tokenizers` file, from which `from_json` makes the same tokenizer."""
+        """Return the content of a `tokenizers` file, which `from_json` reads."""
         return self._backend.to_str(pretty=True)
 
     @classmethod
@@ -197,7 +197,7 @@ class Tokenizer:
 
     @cached_property
     def token_bytes(self) -> list[bytes]:
-        """The bytes that each token adds to a text, in the order of the ids; none for special tokens."""
+        """The bytes of each token's text, in the order of the ids; none for special tokens."""
         return [*(b"" for _ in SPECIALS), *map(piece_bytes, self._learned())]
 
     @cached_property
@@ -248,7 +248,7 @@ class Tokenizers:
         return cls(one, one)
 
     def check_sizes(self, model: ModelConfig, *, origin: str) -> None:
-        """Raise ModelError if a model's vocabulary has another size, so that the tokenizers must be another model's."""
+        """Raise ModelError if a vocabulary size differs from the model's, so the tokenizers belong to another model."""
         sides = {"src_vocab_size": self.source, "tgt_vocab_size": self.target}
         if model.topology == "decoder-only" or model.front != "tokens":
             del sides["src_vocab_size"]
@@ -268,7 +268,7 @@ class Tokenizers:
 
 @dataclass(frozen=True)
 class _Joint(Iterable[str]):
-    """The texts of both sides in turn; can be read repeatedly."""
+    """The texts of one side, then those of the other. Can be read repeatedly."""
 
     sources: Iterable[str]
     targets: Iterable[str]

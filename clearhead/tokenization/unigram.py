@@ -1,8 +1,8 @@
 """Deterministic training of a unigram vocabulary (Kudo 2018).
 
-The library's trainer adds floating-point numbers in the order of a hash table and of its threads, so its result varies.
-Here all sums are of integers: each word counts with its single best segmentation (hard expectation-maximisation). The
-segmentation itself is the library's.
+The library's trainer sums floating-point numbers in an order that depends on a hash table and its threads, so its
+result varies. This one sums only integers: each word counts with its single best segmentation (hard
+expectation-maximisation). The library still does the segmentation.
 """
 
 import math
@@ -18,14 +18,14 @@ from .normalise import BYTES
 _SEEDS = 4  # initial candidates per piece of the final vocabulary
 _KEPT = 0.75  # share of the candidates kept in each pruning
 _ROUNDS = 2  # EM iterations between two prunings
-_LONGEST = 48  # maximum letters of a candidate
+_LONGEST = 48  # maximum bytes of a candidate
 _UNSEEN = 0.5  # count of a piece that no segmentation uses
 
 Scores = dict[str, float]  # log-probability of each piece
 
 
 def train_unigram(texts: Iterable[str], pipeline: tokenizers.Tokenizer, size: int) -> list[tuple[str, float]]:
-    """Return at most `size` pieces, all bytes included, with their log-probabilities, most likely first.
+    """Return pieces with their log-probabilities, most likely first. All 256 bytes are included.
 
     Candidates are the pieces of a larger BPE vocabulary. Each round prunes those that contribute least to the
     likelihood of the texts.
@@ -33,7 +33,7 @@ def train_unigram(texts: Iterable[str], pipeline: tokenizers.Tokenizer, size: in
     Args:
         texts: read twice.
         pipeline: normalises and splits the texts; its model is replaced.
-        size: at least the 256 bytes.
+        size: maximum number of pieces, at least 256.
     """
     words = _count_words(texts, pipeline)
     trainer = trainers.BpeTrainer(
@@ -57,7 +57,7 @@ def train_unigram(texts: Iterable[str], pipeline: tokenizers.Tokenizer, size: in
 
 
 def _count_words(texts: Iterable[str], pipeline: tokenizers.Tokenizer) -> dict[str, int]:
-    """Count each word, with its bytes as letters."""
+    """Count each word, written in the byte alphabet."""
     counts: Counter[str] = Counter()
     for text in texts:
         pieces = pipeline.pre_tokenizer.pre_tokenize_str(pipeline.normalizer.normalize_str(text))
@@ -79,13 +79,13 @@ def _count_pieces(model: tokenizers.Tokenizer, words: Mapping[str, int]) -> Coun
 
 
 def _score(pieces: Sequence[str], counts: Mapping[str, int]) -> Scores:
-    """Return the maximum-likelihood log-probabilities for these counts, rounded to survive a file unchanged."""
+    """Return the maximum-likelihood log-probabilities for these counts, rounded so that a file stores them exactly."""
     total = math.log(max(1, sum(counts[piece] for piece in pieces)))
     return {piece: round(math.log(counts[piece] or _UNSEEN) - total, 6) for piece in pieces}
 
 
 def _prune(scores: Scores, counts: Mapping[str, int], size: int) -> Scores:
-    """Return the bytes, and of the other pieces those whose removal would cost the most likelihood."""
+    """Keep `size` pieces: all bytes, and the pieces whose removal would reduce the likelihood most."""
     cost = {piece: counts[piece] * (score - _without(piece, scores)) for piece, score in scores.items()}
     cost |= dict.fromkeys(BYTES, math.inf)
     kept = set(sorted(cost, key=lambda piece: (-cost[piece], piece))[:size])
@@ -94,7 +94,7 @@ def _prune(scores: Scores, counts: Mapping[str, int], size: int) -> Scores:
 
 def _without(piece: str, scores: Scores) -> float:
     """Return the log-probability of the best segmentation of `piece` into other pieces."""
-    best = [0.0] + [-math.inf] * len(piece)  # best[end] covers the first `end` letters
+    best = [0.0] + [-math.inf] * len(piece)  # best[end] covers piece[:end]
     for end in range(1, len(piece) + 1):
         for start in range(end):
             part = piece[start:end]

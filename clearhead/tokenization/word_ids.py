@@ -1,7 +1,7 @@
 """Encode texts word by word, with a cache of known words.
 
-A text can be split at white space without changing its tokens: normalisation folds it to single spaces, every piece
-starts with its space and ends before the next one, and only the compatibility forms (NFKC) create or join spaces.
+Splitting a text at whitespace doesn't change its tokens: normalisation folds whitespace to single spaces, and every
+piece starts with its space and ends before the next one. Only the compatibility form (NFKC) can create or join spaces.
 """
 
 import re
@@ -12,7 +12,7 @@ import tokenizers
 
 _MOST = 200_000  # cached words; when it's full, the cache is cleared, and frequent words soon return
 _LONG = 40  # longer words, such as sentences in languages without spaces, rarely repeat, and aren't cached
-_UNLIKE = re.compile("[\x1c-\x1f]")  # white space in Python, but not in Unicode
+_UNLIKE = re.compile("[\x1c-\x1f]")  # whitespace in Python, but not in Unicode
 
 
 class WordEncoder:
@@ -22,8 +22,8 @@ class WordEncoder:
         self._backend = backend
         self._known: dict[str, tuple[int, ...]] = {}  # tuples of ints, which the garbage collector skips
         normalize = backend.normalizer.normalize_str
-        self._cuts = normalize("a \n\u3000b ") == " a b"  # True if it folds white space and adds a space
-        self._compatible = normalize("ﬁ") != " ﬁ"  # True for forms that turn other characters into spaces
+        self._cuts = normalize("a \n\u3000b ") == " a b"  # True if it folds whitespace and prepends a space
+        self._compatible = normalize("ﬁ") != " ﬁ"  # True for NFKC, which can turn other characters into spaces
 
     def __call__(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of each text; new words are encoded on all cores."""
@@ -44,7 +44,7 @@ class WordEncoder:
         return encoded
 
     def _words(self, text: str) -> list[str]:
-        """Return the parts that can be encoded separately: the words, or the whole text."""
+        """Return what can be encoded separately: the words, or the whole text."""
         if _UNLIKE.search(text) or (self._compatible and not text.isascii()):
             return [text]
         return text.split()

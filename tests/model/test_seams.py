@@ -256,7 +256,7 @@ def test_the_activation_names_the_feed_forward_unless_another_one_is_named() -> 
         ("norm", "math:sqrt", "has no class 'sqrt'", "", ""),
         ("norm", "own:Function", "isn't a subclass of torch.nn.Module", "class Function(torch.nn.Module)", ""),
         ("positions", SCALE, "isn't a subclass of clearhead.model.positions.Positions", "class ScaleNorm(", ""),
-        ("attention", "own:TooCurious", "__init__ asks for 'n_tapes'", "any of dropout, n_heads, d_head", "default"),
+        ("attention", "own:TooCurious", "__init__ requires 'n_tapes'", "any of dropout, n_heads, d_head", "default"),
         ("norm", "own:TooCurious", "its forward takes (self, q, k, v, *, mask=None, bias=None)", "(self, x)", ""),
         ("feed_forward", "own:TooCurious", "its forward takes", "(self, x)", ""),
         ("front", "own:AskingPositions", "isn't a subclass of clearhead.model.fronts.front.Front", "", ""),

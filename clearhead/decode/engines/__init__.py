@@ -1,1 +1,1 @@
-"""Decoding engines; `decode.registry` names them."""
+"""Decoding engines, registered in `decode.registry`."""

@@ -1,13 +1,13 @@
-"""The decoder-only model of `clearhead.model` as a step engine: it continues texts instead of answering sources.
+"""Step engine for the decoder-only model of `clearhead.model`, which continues texts.
 
-A text longer than the context window is read through a window, which depends on the positions:
+Texts longer than the context window are read through a window, which moves depending on the position scheme:
 
     rotary, relative, ALiBi    Only distances count. A ring buffer of keys and values keeps the newest `max_len` tokens,
                                and every token attends to those.
     learned, sinusoidal        The table of positions ends at `max_len`. When the window is full, its newest half is
-                               read again from position 0, which leaves room for as many tokens again.
+                               read again from position 0, which makes room for new tokens.
 
-Axes: B texts, W beams per text, R = B * W rows, T tokens read at once, S tokens of a window.
+Axes: B texts, W beams per text, R = B * W rows, T tokens read at once, S tokens in a window.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,8 +27,10 @@ from .torch_engine import chosen_rows, top_successors
 
 
 class TextEngine:
-    """A step engine for decoder-only models. `max_len` is the context window; `pad` fills short texts on the left, and
-    is masked."""
+    """A step engine for decoder-only models with a context window of `max_len` tokens.
+
+    Short texts are padded with `pad` on the left, and the padding is masked.
+    """
 
     def __init__(self, model: Decoder, *, pad: int, max_len: int) -> None:
         self.model, self.pad, self.max_len = model, pad, max_len
@@ -41,12 +43,12 @@ class TextEngine:
 
     @classmethod
     def open(cls, model: ModelHandle) -> Self:
-        """Return the engine for a model."""
+        """Return an engine for the model."""
         return cls(cast(Decoder, model.module()), pad=PAD, max_len=model.config.max_len)
 
     @property
     def overflow(self) -> str:
-        """Describe how a text longer than the context window is read."""
+        """Description of how texts longer than the context window are read."""
         if self.ring:
             return f"a ring buffer of the newest {self.max_len:,} tokens"
         return f"whenever {self.max_len:,} tokens fill the window, the newest {self._half:,} are read again"
@@ -57,7 +59,7 @@ class TextEngine:
 
     @contextmanager
     def prefill(self, sources: Sequence[Sequence[int]], steps: int) -> Iterator["TextDecoding"]:
-        """Read B texts, each without its last token, which is the first one `step` takes; a text may then be empty.
+        """Read B texts, each without its last token, which is the first input of `step`. A source may be empty.
 
         If a text is longer than the context window, only its last tokens are read. The model is in evaluation mode
         inside the `with` block only.
@@ -73,18 +75,18 @@ class TextEngine:
             yield TextDecoding(self, torch.from_numpy(tokens).to(device), lengths.to(device), longest + steps)
 
     def keep(self, lengths: Tensor) -> Tensor:
-        """Return how many tokens of each text stay in a window whose table of positions ends. (R,) -> (R,)"""
+        """Return how many tokens of each text to keep, for positions from a table. (R,) -> (R,)"""
         return torch.where(lengths > self.max_len, self._half, lengths)
 
 
 class TextDecoding:
     """A batch being decoded: rows b * W to b * W + W - 1 of the cache are the beams of text b.
 
-    `text` (R, S) is the window, with the texts aligned right; `lengths` (R,) are their tokens.
+    `text` (R, S) is the window, with the texts right-aligned; `lengths` (R,) counts their tokens.
     """
 
     def __init__(self, engine: TextEngine, text: Tensor, lengths: Tensor, most: int) -> None:
-        """`most` is the final length of the longest text in tokens."""
+        """`most` is the maximum length of a text after the last step, in tokens."""
         self.engine, self.text, self.lengths, self.width = engine, text, lengths, 1
         self.capacity = min(most, engine.max_len)
         self._begin()
@@ -93,9 +95,9 @@ class TextDecoding:
 
     @torch.inference_mode()
     def step(self, tokens: IntArray, k: int, also: IntArray | None = None) -> tuple[FloatArray, IntArray]:
-        """Append a token to every beam, and return its top k successors, best first, in one transfer to the host.
+        """Append a token to each beam, and return the k most likely next tokens, best first.
 
-        (B, W) -> log-probabilities (B, W, k), ids (B, W, k); with `also` (B,), that successor in one more column
+        (B, W) -> log-probabilities (B, W, k), ids (B, W, k). With `also` (B,), one more column has that token.
         """
         rows = torch.from_numpy(tokens.reshape(-1, 1)).to(self.text.device)
         self.lengths = self.lengths + 1
@@ -109,19 +111,19 @@ class TextDecoding:
 
     @torch.inference_mode()
     def select(self, sources: IntArray, beams: IntArray) -> None:
-        """Keep these texts, and these beams of each, which may repeat. (B',), (B', W')"""
+        """Keep these texts, and these beams of each. A beam may be repeated. (B',), (B', W')"""
         rows = chosen_rows(sources, beams, self.width).to(self.text.device)
         self.cache.select(rows)
         self.text, self.lengths, self.width = self.text[rows], self.lengths[rows], beams.shape[1]
 
     def _begin(self) -> None:
-        """Start an empty cache; from here on the padding of each row is fixed."""
+        """Create an empty cache. The padding of each row stays fixed until the next call."""
         self.cache = self.engine.model.new_cache(len(self.text), self.capacity, ring=self.engine.ring)
         self.ragged = bool((self.lengths < self.text.size(1)).any())
 
     @torch.inference_mode()
     def _read(self, tokens: Tensor) -> Tensor:
-        """Append T tokens, already counted in `lengths`, and return the logits of the next one. (R, T) -> (R, V)"""
+        """Append T tokens, already counted in `lengths`, and return the next token's logits. (R, T) -> (R, V)"""
         back = torch.arange(tokens.size(1) - 1, -1, -1, device=tokens.device)  # distance to the last token
         positions = (self.lengths[:, None] - 1 - back).clamp(min=0)  # padding can have any position
         mask = None

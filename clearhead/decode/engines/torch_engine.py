@@ -1,4 +1,4 @@
-"""The encoder-decoder of `clearhead.model` as a step engine, on any device and in any precision."""
+"""Step engine for the encoder-decoder of `clearhead.model`, on any device and in any precision."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ from ..rules import FloatArray, IntArray
 
 
 class TorchEngine:
-    """A step engine for encoder-decoder models. `pad` fills short sources, and is masked."""
+    """A step engine for encoder-decoder models. Short sources are padded with `pad`, which is masked."""
 
     def __init__(self, model: EncoderDecoder, *, pad: int) -> None:
         self.model, self.pad = model, pad
@@ -30,7 +30,7 @@ class TorchEngine:
 
     @classmethod
     def open(cls, model: ModelHandle) -> Self:
-        """Return the engine for a model."""
+        """Return an engine for the model."""
         return cls(cast(EncoderDecoder, model.module()), pad=PAD)
 
     @contextmanager
@@ -56,9 +56,9 @@ class TorchDecoding:
 
     @torch.inference_mode()
     def step(self, tokens: IntArray, k: int, also: IntArray | None = None) -> tuple[FloatArray, IntArray]:
-        """Append a token to every beam, and return its top k successors, best first, in one transfer to the host.
+        """Append a token to each beam, and return the k most likely next tokens, best first.
 
-        (B, W) -> log-probabilities (B, W, k), ids (B, W, k); with `also` (B,), that successor in one more column
+        (B, W) -> log-probabilities (B, W, k), ids (B, W, k). With `also` (B,), one more column has that token.
         """
         rows = torch.from_numpy(tokens.reshape(-1, 1)).to(self.memory_mask.device)
         logits = self.decoder(rows, memory_mask=self.memory_mask, cache=self.cache)[:, -1]
@@ -66,7 +66,7 @@ class TorchDecoding:
 
     @torch.inference_mode()
     def select(self, sources: IntArray, beams: IntArray) -> None:
-        """Keep these sources, and these beams of each, which may repeat. (B',), (B', W')"""
+        """Keep these sources, and these beams of each. A beam may be repeated. (B',), (B', W')"""
         device = self.memory_mask.device
         self.cache.select(chosen_rows(sources, beams, self.width).to(device))
         if len(sources) < len(self.memory_mask):
@@ -77,7 +77,7 @@ class TorchDecoding:
 
 
 def top_successors(logits: Tensor, width: int, k: int, also: IntArray | None) -> tuple[FloatArray, IntArray]:
-    """Return the result of `Decoding.step` from the logits of `width` beams of each of B sentences.
+    """Convert logits to the result of `Decoding.step`; `width` is the number of beams per sentence.
 
     (B * W, V), also (B,) or None -> log-probabilities (B, W, k), ids (B, W, k), or one more column with `also`
     """
@@ -87,13 +87,13 @@ def top_successors(logits: Tensor, width: int, k: int, also: IntArray | None) ->
         wanted = torch.from_numpy(also.repeat(width)).to(ids.device)[:, None]
         best, ids = torch.cat((best, logits.gather(1, wanted)), 1), torch.cat((ids, wanted), 1)
     log_probabilities = best - logits.logsumexp(1, keepdim=True)
-    both = torch.stack((log_probabilities, ids.to(best.dtype)))  # exact: an id is far below 2^24
+    both = torch.stack((log_probabilities, ids.to(best.dtype)))  # one transfer; exact, as ids are far below 2^24
     log_probabilities, ids = both.view(2, -1, width, best.size(1)).numpy(force=True)
     return log_probabilities, ids.astype(np.int64)
 
 
 def chosen_rows(sources: IntArray, beams: IntArray, width: int) -> Tensor:
-    """Return the cache rows that `Decoding.select` keeps; `width` is the beams per source.
+    """Return the cache rows that `Decoding.select` keeps; `width` is the number of beams per source.
 
     (B',), (B', W') -> (B' * W',)
     """

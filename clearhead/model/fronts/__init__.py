@@ -1,1 +1,1 @@
-"""Fronts: from a model's inputs to the embeddings that enter its first block."""
+"""Front ends, which turn a model's inputs into embeddings."""

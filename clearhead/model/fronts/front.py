@@ -1,4 +1,4 @@
-"""The interface of a front, the first part of an encoder."""
+"""Interface of a front end, the first module of an encoder."""
 
 from torch import Tensor, nn
 
@@ -6,8 +6,7 @@ from torch import Tensor, nn
 class Front(nn.Module):
     """Turns inputs into embeddings (B, S, D), and masks padding.
 
-    The rest of the stack adds positions and sees only embeddings and a mask. So inputs can be token ids, feature
-    vectors, pictures or sounds.
+    The rest of the stack sees only embeddings and a mask, so inputs can be token ids, feature vectors, images or audio.
     """
 
     def forward(self, inputs: Tensor) -> Tensor:  # (B, ...) -> (B, S, D)

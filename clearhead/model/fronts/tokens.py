@@ -1,4 +1,4 @@
-"""Tokens to vectors and back (section 3.4)."""
+"""Token embeddings and the output projection (section 3.4)."""
 
 import math
 
@@ -14,7 +14,7 @@ from .front import Front
 class Embedding(Front):
     """A learned vector for each token, times sqrt(d_model). Padding is masked.
 
-    Weights start at N(0, 1/d_model), so the input of the first block has variance 1.
+    Weights are drawn from N(0, 1/d_model), so the input of the first block has variance 1.
     """
 
     def __init__(self, vocab_size: int, d_model: int = 512, pad: int = 0) -> None:
@@ -42,7 +42,7 @@ class Embedding(Front):
 class TokenTypes(nn.Module):
     """A learned vector for each token type, added to the embeddings.
 
-    BERT calls types segments (Devlin et al. 2019): a question is one, the text it's about is another.
+    BERT calls types segments (Devlin et al. 2019), for example a question and its context.
     """
 
     def __init__(self, n_types: int, d_model: int = 512) -> None:
@@ -62,11 +62,11 @@ class TokenTypes(nn.Module):
             ) from error
 
 
-FRONTS: dict[str, type[Front]] = {"tokens": Embedding}  # the names that model.front knows
+FRONTS: dict[str, type[Front]] = {"tokens": Embedding}  # values of model.front
 
 
 def projection(d_model: int, vocab_size: int, *, tied: Embedding | None = None) -> Linear:
-    """Return the last linear layer, (B, T, D) -> logits (B, T, V).
+    """Return the output projection, (B, T, D) -> logits (B, T, V).
 
     A tied projection shares the embedding's matrix and has no bias.
     """

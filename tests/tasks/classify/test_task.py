@@ -293,7 +293,7 @@ def test_what_looks_like_a_slip_of_the_labels_is_told(tmp_path) -> None:
     found = corpus(tmp_path, rows)
     assert found.note.splitlines() == [
         "nothing held out: data.split is 0",
-        "  1 text has several labels: the model learns each of them, but can give only one",
+        "  1 text has several labels: the model learns each of them, but can predict only one",
         '  different labels with almost the same spelling: "New  York", "new york"',
         '  different labels with almost the same spelling: "Pos", "pos"',
     ]
