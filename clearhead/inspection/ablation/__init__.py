@@ -1,1 +1,1 @@
-"""Measure what each part of a model is worth by switching it off."""
+"""Ablation: measure the effect of each part of a model by switching it off."""

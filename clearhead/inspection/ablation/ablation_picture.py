@@ -1,4 +1,4 @@
-"""Draw an ablation: a row for each layer, with its heads, attentions and feed-forward networks as columns."""
+"""Draw an ablation, with layers as rows, and heads, attention modules and feed-forward networks as columns."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -19,13 +19,13 @@ _BARS = {False: "heads", True: "whole sub-layers"}
 
 
 def draw_changes(rows: Sequence[Row], path: Path, *, title: str, name: str, lower: bool) -> None:
-    """Draw how a score changes without each part: red where it gets worse, blue where it gets better.
+    """Draw the change of a score without each part: red if it gets worse, blue if it gets better.
 
     Heads and whole sub-layers have separate colour scales, since sub-layers matter far more than single heads. Numbers
-    are bold where the confidence interval excludes 0.
+    are bold if the confidence interval excludes 0.
 
     Args:
-        rows: the result for each part.
+        rows: the results, one for each part.
         path: the PNG or SVG file to write.
         title: the title of the picture.
         name: the name of the score.
@@ -55,7 +55,7 @@ def draw_changes(rows: Sequence[Row], path: Path, *, title: str, name: str, lowe
                 _number(panel, row, columns[row.place, row.head], scales[row.head is None])
         for whole, image in sorted(images.items(), reverse=True):  # heads on top
             _draw_bar(figure, panels, image, f"change of {name}, {_BARS[whole]}")
-        figure.suptitle(f"{title}\n", fontweight="bold", parse_math=False)  # the empty line makes room for headings
+        figure.suptitle(f"{title}\n", fontweight="bold", parse_math=False)  # the line break makes room for headings
 
 
 def _draw_bar(figure: "Figure", panels: Any, image: "AxesImage", label: str) -> None:
@@ -70,7 +70,7 @@ def _stack(row: Row) -> str:
 
 
 def _columns(rows: Sequence[Row]) -> dict[tuple[str, int | None], int]:
-    """Assign a column to each part of a layer: the heads of an attention, then the whole attention, then a gap."""
+    """Assign a column to each part of a layer: all heads of an attention module, the whole module, then a gap."""
     found: dict[tuple[str, int | None], int] = {}
     for place in dict.fromkeys(row.place for row in rows):
         heads = sorted({row.head for row in rows if row.place == place and row.head is not None})
@@ -81,12 +81,12 @@ def _columns(rows: Sequence[Row]) -> dict[tuple[str, int | None], int]:
 
 
 def _largest(rows: Iterable[Row]) -> float:
-    """Return the largest absolute change, the end of a scale that is symmetric about 0."""
+    """Return the largest absolute change, used as the limit of a scale that is symmetric about 0."""
     return max((abs(row.change) for row in rows), default=0.0) or 1.0
 
 
 def _label(panel: "Axes", rows: Sequence[Row], shape: tuple[int, int], cell: float) -> None:
-    """Label layers on the left, heads below, and attentions and feed-forward networks above."""
+    """Label layers on the left, heads below, and attention modules and feed-forward networks above."""
     separate_cells(panel, shape, lines=cell > 0.1)
     every = 1 if cell > 0.2 else 4
     columns, size = _columns(rows), 8 if cell > 0.3 else 6

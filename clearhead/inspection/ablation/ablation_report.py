@@ -1,4 +1,4 @@
-"""The result of an ablation as a table, as plain values and as a picture."""
+"""Show the result of an ablation as a table, as plain values or as a picture."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -11,7 +11,7 @@ from .study import Row
 
 @dataclass(frozen=True)
 class Measure:
-    """The score used to compare parts, and its value for the whole model."""
+    """The score that the ablation compares, and its value for the whole model."""
 
     key: str  # such as "bleu"
     name: str  # such as "BLEU"
@@ -32,17 +32,17 @@ class Study:
     task: str
     data: Sequence[str]  # paths
     texts: int
-    drawn: str  # noun for the texts, such as "sentences"
+    drawn: str  # plural noun for the texts, such as "sentences"
     sampled: str  # description of the sampling
     cut: int  # number of texts truncated to the model's length
     decode: Mapping[str, Any]
     weights: str | None  # digest of the weights file
     folder: Path | None  # where results are stored
-    kept: int  # results reused from there
-    problem: str  # why results can't be stored
+    kept: int  # number of results reused from this folder
+    problem: str  # the reason why results can't be stored, if any
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON, without those that depend on the computer."""
+        """Return plain values for JSON, except those that depend on the computer."""
         values = asdict(self)
         for name in ("folder", "kept", "problem"):
             del values[name]
@@ -89,6 +89,6 @@ class Ablation:
         return "\n".join(lines)
 
     def plot(self, path: str | Path) -> None:
-        """Draw the changes into an SVG file if the path ends with .svg, else into a PNG file."""
+        """Save a picture of the changes as an SVG file if the path ends in .svg, or else as a PNG file."""
         title = f"Change of {self.measure.name} ({self.measure.number(self.measure.whole)}) without each part"
         draw_changes(self.rows, Path(path), title=title, name=self.measure.name, lower=self.measure.lower)

@@ -1,4 +1,4 @@
-"""Measure a model without each of its parts, one at a time. Results are stored, so none is measured twice."""
+"""Measure a model without each of its parts, one at a time, and store the results for later runs."""
 
 import hashlib
 import inspect
@@ -22,12 +22,12 @@ from ..record.uncompiled import uncompiled
 WHOLE = "whole"  # the name of the model with all its parts
 _FORMAT = 1
 
-Watch = Callable[[str, int, int], None]  # the next part, the number of parts measured so far, and of all to measure
+Watch = Callable[[str, int, int], None]  # called with the next part, the number of measured parts, and the total
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The answers to all texts (none if the task only scores them), and the scores of each text."""
+    """The answers to all texts (empty if the task gives no answers), and the scores of each text."""
 
     answers: list[str]
     values: dict[str, list[float]]
@@ -50,7 +50,7 @@ class Row:
     low: float  # the 95% confidence interval of the change
     high: float
     p_value: float  # see scoring.significance
-    changed: int | None  # answers that differ from the whole model's; None if the task gives no answers
+    changed: int | None  # number of answers that differ from the whole model's; None if the task gives no answers
     sure: bool  # the interval excludes 0; always False for a single text
 
 
@@ -58,21 +58,21 @@ class Row:
 class KeptOutcomes:
     """Outcomes stored in a folder, one file each.
 
-    The folder is named after a digest of all that the outcomes depend on, so outcomes for other data or other weights
-    are never reused.
+    The folder is named after a digest of everything that the outcomes depend on, so outcomes for other data or other
+    weights are never reused.
     """
 
     above: Path | None  # the parent folder; None stores nothing
-    key: Mapping[str, Any]  # all that the outcomes depend on
-    problem: str = field(default="", init=False)  # why writing failed; after that, nothing more is written
+    key: Mapping[str, Any]  # everything that the outcomes depend on
+    problem: str = field(default="", init=False)  # the error if writing failed; then nothing more is written
 
     @property
     def folder(self) -> Path | None:
-        """The folder of the files."""
+        """The folder that contains the files, if any."""
         return None if self.above is None else self.above / _digest(self.key)[:16]
 
     def get(self, name: str) -> Outcome | None:
-        """Return the outcome stored under a name, or None if there's no intact file of this format."""
+        """Return the outcome stored under a name, or None if its file is missing, damaged or in another format."""
         if self.folder is None:
             return None
         with suppress(OSError, ValueError, KeyError, TypeError):
@@ -82,7 +82,7 @@ class KeptOutcomes:
         return None
 
     def put(self, name: str, outcome: Outcome) -> None:
-        """Store an outcome. Its file is complete or absent."""
+        """Write an outcome to the file for `name`, atomically. If writing fails, set `problem` instead of raising."""
         if self.folder is None or self.problem:
             return
         values = outcome.to_dict()
@@ -110,7 +110,7 @@ def study(
         watch: called before each measurement, and after the last one with the name "comparing".
 
     Returns:
-        The outcomes by name, that of the `WHOLE` model first, and how many of them were stored before.
+        The outcomes by name, starting with that of the `WHOLE` model, and the number of them that were stored already.
     """
     everything = (WHOLE, *names)
     found = {name: outcome for name in everything if (outcome := kept.get(name)) is not None}
@@ -128,7 +128,7 @@ def study(
 def fingerprint(model: nn.Module) -> str:
     """Return a SHA-256 digest of a model's weights and classes.
 
-    For custom classes, the digest covers their source file, which may change between calls.
+    For custom classes, it also covers their source files, which may change between calls.
     """
     digest, own = hashlib.sha256(), set[str]()
     for name, part in model.named_modules():
@@ -136,7 +136,7 @@ def fingerprint(model: nn.Module) -> str:
         digest.update(f"{name} {module}.{type(part).__qualname__}\n".encode())
         own |= {module} if module.partition(".")[0] not in ("clearhead", "torch") else set()
     for module in sorted(own):
-        with suppress(OSError, TypeError, KeyError):  # a notebook has no file, and a module may be gone
+        with suppress(OSError, TypeError, KeyError):  # a notebook has no source file, and a module may be unloaded
             digest.update(inspect.getsource(sys.modules[module]).encode())
     for name, tensor in itertools.chain(model.named_parameters(), model.named_buffers()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())

@@ -1,4 +1,4 @@
-"""The film of a training run: one text, explained at each evaluation and kept by `train --watch`."""
+"""Film of a training run, recorded by `train --watch`: explanations of one text, one for each evaluation."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from ..views.text_columns import cut, wrapped
 from .film_pictures import draw_sheet, label_of, write_gif
 from .frame import Frame
 
-_ROWS = 24  # the most rows of a small picture
+_ROWS = 24  # maximum number of rows in a small picture
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Film:
         if odd := next((number for number, it in enumerate(heads, start=1) if it != heads[0]), None):
             path = Path(folder) / FILM
             raise DataError(
-                f"{path}, line {odd} doesn't have the same attentions as line 1",
+                f"{path}, line {odd} doesn't have the same attention modules as line 1",
                 expected="frames of a single run",
                 name=str(path),
                 line=odd,
@@ -45,20 +45,20 @@ class Film:
         return cls(frames, labels or {})
 
     def place(self, name: str | None, layer: int) -> str:
-        """Return the name of an attention in the frames: "decoder.cross" of layer 0 is "decoder.0.cross".
+        """Return the name of an attention module in the frames: "decoder.cross" in layer 0 is "decoder.0.cross".
 
         Args:
             name: a stack and a kind, such as "decoder.cross" (default: the last kind).
             layer: the number of the layer, from 0.
 
         Raises:
-            ConfigError: the frames don't have it.
+            ConfigError: the frames don't contain this module.
         """
         known = list(self.frames[-1].weights)
         kinds = list(dict.fromkeys(".".join(it.split(".")[::2]) for it in known))
         if not kinds:
             raise ConfigError(
-                "the film has no attention weights, because the model's attentions don't compute any",
+                "the film has no attention weights, because the model's attention modules don't report any",
                 expected="a class with a method weights(q, k, *, mask, bias)",
                 fix="use --json to see the answers and the predictions of each layer",
                 name="weights",
@@ -76,9 +76,9 @@ class Film:
         return found
 
     def render(self, place: str, *, color: bool = False) -> str:
-        """Return the frames as text, one below the other: scores, answer and small pictures of an attention's heads.
+        """Render the frames as text, one below the other: scores, answer and small pictures of all heads at `place`.
 
-        Answers of early frames may never end, so each frame shows only as many rows as the last one has.
+        In early frames, the answer may never end, so no frame shows more rows than the last one has.
         """
         blocks, rows = [], min(len(self.frames[-1].axes[place][0]), _ROWS)
         for it in self.frames:
@@ -89,7 +89,7 @@ class Film:
         return self._stacked(blocks)
 
     def render_lens(self) -> str:
-        """Return the frames as text, with the predictions of each decoder layer instead of heads, the last layer first.
+        """Render the frames as text, with the predictions of each decoder layer instead of heads, last layer first.
 
         Raises:
             ConfigError: the model has no decoder.
@@ -110,7 +110,7 @@ class Film:
         )
 
     def _stacked(self, views: Sequence[Sequence[str]]) -> str:
-        """Join the views of all frames, each below the scores and the answer."""
+        """Join the views of all frames, each after the frame's scores and answer."""
         blocks = [f'"{cut(readable(self.frames[0].text, 60), 60)}" at each evaluation']
         for it, view in zip(self.frames, views, strict=True):
             numbers = [f"{label_of(name, self.labels)} {value:.4g} " for name, value in it.scores.items()]
@@ -123,5 +123,5 @@ class Film:
         return {"format_version": 1, "frames": [it.to_dict() for it in self.frames]}
 
     def draw(self, place: str, path: Path, *, moving: bool = False) -> None:
-        """Draw at most eight frames as columns with a row for each head or, if `moving`, all frames as a GIF."""
+        """Draw up to eight frames as columns, with a row for each head, or, if `moving`, all frames as a GIF."""
         (write_gif if moving else draw_sheet)(self.frames, place, path, self.labels)

@@ -1,4 +1,4 @@
-"""Draw the frames of a run as a sheet of small pictures or as an animated GIF, with the loss and the score."""
+"""Draw the frames of a run, with its loss and score, as a sheet of small pictures or as an animated GIF."""
 
 import math
 import tempfile
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _AGAIN = "run the command again"
-_ACROSS = 8  # the most frames of a sheet, evenly spaced
+_ACROSS = 8  # maximum number of frames in a sheet, evenly spaced
 _SIDE = 1.5  # side of a small picture, in inches
 _SECONDS = 0.6  # duration of a frame of the GIF
 _LAST = 2.4  # duration of the last frame, before the GIF restarts
 
 
 def draw_sheet(frames: Sequence[Frame], place: str, path: Path, labels: Mapping[str, str]) -> None:
-    """Draw the loss and the score, and below them at most eight frames: a column for each, a row for each head."""
+    """Draw the loss and the score, and below them up to eight frames as columns, with a row for each head."""
     chosen = sorted({round(i) for i in np.linspace(0, len(frames) - 1, min(_ACROSS, len(frames)))})
     shown = [frames[i] for i in chosen]
     n_heads = len(shown[-1].weights[place])
@@ -47,12 +47,12 @@ def draw_sheet(frames: Sequence[Frame], place: str, path: Path, labels: Mapping[
 
 
 def write_gif(frames: Sequence[Frame], place: str, path: Path, labels: Mapping[str, str]) -> None:
-    """Write all frames as an animated GIF, with Pillow, which matplotlib depends on."""
+    """Write all frames as an animated GIF. It uses Pillow, which is installed with matplotlib."""
     with tempfile.TemporaryDirectory() as folder:
         shots = [Path(folder) / f"{number}.png" for number in range(len(frames))]
         for number, shot in enumerate(shots):
             _draw_still(frames, number, place, shot, labels)
-        from PIL import Image  # installed with matplotlib
+        from PIL import Image
 
         palette = Image.new("P", (1, 1))
         palette.putpalette(_colors())
@@ -77,7 +77,7 @@ def _colors() -> list[int]:
 
 
 def _draw_still(frames: Sequence[Frame], number: int, place: str, path: Path, labels: Mapping[str, str]) -> None:
-    """Draw one frame of the GIF. All frames have the same size and layout, so that only changes move."""
+    """Draw one frame of the GIF. All frames have the same size and layout, so only what changes moves."""
     frame, last = frames[number], frames[-1]
     n_heads = len(frame.weights[place])
     across = min(n_heads, 4)
@@ -104,7 +104,7 @@ def _draw_still(frames: Sequence[Frame], number: int, place: str, path: Path, la
 
 
 def _show(panel: "Axes", frame: Frame, place: str, head: int, last: Frame) -> None:
-    """Draw the weights of a head, with as many rows and columns as the last frame has."""
+    """Draw the weights of a head, with the same number of rows and columns as the last frame."""
     rows, columns = (len(it) for it in last.axes[place])
     panel.imshow(frame.weights[place][head], cmap="Blues", vmin=0, vmax=1, interpolation="nearest", aspect="auto")
     panel.grid(visible=False)
@@ -113,7 +113,7 @@ def _show(panel: "Axes", frame: Frame, place: str, head: int, last: Frame) -> No
 
 
 def _names(frame: Frame, last: Frame, place: str) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the keys and queries of a frame, as many as the last frame has."""
+    """Return the labels of a frame's keys and queries, up to the numbers in the last frame."""
     queries, keys = (names[: len(room)] for names, room in zip(frame.axes[place], last.axes[place]))
     return [readable(it, 12) for it in keys], [readable(it, 12) for it in queries]
 
@@ -131,12 +131,12 @@ def _below(frame: Frame, labels: Mapping[str, str]) -> str:
 
 
 def label_of(name: str, labels: Mapping[str, str]) -> str:
-    """Return the label of a score, by default its name."""
+    """Return the label of a score (default: its name)."""
     return labels.get(name, name.replace("_", " "))
 
 
 def _shown_scores(frames: Sequence[Frame]) -> list[str]:
-    """Return the names of the loss and the first score, where there are any."""
+    """Return the names of the loss and the first other score, if any."""
     names = list(dict.fromkeys(name for it in frames for name in it.scores))
     return [name for name in names if name == "loss"] + [name for name in names if name != "loss"][:1]
 

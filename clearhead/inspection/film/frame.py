@@ -24,13 +24,13 @@ class Frame:
     scores: Mapping[str, float]
     text: str
     answer: str
-    axes: Mapping[str, tuple[Sequence[str], Sequence[str]]]  # queries and keys of each attention
-    weights: Mapping[str, list[list[list[float]]]]  # (H, T, S) for each attention
-    lens: Mapping[str, Sequence[str]]  # the tokens that each decoder state predicts
+    axes: Mapping[str, tuple[Sequence[str], Sequence[str]]]  # queries and keys of each attention module
+    weights: Mapping[str, list[list[list[float]]]]  # (H, T, S) for each attention module
+    lens: Mapping[str, Sequence[str]]  # the tokens predicted from each decoder state
 
     @classmethod
     def of(cls, explanation: Explanation, step: int, scores: Mapping[str, float]) -> "Frame":
-        """Return the frame of an explanation."""
+        """Make a frame from an explanation."""
         axes, weights = dict[str, Any](), dict[str, Any]()
         for name, calls in explanation.trace.calls.items():
             if calls[-1].known_weights is not None:
@@ -42,7 +42,7 @@ class Frame:
 
     @classmethod
     def read(cls, values: Mapping[str, Any], path: Path, number: int) -> "Frame":
-        """Return the frame in line `number` of a film. Raise DataError if it isn't a valid frame."""
+        """Make a frame from `values`, line `number` of a film. Raise DataError if it isn't a valid frame."""
         try:
             frame = cls(**{name: values[name] for name in cls.__dataclass_fields__} | _texts(values))
             frame._check()
@@ -54,7 +54,7 @@ class Frame:
             return frame
         raise DataError(
             f"{path}, line {number} is damaged: {wrong}",
-            expected="a frame as `train --watch` writes it",
+            expected="a frame written by `train --watch`",
             fix="delete the line to see the other frames",
             name=str(path),
             line=number,
@@ -74,14 +74,14 @@ class Frame:
         return asdict(self)
 
     def labelled(self, place: str, rows: int | None = None) -> Labelled:
-        """Return the weights of an attention, with axes head, query and key, and at most `rows` queries."""
+        """Return the weights of an attention module with axes head, query and key, for at most `rows` queries."""
         queries, keys = self.axes[place]
         values = torch.tensor(self.weights[place])[:, :rows]
         return Labelled(values, ("head", "query", "key"), {"query": queries[:rows], "key": keys})
 
 
 def _texts(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return the texts. The reader of the log turns the texts "NaN" and "Infinity" into numbers; turn them back."""
+    """Return the text and the answer. Reading the log turns the texts "NaN" and "Infinity" into numbers; undo this."""
     texts = {name: values[name] for name in ("text", "answer")}
     texts = {name: json.dumps(it) if isinstance(it, float) else it for name, it in texts.items()}
     if not all(isinstance(it, str) for it in texts.values()):

@@ -1,1 +1,1 @@
-"""Promises of the code, each checked on a given model."""
+"""Check properties that every model must have ("promises"), such as causality, on a given model."""

@@ -1,4 +1,4 @@
-"""The attentions of a model, built-in or custom, and their calls `attend(q, k, v, *, mask, bias) -> output`."""
+"""Attention modules of a model, built-in or custom, and their calls `attend(q, k, v, *, mask, bias) -> output`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from .subject import Case, outputs
 
 @dataclass(frozen=True)
 class AttentionPart:
-    """An attention and its name, such as decoder.0.self. A causal one must not see later tokens."""
+    """An attention module and its name, such as decoder.0.self. If it's causal, it must not see later tokens."""
 
     name: str
     attend: nn.Module
@@ -30,13 +30,13 @@ class AttentionPart:
 
     @property
     def reports_weights(self) -> bool:
-        """True if the attention has a `weights` method."""
+        """True if the module has a `weights` method."""
         return callable(getattr(type(self.attend), "weights", None))
 
 
 @dataclass(frozen=True)
 class Call:
-    """An attention's inputs and output. `by_weights` is the distance between the output and weights times values."""
+    """Inputs and output of attention. `by_weights` is the distance between the output and weights times values."""
 
     q: Tensor  # (B, H, T, K)
     k: Tensor  # (B, G, S, K)
@@ -47,17 +47,17 @@ class Call:
     by_weights: float = 0.0
 
     def run(self, attend: nn.Module) -> Tensor:
-        """Return the output of an attention for these inputs."""
+        """Return the output of an attention module for these inputs."""
         found: Tensor = attend(self.q, self.k, self.v, mask=self.mask, bias=self.bias)
         return found
 
     def bound(self, attend: nn.Module) -> Bound:
-        """Return how far rounding can move an attention's output, whatever its equation."""
+        """Return a bound on the effect of rounding on a module's output, whatever its equation."""
         afters = [[self._nudged(seed).run(attend)] for seed in range(DRAWS)]
         return bound_of([self.run(attend)], afters, "q, k and v")
 
     def in_order(self, order: Sequence[int]) -> "Call":
-        """Return the call with keys, values, mask and bias in another order, or with some of them only."""
+        """Return the call with the keys in `order`, which may be a subset. Values, mask and bias are reordered too."""
         mask, bias = (it if it is None or it.size(-1) == 1 else it[..., order] for it in (self.mask, self.bias))
         return replace(self, k=self.k[:, :, order], v=self.v[:, :, order], mask=mask, bias=bias)
 
@@ -68,7 +68,7 @@ class Call:
 
 
 def attention_parts(model: nn.Module) -> list[AttentionPart]:
-    """Return all attentions, in the order of the model."""
+    """Return all attention modules, in the order of the model."""
     causal = {id(block.attention) for block in model.modules() if isinstance(block, DecoderBlock)}
     return [
         AttentionPart(name, attend, id(part) in causal, getattr(part, "n_kv_heads", None))
@@ -78,7 +78,7 @@ def attention_parts(model: nn.Module) -> list[AttentionPart]:
 
 
 def recorded_calls(case: Case, parts: Sequence[AttentionPart]) -> list[tuple[AttentionPart, Call]]:
-    """Return the calls of these attentions while the model reads the texts."""
+    """Run the model on the texts, and return the calls of these attention modules."""
     with record(case.model, limit=None) as trace:
         outputs(case.model, case.inputs)
     found = []

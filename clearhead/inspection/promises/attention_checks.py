@@ -1,4 +1,4 @@
-"""Check every attention of a model on the queries, keys and values that it receives, and the pointer that uses one."""
+"""Check every attention module of a model on the queries, keys and values that it receives, and the pointer."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -15,19 +15,19 @@ from .check import Bound, Check, Difference, Promise, judge, judge_each, skip
 from .rounding import apart, furthest, largest
 from .subject import Case, numbered, outputs
 
-FUSED = Promise("open = fused attention", "both paths of every attention compute Equation 1 of their inputs")
+FUSED = Promise("open = fused attention", "both paths of every attention module compute Equation 1 of their inputs")
 SUMS = Promise("weights' rows sum to 1", "a query's weights sum to 1, or to 0 if it may attend to nothing")
-REPORTED = Promise("reported weights = used", "an attention's output is the weights that it reports times the values")
-ORDER = Promise("keys in any order", "the order of keys and values doesn't matter, as a ring buffer requires")
+REPORTED = Promise("reported weights = used", "the output of attention is the weights that it reports times the values")
+ORDER = Promise("keys in any order", "the order of keys and values doesn't matter, which a ring buffer relies on")
 
-POINTER = Promise("pointer sums to 1", "a pointer's probabilities of all tokens sum to 1 at every position")
+POINTER = Promise("pointer sums to 1", "the pointer's probabilities of all tokens sum to 1 at every position")
 
 _NEVER = 2**31  # more keys than any call has
-_PER_SCORE = 8  # eps of the products in a score, whatever the order of their sum
+_PER_SCORE = 8  # error of a score in eps of its summed products, for any order of summation
 
 
 def check_fused(case: Case) -> Check:
-    """Check each attention's output and its two paths against Equation 1."""
+    """Compare each attention module's output and its two paths with Equation 1."""
     return _check(
         FUSED,
         case,
@@ -39,15 +39,15 @@ def check_fused(case: Case) -> Check:
 
 
 def check_sums(case: Case) -> Check:
-    """Check the sums of weights. With values of 1, an attention's output is the sum of its weights.
+    """Check the sums of weights, which are the outputs of attention if all values are 1.
 
-    One query may attend to nothing. Weights that an attention reports are summed too.
+    One query may attend to nothing. If a module reports its weights, these are summed too.
     """
     return _check(SUMS, case, lambda _: True, "", _sum_bound, _sums)
 
 
 def check_reported_weights(case: Case) -> Check:
-    """Check each attention's output against its reported weights, which the views show, times its values."""
+    """Compare each attention module's output with its reported weights, which the views show, times its values."""
 
     def gap(_: AttentionPart, call: Call) -> Difference:
         return Difference(call.by_weights, problem="has an output that isn't its weights times the values")
@@ -56,7 +56,7 @@ def check_reported_weights(case: Case) -> Check:
 
 
 def check_key_order(case: Case) -> Check:
-    """Check each attention with its keys in another order."""
+    """Check that each attention module gives the same output with its keys in another order."""
 
     def reordered(part: AttentionPart, call: Call) -> Difference:
         order = torch.randperm(call.k.size(2), generator=torch.Generator().manual_seed(0)).tolist()
@@ -67,7 +67,7 @@ def check_key_order(case: Case) -> Check:
 
 
 def check_pointer(case: Case) -> Check:
-    """Check that a pointer's log-probabilities are those of a distribution."""
+    """Check that the pointer's probabilities sum to 1."""
     decoder = stacks(case.model).get("decoder")
     if not isinstance(decoder, Decoder) or decoder.pointer is None:
         return skip(POINTER, "the model has no pointer")
@@ -98,7 +98,7 @@ def _check(
     bound: Callable[[AttentionPart, Call], Bound],
     measure: Callable[[AttentionPart, Call], Difference],
 ) -> Check:
-    """Check every call of the attentions that fit."""
+    """Check every call of the attention modules for which `fits` returns True."""
     parts = attention_parts(case.model)
     fitting = [part for part in parts if fits(part)]
     if not fitting:
@@ -127,10 +127,10 @@ def _sum_bound(_: AttentionPart, call: Call) -> Bound:
 
 
 def _equation_bound(call: Call) -> Bound:
-    """Return how far rounding can move Equation 1.
+    """Return a bound on the effect of rounding on Equation 1.
 
-    A score is off by a few eps of the products that it sums, a weight by the same relative amount, and the output by as
-    much of the largest value, plus the rounding of its own sum.
+    A score has an error of a few eps of the products that it sums. A weight has the same relative error, and the output
+    has the same error relative to the largest value, plus the rounding of its own sum.
     """
     width, keys, eps = call.q.size(-1), call.k.size(-2), torch.finfo(call.q.dtype).eps
     groups = call.q.size(1) // call.k.size(1)
@@ -153,7 +153,7 @@ def _paths(part: AttentionPart, call: Call) -> Difference:
         attend = copy(part.attend)
         attend.fused_from = start  # type: ignore[assignment]
         found[name] = call.run(attend)
-    ours = type(part.attend).forward is Attend.forward  # custom equations only have to agree with themselves
+    ours = type(part.attend).forward is Attend.forward  # custom equations only need two equal paths
     expected, what = (_equation(call), "Equation 1") if ours else (found["an open path"], "its open path")
     gaps = {name: apart(it, expected) for name, it in found.items()}
     worst = max(gaps, key=gaps.__getitem__)

@@ -15,7 +15,7 @@ from .check import Check, Difference, Promise, judge, skip
 from .rounding import furthest
 from .subject import Case, Inputs, numbered, outputs, split, whole
 
-BATCHED = Promise("batched = single", "a text has the same outputs in a batch and alone")
+BATCHED = Promise("batched = single", "a text has the same outputs in a batch as alone")
 PADDED = Promise("padded = unpadded", "more padding changes no output")
 FUTURE = Promise("no leak from the future", "changing later tokens changes no earlier output")
 MASKED = Promise("no leak from padding", "changing masked tokens changes no output")
@@ -24,7 +24,7 @@ _MORE = 3  # columns of padding
 
 
 def check_batch(case: Case) -> Check:
-    """Check each text alone against the batch."""
+    """Compare the outputs of each text alone with those in the batch."""
     count = len(case.inputs)
 
     def measure() -> Difference:
@@ -35,7 +35,7 @@ def check_batch(case: Case) -> Check:
 
 
 def check_padding(case: Case) -> Check:
-    """Check more padding against less: on the right, or for a language model on the left, as prompts are padded."""
+    """Compare outputs with more and less padding, on the right, or for a language model on the left, like prompts."""
     count, inputs = len(case.inputs), case.inputs
     room = case.subject.max_len - max(it.size(1) for it in (inputs.source, inputs.target) if it is not None)
     if room < 1:
@@ -132,7 +132,7 @@ def _under_mask(model: nn.Module, inputs: Inputs) -> Callable[[Tensor], list[Ten
 
 
 def _others(model: nn.Module, tokens: Tensor) -> Tensor:
-    """Return other tokens, padding included, and no special ones if the vocabulary has others."""
+    """Replace every token, padding included, with another one. Special tokens are avoided if possible."""
     embeddings = [stack.embedding for stack in stacks(model).values()]
     size = min(len(it.weight) for it in embeddings if isinstance(it, Embedding))
     first = UNK + 1 if size > UNK + 2 else 0

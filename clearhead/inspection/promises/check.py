@@ -1,4 +1,4 @@
-"""The result of checking a promise: the largest difference next to its bound, and a page of all results."""
+"""Results of checks: the largest difference compared with its bound, and a page of all results."""
 
 import math
 import textwrap
@@ -9,14 +9,14 @@ from typing import Any, Literal
 
 _WIDTH = 80  # columns of a terminal
 _INDENT = " " * 8
-_NAMED = 6  # of the parts or texts that break a promise
+_NAMED = 6  # maximum number of failing parts or texts to list
 
 Status = Literal["passed", "failed", "skipped"]
 
 
 @dataclass(frozen=True)
 class Promise:
-    """A promise: its name, and the sentence that a check proves."""
+    """A property that a check verifies, with its name and a sentence that describes it."""
 
     name: str
     proves: str
@@ -24,20 +24,20 @@ class Promise:
 
 @dataclass(frozen=True)
 class Bound:
-    """The largest difference that rounding explains, with the reason. It's set before any difference is measured."""
+    """The largest difference that rounding can explain, and the reason. It's computed before measuring."""
 
     value: float
     reason: str
 
 
-EXACT = Bound(0.0, "the same operations on the same numbers: not a bit may differ")
+EXACT = Bound(0.0, "the same operations on the same numbers, so every bit must be equal")
 
 
 @dataclass(frozen=True)
 class Difference:
     """The largest difference between two results that should be equal, and `where` it occurs.
 
-    If a part is at fault, `where` is its place, `part` its class and `problem` a description.
+    If a part is at fault, `where` is its name, `part` its class, and `problem` a description.
     """
 
     value: float
@@ -48,7 +48,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Check:
-    """One promise in one precision. `reason` explains the bound, or why the promise was skipped."""
+    """The result of one check in one precision. `reason` explains the bound, or why the check was skipped."""
 
     name: str
     proves: str
@@ -64,7 +64,7 @@ class Check:
         return asdict(self)
 
     def render(self) -> str:
-        """Render a line of numbers, then the reason, and details of a broken promise."""
+        """Render a line with the numbers, then the reason and, if the check failed, details."""
         status = "FAILED" if self.status == "failed" else self.status
         line = f"{status:<8}{self.name:<32}{self.precision:<9}"
         if self.difference is not None and self.bound is not None:
@@ -80,10 +80,10 @@ class Verification:
     """The results of all checks.
 
     Attributes:
-        checks: the results, one for each promise and precision.
+        checks: the results, one for each check and precision.
         texts: description of the texts used.
         seconds: duration of all checks.
-        broken_by: promises that each class of parts breaks on its own: {"LeakyAttention": ("causality", "padding")}.
+        broken_by: what each faulty class of parts breaks on its own: {"LeakyAttention": ("causality", "padding")}.
     """
 
     checks: tuple[Check, ...]
@@ -93,23 +93,23 @@ class Verification:
 
     @property
     def passed(self) -> bool:
-        """True if no promise is broken. Skipped checks don't count."""
+        """True if no check failed. Skipped checks don't count."""
         return not any(check.status == "failed" for check in self.checks)
 
     @property
     def counts(self) -> dict[str, int]:
-        """The number of checks that passed, failed and were skipped."""
+        """The numbers of passed, failed and skipped checks."""
         found = Counter(check.status for check in self.checks)
         return {"passed": found["passed"], "failed": found["failed"], "skipped": found["skipped"]}
 
     def render(self) -> str:
-        """Render a page in 80 columns."""
+        """Render all results in 80 columns."""
         counts = ", ".join(f"{count} {status}" for status, count in self.counts.items())
         last = [*self.sentences(), f"{counts}; {self.seconds:.1f} seconds; checked on {self.texts}"]
         return "\n".join([*(check.render() for check in self.checks), "", *(textwrap.fill(it, _WIDTH) for it in last)])
 
     def sentences(self) -> list[str]:
-        """Return a sentence for each part that breaks something."""
+        """Return a sentence for each class of parts at fault."""
         return [f"{part} breaks {enumerated(kinds)}" for part, kinds in self.broken_by.items()]
 
     def to_dict(self) -> dict[str, Any]:
@@ -126,14 +126,14 @@ class Verification:
 
 
 def judge(promise: Promise, precision: str, bound: Callable[[], Bound], measure: Callable[[], Difference]) -> Check:
-    """Compute the bound, then measure the difference. If either raises an error, the promise is broken."""
+    """Compute the bound, then measure the difference. If either raises an error, the check fails."""
     return judge_each(promise, precision, lambda: [bound()], lambda: [measure()])
 
 
 def judge_each(
     promise: Promise, precision: str, bounds: Callable[[], Sequence[Bound]], measure: Callable[[], Sequence[Difference]]
 ) -> Check:
-    """Check several measurements against their bounds, and report the one closest to or furthest beyond its bound."""
+    """Compare several measurements with their bounds, and report the one with the largest ratio to its bound."""
     name, proves = promise.name, promise.proves
     try:
         limits = bounds()
@@ -151,12 +151,12 @@ def judge_each(
 
 
 def in_one_line(error: Exception) -> str:
-    """Return the class and the text of an error on one line."""
+    """Return the class and the message of an error on one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def in_words(broken: Iterable[Difference]) -> str:
-    """Describe where a promise is broken. Places with the same fault share a sentence."""
+    """Describe where a check failed. Places with the same fault share a sentence."""
     found: dict[tuple[str, str], list[str]] = {}
     for it in broken:
         found.setdefault((it.part, it.problem) if it.problem else (it.where, ""), []).append(it.where)
@@ -166,13 +166,13 @@ def in_words(broken: Iterable[Difference]) -> str:
 
 
 def places(names: Iterable[str]) -> str:
-    """List the first few names and the number of others."""
+    """List the first few names and count the others."""
     known = list(dict.fromkeys(names))
     return ", ".join(known if len(known) <= _NAMED else [*known[: _NAMED - 1], f"{len(known) - _NAMED + 1} more"])
 
 
 def enumerated(words: Sequence[str]) -> str:
-    """Join words: one, two and three."""
+    """Join words, such as "one, two and three"."""
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
@@ -184,7 +184,7 @@ def _share(value: float, limit: float) -> float:
 
 
 def skip(promise: Promise, reason: str) -> Check:
-    """Return the result for a promise that doesn't apply to this model."""
+    """Return the result of a check that doesn't apply to this model."""
     return Check(promise.name, promise.proves, "skipped", reason)
 
 

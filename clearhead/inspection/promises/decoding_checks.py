@@ -1,4 +1,4 @@
-"""Check decoding against full forward passes: with a cache, by engines, and in a search."""
+"""Compare decoding (with a cache, with engines, and in a search) with full forward passes."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -18,16 +18,16 @@ from .check import Bound, Check, Difference, Promise, judge, skip
 from .rounding import furthest
 from .subject import Case, OpenEngine, numbered, outputs
 
-CACHED = Promise("cached = full", "decoding token by token with a cache gives the logits of one forward pass")
-ENGINE = Promise("engine = full", "an engine's steps give the log-probabilities of one forward pass")
+CACHED = Promise("cached = full", "decoding token by token with a cache gives the same logits as one forward pass")
+ENGINE = Promise("engine = full", "an engine's steps give the same log-probabilities as one forward pass")
 ENGINES = Promise("engine = engine", "all engines give the same log-probabilities")
-BEAM = Promise("beam's scores = rescoring", "a search's scores of its answers are those of a forward pass")
+BEAM = Promise("beam's scores = rescoring", "a search gives its answers the same scores as a forward pass")
 
 _NOT_WRITING = "an encoder doesn't generate text"
 
 
 def check_cache(case: Case) -> Check:
-    """Check the decoder step by step against one forward pass; a language model with left-padded prompts too."""
+    """Compare step-by-step decoding with one forward pass, for a language model also with left-padded prompts."""
     model, target = case.model, case.inputs.target
     if target is None:
         return skip(CACHED, _NOT_WRITING)
@@ -48,7 +48,10 @@ def check_cache(case: Case) -> Check:
 
 
 def check_engine(case: Case, name: str, open_engine: OpenEngine) -> Check:
-    """Check an engine's steps. Hypotheses double after the first step, and texts leave the batch when they end."""
+    """Compare an engine's steps with one forward pass.
+
+    The number of hypotheses doubles after the first step, and texts leave the batch when they end.
+    """
 
     def measure() -> Difference:
         found = _target_steps(open_engine(case.model, case.subject.max_len), case)
@@ -59,7 +62,7 @@ def check_engine(case: Case, name: str, open_engine: OpenEngine) -> Check:
 
 
 def check_engines(case: Case) -> Check:
-    """Check all engines against the first."""
+    """Compare all engines with the first one."""
     engines = case.subject.engines
     if case.inputs.target is None:
         return skip(ENGINES, _NOT_WRITING)
@@ -79,7 +82,7 @@ def check_engines(case: Case) -> Check:
 
 
 def check_search(case: Case) -> Check:
-    """Check a search's answers by teacher forcing: each token, their sum, and the sum over the length penalty."""
+    """Compare the scores of a search's answers (each token's, their sum, and the final score) with teacher forcing."""
     search = case.subject.search
     if search is None:
         return skip(BEAM, "the task has no search")
@@ -112,7 +115,7 @@ def check_search(case: Case) -> Check:
 
 
 def _stepwise(model: nn.Module, case: Case) -> Tensor:
-    """Return the logits of all target tokens, the first two read together and the others one by one. -> (B, T, V)"""
+    """Return the logits of all target tokens. The first two are read together, the others one by one. -> (B, T, V)"""
     tokens, source = case.inputs.target, case.inputs.source
     assert tokens is not None
     if isinstance(model, EncoderDecoder):
@@ -129,7 +132,7 @@ def _stepwise(model: nn.Module, case: Case) -> Tensor:
 
 
 def _after_prompts(model: Decoder, tokens: Tensor, lengths: Sequence[int]) -> list[Tensor]:
-    """Return the logits of left-padded texts. The first half of the columns is read at once, as prompts."""
+    """Return the logits of left-padded texts. The first half of the columns is read at once, like a prompt."""
     moved, mask, positions = ragged(model, tokens)
     width = moved.size(1)
     cache = model.new_cache(len(moved), width)

@@ -1,7 +1,7 @@
-"""Find the part that breaks a promise: check each part alone, on random numbers.
+"""Find the part that makes a check fail, by testing each part alone on random numbers.
 
-Attention is called through `attend`, positions through their three methods, norms and feed-forward networks with
-x (B, T, D). Custom parts are therefore checked like built-in ones.
+Attention is called through `attend`, positions through their three methods, and norms and feed-forward networks with
+x (B, T, D), so custom parts are tested like built-in ones.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ Pair = tuple[Tensor, Tensor]  # two results that should be equal
 
 @dataclass(frozen=True)
 class Fault:
-    """A promise that a part breaks on its own: one of `KINDS`, the problem, and the size of the difference.
+    """A property (one of `KINDS`) that a part violates on its own, with the problem and the size of the difference.
 
     The difference is infinite if the part raised an error.
     """
@@ -43,12 +43,12 @@ class Fault:
 
 
 def find_faults(case: Case) -> list[Fault]:
-    """Check every part alone, and return the faults. A part that can't be called alone counts as a fault."""
+    """Test every part alone, and return the faults. A part that can't be called alone counts as a fault."""
     return [*_attention_faults(case), *_position_faults(case), *_tokenwise_faults(case)]
 
 
 def describe(faults: Sequence[Fault], kinds: Sequence[str]) -> str:
-    """Describe the faults of these kinds in sentences; empty if there are none."""
+    """Describe the faults of these kinds; "" if there are none."""
     here = [it for kind in kinds for it in faults if it.kind == kind]
     most: dict[tuple[str, str], float] = {}
     for it in here:
@@ -100,7 +100,7 @@ def _compare(part: AttentionPart, call: Call, attempt: Callable[[nn.Module, Call
 
 
 def _random_call(call: Call, part: AttentionPart) -> Call:
-    """Return a random call with the same heads and kind of mask, two rows, and as many queries as keys."""
+    """Return a random call with the same heads and kind of mask, two rows, and equal numbers of queries and keys."""
     generator = torch.Generator().manual_seed(0)
 
     def draw(*shape: int) -> Tensor:
@@ -121,12 +121,12 @@ def _with_changed_keys(call: Call) -> Call:
 
 
 def _later_keys(attend: nn.Module, call: Call) -> Pair:
-    """Change later keys and values, and compare the queries before them."""
+    """Change later keys and values, and compare the outputs of earlier queries."""
     return _with_changed_keys(call).run(attend)[:, :, :_CHANGED_FROM], call.run(attend)[:, :, :_CHANGED_FROM]
 
 
 def _masked_keys(attend: nn.Module, call: Call) -> Pair:
-    """Change masked keys and values, and leave them out."""
+    """Change masked keys and values, and also remove them."""
     assert call.mask is not None
     mask = call.mask.clone()
     mask[..., _CHANGED_FROM:] = False
@@ -136,7 +136,7 @@ def _masked_keys(attend: nn.Module, call: Call) -> Pair:
 
 
 def _query_by_query(attend: nn.Module, call: Call) -> Pair:
-    """Call with one query at a time, with the keys so far and no mask, as with a cache."""
+    """Call with one query at a time, with the keys so far and no mask, as a cache does."""
     steps = []
     for t in range(_KEYS):
         bias = None if call.bias is None else call.bias[:, :, t : t + 1]
@@ -171,7 +171,7 @@ _ATTEMPTS: tuple[tuple[str, str, Callable[[nn.Module, Call], Pair]], ...] = (
 
 
 def _position_faults(case: Case) -> Iterator[Fault]:
-    """Compare every position of every row alone with itself among others, as a cache and ragged texts require."""
+    """Compare the encoding of each position alone and among others. A cache and ragged texts rely on their equality."""
     length = min(_KEYS, case.subject.max_len)
     for name, stack in stacks(case.model).items():
         x = _random_states(case, length, stack.d_model)
@@ -187,7 +187,7 @@ def _comparison(positions: Positions, x: Tensor, at: Tensor) -> Callable[[], tup
 
 
 def _position_by_position(positions: Positions, x: Tensor, at: Tensor) -> tuple[float, float]:
-    """Return the largest difference, and how far rounding can move it."""
+    """Return the largest difference, and a bound on the effect of rounding."""
     together, difference, limit = _encodings(positions, x, at, at), 0.0, 0.0
     for row in range(len(x)):
         for t in range(x.size(1)):
@@ -214,7 +214,7 @@ def _encodings(positions: Positions, x: Tensor, at: Tensor, keys: Tensor) -> dic
 
 
 def _tokenwise_faults(case: Case) -> Iterator[Fault]:
-    """Check that norms and feed-forward networks treat every token of every text alone."""
+    """Check that norms and feed-forward networks process each token independently."""
     _, stack = next(iter(stacks(case.model).items()))
     x = _random_states(case, _KEYS, stack.d_model)
     for name, part in named_parts(case.model):
@@ -225,7 +225,7 @@ def _tokenwise_faults(case: Case) -> Iterator[Fault]:
 
 
 def _piecewise(part: nn.Module, x: Tensor, dim: int) -> tuple[float, float]:
-    """Compare a part's output for x with that for slices of x, and return how far rounding can move it."""
+    """Return the largest difference between a part's output for x and for slices of x, and a bound from rounding."""
     generator = torch.Generator().manual_seed(1)
     whole, nudges = part(x), [[part(nudged(x, generator))] for _ in range(DRAWS)]
     pieces = torch.cat([part(piece) for piece in x.split(1, dim)], dim)

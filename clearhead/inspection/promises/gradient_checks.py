@@ -1,4 +1,4 @@
-"""Check gradients: autograd against finite differences of the loss, for each kind of parameter."""
+"""Compare autograd's gradients with finite differences of the loss, for each kind of parameter."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ GRADIENTS = Promise(
 )
 
 _STEPS = (1e-4, 1e-5)  # along a direction of length 1
-_RELATIVE = 1e-6  # of the slope, for curvature that two steps don't show
+_RELATIVE = 1e-6  # of the slope, for curvature that two steps don't reveal
 _FACTOR = 8
 
 Named = Mapping[str, Tensor]
@@ -24,7 +24,7 @@ Named = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class _Probe:
-    """A direction in parameter space, the slope of the loss along it, and the slope's own error."""
+    """A direction in parameter space, the slope of the loss along it, and the error of this slope."""
 
     name: str
     direction: Named
@@ -37,7 +37,7 @@ class _Probe:
         return Bound(self.error, f"{_FACTOR} x the disagreement of steps of {steps}, of their two sides, and rounding")
 
     def difference(self, gradients: Named) -> Difference:
-        """Return how far the slope is from what the gradients predict."""
+        """Return the difference between the slope and the one that the gradients predict."""
         predicted = sum(float((gradients[name] * it).sum()) for name, it in self.direction.items())
         return Difference(
             abs(self.slope - predicted), f"{self.name}: the slope is {self.slope:.3g}, the gradient {predicted:.3g}"
@@ -47,7 +47,7 @@ class _Probe:
 def check_gradients(case: Case, seed: int = 0) -> Check:
     """Check a random direction and the steepest coordinate of each kind of parameter.
 
-    Parameters that differ only in their block are one kind.
+    The same parameter in different blocks counts as one kind.
     """
     loss = case.subject.loss
     if loss is None:
@@ -71,14 +71,14 @@ def check_gradients(case: Case, seed: int = 0) -> Check:
 
 
 def _gradients(model: nn.Module, loss: Callable[[nn.Module], Tensor], named: Named) -> Named:
-    """Return autograd's gradients, 0 where there are none. Parameters keep no gradient."""
+    """Return autograd's gradients, or zeros where there are none, without storing them in the parameters."""
     with torch.enable_grad():
         found = torch.autograd.grad(loss(model), list(named.values()), allow_unused=True)
     return {name: torch.zeros_like(it) if grad is None else grad for (name, it), grad in zip(named.items(), found)}
 
 
 def _kinds(named: Named) -> dict[str, list[str]]:
-    """Group the names of parameters that differ only in their block."""
+    """Group parameter names that differ only in the block number."""
     kinds: dict[str, list[str]] = {}
     for name in named:
         kinds.setdefault(re.sub(r"\.\d+\.", ".*.", name), []).append(name)
@@ -86,7 +86,7 @@ def _kinds(named: Named) -> dict[str, list[str]]:
 
 
 def _random(own: Named, generator: torch.Generator) -> Named:
-    """Return a direction of length 1 that moves all of these."""
+    """Return a random direction of length 1 that moves all these parameters."""
     drawn = {name: torch.randn(it.shape, generator=generator, dtype=torch.float64) for name, it in own.items()}
     length = sum(float(it.square().sum()) for it in drawn.values()) ** 0.5
     return {name: it / length for name, it in drawn.items()}
@@ -105,7 +105,7 @@ def _steepest(names: list[str], gradients: Named) -> tuple[str, Named]:
 
 @dataclass(frozen=True)
 class _Slope:
-    """Measures slopes of a loss with value `at`, which rounding can change by up to `rounding`."""
+    """Measure slopes of a loss with value `at`, which rounding can change by up to `rounding`."""
 
     named: Named
     loss: Callable[[], float]
@@ -113,10 +113,10 @@ class _Slope:
     rounding: float
 
     def __call__(self, name: str, direction: Named) -> _Probe:
-        """Take two steps along a direction, forwards and backwards.
+        """Take steps of two sizes along a direction, forwards and backwards.
 
-        If the loss is smooth, the slopes on both sides differ in proportion to the step and the curvature. Any further
-        difference is a kink, as in ReLU, and adds to the error.
+        If the loss is smooth, the difference between the slopes on both sides is proportional to the step size and the
+        curvature. Any other difference is due to a kink, as in ReLU, and adds to the error.
         """
         pairs = [(self._moved(direction, step), self._moved(direction, -step)) for step in _STEPS]
         central = [(there - back) / (2 * step) for (there, back), step in zip(pairs, _STEPS)]

@@ -1,4 +1,4 @@
-"""Check that recording a model, and saving it, changes nothing."""
+"""Check that recording a model or saving it changes nothing."""
 
 import tempfile
 from dataclasses import replace
@@ -12,12 +12,12 @@ from .check import EXACT, Bound, Check, Difference, Promise, judge, skip
 from .rounding import furthest
 from .subject import Case, numbered, outputs
 
-RECORDED = Promise("recorded = unrecorded", "recording changes no bit of the outputs, and no hooks remain")
+RECORDED = Promise("recorded = unrecorded", "recording doesn't change a bit of the outputs, and no hooks remain")
 SAVED = Promise("saved = loaded", "saved and reloaded weights are the same, and so are the outputs")
 
 
 def check_recording(case: Case) -> Check:
-    """Check outputs before, during and after recording, and that no hooks remain.
+    """Compare outputs before, during and after recording, and check that no hooks remain.
 
     Compiled parts are recorded uncompiled, so their outputs may differ by rounding.
     """
@@ -43,7 +43,7 @@ def check_recording(case: Case) -> Check:
 
 
 def check_saving(case: Case) -> Check:
-    """Check every weight and output against the model reloaded from a temporary folder."""
+    """Compare every weight and output with those of the model reloaded from a temporary folder."""
     reload = case.subject.reload
     if reload is None:
         return skip(SAVED, "no way to save the model is given")
@@ -72,7 +72,7 @@ def _tensors(model: nn.Module) -> dict[str, Tensor]:
 
 
 def _hooks(model: nn.Module) -> dict[str, list[int]]:
-    """Return everything that is called before, after or instead of each module."""
+    """Return the ids of all functions that run before, after or instead of each module."""
     kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
     found = {}
     for name, module in model.named_modules():

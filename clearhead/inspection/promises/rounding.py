@@ -1,8 +1,7 @@
-"""Estimate how far rounding can move a model's outputs, for the bounds of promises.
+"""Estimate how much rounding can change a model's outputs, to compute the bounds of checks.
 
-Floating-point arithmetic gives the exact result for inputs that differ in their last digits. So moving
-every weight up or down by one eps at random shows how much rounding can change the outputs of this model, however deep
-it is.
+Floating-point arithmetic gives the exact result for inputs that differ in their last digits. So moving every weight up
+or down by one eps at random shows how much rounding can change the outputs of this model, however deep it is.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,10 +12,10 @@ from torch import Tensor, nn
 
 from .check import Bound, Difference
 
-FACTOR = 32  # times the largest effect of the draws: sums in another order round differently
+FACTOR = 32  # multiplies the largest effect of the draws, since sums in another order round differently
 DRAWS = 3
 _SMALL = 2**25  # weights
-MOST = 1e-3  # of the largest output: more counts as a defect even if rounding explains it
+MOST = 1e-3  # of the largest output; a larger difference counts as a defect even if rounding explains it
 
 Run = Callable[[nn.Module], Sequence[Tensor]]
 
@@ -30,7 +29,7 @@ def nudged(tensor: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def nudged_model(model: nn.Module, seed: int = 0) -> nn.Module:
-    """Return a copy with nudged weights."""
+    """Return a copy of the model with nudged weights."""
     copy, generator = deepcopy(model), torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in copy.parameters():
@@ -39,13 +38,13 @@ def nudged_model(model: nn.Module, seed: int = 0) -> nn.Module:
 
 
 def nudged_models(model: nn.Module) -> list[nn.Module]:
-    """Return copies with weights nudged differently. Of a large model, return one, to save memory."""
+    """Return several copies of the model, nudged differently. For a large model, return only one, to save memory."""
     size = sum(parameter.numel() for parameter in model.parameters())
     return [nudged_model(model, seed) for seed in range(DRAWS if size <= _SMALL else 1)]
 
 
 def bound_of(before: Sequence[Tensor], afters: Sequence[Sequence[Tensor]], what: str) -> Bound:
-    """Return the bound of outputs `before`, which one eps on `what` turned into each of `afters`."""
+    """Return a bound for the outputs `before`, given the outputs `afters` when `what` moves by one eps."""
     eps = max((torch.finfo(tensor.dtype).eps for tensor in before), default=0.0)
     scale = max((largest(tensor) for tensor in before), default=0.0)
     moved = max(furthest(after, before).value for after in afters)
@@ -57,7 +56,7 @@ def bound_of(before: Sequence[Tensor], afters: Sequence[Sequence[Tensor]], what:
 
 
 def furthest(actual: Sequence[Tensor], expected: Sequence[Tensor], names: Sequence[str] = ()) -> Difference:
-    """Return the largest difference between pairs of tensors, and the name of that pair."""
+    """Return the largest difference over pairs of tensors, and the name of the pair with this difference."""
     if len(actual) != len(expected):
         return Difference(float("inf"), f"{len(actual)} tensors instead of {len(expected)}")
     found = [apart(*each) for each in zip(actual, expected)]
@@ -66,7 +65,7 @@ def furthest(actual: Sequence[Tensor], expected: Sequence[Tensor], names: Sequen
 
 
 def apart(actual: Tensor, expected: Tensor) -> float:
-    """Return the largest absolute difference; infinity if shapes differ or only one of two values is finite."""
+    """Return the largest absolute difference, or infinity if shapes or non-finite values differ."""
     if actual.shape != expected.shape:
         return float("inf")
     if not actual.numel():
@@ -79,6 +78,6 @@ def apart(actual: Tensor, expected: Tensor) -> float:
 
 
 def largest(tensor: Tensor) -> float:
-    """Return the largest finite absolute value."""
+    """Return the largest finite absolute value, or 0 if there is none."""
     values = tensor.detach()[tensor.isfinite()].abs()
     return float(values.max()) if values.numel() else 0.0

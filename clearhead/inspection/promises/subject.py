@@ -1,4 +1,4 @@
-"""The subject of promise checks: a model, some tokenized texts, and the loss, engines and search of its task."""
+"""Input of the checks: a model, some tokenized texts, and the loss, engines and search of its task."""
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
@@ -21,12 +21,12 @@ from .rounding import Run, bound_of, nudged_models
 
 @dataclass(frozen=True)
 class Inputs:
-    """Some texts as tokens, padded on the right.
+    """A batch of tokenized texts, padded on the right.
 
     Attributes:
         source: encoder input, (B, S).
         target: decoder input, (B, T).
-        types: the types of the source's tokens, (B, S).
+        types: token types of the source, (B, S).
         at: True for the positions that a head reads, (B, S).
     """
 
@@ -40,13 +40,13 @@ class Inputs:
 
     @property
     def lengths(self) -> list[int]:
-        """The number of tokens in each text that the outputs belong to."""
+        """The number of tokens in each text: of the target if there is one, or else of the source."""
         tokens = self.source if self.target is None else self.target
         assert tokens is not None
         return _lengths(tokens)
 
     def each(self, change: Callable[[Tensor], Tensor]) -> "Inputs":
-        """Return inputs with every tensor changed."""
+        """Return inputs with `change` applied to every tensor."""
         values = {name: None if it is None else change(it) for name, it in vars(self).items()}
         return Inputs(**values)
 
@@ -61,7 +61,7 @@ class Inputs:
         return Inputs(**cut)
 
     def padded(self, more: int) -> "Inputs":
-        """Return inputs with more columns of padding."""
+        """Return inputs with `more` additional columns of padding."""
 
         def longer(tensor: Tensor) -> Tensor:
             return torch.nn.functional.pad(tensor, (0, more), value=PAD)
@@ -76,7 +76,7 @@ OpenEngine: TypeAlias = Callable[[nn.Module, int], StepEngine]
 class Search:
     """A task's search. `answers` returns a model's answers to each prompt, ranked with length penalty `alpha`.
 
-    A prompt is a source without special tokens, or the beginning of a text.
+    A prompt is a source without special tokens, or the beginning of a text to continue.
     """
 
     prompts: Sequence[Sequence[int]]
@@ -90,12 +90,12 @@ class Subject:
 
     Attributes:
         model: the model.
-        inputs: the texts as tokens.
+        inputs: the tokenized texts.
         texts: description of these texts.
-        max_len: the longest text that the model reads.
-        loss: computes the task's loss of a model on a fixed batch, on the CPU.
+        max_len: the maximum number of tokens that the model reads.
+        loss: returns a model's loss on a fixed batch, on the CPU.
         reload: saves a model into a folder and loads it from there, on the CPU.
-        engines: open a decoding engine for a model and a context window in tokens.
+        engines: functions that open a decoding engine, given a model and a context window in tokens.
         search: the task's search.
     """
 
@@ -110,7 +110,7 @@ class Subject:
 
 
 class Case:
-    """A subject in one precision, with copies of its model whose weights are nudged, for the bounds."""
+    """A subject in one precision, with copies of its model whose weights are nudged to compute bounds."""
 
     def __init__(self, subject: Subject, dtype: torch.dtype, device: torch.device) -> None:
         self.precision = str(dtype).removeprefix("torch.")
@@ -122,7 +122,7 @@ class Case:
         self.subject, self.device = subject, device
 
     def bound(self, run: Run) -> Bound:
-        """Return a bound on how much rounding can change the result of `run` on the model."""
+        """Return a bound on the change that rounding can cause in the result of `run` on the model."""
         return bound_of(run(self.model), [run(it) for it in self.nudged], "every weight")
 
 
@@ -158,7 +158,7 @@ def split(model: nn.Module, found: Tensor, inputs: Inputs) -> list[Tensor]:
 
 
 def numbered(count: int, what: str = "text") -> list[str]:
-    """Return the names text 1, text 2, ..."""
+    """Return the names "text 1", "text 2", ..."""
     return [f"{what} {place + 1}" for place in range(count)]
 
 

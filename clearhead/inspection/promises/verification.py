@@ -1,4 +1,4 @@
-"""Check all promises of a subject, and find the parts that break one."""
+"""Run all checks on a subject, and find the parts at fault."""
 
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -38,13 +38,13 @@ _RELEVANT: dict[Promise, tuple[str, ...]] = {
 }
 _NO_PART_ALONE = (
     "no attention, position scheme, norm or feed-forward network breaks it alone, so check the code between them, "
-    "such as masks and the cache"
+    "such as the masks and the cache"
 )
 _ROUNDING = "in {}, rounding alone can be this large: does a part compute in that precision, whatever its input?"
 
 
 def verify(subject: Subject) -> Verification:
-    """Check every promise in float64, where bounds are tight, and in the model's own precision and on its own device.
+    """Run every check in float64, where bounds are tight, and in the model's own precision on its own device.
 
     The model is switched to evaluation mode, then back to its previous mode.
     """
@@ -56,7 +56,7 @@ def verify(subject: Subject) -> Verification:
         checks = [*_in_each_precision(sharp), gradient_checks.check_gradients(sharp)]
         faults = find_faults(sharp) if _broken(checks) else []
         checks = _with_parts(checks, faults)
-        del sharp  # frees its copies of the weights
+        del sharp  # to free its copies of the weights
         if used is None:
             used = Case(subject, first.dtype, first.device)
             again = [*_in_each_precision(used)]
@@ -86,13 +86,13 @@ def _in_each_precision(case: Case) -> Iterator[Check]:
 
 
 def _broken(checks: Sequence[Check]) -> set[str]:
-    """Return the names of broken promises that a part alone can break."""
+    """Return the names of failed checks that a single part can cause to fail."""
     promises = {promise.name for promise in (*_RELEVANT, attention_checks.ORDER)}
     return {check.name for check in checks if check.status == "failed"} & promises
 
 
 def _with_parts(checks: Sequence[Check], faults: Sequence[Fault], already: Collection[str] = ()) -> list[Check]:
-    """Name the parts at fault in failed checks, unless a check of the same promise names them already."""
+    """Add the parts at fault to the details of failed checks, except for checks named in `already`."""
     relevant = {promise.name: kinds for promise, kinds in _RELEVANT.items() if promise.name not in already}
     found = []
     for check in checks:
@@ -104,7 +104,7 @@ def _with_parts(checks: Sequence[Check], faults: Sequence[Fault], already: Colle
 
 
 def _explained_by_rounding(sharp: Sequence[Check], used: Sequence[Check]) -> list[Check]:
-    """Add a remark to float64 failures that are within the bound of the precision in use."""
+    """Add a remark to float64 failures that are within the bound of the model's own precision."""
     passed = {check.name: check for check in used if check.status == "passed"}
     found = []
     for check in sharp:
@@ -118,6 +118,6 @@ def _explained_by_rounding(sharp: Sequence[Check], used: Sequence[Check]) -> lis
 
 
 def _grouped(checks: Sequence[Check]) -> list[Check]:
-    """Group checks by promise. One that was skipped in both precisions appears once."""
+    """Group checks by name. One that was skipped in both precisions appears only once."""
     names = dict.fromkeys(check.name for check in checks)
     return list(dict.fromkeys(check for name in names for check in checks if check.name == name))

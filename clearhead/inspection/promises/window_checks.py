@@ -1,4 +1,4 @@
-"""Check decoding past the context window of a language model, where a ring buffer or a new window takes over."""
+"""Check a language model's decoding past its context window, which uses a ring buffer or a new window."""
 
 from collections.abc import Iterator
 
@@ -12,9 +12,9 @@ from .decoding_checks import engine_steps
 from .rounding import furthest
 from .subject import Case, OpenEngine, numbered
 
-WINDOW = Promise("window = full", "past the context window, steps see exactly the tokens that the window holds")
+WINDOW = Promise("window = full", "past the context window, steps see exactly the tokens in the window")
 
-_WINDOW = 16  # tokens, at most: small, so that a window overflows soon
+_WINDOW = 16  # maximum window in tokens, small so that it overflows soon
 
 
 def check_windows(case: Case) -> Iterator[Check]:
@@ -29,7 +29,7 @@ def check_windows(case: Case) -> Iterator[Check]:
 
 
 def _check_window(case: Case, open_engine: OpenEngine) -> Check:
-    """Compare an engine's steps with forward passes over the tokens that its window holds.
+    """Compare an engine's steps with forward passes over the tokens in its window.
 
     The window is small and overflows twice. One text is shorter than the other.
     """
@@ -55,8 +55,8 @@ def _check_window(case: Case, open_engine: OpenEngine) -> Check:
 def _through_window(model: Decoder, text: Tensor, read: int, window: int) -> Tensor:
     """Return log-probabilities after each token from `read` on, without a cache. (T,) -> (T - read, V)
 
-    Endless positions: every token attends to the newest `window` tokens. Others: when the window overflows, its newest
-    half is read again from position 0.
+    With endless positions, every token attends to the newest `window` tokens. With others, when the window overflows,
+    its newest half is read again from position 0.
     """
     if model.positions.endless:
         at = torch.arange(len(text), device=text.device)

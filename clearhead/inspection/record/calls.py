@@ -1,4 +1,4 @@
-"""One recorded call: of attention with its weights, of any other part, or only a summary."""
+"""Recorded calls: attention calls with their weights, calls of other parts, and summaries."""
 
 import math
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _METHOD = "a method weights(q, k, *, mask, bias) -> (B, H, T, S)"
 
 @dataclass(frozen=True)
 class PartCall:
-    """One call of a part. `seconds` excludes the time spent recording; `parameters` counts all inside the part."""
+    """One call of a part. `seconds` excludes the time spent recording; `parameters` includes those of inner parts."""
 
     name: str
     kind: str  # the name of its class
@@ -38,10 +38,10 @@ class PartCall:
 
 @dataclass(frozen=True)
 class AttentionCall:
-    """One call of attention, with its weights before dropout, recomputed next to the model's own computation.
+    """One call of attention. Its weights, before dropout, are recomputed separately from the model's own computation.
 
-    Keys and values are repeated for query heads that share them; keys and values from a cache are those of that step.
-    Mask and bias broadcast to the weights. `largest_difference` is the distance between the model's output and the one
+    Keys and values shared by several query heads are repeated. Those from a cache are as they were at this step. Mask
+    and bias broadcast to the weights. `largest_difference` is the distance between the model's output and the one
     recomputed from the weights. Custom attention without a `weights` method has no weights.
     """
 
@@ -63,7 +63,7 @@ class AttentionCall:
         """The attention weights, with axes row, head, query and key: (B, H, T, S).
 
         Raises:
-            ModelError: a custom attention has no `weights` method.
+            ModelError: a custom attention module has no `weights` method.
         """
         if self.known_weights is None:
             raise ModelError(
@@ -82,7 +82,7 @@ class AttentionCall:
 
     @property
     def masked_scores(self) -> Tensor:
-        """The scores, -inf where the mask forbids attending. (B, H, T, S)"""
+        """The scores, with -inf at masked keys. (B, H, T, S)"""
         return self.scores if self.mask is None else self.scores.masked_fill(~self.mask, -math.inf)
 
     def to_dict(self) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class AttentionCall:
 
 @dataclass(frozen=True)
 class Summary:
-    """Summary of a call that didn't fit into the record: the shape and statistics of its output."""
+    """Shape and statistics of the output of a call that didn't fit into the record."""
 
     name: str
     kind: str
@@ -123,7 +123,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class AttentionInputs:
-    """Inputs of an attention: queries, keys, values, and the mask and bias, if any."""
+    """Inputs of an attention call: queries, keys, values, and the mask and bias, if any."""
 
     q: Tensor  # (B, H, T, K)
     k: Tensor  # (B, G, S, K)
@@ -140,14 +140,14 @@ class AttentionInputs:
 def recompute_weights(
     name: str, part: nn.Module, given: AttentionInputs, output: Tensor
 ) -> tuple[Tensor | None, float]:
-    """Compute an attention's weights, by Equation 1 or by its own `weights` method.
+    """Compute the weights of an attention call, by Equation 1 or by the module's own `weights` method.
 
     Returns:
-        The weights (B, H, T, S), and the largest difference between `output` and weights times values. (None, 0.0) for
-        a custom attention without the method.
+        The weights (B, H, T, S), and the largest difference between `output` and weights times values. For a custom
+        module without the method, (None, 0.0).
 
     Raises:
-        ModelError: the method doesn't work.
+        ModelError: the method raises an error or returns the wrong shape.
     """
     if type(part) is Attend:
         k, v = (it.repeat_interleave(given.groups, 1) for it in (given.k, given.v))
@@ -183,13 +183,13 @@ def _reported_weights(name: str, part: nn.Module, given: AttentionInputs) -> Ten
 
 
 def class_name(part: nn.Module) -> str:
-    """Return the name of a part's class, with its module if a custom attention is called `Attend` too."""
+    """Return the name of a part's class, with its module if it's a custom class that is also called `Attend`."""
     kind = type(part)
     return f"{kind.__module__}.{kind.__name__}" if kind.__name__ == "Attend" and kind is not Attend else kind.__name__
 
 
 def header(call: PartCall | AttentionCall) -> dict[str, Any]:
-    """Return what identifies a call, without its tensors."""
+    """Return a call's name, class, step and time, without its tensors."""
     return {"name": call.name, "kind": call.kind, "step": call.step, "seconds": call.seconds}
 
 

@@ -1,4 +1,4 @@
-"""An array with named axes, and with a token for each index of an axis."""
+"""Array with named axes, whose indices are labelled with tokens."""
 
 import html
 from collections.abc import Mapping, Sequence
@@ -16,9 +16,9 @@ _SHOWN = 40  # rows and columns of a table in a notebook
 
 @dataclass(frozen=True)
 class Labelled:
-    """Values with a name for each axis: attention weights have ("row", "head", "query", "key"), (B, H, T, S).
+    """Values with named axes. Attention weights have the axes ("row", "head", "query", "key"), (B, H, T, S).
 
-    `tokens` maps an axis to the labels of its indices. While "row" is an axis, it holds a list for each row.
+    `tokens` maps an axis to the labels of its indices. While "row" is an axis, it maps to one list per row.
     """
 
     values: Tensor
@@ -31,7 +31,7 @@ class Labelled:
         return tuple(self.values.shape)
 
     def select(self, **indices: int) -> "Labelled":
-        """Select one index of some axes: `weights.select(row=0, head=3)` has axes ("query", "key").
+        """Select one index of one or more axes: `weights.select(row=0, head=3)` has the axes ("query", "key").
 
         Raises:
             ModelError: there is no such axis or index.
@@ -79,7 +79,7 @@ class Labelled:
         return Labelled(self.values.mean(number), self.axes[:number] + self.axes[number + 1 :], self.tokens)
 
     def numpy(self) -> npt.NDArray[np.float32]:
-        """Return the values alone."""
+        """Return the values as a NumPy array, without names and tokens."""
         return np.asarray(self.values.float().numpy(force=True), np.float32)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
@@ -93,7 +93,7 @@ class Labelled:
         return f"Labelled({', '.join(f'{axis} {size}' for axis, size in zip(self.axes, self.shape))})"
 
     def _repr_html_(self) -> str:
-        """Return a shaded table of two axes for notebooks; for more axes, a hint to select."""
+        """Return a shaded table for notebooks, or a hint to select if there aren't exactly two axes."""
         if len(self.axes) != 2:
             return f"<code>{html.escape(repr(self))}</code>: use <code>select</code> until two axes are left"
         rows, columns = (self._names(number) for number in (0, 1))
@@ -111,6 +111,6 @@ class Labelled:
 
 
 def _cell(value: float) -> str:
-    """Return a number from 0 to 1 on a shade of blue, readable on light and dark pages."""
+    """Return a table cell: a number from 0 to 1 on a shade of blue, readable on light and dark pages."""
     shade = min(max(value, 0.0), 1.0)
     return f"<td style='background:rgba(64,128,224,{0.65 * shade:.2f})' title='{value:.6f}'>{value:.2f}</td>"

@@ -1,4 +1,4 @@
-"""The parts of a model, with their names and parameter counts."""
+"""Names and parameter counts of the parts of a model."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -12,7 +12,7 @@ from .uncompiled import WRAPPED, unwrapped_name
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a model. `parameters` excludes those of its `parts`. The part occurs `times` times in a row."""
+    """A part of a model, which occurs `times` times in a row. `parameters` excludes the parameters of its `parts`."""
 
     name: str
     parameters: int = 0
@@ -22,7 +22,7 @@ class Part:
 
     @property
     def total(self) -> int:
-        """All parameters, of every occurrence."""
+        """The number of parameters, including those of inner parts, over all occurrences."""
         return self.times * (self.parameters + sum(part.total for part in self.parts))
 
     def to_dict(self) -> dict[str, Any]:
@@ -32,7 +32,7 @@ class Part:
 
 
 def stacks(model: nn.Module) -> dict[str, Encoder | Decoder]:
-    """Return the stacks of Figure 1 that a model has, by name."""
+    """Return a model's stacks (Figure 1), keyed by "encoder" and "decoder"."""
     if isinstance(model, EncoderDecoder):
         return {"encoder": model.encoder, "decoder": model.decoder}
     model = model.encoder if isinstance(model, EncoderModel) else model
@@ -41,7 +41,7 @@ def stacks(model: nn.Module) -> dict[str, Encoder | Decoder]:
 
 
 def named_parts(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Yield all parts with their names in Figure 1: decoder.blocks.0.cross_attention.attend is decoder.0.cross."""
+    """Yield all parts with their short names: decoder.blocks.0.cross_attention.attend is decoder.0.cross."""
     model = getattr(model, WRAPPED, model)
     if not isinstance(model, EncoderDecoder | EncoderModel | Encoder | Decoder):
         yield from ((_short_name(path) or "model", part) for path, part in model.named_modules())
@@ -56,15 +56,15 @@ def named_parts(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 
 
 def _short_name(path: str) -> str:
-    """blocks.0.attention.attend -> 0.self"""
+    """Shorten a path: blocks.0.attention.attend -> 0.self"""
     names = {"attention": "self", "cross_attention": "cross"}
     return ".".join(names.get(it, it) for it in path.removesuffix(".attend").split(".") if it != "blocks")
 
 
 def parts(model: nn.Module) -> list[Part]:
-    """Return the stacks with one block each, as all blocks are alike, and the head.
+    """Return the stacks, each with one block that stands for all, and the head.
 
-    A matrix that two parts share counts once.
+    A matrix shared by two parts counts once.
     """
     counted: dict[int, str] = {}
     found = [Part(name, parts=tuple(_stack(name, stack, counted))) for name, stack in stacks(model).items()]
@@ -78,7 +78,7 @@ def count_parameters(model: nn.Module) -> dict[str, int]:
 
 
 def render_parts(model: nn.Module) -> str:
-    """Render a table of parts, with the total and the trainable parameters."""
+    """Render a table of parts, with the numbers of all and of trainable parameters."""
     rows = [row for part in parts(model) for row in _rows(part, 0)]
     rows += [(name, f"{number:,}", "") for name, number in count_parameters(model).items()]
     return "\n".join(f"{name:<34}{number:>14}  {note}".rstrip() for name, number, note in rows)

@@ -27,7 +27,7 @@ from .token_labels import Pieces, TokenLabels
 from .trace import Trace
 from .uncompiled import WRAPPED, CompiledComparison, uncompiled
 
-LIMIT = 2**30  # bytes of a record, by default
+LIMIT = 2**30  # default maximum size of a record, in bytes
 
 
 @contextmanager
@@ -37,10 +37,12 @@ def record(
     """Record every call of every part inside the `with` block. Outputs don't change, and no hooks remain.
 
     Args:
-        model: any model or part. Compiled parts run uncompiled while recording; `trace.compiled_difference` then
-            holds the largest difference from the compiled ones.
-        pieces: spells the token ids of each stack, such as {"encoder": tokenizer.pieces}. By default, ids stay numbers.
-        limit: the size of the record in bytes, or None for no limit. Calls beyond it end up in `trace.summaries`.
+        model: any model or part. Compiled parts run uncompiled while recording. Afterwards,
+            `trace.compiled_difference` is the largest difference from the compiled versions.
+        pieces: functions that convert token ids of each stack to text, such as {"encoder": tokenizer.pieces} (default:
+            ids are shown as numbers).
+        limit: maximum size of the record in bytes, or None for no limit. Calls beyond it are only summarised, in
+            `trace.summaries`.
 
     Raises:
         ConfigError: the limit is negative.
@@ -71,15 +73,15 @@ class _Recorder:
     def __init__(self, trace: Trace, labels: TokenLabels) -> None:
         self.trace, self.labels = trace, labels
         self.handles: list[RemovableHandle] = []
-        self.running = ""  # name of the running stack, since both can share an embedding
+        self.running = ""  # name of the running stack, needed because both can share an embedding
         self.steps: dict[str, int] = {}
         self.started: dict[nn.Module, float] = {}
         self.sizes: dict[nn.Module, int] = {}
         self.overhead = 0.0  # seconds spent in hooks
-        self.kept: dict[int, Tensor] = {}  # by address: the memory of a kept tensor isn't reused
+        self.kept: dict[int, Tensor] = {}  # keyed by address, which stays unique while the tensor is kept
 
     def attach(self, model: nn.Module) -> None:
-        """Hook every part under its name in Figure 1."""
+        """Add hooks to every part, under its short names."""
         names: dict[nn.Module, list[str]] = {}
         for name, part in named_parts(model):
             if _is_recorded(name, part):
@@ -107,7 +109,7 @@ class _Recorder:
         self.started[part] = self._now()
 
     def _enter(self, name: str, stack: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
-        """Record that a stack starts to run, and its input."""
+        """Record when a stack starts to run, and its input."""
         entered = time.perf_counter()
         self.running = name
         self.steps[name] = self.steps.get(name, -1) + 1
@@ -159,11 +161,11 @@ class _Recorder:
         return next((name for name in known_as if name.startswith(f"{self.running}.")), known_as[0])
 
     def _copied(self, x: Tensor) -> Tensor:
-        """Copy a tensor unless it's already kept. Copies are needed because the next step overwrites cached keys."""
+        """Copy a tensor unless it's already kept, because the next step may overwrite cached keys and values."""
         return x if x.untyped_storage().data_ptr() in self.kept else x.clone()
 
     def _keep(self, *tensors: Tensor) -> bool:
-        """Keep these tensors if they fit within the limit. Tensors already kept cost nothing."""
+        """Keep these tensors if they fit within the limit. Tensors that are already kept don't count again."""
         new = {it.untyped_storage().data_ptr(): it for it in tensors}
         new = {address: it for address, it in new.items() if address not in self.kept}
         size = self.trace.nbytes + sum(it.untyped_storage().nbytes() for it in new.values())
@@ -175,7 +177,7 @@ class _Recorder:
 
 
 def _is_recorded(name: str, part: nn.Module) -> bool:
-    """Skip containers, and parts that return their input."""
+    """Return whether to record a part. Containers and parts that return their input are skipped."""
     if isinstance(part, Dropout):
         return name.endswith("embedded")
     if WRAPPED in part._modules:

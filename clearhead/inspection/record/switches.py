@@ -1,10 +1,11 @@
-"""Switch off parts of a model (heads, attentions, feed-forward networks) while all others keep working.
+"""Switch off parts of a model: heads, attention modules or feed-forward networks.
 
 with without(model, "decoder.1.self.head.3", "encoder.0.feed_forward"):
     model(source, target)
 
-A part that is off returns zeros. A head's output is zeroed before heads are joined and projected. An attention or
-feed-forward network's whole output is zeroed, biases included, so only the residual connection remains.
+The output of a part that is off is replaced with zeros. For a head, this happens before the heads are joined and
+projected. For an attention module or a feed-forward network, it includes biases, so only the residual connection
+remains.
 """
 
 from collections.abc import Iterator
@@ -35,7 +36,7 @@ class Switch:
     place: str
     layer: int
     head: int | None = None
-    module: nn.Module = field(kw_only=True, repr=False, compare=False)  # the sub-layer, or the one that has this head
+    module: nn.Module = field(kw_only=True, repr=False, compare=False)  # the sub-layer itself, or the head's sub-layer
 
     @property
     def kind(self) -> str:
@@ -57,7 +58,7 @@ class Switch:
 
 
 class _Zeros:
-    """Hooks that put zeros in place of a part. `inside` distinguishes attentions that share an `attend`."""
+    """Hooks that replace a part's output with zeros. `inside` distinguishes modules that share an `attend`."""
 
     def __init__(self, name: str, head: int | None) -> None:
         self.name, self.head, self.inside = name, head, False
@@ -80,9 +81,9 @@ class _Zeros:
 
 
 def switches(model: nn.Module) -> dict[str, Switch]:
-    """Return all parts that can be switched off, by name, in the order of the computation.
+    """Return all parts that can be switched off, keyed by name, in the order of computation.
 
-    An attention without an `attend` part has no heads to switch off.
+    The heads of an attention module without an `attend` submodule can't be switched off.
     """
     found = list[Switch]()
     for name, stack in stacks(model).items():
@@ -96,7 +97,7 @@ def switches(model: nn.Module) -> dict[str, Switch]:
 
 
 def _of_attention(name: str, place: str, layer: int, attention: nn.Module) -> Iterator[Switch]:
-    """Yield the attention as a whole, then its heads."""
+    """Yield the attention module as a whole, then its heads."""
     yield Switch(name, place, layer, module=attention)
     if isinstance(getattr(attention, "attend", None), nn.Module):
         for head in range(int(getattr(attention, "n_heads", 0))):
@@ -105,9 +106,9 @@ def _of_attention(name: str, place: str, layer: int, attention: nn.Module) -> It
 
 @contextmanager
 def without(model: nn.Module, *names: str) -> Iterator[None]:
-    """Switch these parts off inside the `with` block.
+    """Switch the named parts off inside the `with` block.
 
-    If any part is off, compiled parts run uncompiled. Without names, nothing changes.
+    If any part is off, compiled parts run uncompiled. Without names, this does nothing.
 
     Raises:
         ConfigError: the model has no such part.
@@ -137,7 +138,7 @@ def without(model: nn.Module, *names: str) -> Iterator[None]:
 
 
 def switched_off(model: nn.Module) -> list[str]:
-    """Return the parts that `without` has switched off right now."""
+    """Return the names of the parts that `without` has currently switched off."""
     hooks = (hook for module in model.modules() for hook in module._forward_hooks.values())
     owners = (getattr(hook, "__self__", None) for hook in hooks)
     return list(dict.fromkeys(it.name for it in owners if isinstance(it, _Zeros)))

@@ -14,7 +14,7 @@ Rows: TypeAlias = list[list[str]]  # the labels of each row
 
 
 class TokenLabels:
-    """Labels of the inputs of both stacks. If an encoder reads no token ids, its labels are indices."""
+    """Labels of the inputs of both stacks. If an encoder's input isn't token ids, its labels are indices."""
 
     def __init__(self, pieces: Mapping[str, Pieces]) -> None:
         self.pieces = pieces
@@ -29,7 +29,7 @@ class TokenLabels:
         self.queries = self.keys = self._spell("encoder", self.source)
 
     def enter_decoder(self, tokens: Tensor, cache: Cache | None) -> None:
-        """Record the decoder's input, and the earlier tokens in its cache."""
+        """Record the decoder's input together with the earlier tokens in its cache."""
         read = held = tokens
         if cache is not None:
             if (before := self._read_before(cache)) is not None:
@@ -40,7 +40,7 @@ class TokenLabels:
         self.queries, self.keys = self._spell("decoder", tokens), self._spell("decoder", held)
 
     def of_weights(self, name: str, weights: Tensor) -> dict[str, Rows]:
-        """Return the labels of queries and keys for each row: tokens if their number fits, else indices."""
+        """Return the labels of queries and keys for each row: tokens if their number matches, or else indices."""
         rows, _, n_queries, n_keys = weights.shape
         queries, keys = self.queries, self.keys
         if name.endswith(".cross"):
@@ -50,13 +50,13 @@ class TokenLabels:
         return {"query": _fitting(queries, rows, n_queries), "key": _fitting(keys, rows, n_keys)}
 
     def release(self) -> None:
-        """Stop following caches."""
+        """Stop tracking caches."""
         for cache, _ in self.caches.values():
             for name in ("select", "select_memory"):  # restores the methods of the class
                 vars(cache).pop(name, None)
 
     def _read_before(self, cache: Cache) -> Tensor | None:
-        """Return the tokens read through a cache, or None for a new one, which is followed from now on."""
+        """Return the tokens read through a cache, or None for a new cache, which is tracked from now on."""
         if id(cache) in self.caches:
             return self.caches[id(cache)][1]
         select, select_memory = cache.select, cache.select_memory

@@ -1,4 +1,4 @@
-"""The record of a forward pass, the source of every view."""
+"""Trace: the record of a forward pass, on which all views are based."""
 
 import html
 import json
@@ -26,19 +26,19 @@ FORMAT_VERSION = 2  # of `Trace.to_dict` and of saved files
 
 @dataclass
 class Trace:
-    """Every call of every part, in order, by the names of the parts. `trace["decoder.0.cross"]` is the latest call.
+    """Every call of every part, in order, keyed by part name. `trace["decoder.0.cross"]` is the latest call.
 
     Attributes:
-        limit: the size that the record may reach, in bytes.
-        calls: the calls of attention.
+        limit: maximum size of the record, in bytes.
+        calls: the calls of attention modules.
         parts: the calls of all other parts.
-        summaries: calls that didn't fit within the limit.
+        summaries: summaries of the calls that didn't fit within the limit.
         cache_lengths: number of tokens in the decoder's cache before each run.
-        uncompiled: compiled parts, which ran uncompiled.
-        compiled_difference: the largest difference between them and the compiled versions, on the same inputs. None if
-            nothing was compiled or nothing could be compared.
-        off: the parts that `without` had switched off.
-        nbytes: the size of the record.
+        uncompiled: names of compiled parts, which ran uncompiled.
+        compiled_difference: the largest difference between their outputs and those of the compiled versions, on the
+            same inputs. None if nothing was compiled or nothing could be compared.
+        off: names of the parts that `without` had switched off.
+        nbytes: size of the record, in bytes.
     """
 
     limit: int | None = None
@@ -63,7 +63,7 @@ class Trace:
         return found[-1]
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over all names."""
+        """Iterate over the names of all recorded parts."""
         return iter([*self.parts, *self.calls])
 
     def __len__(self) -> int:
@@ -71,7 +71,7 @@ class Trace:
 
     @property
     def largest_difference(self) -> float:
-        """The largest difference between an output of attention and the one recomputed from its weights."""
+        """The largest difference between an attention output and the one recomputed from its weights."""
         return max((it.largest_difference for calls in self.calls.values() for it in calls), default=0.0)
 
     @property
@@ -88,12 +88,12 @@ class Trace:
         return " ".join(sentences)
 
     def residuals(self) -> list[tuple[str, float, float]]:
-        """Return the name of each residual connection, and the mean norm of a token's vector before and after it."""
+        """Return each residual connection's name, and the mean norm of a token's vector before and after it."""
         latest = [calls[-1] for calls in self.parts.values() if calls[-1].kind == "AddNorm"]
         return [(it.name, _mean_norm(it.inputs[0]), _mean_norm(it.output)) for it in latest]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values for JSON."""
+        """Return the whole record as plain values for JSON."""
         return {
             "format_version": FORMAT_VERSION,
             "kind": "trace",
@@ -108,10 +108,10 @@ class Trace:
         }
 
     def save(self, path: str | Path) -> None:
-        """Write everything to a `.json` or `.npz` file.
+        """Write the whole record to a `.json` or `.npz` file.
 
         In JSON, NaN and infinities become null. The arrays of an npz file are named part/call/array, such as
-        "decoder.0.cross/0/weights"; "about" holds the rest as JSON.
+        "decoder.0.cross/0/weights". Its array "about" contains everything else as JSON.
 
         Raises:
             ConfigError: the file has another ending.
@@ -151,14 +151,14 @@ class Trace:
         return found | {"about": np.array(json.dumps(finite(rest), allow_nan=False))}
 
     def plot(self, name: str, path: str | Path | None = None, *, row: int = 0, head: int | None = None) -> "Figure":
-        """Draw the weights of an attention, of all heads or one, and write the picture to `path` if given.
+        """Draw the weights of an attention module, for all heads or one, and write the picture to `path` if given.
 
         Raises:
-            KeyError: no such attention was recorded.
+            KeyError: no such attention module was recorded.
             ConfigError: matplotlib isn't installed.
         """
         if name not in self.calls:
-            raise KeyError(f"{name!r} isn't a recorded attention; {_listed(self.calls)}")
+            raise KeyError(f"{name!r} isn't a recorded attention module; {_listed(self.calls)}")
         weights = self.calls[name][-1].weights.select(row=row)
         shown = weights if head is None else weights.select(head=head)
         title = name if head is None else f"{name}, head {head}"
@@ -186,7 +186,7 @@ class Trace:
 
 
 def _cell(column: int, text: str, kind: str = "td") -> str:
-    """Return a table cell: names on the left, numbers on the right."""
+    """Return a table cell, with names aligned left and numbers right."""
     return f"<{kind} style='text-align:{'left' if column < 3 else 'right'}'>{html.escape(text)}</{kind}>"
 
 

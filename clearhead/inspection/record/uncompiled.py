@@ -1,4 +1,4 @@
-"""Run compiled parts uncompiled while they are inspected: compiled code calls no hooks inside."""
+"""Run compiled parts uncompiled during inspection, since compiled code doesn't call the hooks inside it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,11 +15,11 @@ WRAPPED = "_orig_mod"  # what `torch.compile(part)` calls the part it wraps
 
 @dataclass(frozen=True)
 class Compiled:
-    """A part compiled by `part.compile()` or `torch.compile(part)`, and the compiled `call`."""
+    """A part compiled by `part.compile()` or `torch.compile(part)`, with its compiled `call`."""
 
     name: str
     part: nn.Module
-    attribute: str  # of the part, which holds the call
+    attribute: str  # the part's attribute that stores the call
     call: Callable[..., Any]
 
 
@@ -30,7 +30,7 @@ def compiled_parts(model: nn.Module) -> list[Compiled]:
 
 @contextmanager
 def uncompiled(model: nn.Module) -> Iterator[list[Compiled]]:
-    """Run all parts uncompiled inside the `with` block, which receives the compiled ones. Restore them afterwards."""
+    """Run all parts uncompiled inside the `with` block. Yield the compiled parts, and restore them afterwards."""
     found = compiled_parts(model)
     try:
         for it in found:
@@ -55,10 +55,10 @@ def _compiled(path: str, part: nn.Module) -> Compiled | None:
 
 
 class CompiledComparison:
-    """Remembers inputs and outputs of parts that run uncompiled, and compares them with the compiled versions.
+    """Remember inputs and outputs of parts that run uncompiled, and compare them with those of the compiled versions.
 
-    Of nested compiled parts, only the outermost counts. Calls in training mode aren't remembered, since dropout is
-    random, nor calls with a cache, which a second run would change.
+    Of nested compiled parts, only the outermost is compared. Calls in training mode aren't remembered, since dropout is
+    random. Neither are calls with a cache, since a second run would change it.
     """
 
     def __init__(self, compiled: list[Compiled]) -> None:
@@ -71,10 +71,10 @@ class CompiledComparison:
         return [it.part.register_forward_hook(self._remember(it), with_kwargs=True) for it in self.outermost]
 
     def difference(self) -> float | None:
-        """Return the largest difference, or None if no call was remembered or the compiler fails."""
+        """Return the largest difference, or None if no calls were remembered or the compiler fails."""
         try:
             return max((difference() for difference in self.differences.values()), default=None)
-        except Exception:  # a compiler may raise anything, and the user only asked to look
+        except Exception:  # a compiler may raise anything, which shouldn't stop an inspection
             return None
 
     def _remember(self, it: Compiled) -> Callable[..., None]:

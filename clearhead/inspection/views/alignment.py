@@ -1,4 +1,4 @@
-"""Align words: which source words each word of an answer attended to."""
+"""Align each word of an answer with the source words that it attended to."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,30 +8,30 @@ from torch import Tensor
 
 from .text_columns import cut, left, wrapped
 
-_SHOWN, _LEAST = 4, 0.1  # source words shown for each word, and the least share of attention that counts
+_SHOWN, _LEAST = 4, 0.1  # maximum number of source words to show for each word, and their minimum share of attention
 _WORD = 20  # columns of a word
 
 
 def words_of(ids: Sequence[int], decode: Callable[[Sequence[int]], str]) -> list[int]:
-    """Return the index of the word that each token belongs to. White space separates words.
+    """Return the index of the word that each token belongs to. Words are separated by whitespace.
 
-    White space before the first word belongs to that word, other white space to the word before it. Tokens must not be
-    unknown, as is true in an answer: decoding skips unknown tokens. For other texts, use `Tokenizer.word_indices`.
+    Whitespace before the first word belongs to that word, other whitespace to the word before it. The ids must not
+    include unknown tokens, which decoding skips. Answers never do; for other texts, use `Tokenizer.word_indices`.
     """
     return [max(len(decode(ids[: end + 1]).split()) - 1, 0) for end in range(len(ids))]
 
 
 def align(weights: Tensor, source_words: Sequence[int], target_words: Sequence[int]) -> list[tuple[int, int]]:
-    """Return pairs (i, j): word j of the target attends most to word i of the source. (T, S) -> a pair for each j
+    """Return pairs (i, j): word j of the target attends most to word i of the source. (T, S) -> one pair for each j
 
-    The weights of a word's tokens are summed. Rows and columns without a word (the end tokens) don't count.
+    Words are weighted as in `word_weights`. Rows and columns without a word (the end tokens) are ignored.
     """
     by_word = word_weights(weights, source_words, target_words)
     return [(int(source), target) for target, source in enumerate(by_word.argmax(1))] if by_word.numel() else []
 
 
 def word_weights(weights: Tensor, source_words: Sequence[int], target_words: Sequence[int]) -> Tensor:
-    """Return how much each word of the target attends to each word of the source.
+    """Return the attention weights between words instead of tokens.
 
     (T, S) -> (words of the target, words of the source): weights are summed over a source word's tokens, and averaged
     over a target word's tokens.
@@ -49,7 +49,7 @@ def word_weights(weights: Tensor, source_words: Sequence[int], target_words: Seq
 def render_alignment(
     pairs: Sequence[tuple[int, int]], weights: Tensor, source: Sequence[str], target: Sequence[str], layer: int
 ) -> str:
-    """Render a line of pairs i-j, then each word of the target with the source words that it attended to."""
+    """Render the pairs as i-j in one line, then each word of the target with the source words it attended to."""
     lines = [" ".join(f"{i}-{j}" for i, j in pairs), ""]
     label = min(_WORD, max(map(cell_len, target), default=0))
     for word, shares in zip(target, weights.tolist()):

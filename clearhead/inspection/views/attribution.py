@@ -1,9 +1,9 @@
 """Direct logit attribution: the contribution of each part of a model to a logit (Elhage et al. 2021, "A Mathematical
 Framework for Transformer Circuits").
 
-The state that the projection reads is a sum: the embedding, the positions, and the output of each head and feed-forward
+The input of the projection is a sum of the embedding, the positions, and the output of each head and feed-forward
 network. A norm divides by a scale. With the scale frozen at its recorded value, the norm is linear, so the logit is the
-sum of one term per part. Biases belong to no part and are listed separately.
+sum of one term per part. Biases are listed separately.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ _INPUT = ("embedding", "types", "positions")
 
 @dataclass(frozen=True)
 class Contribution:
-    """Contribution of a part to a logit, or to the difference between two."""
+    """The contribution of a part to a logit, or to the difference between two logits."""
 
     part: str  # "decoder.0.cross.head.3"; a bias ends in ".bias"
     value: float
@@ -37,7 +37,7 @@ class Contribution:
 class Attribution:
     """Attribution of a choice between two tokens or labels. The `contributions` add up to `difference`, up to rounding.
 
-    Without `other`, the difference is the logit itself. The `note` holds remarks about the run.
+    Without `other`, the difference is the logit itself. The `note` contains remarks about the run.
     """
 
     said: str
@@ -52,7 +52,7 @@ class Attribution:
         return abs(sum(it.value for it in self.contributions) - self.difference)
 
     def by_layer(self) -> dict[str, float]:
-        """Return the sum over each layer, over everything before the first ("input") and after the last ("end")."""
+        """Return the sum of contributions per layer, before the first layer ("input") and after the last ("end")."""
         sums: dict[str, float] = {}
         for it in self.contributions:
             number = it.part.split(".")[1]
@@ -71,7 +71,7 @@ class Attribution:
         return preformatted(self.render())
 
     def render(self) -> str:
-        """Render the parts in order, each with a bar to the right or left, in 80 columns."""
+        """Render the parts in order, each with a bar to the right (positive) or left (negative), in 80 columns."""
         lines = [f'why "{self.said}", not "{self.other}": the logits differ by {self.difference:+.4f}']
         if self.other is None:
             lines = [f'why "{self.said}": its logit is {self.difference:+.4f}']
@@ -95,14 +95,14 @@ class Attribution:
 def attribute(
     stack: Encoder | Decoder, trace: Trace, reading: Tensor, direction: Tensor, *, row: int = 0
 ) -> list[Contribution]:
-    """Split <weighted mean of the stack's output, `direction`> into what each part of a recorded pass added.
+    """Split <weighted mean of the stack's output, `direction`> into contributions of the parts of a recorded pass.
 
     Args:
         stack: the last stack of the model.
         trace: the recorded pass.
-        reading: the weight of each position in the mean, (T,): often 1 for a single position.
-        direction: a row of the projection, or the difference of two, (D,).
-        row: which row of the batch.
+        reading: the weight of each position in the mean, (T,). Often it's 1 for a single position.
+        direction: a row of the projection, or the difference of two rows, (D,).
+        row: the row of the batch to use.
 
     Raises:
         ModelError: a custom norm can't be split.
@@ -149,7 +149,7 @@ def _sub_layers(block: EncoderBlock | DecoderBlock) -> Iterator[tuple[str, nn.Mo
 
 
 def _added(of: str, part: nn.Module, trace: Trace, row: int) -> Iterator[Term]:
-    """Yield what a sub-layer added. Heads are separate terms, since W_O sums over them."""
+    """Yield the terms that a sub-layer added. Each head is a separate term, since W_O sums over heads."""
     if of.endswith("feed_forward"):
         yield of, _double(trace[of].output[row])
         return
@@ -163,7 +163,7 @@ def _added(of: str, part: nn.Module, trace: Trace, row: int) -> Iterator[Term]:
 
 
 def _is_off(add_norm: AddNorm, trace: Trace, around: str) -> bool:
-    """Return whether the sub-layer added nothing, as one that `without` has switched off."""
+    """Return whether the sub-layer added nothing, because `without` switched it off."""
     before, norm = trace[around].inputs[0], trace.parts.get(f"{around}.norm")
     if add_norm.pre_norm:
         return torch.equal(before, trace[around].output)
@@ -171,12 +171,12 @@ def _is_off(add_norm: AddNorm, trace: Trace, around: str) -> bool:
 
 
 def _switched_off(terms: Iterator[Term]) -> Iterator[Term]:
-    """Yield the same parts with zeros."""
+    """Yield the same terms with zeros."""
     return ((part, torch.zeros_like(values)) for part, values in terms)
 
 
 def _normalised(terms: list[Term], norm: nn.Module, trace: Trace, name: str, row: int) -> list[Term]:
-    """Return the terms after a norm with the scale of the recorded pass."""
+    """Apply a norm to each term, with the scale of the recorded pass."""
     if not isinstance(norm, LayerNorm | RMSNorm):
         raise ModelError(
             f"{name} is a {type(norm).__name__}, which can't be split into parts",

@@ -1,4 +1,4 @@
-"""Contrasts such as "why this, not that": the positions to read in the last state, and the direction to project on."""
+"""Contrast between two words or labels ("why this, not that"), as a projection of the model's last state."""
 
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
@@ -30,7 +30,7 @@ class Contrast:
     difference: float  # of the model's own logits
 
     def attribute(self, stack: Encoder | Decoder, trace: Trace) -> Attribution:
-        """Return how much each part of a recorded pass added."""
+        """Return the contribution of each part of a recorded pass to the logit or difference."""
         found = attribute(stack, trace, self.reading, self.direction)
         if self.bias:
             found.append(Contribution("projection.bias", self.bias))
@@ -45,9 +45,9 @@ class Words:
         words: the words, or the tokens of a language model.
         word_of: for each token, the index of its word.
         said: the token ids, (T,).
-        pieces: spells token ids.
-        first: returns the first token of a text that replaces the word at an index: (text, index) -> id.
-        begins: index of the answer's first word. Earlier words are the prompt, and are searched last.
+        pieces: converts token ids to text.
+        first: returns the first token of a text that would replace the word at an index: (text, index) -> id.
+        begins: index of the answer's first word. Earlier words belong to the prompt, and are searched last.
     """
 
     words: Sequence[str]
@@ -67,7 +67,7 @@ class Words:
             other: the word to compare with (default: none).
 
         Raises:
-            ConfigError: the word isn't in the answer, `other` isn't in the vocabulary, or both begin alike.
+            ConfigError: the word isn't in the answer, `other` isn't in the vocabulary, or both start alike.
         """
         index = self._index(word)
         position = self.word_of.index(index)
@@ -80,7 +80,7 @@ class Words:
         return Contrast(said, others[0] if others else None, reading, *_along(decoder.projection, logits, ids))
 
     def _index(self, word: str | None) -> int:
-        """Return the index of a word. Its leading "▁" or trailing punctuation may be missing."""
+        """Return the index of a word, which may lack its leading "▁" or trailing punctuation."""
         if word is None and self.words:
             return min(self.begins, len(self.words) - 1)
         word = word or ""
@@ -124,7 +124,7 @@ def _without_punctuation(word: str) -> str:
 def label_contrast(
     head: Classifier, trace: Trace, real: Tensor, labels: Sequence[str], label: str, other: str | None
 ) -> Contrast:
-    """Contrast a label of a text with another.
+    """Contrast a label with another one.
 
     Args:
         head: the model's head.

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from .explanation import Explanation
 
 _RETRY = "run the command again"
-_STRIP = 12  # positions side by side
+_STRIP = 12  # maximum number of positions side by side
 _NOTE = 60  # characters in a line of a note
 _FADED = "#e3e7ec"
 _FATES = {"kept": STRONG, "ended": WARM, "dropped": FAINT}
 
 
 def draw_heads(explanation: "Explanation", place: str, layer: int | None, path: Path) -> None:
-    """Draw the weights of all heads of a layer, or of all layers, one row each, with the entropy below each head."""
+    """Draw the weights of all heads of a layer, or of all layers (one row each), with the entropy below each head."""
     rows, columns = explanation.axes(place)
     layers = range(explanation.n_layers(place)) if layer is None else [layer]
     weights, names = [], []
@@ -41,14 +41,14 @@ def draw_heads(explanation: "Explanation", place: str, layer: int | None, path: 
 
 
 def draw_alignment(explanation: "Explanation", layer: int | None, path: Path) -> None:
-    """Draw how much each word of the answer (a row) attends to each word of the text, on average over heads."""
+    """Draw the attention of each word of the answer (a row) to each word of the text, averaged over heads."""
     weights, words = explanation.word_weights(layer).numpy(force=True), explanation.answer.split()
     number = explanation.alignment_layer if layer is None else layer
     attention_heatmap(weights, explanation.text.split(), words, path, f"decoder.cross, layer {number}, by word")
 
 
 def draw_lens(lens: Lens, path: Path) -> None:
-    """Draw the most likely token of each layer (a row, the last on top) at each position, dark where it's certain."""
+    """Draw each layer's most likely token at each position. The last layer is on top; darker means more likely."""
     layers, n_positions = lens.layers[::-1], len(lens.outputs)
     starts = range(0, n_positions, _STRIP)
     with drawing(path, again=_RETRY) as figure:
@@ -82,7 +82,7 @@ def _guess(panel: "Axes", x: int, y: int, layer: LensLayer, place: int) -> None:
 
 
 def draw_attribution(why: Attribution, path: Path) -> None:
-    """Draw a bar for each part, pointing right if it favoured the answer."""
+    """Draw a bar for each part, to the right if it favoured the answer."""
     parts = why.contributions[::-1]
     with drawing(path, again=_RETRY) as figure:
         figure.set_size_inches(7.2, 0.22 * len(parts) + 1.2)
@@ -101,7 +101,7 @@ def draw_attribution(why: Attribution, path: Path) -> None:
 def draw_search(tree: SearchTree, path: Path) -> None:
     """Draw the search as a tree from left to right, one column per step.
 
-    Below the tree are the cache's lengths before each step, then the scores of the answers.
+    Below the tree are the lengths of the cache before each step, then the scores of the answers.
     """
     places: dict[int, tuple[float, float]] = {-1: (0.0, 0.0)}
     for step in tree.steps:

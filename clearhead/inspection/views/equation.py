@@ -1,4 +1,4 @@
-"""Equation 1 step by step, for one head of a recorded attention, with the shape and values of each step."""
+"""Show Equation 1 step by step for one head of a recorded attention call, with the shape and values of each step."""
 
 import math
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _LABEL = 12  # columns for a row's token
 
 @dataclass(frozen=True)
 class EquationStep:
-    """One step: its name, formula, shape over all heads, and values in one head."""
+    """One step, with its name, its formula, its shape for all heads, and its values in one head."""
 
     name: str
     formula: str
@@ -36,8 +36,8 @@ class EquationStep:
 def equation_steps(attention: AttentionCall, head: int, row: int = 0) -> list[EquationStep]:
     """Return the steps of softmax(Q K^T / sqrt(d_k) + bias) V for one head and one row of the batch.
 
-    Each step is computed from the one before, and equals what the model used except for rounding. Custom attention can
-    follow another equation, so only its weights and output are shown.
+    Each step is computed from the one before, and equals the model's own values except for rounding. Custom attention
+    can follow another equation, so only its weights and output are shown.
 
     Raises:
         ConfigError: there's no such head.
@@ -75,7 +75,7 @@ def equation_steps(attention: AttentionCall, head: int, row: int = 0) -> list[Eq
 
 
 def _custom_steps(attention: AttentionCall, head: int, row: int) -> list[EquationStep]:
-    """Return the weights of a custom attention, if it reports them, and its output."""
+    """Return the weights of a custom attention module, if it reports them, and its output."""
     found = []
     if attention.known_weights is not None:
         weights = attention.known_weights.values
@@ -89,7 +89,7 @@ def render_steps(steps: Sequence[EquationStep], rows: Sequence[str], columns: Se
     """Render each step with its name, formula, shape, and the first rows and columns of its values.
 
     Args:
-        steps: what `equation_steps` returns.
+        steps: the result of `equation_steps`.
         rows: the tokens of the queries, (T,).
         columns: the tokens of the keys, (S,), which label the rows of K and V.
     """
@@ -113,7 +113,7 @@ def render_matrix(matrix: Tensor, rows: Sequence[str], columns: Sequence[str]) -
     """Render a matrix (T, S) with a token for each row and column, split into tables of at most 80 columns.
 
     Raises:
-        ModelError: the number of tokens doesn't fit.
+        ModelError: the numbers of tokens don't match the shape.
     """
     if tuple(matrix.shape) != (len(rows), len(columns)):
         raise ModelError(

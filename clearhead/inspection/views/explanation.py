@@ -1,4 +1,4 @@
-"""One answer and the computation behind it, as shown by `clearhead explain`, as text and as plain values."""
+"""Explanation of one answer, as shown by `clearhead explain`, as text and as plain values."""
 
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
@@ -28,16 +28,16 @@ _FORMAT_VERSION = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation(RecordedAttention):
-    """A text, the model's answer, and the record of one pass with both.
+    """A text, the model's answer, and the record of one forward pass over both.
 
     Attributes:
-        values: numbers that belong to the answer, such as its score.
+        values: numbers about the answer, such as its score.
         said: the token ids of `outputs`.
-        source_words: the word that each source token belongs to, without the end token.
+        source_words: the index of the word that each source token belongs to, without the end token.
         target_words: the same for the answer.
-        flow: the shapes inside the model.
-        pieces: spells token ids.
-        contrast: answers `why`, given (said, other).
+        flow: the shapes of the tensors inside the model.
+        pieces: converts token ids to text.
+        contrast: returns the contrast that `why` attributes, given (said, other).
         search: the search tree, if there was a search.
     """
 
@@ -55,7 +55,7 @@ class Explanation(RecordedAttention):
 
     @property
     def translation(self) -> str:
-        """The answer, under a translator's usual name."""
+        """The answer, under the name used for translations."""
         return self.answer
 
     @property
@@ -81,7 +81,7 @@ class Explanation(RecordedAttention):
     def word_weights(self, layer: int | None = None) -> Tensor:
         """Return how much each word of the answer attends to each word of the text, on average over heads.
 
-        -> (words of the answer, words of the text). Rows sum to less than 1: the rest goes to the end token.
+        -> (words of the answer, words of the text). Rows sum to less than 1, since the end token gets the rest.
         """
         return word_weights(self._cross_weights(layer), self.source_words, self.target_words)
 
@@ -112,7 +112,7 @@ class Explanation(RecordedAttention):
 
     @property
     def searched(self) -> SearchTree:
-        """The search tree that led to the answer.
+        """The tree of the search that led to the answer.
 
         Raises:
             ConfigError: there was no search, or a diverse one.
@@ -126,10 +126,10 @@ class Explanation(RecordedAttention):
         return self.search
 
     def why(self, said: str | None = None, other: str | None = None) -> Attribution:
-        """Attribute a word or label to the parts of the model, compared with another one or on its own.
+        """Attribute the choice of a word or label to the parts of the model, on its own or compared with another one.
 
         Args:
-            said: a word of the answer, or a label (default: the first word, or the label given).
+            said: a word of the answer, or a label (default: the first word, or the predicted label).
             other: the word or label to compare with (default: none, which explains the logit itself).
 
         Raises:
@@ -185,7 +185,7 @@ class Explanation(RecordedAttention):
         }
 
     def render(self) -> str:
-        """Render the path of the text through the model, part by part, in 80 columns."""
+        """Render the text, the answer, their tokens and a table of the model's parts, in 80 columns."""
         numbers = "  ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in self.values.items())
         lines = [*folded("text    ", self.text), *folded("answer  ", self.answer), f"        {numbers}", ""]
         for stack, read in self.tokens.items():
@@ -205,7 +205,7 @@ class Explanation(RecordedAttention):
         return textwrap.fill(" ".join(sentences), WIDTH)
 
     def render_alignment(self, layer: int | None = None) -> str:
-        """Render pairs i-j, and for each word of the answer the words of the text that it attends to."""
+        """Render the alignment as pairs i-j, and for each word of the answer the words of the text it attends to."""
         weights, pairs = self.word_weights(layer), self.alignment(layer)
         number = self.alignment_layer if layer is None else layer
         view = render_alignment(pairs, weights, self.text.split(), self.answer.split(), number)

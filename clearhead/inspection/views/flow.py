@@ -1,7 +1,6 @@
-"""The dimension flow: the shape of every tensor in a forward pass, step by step.
+"""Dimension flow: the shape of every tensor in a forward pass, step by step.
 
-Hooks watch the model run, so that the shapes come from the code itself. On torch's "meta" device, this costs no memory
-and no arithmetic:
+The shapes are recorded by hooks while the model runs. On torch's "meta" device, this needs no memory and no arithmetic:
 
     with torch.device("meta"):
         model = build(config)
@@ -42,12 +41,12 @@ class Step:
 
 
 def dimension_flow(model: nn.Module, source: Shape | Tensor = (2, 10), target: Shape = (2, 12)) -> list[Step]:
-    """Run the model and note every shape, in order. Only the first block of each stack is shown.
+    """Run the model and return every shape, in order. Of each stack, only the first block is included.
 
     Args:
         model: any model. It isn't changed.
-        source: the shape of the source's tokens, (B, S), or an example input of a custom front end.
-        target: the shape of the target's tokens, (B, T).
+        source: the shape of the source tokens, (B, S), or an example input for a custom front end.
+        target: the shape of the target tokens, (B, T).
     """
     watch = _Watch()
     for name, stack in stacks(model).items():
@@ -81,7 +80,7 @@ def render_flow(steps: Sequence[Step]) -> str:
 
 
 class _Watch:
-    """Hooks that note shapes in the running stack. Both stacks can share an embedding."""
+    """Hooks that record shapes in the running stack, since both stacks can share an embedding."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
@@ -89,7 +88,7 @@ class _Watch:
         self.running = ""
 
     def enter(self, stack: nn.Module, name: str, what: str = "tokens") -> None:
-        """Record that a stack starts to run, and the shape of its input."""
+        """Record when a stack starts to run, and the shape of its input."""
 
         def hook(_stack: nn.Module, inputs: tuple[Tensor, ...]) -> None:
             self.running = name
@@ -102,7 +101,7 @@ class _Watch:
             self.steps.append(Step(where, what, tuple(shape)))
 
     def output(self, module: nn.Module, where: tuple[str, ...], what: str) -> None:
-        """Note the shape of a module's output."""
+        """Record the shape of a module's output."""
 
         def hook(_module: nn.Module, _inputs: Any, output: Tensor) -> None:
             self.note(where, what, output.shape)
@@ -110,7 +109,7 @@ class _Watch:
         self.handles.append(module.register_forward_hook(hook))
 
     def input(self, module: nn.Module, where: tuple[str, ...], what: str) -> None:
-        """Note the shape of a module's input."""
+        """Record the shape of a module's input."""
 
         def hook(_module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
             self.note(where, what, inputs[0].shape)
@@ -143,7 +142,7 @@ def _watch_stack(watch: _Watch, where: tuple[str, ...], stack: Encoder | Decoder
     scaled = f"embedding times sqrt({stack.d_model})"
     front = type(stack.embedding).__name__.lower()
     watch.output(stack.embedding, where, scaled if isinstance(stack.embedding, Embedding) else front)
-    if type(stack.positions).embed is not Positions.embed:  # the scheme changes embeddings
+    if type(stack.positions).embed is not Positions.embed:  # the scheme changes the embeddings
         watch.input(stack.dropout, where, f"plus {type(stack.positions).__name__.lower()} positions")
     if isinstance(stack, Encoder) and stack.types is not None:
         watch.output(stack.types, where, "plus token types")

@@ -1,4 +1,4 @@
-"""All heads of an attention as small maps, with each head's entropy and strongest link."""
+"""Render all heads of an attention module as small maps, with each head's entropy and strongest link."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,18 +12,18 @@ from torch import Tensor
 from ..record.labelled import Labelled
 from .text_columns import WIDTH, cut, left, wrapped
 
-_LABEL, _NAMED = 10, 11  # columns of a token next to its row, and in a sentence
+_LABEL, _NAMED = 10, 11  # terminal columns of a token next to its row, and in a sentence
 _TITLE = 7  # columns of "head 10"
 _SHADES = " ·░▒▓█"  # from 0 to 1
-# The same as background colours of a 256-colour terminal. Darker means more, on a dark screen too.
+# The same levels as background colours of a 256-colour terminal. Darker means more, also on a dark screen.
 _BLUES = (255, 153, 111, 69, 27, 18)
 
 
 @dataclass(frozen=True)
 class Head:
-    """A head's mean entropy in bits, and its strongest link, among queries that may attend to several keys.
+    """A head's mean entropy in bits, and its strongest link among queries that may attend to several keys.
 
-    The entropy is 0 if each query attends to one key only.
+    The entropy is 0 if each query attends to a single key.
     """
 
     number: int
@@ -52,7 +52,7 @@ def heads_of(weights: Labelled) -> list[Head]:
 
 
 def _n_visible(weights: Labelled) -> Tensor:
-    """Return the number of keys each query may attend to; in causal attention, those up to itself. (H, T, S) -> (T,)"""
+    """Return the number of keys that each query may attend to: in causal attention, those up to itself. -> (T,)"""
     _, n_queries, n_keys = weights.shape
     queries, keys = weights.tokens["query"], weights.tokens["key"]
     causal = list(queries) == list(keys[:n_queries]) and not weights.values.triu(1).any()
@@ -60,7 +60,7 @@ def _n_visible(weights: Labelled) -> Tensor:
 
 
 def render_keys(weights: Labelled) -> list[str]:
-    """Return lines that name the keys, or none if the keys are the queries, which label the rows anyway."""
+    """Return lines that list the keys, or none if the keys equal the queries, which label the rows anyway."""
     queries, keys = weights.tokens["query"], weights.tokens["key"]
     if list(queries) == list(keys):
         return []
@@ -68,13 +68,13 @@ def render_keys(weights: Labelled) -> list[str]:
 
 
 def render_heads(name: str, weights: Labelled, *, color: bool = False, of: int | None = None) -> str:
-    """Render the heads side by side in 80 columns, then a line on each head.
+    """Render the heads side by side in 80 columns, followed by a line about each head.
 
     Args:
-        name: the attention's name.
-        weights: axes head, query, key. In a map, rows are queries and columns are keys.
-        color: use background colours. By default, characters from blank to full blocks.
-        of: the number of queries, if `weights` has only the first ones.
+        name: the name of the attention module.
+        weights: weights with axes head, query, key. In a map, rows are queries and columns are keys.
+        color: use background colours instead of characters from blank to full blocks.
+        of: the total number of queries, if `weights` contains only the first ones.
     """
     n_heads, n_queries, n_keys = weights.shape
     label = min(_LABEL, max(map(cell_len, weights.tokens["query"]), default=0)) + 1

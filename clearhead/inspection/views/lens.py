@@ -1,4 +1,4 @@
-"""The logit lens: the prediction of each layer, computed with the model's own final norm and projection
+"""Logit lens: apply the model's final norm and projection to the state after each layer to see what it predicts
 (nostalgebraist 2020, "interpreting GPT: the logit lens")."""
 
 from collections.abc import Callable, Iterable, Sequence
@@ -13,27 +13,37 @@ from ..record.trace import Trace
 from .text_columns import WIDTH, cut, left, preformatted, with_note
 
 _CELL = 13  # columns of a cell
-_BEST = 3  # tokens to keep for each position
+_BEST = 3  # predicted tokens to keep for each position
 
 
 @dataclass(frozen=True)
 class LensLayer:
-    """Predictions from the decoder's state after a layer: the top tokens per position, and the rank of the final one.
+    """Predictions from the decoder's state after one layer.
 
-    Rank 0 is the most likely token.
+    Attributes:
+        name: "embedded" for the input of the first layer, then "layer 0", "layer 1", ...
+        tokens: the three most likely tokens at each position, (T, 3).
+        probabilities: their probabilities, (T, 3).
+        ranks: the rank of the answer's token at each position, (T,). Rank 0 is the most likely token.
     """
 
-    name: str  # "embedded", "layer 0", ...
-    tokens: tuple[tuple[str, ...], ...]  # (T, 3)
-    probabilities: tuple[tuple[float, ...], ...]  # (T, 3)
-    ranks: tuple[int, ...]  # (T,)
+    name: str
+    tokens: tuple[tuple[str, ...], ...]
+    probabilities: tuple[tuple[float, ...], ...]
+    ranks: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Lens:
-    """The predictions of each layer at each position. The `note` holds remarks about the run."""
+    """The predictions of all layers for an answer.
 
-    outputs: tuple[str, ...]  # T
+    Attributes:
+        outputs: the answer's tokens, (T,).
+        layers: the predictions of each layer, from the input of the first layer to the output of the last one.
+        note: remarks about the run.
+    """
+
+    outputs: tuple[str, ...]
     layers: tuple[LensLayer, ...]
     note: str = ""
 
@@ -45,7 +55,7 @@ class Lens:
         return preformatted(self.render())
 
     def render(self) -> str:
-        """Render a row for each layer, the last on top, and a column for each position, in tables of 80 columns."""
+        """Render a table with a row for each layer, last layer first, split into tables of 80 terminal columns."""
         blocks, label = [], max(len(it.name) for it in self.layers) + 2
         at_once = (WIDTH - label) // _CELL
         for start in range(0, len(self.outputs), at_once):
@@ -61,9 +71,9 @@ class Lens:
 
 
 def lens_logits(decoder: Decoder, trace: Trace) -> dict[str, Tensor]:
-    """Return the logits of each recorded state: {"embedded": (B, T, V), "layer 0": ...}.
+    """Project the recorded state after each layer to logits: {"embedded": (B, T, V), "layer 0": ...}.
 
-    Those of the last layer are the model's own, before a pointer copies.
+    For the last layer, these are the model's own logits, before any pointer mechanism is applied.
     """
     states = {"embedded": trace["decoder.embedded"].output}
     states |= {f"layer {n}": trace[f"decoder.{n}"].output for n in range(len(decoder.blocks))}
@@ -78,14 +88,14 @@ def lens(
     pieces: Callable[[Iterable[int]], list[str]],
     row: int = 0,
 ) -> Lens:
-    """Return the most likely tokens of every layer in a recorded pass.
+    """Return the predictions of every decoder layer at every position of a recorded pass.
 
     Args:
         decoder: the model's decoder.
         trace: the recorded pass.
         said: the token ids of the answer, (T,).
-        pieces: spells token ids.
-        row: which row of the batch.
+        pieces: converts token ids to text.
+        row: the row of the batch to use.
     """
     answer = torch.tensor(said)
     layers = []

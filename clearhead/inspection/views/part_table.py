@@ -1,4 +1,4 @@
-"""The parts of a recorded pass as a table: the shape of each output, the parameters, the time."""
+"""Table of the parts of a recorded pass, with output shapes, parameter counts and times."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -13,7 +13,7 @@ from ..record.trace import Trace
 
 @dataclass(frozen=True)
 class PartRow:
-    """A part of a recorded pass, with the shape of its output and the time it took."""
+    """A part of a recorded pass, with the shape of its output and its running time."""
 
     stack: str
     name: str
@@ -25,7 +25,7 @@ class PartRow:
 def part_rows(model: nn.Module, trace: Trace) -> list[PartRow]:
     """Return the parts of a recorded pass in the order of Figure 1.
 
-    A sub-layer includes everything between its input and its output. A matrix that several parts share counts for each.
+    A sub-layer includes everything between its input and its output. A matrix shared by several parts counts for each.
     """
     found = []
     for stack, module in stacks(model).items():
@@ -38,7 +38,7 @@ def part_rows(model: nn.Module, trace: Trace) -> list[PartRow]:
 
 
 def render_part_rows(rows: list[PartRow]) -> str:
-    """Render a table in 80 columns."""
+    """Render a table of 80 columns."""
     lines = [f"{'':<32}{'output':<22}{'parameters':>12}{'ms':>10}"]
     before = ""
     for it in rows:
@@ -68,7 +68,7 @@ def _part_names(stack: str, module: Encoder | Decoder) -> Iterator[str]:
 
 
 def _row(trace: Trace, stack: str, name: str) -> PartRow | None:
-    """Return a part with everything inside it; around a sub-layer, only the norm counts."""
+    """Return the row of a part, including everything inside it. For a residual connection, only the norm counts."""
     if name in trace.calls:
         inside = [trace.parts[it][-1] for it in trace.parts if it.startswith(f"{name}.")]
         shape = next((it.output.shape for it in inside if it.name.endswith(".out")), trace.calls[name][-1].output.shape)

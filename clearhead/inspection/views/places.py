@@ -1,4 +1,4 @@
-"""The attentions of a Transformer. This module stays light, since the command line imports it for its options."""
+"""Attention modules of a Transformer. This module stays light, since the command line imports it for its options."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

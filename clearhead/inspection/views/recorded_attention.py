@@ -1,4 +1,4 @@
-"""The attention of one recorded pass: its places, its weights with their tokens, and its views as text."""
+"""Attention of one recorded pass: its places, its weights labelled with tokens, and its views as text."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,8 +19,11 @@ from .text_columns import with_note
 class RecordedAttention:
     """The attention of a recorded pass, by place ("decoder.cross") and layer.
 
-    `tokens` holds the input of each stack, {"encoder": S, "decoder": T}. `outputs` holds the decoder's output after
-    each of its tokens. The last one is the end token, unless the answer was cut off.
+    Attributes:
+        tokens: the input tokens of each stack, {"encoder": S, "decoder": T}.
+        outputs: the decoder's output after each of its tokens. The last one is the end token, unless the answer was
+            cut off.
+        trace: the recorded pass.
     """
 
     tokens: Mapping[str, tuple[str, ...]]
@@ -29,17 +32,17 @@ class RecordedAttention:
 
     @property
     def places(self) -> list[str]:
-        """The recorded attentions, as keys of `PLACES`."""
+        """The places of the recorded attention modules, as keys of `PLACES`."""
         found = {f"{name.split('.')[0]}.{name.split('.')[-1]}" for name in self.trace.calls}
         return [it for it in PLACES if it in found]
 
     @property
     def main_place(self) -> str:
-        """The place to show by default: the last one, which is the cross-attention if there is any."""
+        """The place to show by default: the last one, which is cross-attention if the model has it."""
         return self.places[-1]
 
     def n_layers(self, place: str) -> int:
-        """Return how many layers have an attention at a place.
+        """Return the number of layers with attention at a place.
 
         Raises:
             ConfigError: there's no such place.
@@ -56,7 +59,7 @@ class RecordedAttention:
         return sum(name.startswith(f"{stack}.") and name.endswith(f".{kind}") for name in self.trace.calls)
 
     def attention(self, place: str, layer: int) -> AttentionCall:
-        """Return the recorded attention of a layer.
+        """Return the latest recorded attention call at a place of a layer.
 
         Raises:
             ConfigError: there's no such place or layer.
@@ -76,19 +79,19 @@ class RecordedAttention:
 
         Raises:
             ConfigError: there's no such place or layer.
-            ModelError: a custom attention doesn't report its weights.
+            ModelError: a custom attention module doesn't report its weights.
         """
         return self.attention(place, layer).weights.values[0]
 
     def labelled_weights(self, place: str, layer: int) -> Labelled:
-        """Return the same with axes head, query and key, and their tokens."""
+        """Return the weights with axes head, query and key, labelled with tokens."""
         rows, columns = self.axes(place)
         return Labelled(self.weights(place, layer), ("head", "query", "key"), {"query": rows, "key": columns})
 
     def axes(self, place: str) -> tuple[Sequence[str], Sequence[str]]:
-        """Return the tokens of the rows, which attend, and of the columns, which are attended to.
+        """Return the tokens that label the rows (queries) and the columns (keys) at a place.
 
-        In cross-attention, a row is labelled with the token that the model generates there.
+        In cross-attention, a row is labelled with the token that the model generates at this position.
         """
         self.n_layers(place)
         stack, kind = place.split(".")
@@ -98,11 +101,11 @@ class RecordedAttention:
 
     @property
     def without_weights(self) -> list[str]:
-        """The attentions that don't report their weights."""
+        """The names of the attention modules that don't report their weights."""
         return [name for name, calls in self.trace.calls.items() if calls[-1].known_weights is None]
 
     def render_attention(self, place: str, layer: int, head: int) -> str:
-        """Render Equation 1 step by step, with the numbers of one head, and its weights as a table."""
+        """Render Equation 1 step by step with the numbers of one head, and a table of its weights."""
         attention = self.attention(place, layer)
         title = f"attention {place}, layer {layer}, head {head}:\n{PLACES[place]}"
         view = f"{title}\n{render_steps(equation_steps(attention, head), *self.axes(place))}"
@@ -127,5 +130,5 @@ class RecordedAttention:
 
 
 def in_words(difference: float, other: str) -> str:
-    """Describe a difference from `other`, as the end of a sentence."""
+    """Return the end of a sentence that describes a difference from `other`."""
     return f"differs from {other} by at most {difference:.1e}" if difference else f"equals {other}, bit for bit"

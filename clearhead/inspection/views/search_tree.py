@@ -1,4 +1,4 @@
-"""The tree of a search: every candidate of every step, its score and its fate."""
+"""Search tree of a decoding run: every candidate at every step, with its score and fate."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -14,14 +14,14 @@ from ..record.parts import stacks
 from ..record.uncompiled import uncompiled
 from .text_columns import cut, folded, left, preformatted, with_note
 
-_TEXT = 24  # columns for a hypothesis, of which the end is shown
+_TEXT = 24  # columns for a hypothesis; longer ones are cut at the start
 
 
 @dataclass(frozen=True)
 class Node:
-    """A candidate: a token that extends its parent's hypothesis. -1 is the parent of the first tokens.
+    """A candidate: a token that extends its parent's hypothesis. The parent of the first tokens is -1.
 
-    Hypotheses are ranked by `total`, answers by `score`, the total over the length penalty.
+    Hypotheses are ranked by `total`, answers by `score`, the total divided by the length penalty.
     """
 
     number: int
@@ -37,13 +37,13 @@ class Node:
 
 @dataclass(frozen=True)
 class Found:
-    """An answer. `node` is its last token, `total` its log-probability minus repetition penalties."""
+    """An answer. `node` is the node of its last token, `total` its log-probability minus repetition penalties."""
 
     node: int | None
     text: str
     log_probability: float
     total: float
-    length: int  # in tokens, the end token included
+    length: int  # in tokens, including the end token
     penalty: float  # ((5 + length) / 6)^alpha
     score: float
     finished: bool
@@ -54,8 +54,8 @@ class SearchTree:
     """The search for one source. Pass `observe` to the search, then call `finish` with its answers.
 
     Attributes:
-        spell: spells a token.
-        penalty: the length penalty for a number of tokens.
+        spell: converts a token id to text.
+        penalty: returns the length penalty for a number of tokens.
         nodes: all candidates.
         answers: the answers, best first.
         cache_lengths: number of tokens in each beam's cache before a step.
@@ -98,7 +98,7 @@ class SearchTree:
     def watching(self, model: nn.Module) -> Iterator[None]:
         """Record the length of the decoder's cache before each step inside the `with` block.
 
-        The model runs uncompiled, as in the trace shown with the search.
+        The model runs uncompiled, like the pass in the trace shown with the search.
         """
 
         def hook(_decoder: nn.Module, _inputs: Any, options: dict[str, Any]) -> None:
@@ -116,7 +116,7 @@ class SearchTree:
     def finish(
         self, hypotheses: Sequence[Hypothesis], text: Callable[[Sequence[int]], str], note: str = ""
     ) -> "SearchTree":
-        """Add the answers, best first, and a note; return the tree."""
+        """Add the answers, best first, and a note. Return the tree."""
         self.note = note
         ends = {(node.fate, *self.path(node.number)): node.number for node in self.nodes}
         for it in hypotheses:
@@ -158,7 +158,7 @@ class SearchTree:
         return preformatted(self.render())
 
     def render(self) -> str:
-        """Render the search step by step, then its answers and why the first one won, in 80 columns."""
+        """Render the search step by step in 80 columns, then its answers and why the first one won."""
         blocks = [self._step(number, nodes) for number, nodes in enumerate(self.steps)]
         return with_note("\n\n".join([*blocks, self._why()]), self.note)
 
@@ -175,7 +175,7 @@ class SearchTree:
         return "\n".join(lines)
 
     def _hypothesis(self, node: Node) -> str:
-        """Return the last tokens before a candidate, as many as fit."""
+        """Return the tokens before a candidate, cut at the start to fit the column."""
         path = self.path(node.parent) if node.parent >= 0 else ["(start)"]
         if cell_len(" ".join(path)) <= _TEXT:
             return " ".join(path)
@@ -193,7 +193,7 @@ class SearchTree:
         return "\n".join([*lines, *self.verdict()])
 
     def verdict(self) -> list[str]:
-        """Return a sentence on why the first answer won."""
+        """Explain in one sentence why the first answer won."""
         if len(self.answers) < 2:
             return ["It's the only answer." if self.answers else "There are no answers."]
         first, second = self.answers[:2]
@@ -212,5 +212,5 @@ class SearchTree:
 
 
 def _number(value: float) -> str:
-    """Format with three digits, and without "-" before 0."""
+    """Format a number with three decimals. Zero has no minus sign."""
     return f"{round(value, 3) + 0.0:.3f}"

@@ -1,4 +1,4 @@
-"""Fit text into terminal columns. A Chinese character or an emoji takes two columns, a combining accent none."""
+"""Fit text into terminal columns. Chinese characters and emoji take two columns, combining accents none."""
 
 import html
 import textwrap
@@ -11,7 +11,7 @@ WIDTH = 80  # columns of a terminal
 
 
 def cut(text: str, width: int) -> str:
-    """Cut a text to `width` columns. A text that was cut ends in "…"."""
+    """Cut a text to `width` columns. If anything was cut, the result ends in "…"."""
     return text if cell_len(text) <= width else set_cell_size(text, width - 1).rstrip() + "…"
 
 
@@ -38,7 +38,7 @@ def wrapped(label: str, words: Iterable[str], width: int = WIDTH) -> Iterator[st
 
 
 def folded(label: str, text: str) -> list[str]:
-    """Return the lines of a text after a label. The text keeps its line breaks, and long lines are folded."""
+    """Return the lines of a text after a label. Line breaks are kept, and long lines are folded."""
     lines = [part for line in text.splitlines() or [""] for part in _folds(line, WIDTH - cell_len(label))]
     return [f"{' ' * cell_len(label) if number else label}{line}" for number, line in enumerate(lines)]
 
