@@ -1,8 +1,8 @@
-"""Train a model, or load one and use it.
+"""Train models, and load them for use.
 
 clearhead.train(clearhead.Config().override({"data.train": ("pairs.tsv",)}), "models/en-fr")
 app = clearhead.load("models/en-fr")
-app("I am hungry.")              # a text gives a text, a list gives a list
+app("I am hungry.")              # returns a str for one text, a list for several
 """
 
 import sys
@@ -17,7 +17,7 @@ from .apps.answers import Result
 from .apps.app import App
 from .apps.classifier import Classifier
 from .apps.evaluation import Evaluation
-from .apps.inputs import described
+from .apps.inputs import describe_value
 from .apps.language_model import LanguageModel
 from .apps.loaded import LoadedModel
 from .apps.summarizer import Summarizer
@@ -56,26 +56,29 @@ def train(
     on_eval: Callable[[dict[str, Any]], object] | None = None,
     began: float | None = None,
 ) -> Path:
-    """Train a model into a folder and return the folder. With `train.warm_start`, this takes several runs.
+    """Train a model, write it to a folder and return the folder. With `train.warm_start`, this takes several runs.
 
     Args:
-        config: all settings; `data.train` names the files to learn from.
+        config: all settings. `data.train` names the training files.
         out: the model folder to write.
-        data: what to learn from instead: a path, paths, a list of pairs or dicts, or a pandas or polars DataFrame.
+        data: training data that replaces `data.train`: a path or several paths, a list of pairs or dicts, or a pandas
+            or polars DataFrame.
         resume: continue the run in `out` from its last checkpoint.
         replace: replace the run in `out`.
         say: receives messages for the user (default: print them to stderr).
         on_step: called after each update with {"step", "epoch", "loss", "lr", "grad_norm", "tokens", "seconds"}.
         on_eval: called after each evaluation with {"step", "epoch", "seconds"} and the scores, such as "loss". With a
-            warm start, both are called for the last stage only. An exception that they raise ends training.
-        began: the time, by `time.monotonic`, from which a budget counts (default: now).
+            warm start, both callbacks are called only in the last stage. If they raise an exception, training ends.
+        began: the `time.monotonic` value at which the time budget starts (default: now).
 
     Raises:
-        ConfigError, DataError, TrainingError: a setting, the data or the folder doesn't allow it.
+        ConfigError, DataError, TrainingError: the settings, the data or the folder can't be used.
         StoppedError: a signal stopped the run. It can be resumed.
     """
     if not isinstance(config, Config):
-        raise ConfigError(f"config is {described(config)}", expected="a clearhead.Config", name="config", value=config)
+        raise ConfigError(
+            f"config is {describe_value(config)}", expected="a clearhead.Config", name="config", value=config
+        )
     out = _checked_path(out, "out")
     _check_options({"resume": resume, "replace": replace}, {"say": say, "on_step": on_step, "on_eval": on_eval})
     from .training import run
@@ -92,15 +95,15 @@ def train(
 def _check_options(flags: dict[str, Any], calls: dict[str, Any]) -> None:
     for name, value in flags.items():
         if not isinstance(value, bool):
-            raise ConfigError(f"{name} is {described(value)}", expected="True or False", name=name, value=value)
+            raise ConfigError(f"{name} is {describe_value(value)}", expected="True or False", name=name, value=value)
     for name, value in calls.items():
         if not (callable(value) or (value is None and name != "say")):
-            raise ConfigError(f"{name} is {described(value)}", expected="a function", name=name, value=value)
+            raise ConfigError(f"{name} is {describe_value(value)}", expected="a function", name=name, value=value)
 
 
 @contextmanager
 def _files(data: Any) -> Iterator[tuple[str, ...]]:
-    """Yield the paths of some data, () for None; rows in memory are in a temporary file inside the `with` block."""
+    """Yield the paths of `data`, or () for None. Rows in memory are in a temporary file inside the `with` block."""
     paths = () if data is None else as_paths(data)
     if not (paths and isinstance(paths[0], Rows)):
         yield tuple(map(str, paths))
@@ -112,18 +115,18 @@ def _files(data: Any) -> Iterator[tuple[str, ...]]:
 
 
 def load(path: str | Path, *, device: str = "auto", threads: int | None = None, allow_custom_code: bool = False) -> App:
-    """Load a model folder as an app for its task. The weights are read when they're first needed.
+    """Load a model folder and return the app for its task. The weights are read on first use.
 
     Args:
         path: the model folder.
         device: auto, cpu, cuda or cuda:1.
-        threads: CPU threads that torch may use (default: as torch is set).
-        allow_custom_code: import the classes that the folder names as `package.module:Class`. Only allow it for a
-            folder you trust.
+        threads: number of CPU threads for torch (default: torch's own setting).
+        allow_custom_code: import custom classes (`package.module:Class`) named in the folder. Use this only with
+            folders you trust.
 
     Raises:
-        ModelError: the folder is absent, damaged or unfinished, its settings don't fit its task, or it names custom
-            code that you didn't allow.
+        ModelError: the folder is missing, damaged or unfinished, its settings don't fit its task, or it names custom
+            code that isn't allowed.
         ConfigError: an argument has the wrong type, or the device can't be used.
     """
     folder = _checked_path(path, "path")
@@ -152,7 +155,7 @@ def _checked_path(path: object, name: str) -> Path:
 
 
 def _device(asked: object) -> str:
-    """Resolve "auto", without torch on a machine that has no accelerator."""
+    """Resolve "auto" to a device. Torch is imported only if the machine may have an accelerator."""
     if not isinstance(asked, str):
         raise ConfigError(f"device={asked!r} isn't a device", expected="auto, cpu or cuda", name="device", value=asked)
     if asked == "cpu" or (asked == "auto" and _has_no_accelerator()):

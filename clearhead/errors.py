@@ -1,12 +1,12 @@
-"""The errors that Clearhead raises, with their parts as fields.
+"""Exceptions that Clearhead raises.
 
 ClearheadError
 ├── ConfigError     a setting is unknown, has an invalid value, or contradicts another
-├── DataError       a file can't be read, or holds nothing usable
-├── ModelError      a model folder, its weights, or the shapes given to a model don't fit
+├── DataError       a file can't be read, or contains no usable data
+├── ModelError      a model folder can't be used, or weights or shapes don't fit the model
 └── TrainingError   training can't start or continue
 
-An error carries its parts as fields, so that a program can act on them. Its text is put together here and nowhere else:
+The parts of an error are fields, so that programs can act on them. Its message combines them:
 
     train.best='bleu' isn't a score for "classify"
       expected: loss, accuracy or macro_f1
@@ -21,15 +21,15 @@ E = TypeVar("E", bound="ClearheadError")
 
 
 class ClearheadError(Exception):
-    """The root of all errors; catch this to catch them all. The command line prints the text and exits with 1 or 2.
+    """Base class of all Clearhead errors. The command line prints the message and exits with code 1 or 2.
 
     Args:
-        what: what is wrong, with the offending name and value; further lines give evidence, such as a line of a file.
-        expected: what would have been right, as a noun phrase.
+        what: what is wrong, with the offending name and value. More lines can give evidence, such as a line of a file.
+        expected: what would be valid, as a noun phrase.
         fix: what to do, as an imperative.
-        name: the setting, option, file, part or tensor at fault.
+        name: the setting, option, file, component or tensor at fault.
         value: its value.
-        line: the line of the file, counted from 1.
+        line: the line number in the file, starting at 1.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class ClearheadError(Exception):
         return _restore, (type(self), self.args, self.__dict__)
 
     def within(self, place: str) -> Self:
-        """Return the same error with `place: ` in front of what is wrong."""
+        """Return a copy of the error whose message starts with `place`."""
         return _restore(type(self), (f"{place}: {self.what}",), self.__dict__ | {"what": f"{place}: {self.what}"})
 
 
@@ -63,11 +63,11 @@ class ConfigError(ClearheadError):
 
 
 class DataError(ClearheadError):
-    """A file can't be read, or holds nothing usable."""
+    """A file can't be read, or contains no usable data."""
 
 
 class ModelError(ClearheadError):
-    """A model folder, its weights, or the shapes given to a model don't fit."""
+    """A model folder can't be used, or weights or shapes don't fit the model."""
 
 
 class TrainingError(ClearheadError):
@@ -82,11 +82,11 @@ def _restore(kind: type[E], args: tuple[str, ...], fields: dict[str, Any]) -> E:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return the known word most like `word`, or "" if none is close."""
+    """Return the known word closest to `word`, or "" if none is close."""
     return next(iter(difflib.get_close_matches(word, list(known), n=1)), "")
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """Return `did you mean 'x'?`, the `fix` of an unknown word, or "" if no known word is close."""
+    """Return "did you mean 'x'?" for the known word closest to `word`, or "" if none is close."""
     found = nearest(word, known)
     return f"did you mean {found!r}?" if found else ""

@@ -1,4 +1,4 @@
-"""A text classifier for scikit-learn.
+"""Text classifier for scikit-learn.
 
 from clearhead.estimator import TextClassifier
 model = TextClassifier(steps=300).fit(texts, labels)
@@ -33,25 +33,25 @@ except ImportError as error:
     ) from error
 
 _SCORED = {"data.split", "data.valid", "train.best", "train.patience", "train.warm_start"}
-_FILES = ("config.json", "tokenizer.json", "model.safetensors", "manifest.json")  # of a model folder, to predict with
+_FILES = ("config.json", "tokenizer.json", "model.safetensors", "manifest.json")  # the files needed for prediction
 
 
 class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Text classifier with the scikit-learn interface; trains as `clearhead train --task classify` does.
+    """Text classifier with the scikit-learn interface. It trains like `clearhead train --task classify`.
 
-    Training uses all texts, except blank ones and those that a text file can't hold (with a NUL or half of a surrogate
-    pair). If `settings` name data.split, train.best, train.patience or train.warm_start, a twentieth is held out.
+    Training uses all texts except blank ones and those with a NUL or an unpaired surrogate. If `settings` sets
+    data.split, train.best, train.patience or train.warm_start, some texts are held out (default: a twentieth).
 
     Args:
-        preset: train.preset (None: by the amount of data). The same goes for `steps`, `epochs` and `budget`.
+        preset: train.preset (None: depends on the amount of data). `steps`, `epochs` and `budget` are set likewise.
         seed: train.seed.
-        settings: other settings by dotted name, {"model.dropout": 0.3}.
+        settings: other settings by dotted name, such as {"model.dropout": 0.3}.
         out: the model folder to write or replace (None: keep the model in memory).
-        verbose: print the messages of training.
+        verbose: print training messages.
 
     Attributes:
         classes_: the labels, sorted.
-        files_: the files of the model, by name.
+        files_: the contents of the model's files, keyed by name.
     """
 
     def __init__(
@@ -69,8 +69,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.preset, self.steps, self.epochs, self.budget, self.seed = preset, steps, epochs, budget, seed
         self.settings, self.out, self.verbose = settings, out, verbose
 
-    def fit(self, X: Sequence[str], y: npt.ArrayLike) -> Self:  # noqa: N803  # as scikit-learn calls it
-        """Train on texts (N) and their labels (N), which are strings or numbers."""
+    def fit(self, X: Sequence[str], y: npt.ArrayLike) -> Self:  # noqa: N803  # scikit-learn's name
+        """Train on texts (N) and their labels (N). Labels are strings or numbers."""
         texts, labels = as_texts(X), column_or_1d(y)
         check_classification_targets(labels)
         if len(texts) != len(labels):
@@ -102,7 +102,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         """Return the probability of each of `classes_`. (N, C)"""
         found = self._model().results(as_texts(X))
         names = _names(self.classes_)
-        rows = [[it.probabilities.get(name, 0.0) for name in names] for it in found]  # 0: all its texts were held out
+        rows = [
+            [it.probabilities.get(name, 0.0) for name in names] for it in found
+        ]  # 0 if all texts with the label were held out
         return np.array(rows).reshape(len(found), len(names))
 
     def _config(self, data: Path) -> Config:
@@ -112,26 +114,28 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         if not isinstance(self.settings, Mapping | None):
             raise ConfigError(
                 f"settings={self.settings!r} isn't a mapping",
-                expected="settings by dotted name, {'model.dropout': 0.3}",
+                expected="settings by dotted name, such as {'model.dropout': 0.3}",
                 name="settings",
                 value=self.settings,
             )
         if not _SCORED & set(self.settings or ()):
-            values["data.split"] = 0.0  # nothing needs scores, and scikit-learn holds out its own texts
+            values["data.split"] = 0.0  # nothing needs scores, and scikit-learn does its own splitting
         for name in self.settings or {}:
             if name in values:
                 raise ConfigError(f"TextClassifier sets {name} itself", fix=f"leave {name} out of settings", name=name)
         return Config().override({**(self.settings or {}), **values}, source="TextClassifier")
 
     def _model(self) -> Classifier:
-        """Return the model, loaded once from the files."""
+        """Return the model. The first call loads it from the files."""
         check_is_fitted(self, "files_")
         if not hasattr(self, "_app"):
             with TemporaryDirectory() as folder:
                 for name, content in self.files_.items():
                     (Path(folder) / name).write_bytes(content)
                 app = load(folder, allow_custom_code=True)  # the settings are the caller's own
-                assert isinstance(app, Classifier) and app.model is not None  # reads the weights while they're there
+                assert (
+                    isinstance(app, Classifier) and app.model is not None
+                )  # reads the weights before the folder is deleted
             self._app = app
         return self._app
 
@@ -146,26 +150,26 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
 
 def _check_labels(texts: Sequence[str], labels: npt.NDArray[Any]) -> None:
-    """Raise DataError unless the usable texts have two labels or more."""
+    """Raise DataError unless the usable texts have at least two distinct labels."""
     usable = np.array([bool(text.strip()) and _is_whole(text) for text in texts], bool)
     distinct = np.unique(labels[usable]).tolist()
     if len(distinct) < 2:
         what = f"all {usable.sum():,} usable texts have the label {distinct[0]!r}" if distinct else "no text is usable"
-        raise DataError(what, expected="texts with at least two labels, neither blank nor with a NUL", name="y")
+        raise DataError(what, expected="at least two labels, on texts that aren't blank and have no NUL", name="y")
 
 
 def _is_whole(text: str) -> bool:
-    """Return whether a text file can hold this text."""
+    """Return whether a text can be stored in a text file: it has no NUL and no unpaired surrogate."""
     return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _names(classes: npt.NDArray[Any]) -> list[str]:
-    """Return the names of the classes in the model. Raise DataError for one that doesn't fit a line of text."""
+    """Return the model's label for each class. Raise DataError if one is blank, damaged or longer than a line."""
     names = [str(label) for label in classes.tolist()]
     for name in names:
         if "\n" in name:
             raise DataError(
-                f"the label {name!r} has several lines", expected="labels of one line", name="y", value=name
+                f"the label {name!r} has several lines", expected="labels on a single line", name="y", value=name
             )
         if not name.strip() or not _is_whole(name):
             raise DataError(

@@ -1,1 +1,1 @@
-"""Apps: trained models that take raw input and return raw output."""
+"""Apps: trained models that read and write plain text."""

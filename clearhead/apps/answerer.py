@@ -1,7 +1,7 @@
-"""A model that answers questions about a text.
+"""App for question answering.
 
 app = load("models/answers")
-app("When did she leave?", text)               # a question gives an answer, a list gives a list
+app("When did she leave?", text)               # returns a str for one question, a list for several
 app.results(["When did she leave?"], text)     # with positions in the text, scores and alternatives
 app.explain("When did she leave?", text)       # with every step of attention
 """
@@ -22,7 +22,7 @@ from .inputs import as_text, as_texts
 if TYPE_CHECKING:
     from ..inspection.views.explanation import Explanation
 
-_USED = ("beam", "n_best", "batch_tokens")  # the settings of a search that change an answer, or its speed
+_USED = ("beam", "n_best", "batch_tokens")  # search settings that affect the answers or the speed
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class FoundAnswer(Passage):
     Attributes:
         alternatives: other passages, best first.
         unknown: words of the question that aren't in the vocabulary.
-        long: always 0: long texts are read window by window.
-        cut: number of tokens at the end of the question that don't fit the model.
+        long: always 0, because long texts are read window by window.
+        cut: number of tokens cut off the end of a question that's too long for the model.
     """
 
     question: str
@@ -48,7 +48,7 @@ class FoundAnswer(Passage):
 
 
 class Answerer(App):
-    """Answers a question with a passage of a text."""
+    """App that answers questions with passages of a text."""
 
     task: Answering
 
@@ -57,14 +57,14 @@ class Answerer(App):
     @overload
     def __call__(self, question: Sequence[str], context: str, **decode: Any) -> list[str]: ...
     def __call__(self, question: str | Sequence[str], context: str, **decode: Any) -> str | list[str]:
-        """Answer a question, or each question of a list, from `context`. The answer is "" if the text has none."""
+        """Answer one question or a list of them from `context`. The answer is "" if `context` doesn't contain one."""
         one = ONE | decode
         if isinstance(question, str):
             return self.results([question], context, **one)[0].text
         return [result.text for result in self.results(question, context, **one)]
 
     def results(self, questions: Sequence[str], context: str, **decode: Any) -> list[FoundAnswer]:
-        """Answer questions and return full records in their order. A blank question has a blank answer.
+        """Answer questions and return full records in the same order. A blank question gets a blank answer.
 
         Raises:
             DataError: the context is blank.
@@ -76,9 +76,9 @@ class Answerer(App):
         return [next(answered) if text.strip() else FoundAnswer(**vars(NOTHING), question=text) for text in questions]
 
     def explain(self, question: str, context: str, **decode: Any) -> "Explanation":
-        """Answer a question and record what happens when the model reads it with the text.
+        """Answer a question and record the model's computation.
 
-        For a long text, the window with the best answer is recorded.
+        If the context is long, only the window with the best answer is recorded.
 
         Raises:
             DataError: the question or the context is blank.
@@ -89,7 +89,7 @@ class Answerer(App):
         return explain_answer(self.task, self.model, question, _as_context(context), search)
 
     def reading(self, question: str) -> Reading:
-        """Return the unknown words and the cut tokens of a question."""
+        """Return the unknown words in a question, and the number of tokens cut off."""
         if not question.strip():
             return Reading(tuple(self.tokenizers.source.unknown_words(question)))
         [asked] = self.task.over([Paragraph(question, (Question("", question, ()),))]).asked
@@ -110,7 +110,7 @@ class Answerer(App):
 
 
 def _as_context(context: Any) -> str:
-    """Return the context of a question. Raise DataError if it's blank or isn't a text."""
+    """Return `context`. Raise DataError if it's blank or isn't a str."""
     context = as_text(context, "context")
     if not context.strip():
         raise DataError("the context is blank", expected="a text to find answers in", name="context", value=context)

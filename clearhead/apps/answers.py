@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer of a search.
+    """An answer found by a search.
 
     Attributes:
         score: the log-probability divided by the length penalty.
         log_probability: the sum of `logprobs`.
-        logprobs: one number for each token, and one for the end token if the answer reached it.
+        logprobs: the log-probability of each token, including the end token if the answer has one.
     """
 
     text: str
@@ -24,12 +24,12 @@ class Answer:
 
 @dataclass(frozen=True)
 class Reading:
-    """The parts of a text that the model can't read properly.
+    """Problems with an input text.
 
     Attributes:
         unknown: words that aren't in the vocabulary.
-        long: the number of source tokens if it's larger than any in training, otherwise 0.
-        cut: number of tokens at the end that don't fit the model.
+        long: the length in tokens if it's longer than any text in training, otherwise 0.
+        cut: number of tokens cut off the end of a text that's too long for the model.
     """
 
     unknown: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Result(Answer):
-    """The best answer to a text, its `alternatives`, best first, and the fields of `Reading`."""
+    """The best answer to a text, with its `alternatives` (best first) and the fields of `Reading`."""
 
     source: str
     alternatives: tuple[Answer, ...] = ()
@@ -54,7 +54,7 @@ class Result(Answer):
 
 @dataclass(frozen=True)
 class Scored(Answer):
-    """A given answer that the model scored: the `text` at `line` of a file, for its `source`."""
+    """An existing answer with the model's score: the target `text` and its `source`, on a `line` of a file."""
 
     line: int
     source: str
@@ -69,9 +69,9 @@ class Labelled:
     """The most likely label of a text.
 
     Attributes:
-        probabilities: those of all labels, the most likely first.
+        probabilities: the probability of each label, most likely first.
         unknown: as in `Reading`.
-        long: always 0: texts are cut in training, too.
+        long: always 0, because training cuts long texts too.
         cut: as in `Reading`.
     """
 

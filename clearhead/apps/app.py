@@ -1,4 +1,4 @@
-"""The base class of all apps: everything a model can do regardless of its task."""
+"""Base class of all apps, with the methods common to all tasks."""
 
 import json
 from collections.abc import Iterator
@@ -31,8 +31,8 @@ ONE = {"n_best": 1}  # for a single answer, regardless of the model's settings
 class App:
     """A model with its tokenizer and settings, ready for raw text.
 
-    The weights are read when they're first needed. A pickled app holds the path of its model folder instead of the
-    weights, so the folder must be there when the copy is used.
+    The weights are read on first use. A pickled app contains the path of its model folder, not the weights, so the
+    folder must still exist when the unpickled app is used.
     """
 
     task: "Task"
@@ -53,7 +53,7 @@ class App:
 
     @property
     def tokenizers(self) -> Tokenizers:
-        """The tokenizers of both sides."""
+        """The source and target tokenizers."""
         return self.loaded.tokenizers
 
     @property
@@ -63,33 +63,33 @@ class App:
 
     @property
     def weights_digest(self) -> str:
-        """The SHA-256 of the file that the weights were read from. Evaluations record it."""
+        """The SHA-256 of the weights file, as recorded in evaluations."""
         return self.loaded.weights_digest
 
     def override(self, values: dict[str, Any]) -> Self:
-        """Return an app with other settings that shares the weights: `app.override({"decode.beam": 1})`."""
+        """Return an app with some settings changed that shares the weights: `app.override({"decode.beam": 1})`."""
         return type(self)(self.loaded.override(values))
 
     def __call__(self, *inputs: Any, **decode: Any) -> Any:
-        """Answer a text, or each text of a list. Settings of `decode` may follow: `beam=1`.
+        """Answer one text or a list of texts. Keyword arguments override search settings, such as `beam=1`.
 
-        Apps for tasks with other inputs override this.
+        Apps for tasks with different inputs override this method.
         """
         texts, search = _only(inputs), self.decode_config(**(ONE | decode))
         found = self.task.answers(self.model, [texts] if isinstance(texts, str) else as_texts(texts), search)
         return found[0] if isinstance(texts, str) else found
 
     def explain(self, *inputs: Any, **decode: Any) -> "Explanation":
-        """Answer one text and record what happens when the model reads it."""
+        """Answer one text and record the model's computation."""
         return self.task.explain(self.model, as_text(_only(inputs)), self.decode_config(**(ONE | decode)))
 
     def evaluate(self, data: Any, **decode: Any) -> Evaluation:
-        """Answer all data and score the answers.
+        """Answer every example of a data set and score the answers.
 
         Args:
-            data: the path of a file, several paths, a list of pairs or dicts, a pandas or polars DataFrame, or the
-                result of `read_pairs`.
-            decode: settings of the search that replace the model's own.
+            data: a path or several paths, a list of pairs or dicts, a pandas or polars DataFrame, or the result of
+                `read_pairs`.
+            decode: search settings that override the model's.
         """
         data = self._data(data)
         held_out, search = self.task.hold_out(data), self.decode_config(**(ONE | decode))
@@ -99,13 +99,13 @@ class App:
         return Evaluation(judged, files, search, self.weights_digest, *counts, self.task.units.answer)
 
     def subject(self, data: Any = None, *, seed: int = 0) -> "Subject":
-        """Return the subject of `verify`: the model with texts of the data or the last evaluation, or random tokens."""
+        """Return the model and the texts that `verify` checks: from `data`, the last evaluation, or random tokens."""
         from .checks.promise_subjects import subject_of
 
         return subject_of(self.loaded, self.decode_config(), data, seed)
 
     def verify(self, data: Any = None, *, seed: int = 0) -> "Verification":
-        """Prove on this model and this machine that the promises of the code hold, on data as for `evaluate`."""
+        """Check the model's guarantees, such as causal masking, on this machine. `data` is as for `evaluate`."""
         from ..inspection.promises.verification import verify
 
         return verify(self.subject(None if data is None else self._data(data), seed=seed))
@@ -114,7 +114,7 @@ class App:
         """Write `evaluation.json` into the model folder and return its path.
 
         Raises:
-            TrainingError: the folder is gone, is in use by a run, or can't be written.
+            TrainingError: the folder no longer exists, is in use by a run, or can't be written to.
         """
         from ..folder.model_folder import save_files
 
@@ -126,10 +126,10 @@ class App:
 
     @contextmanager
     def without(self, *names: str) -> Iterator[None]:
-        """Switch parts of the model off inside the `with` block: `app.without("decoder.1.self.head.3")`.
+        """Disable components of the model inside the `with` block: `app.without("decoder.1.self.head.3")`.
 
         Raises:
-            ConfigError: the model has no part of that name. The message lists those it has.
+            ConfigError: the model has no component of that name. The message lists all names.
         """
         from ..inspection.record.switches import without
 
@@ -147,16 +147,16 @@ class App:
         watch: "Watch" = lambda *_: None,
         **decode: Any,
     ) -> "Ablation":
-        """Score data with the whole model and without each of its parts, to find out which parts matter.
+        """Score data with the whole model, then without each of its components, to find out which ones matter.
 
         Args:
             data: as for `evaluate`.
-            parts: heads, attentions, feed-forwards or all.
+            parts: the components to disable in turn: heads, attentions, feed-forwards or all.
             limit: score at most this many texts, always the same random sample (None: all).
-            score: the score to compare (default: the most telling one of the task).
+            score: the score to compare (default: the task's main score).
             keep: store each result in the model folder and reuse it next time.
-            watch: called before each measurement with the part, the number done and the total.
-            decode: settings of the search that replace the model's own.
+            watch: called before each measurement with the component's name, the number done and the total.
+            decode: search settings that override the model's.
         """
         from .checks.part_ablation import Request, ablate
 
@@ -164,7 +164,7 @@ class App:
         return ablate(self.loaded, self._data(data), request, self.decode_config(**(ONE | decode)), watch)
 
     def _data(self, data: Any) -> Any:
-        """Read data of any form, see `as_paths`; return what the task's reader returned unchanged."""
+        """Read data in any form that `as_paths` accepts. Data from the task's own reader is returned unchanged."""
         if isinstance(data, self.task.form.holds):
             return data
         try:
@@ -176,17 +176,17 @@ class App:
         return self.task.form.read(paths, self.config.data)
 
     def decode_config(self, **changes: Any) -> DecodeConfig:
-        """Return the model's settings of the search, with some replaced.
+        """Return the model's search settings with some changes.
 
         Raises:
-            ConfigError: a setting is unknown, invalid, or would change nothing.
+            ConfigError: a setting is unknown, is invalid, or has no effect.
         """
         values = {f"decode.{name}": value for name, value in changes.items()}
         search = self.config.override(values, source="the call").decode
         for name, value in changes.items():
             if reason := self._idle(name, search):
                 raise ConfigError(
-                    f"decode.{name}={value} would change nothing: {reason}",
+                    f"decode.{name}={value} would have no effect: {reason}",
                     fix=f"leave decode.{name} out",
                     name=f"decode.{name}",
                     value=value,
@@ -194,9 +194,9 @@ class App:
         return search
 
     def _idle(self, name: str, search: DecodeConfig) -> str:
-        """Return why a setting of this search would change nothing, or ""."""
+        """Return the reason why a setting has no effect on this search, or "" if it has an effect."""
         if name == "unknown":
-            return "only `generate` chooses how unknown words are read"
+            return "only `generate` uses it"
         if search.sample and name == "beam":
             return "it needs decode.sample=false"
         if not search.sample and name in _SAMPLING:
@@ -210,7 +210,7 @@ class App:
         return f"{type(self).__name__}({str(self.path)!r})"
 
     def _repr_html_(self) -> str:
-        """Return HTML for notebooks: the task, sizes, known scores, and the parameters of every part."""
+        """Return HTML for notebooks: the task, sizes, known scores, and the parameters of every component."""
         return page(self.loaded, type(self).__name__)
 
 

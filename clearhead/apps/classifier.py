@@ -1,7 +1,7 @@
-"""A text classifier in use.
+"""App for text classification.
 
 app = load("models/topics")
-app("The match ended in a draw.")              # a text gives a label, a list gives a list
+app("The match ended in a draw.")              # returns a str for one text, a list for several
 app.results(["The match ended in a draw."])    # with the probabilities of all labels
 app.explain("The match ended in a draw.")      # with every step of attention
 """
@@ -21,11 +21,11 @@ from .inputs import as_text, as_texts
 if TYPE_CHECKING:
     from ..inspection.views.explanation import Explanation
 
-_USED = ("n_best", "batch_tokens")  # settings of a search that a classifier accepts; n_best is always 1
+_USED = ("n_best", "batch_tokens")  # search settings that a classifier accepts; n_best is always 1
 
 
 class Classifier(App):
-    """Labels texts."""
+    """App that labels texts."""
 
     task: Classification
 
@@ -39,13 +39,13 @@ class Classifier(App):
     @overload
     def __call__(self, text: Sequence[str], **decode: Any) -> list[str]: ...
     def __call__(self, text: str | Sequence[str], **decode: Any) -> str | list[str]:
-        """Return the most likely label of a text, or of each text of a list."""
+        """Return the most likely label of one text, or of each text in a list."""
         if isinstance(text, str):
             return self.results([text], **decode)[0].label
         return [result.label for result in self.results(text, **decode)]
 
     def results(self, texts: Sequence[str], **decode: Any) -> list[Labelled]:
-        """Label texts and return full records in their order. Only the start of a long text is read."""
+        """Label texts and return full records in the same order. Long texts are truncated."""
         texts = as_texts(texts)
         tokens, cut = self.task.encoder.tokens(texts)
         together = self.decode_config(**decode).batch_tokens
@@ -53,11 +53,11 @@ class Classifier(App):
         return [self._result(*each) for each in zip(texts, found.tolist(), cut)]
 
     def explain(self, text: str, **decode: Any) -> "Explanation":
-        """Label a text and record what happens when the model reads it. Only the start of a long text is read."""
+        """Label a text and record the model's computation. A long text is truncated."""
         return self.task.explain(self.model, as_text(text), self.decode_config(**decode))
 
     def reading(self, text: str) -> Reading:
-        """Return the unknown words and the cut tokens of a text. Each record has the same fields."""
+        """Return the unknown words in a text, and the number of tokens cut off."""
         [_, [cut]] = self.task.encoder.tokens([text])
         return Reading(tuple(self.tokenizers.source.unknown_words(text)), cut=cut)
 

@@ -1,4 +1,4 @@
-"""The evaluation of a model on a file: scores, answers, and everything needed to reproduce them."""
+"""Result of an evaluation: scores, answers, and everything needed to reproduce them."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -11,21 +11,21 @@ from ..readers.lines import shown as text_shown
 from ..scoring import score_labels
 from ..tasks.base import Judged
 
-_WIDTH = 400  # characters of a text in a report
+_WIDTH = 400  # maximum number of characters to show of a text in a report
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Answers with their scores.
+    """A model's answers to a data set, with their scores.
 
     Args:
         judged: the answers and scores.
-        data: the files they're for.
-        decode: the search that found the answers.
-        weights: the SHA-256 of the weights.
-        too_long: number of examples that perplexity and token accuracy skip.
-        cut: number of sources truncated because they're longer than the model can read.
-        answer: the noun for an answer.
+        data: names of the data files.
+        decode: the search settings.
+        weights: the SHA-256 of the weights file.
+        too_long: number of examples skipped in perplexity and token accuracy.
+        cut: number of sources truncated because they're too long for the model.
+        answer: the noun for an answer, such as "translation".
     """
 
     judged: Judged
@@ -38,12 +38,12 @@ class Evaluation:
 
     @property
     def scores(self) -> Any:
-        """All scores, as the record of the task."""
+        """All scores, as a record specific to the task."""
         return self.judged.scores
 
     @property
     def sources(self) -> Sequence[str]:
-        """The sources, each once."""
+        """The distinct sources."""
         return self.judged.sources
 
     @property
@@ -71,12 +71,12 @@ class Evaluation:
 
     @cached_property
     def _singly(self) -> tuple[str, list[float]]:
-        """Return the name and the values of the score that ranks single answers."""
+        """The name and the values of the score that ranks individual answers."""
         name, values = next(iter(self.judged.singly().items()))
         return name, values.tolist()
 
     def report(self) -> str:
-        """Return a page of text with all scores and the best, worst and most typical answers."""
+        """Return a text report of all scores and the best, worst and most typical answers."""
         values = self.scores.to_dict()
         rows = [f"{score_labels.count_of(values)} of {' + '.join(self.data)}"]
         rows += [f"{name} {number}  {note}" for name, number, note in score_labels.rows(values, self.too_long)]

@@ -1,4 +1,4 @@
-"""Checks on the texts that a caller passes to an app."""
+"""Validation of the texts passed to an app."""
 
 from collections.abc import Iterable, Mapping, Set
 from typing import Any
@@ -6,40 +6,42 @@ from typing import Any
 from ..errors import DataError
 from ..readers.lines import shown
 
-_WIDTH = 80  # characters of a wrong value in a message
+_WIDTH = 80  # maximum number of characters to show of an invalid value
 
 
 def as_texts(texts: Any, what: str = "text") -> list[str]:
-    """Return a collection of texts as a list of plain str.
+    """Return `texts` as a list of plain str.
 
     Raises:
-        DataError: it's a single text, isn't a collection, or holds something else.
+        DataError: `texts` is a single str, isn't an ordered collection, or contains anything other than str.
     """
-    if isinstance(texts, str):  # it would be read as a list of letters
+    if isinstance(texts, str):  # iterating over it would give characters
         raise DataError(f"got one {what}, {shown(texts)}", expected=f"a list of {what}s", name=what, value=texts)
     in_order = isinstance(texts, Iterable) and not isinstance(texts, bytes | Mapping | Set)
-    if not in_order or len(getattr(texts, "shape", (0,))) != 1:  # a table would give the names of its columns
-        raise DataError(f"got {described(texts)}", expected=f"a {what} or a list of {what}s", name=what, value=texts)
+    if not in_order or len(getattr(texts, "shape", (0,))) != 1:  # a DataFrame would give column names
+        raise DataError(
+            f"got {describe_value(texts)}", expected=f"a {what} or a list of {what}s", name=what, value=texts
+        )
     found = list(texts)
     for place, text in enumerate(found):
         if not isinstance(text, str):
             raise DataError(
-                f"{what} {place} is {described(text)}", expected="a str", name=f"{what} {place}", value=text
+                f"{what} {place} is {describe_value(text)}", expected="a str", name=f"{what} {place}", value=text
             )
-    return [str(text) for text in found]  # a plain str for one of numpy, too
+    return [str(text) for text in found]  # converts numpy's strings to plain str
 
 
 def as_text(text: Any, what: str = "text") -> str:
-    """Return a text unchanged.
+    """Return `text` unchanged.
 
     Raises:
-        DataError: it isn't a str.
+        DataError: `text` isn't a str.
     """
     if not isinstance(text, str):
-        raise DataError(f"got {described(text)}", expected=f"one {what}, a str", name=what, value=text)
+        raise DataError(f"got {describe_value(text)}", expected=f"one {what}, a str", name=what, value=text)
     return text
 
 
-def described(value: Any) -> str:
-    """Return a wrong value, shortened, with its type, for a message."""
+def describe_value(value: Any) -> str:
+    """Describe an invalid value for an error message: its repr, truncated, and its type."""
     return f"{' '.join(repr(value).split())[:_WIDTH]} ({type(value).__name__})"

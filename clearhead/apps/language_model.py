@@ -1,7 +1,7 @@
-"""A language model in use.
+"""App for language models.
 
 app = load("models/shakespeare")
-app("To be, or not to be", chars=200)            # the text and 200 characters more; a list gives a list
+app("To be, or not to be", chars=200)            # returns the text and 200 more characters
 for piece in app.pieces("To be, "): print(piece, end="")
 app.explain("To be, ")                           # with every step of attention
 """
@@ -24,7 +24,7 @@ _OF_A_SOURCE = ("max_ratio", "min_ratio")
 
 
 class LanguageModel(App):
-    """Continues texts."""
+    """App that continues texts."""
 
     task: Generation
 
@@ -35,12 +35,12 @@ class LanguageModel(App):
     def __call__(
         self, text: str | Sequence[str] = "", *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any
     ) -> str | list[str]:
-        """Continue a text, or each text of a list, and return it with its continuation.
+        """Continue one text or a list of texts. Each is returned together with its continuation.
 
         Args:
-            chars: add exactly this many characters (default: until the model ends the text, or decode.max_len tokens).
-            stop: end before any of these texts.
-            decode: settings of the search that replace the model's own: `sample=False`.
+            chars: add exactly this many characters (default: stop at the model's end token or decode.max_len tokens).
+            stop: stop before any of these strings.
+            decode: search settings that override the model's, such as `sample=False`.
         """
         texts = [text] if isinstance(text, str) else as_texts(text)
         found = self.continuations(texts, chars=chars, stop=stop, **(ONE | decode))
@@ -56,30 +56,30 @@ class LanguageModel(App):
         return writer.continuations([self._prompt(writer, text) for text in texts])
 
     def pieces(self, text: str = "", *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any) -> Stream:
-        """Yield the continuation of a text piece by piece as it's generated. `.continuation` is the full record."""
+        """Stream the continuation of a text piece by piece. After that, `.continuation` is the full record."""
         one = ONE | decode
         if not self.decode_config(**one).sample and "beam" not in decode:
-            one["beam"] = 1  # a beam search could take back what was yielded
+            one["beam"] = 1  # beam search could revise pieces that were already yielded
         writer = self.writer(chars=chars, stop=stop, **one)
         return writer.stream(self._prompt(writer, as_text(text)))
 
     def writer(self, *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any) -> TextGenerator:
-        """Return the model ready to continue texts."""
+        """Return a text generator with these settings."""
         config = self.decode_config(**decode)
         return self.task.generator(self.loaded.handle, config, StoppingCriteria(stop=stop, chars=chars))
 
     def explain(self, text: str = "", **decode: Any) -> "Explanation":
-        """Continue a text, by at most twenty tokens by default, and record what happens when the model reads it all.
+        """Continue a text and record the model's computation. By default, at most twenty tokens are added.
 
         Raises:
-            DataError: the text leaves no room in the model's block.
+            DataError: the text fills the model's context window.
         """
         if "max_len" not in decode and "max_extra" in decode:
             decode["max_len"] = decode["max_extra"]
         return self.task.explain(self.model, as_text(text), self.decode_config(**(ONE | decode)))
 
     def reading(self, text: str) -> Reading:
-        """Return the unknown words and the cut tokens of a text."""
+        """Return the unknown words in a text. Nothing is ever cut off."""
         return Reading(tuple(self.tokenizers.target.unknown_words(text)))
 
     def _prompt(self, writer: TextGenerator, text: str) -> list[int]:
@@ -89,5 +89,5 @@ class LanguageModel(App):
 
     def _idle(self, name: str, search: DecodeConfig) -> str:
         if name in _OF_A_SOURCE:
-            return "a continuation has no source to be measured by; set decode.max_len or decode.min_len"
+            return "a continuation has no source to compare its length with; set decode.max_len or decode.min_len"
         return "" if name == "unknown" else super()._idle(name, search)

@@ -1,4 +1,4 @@
-"""A model folder in use: settings and tokenizers in memory, the weights read when they're first needed."""
+"""Loaded model folders. The weights are read on first use."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 
 class LoadedModel:
-    """The settings, tokenizers, task and weights of one model folder.
+    """The settings, tokenizers, task and weights of a model folder.
 
-    Reading the weights is the only part that needs torch, and it happens once, at the first access to `model`.
-    Pickling leaves the weights out: the copy reads them from the same folder.
+    The weights are read once, on the first access to `model`. Only this needs torch. Pickling omits the weights: the
+    unpickled copy reads them from the same folder.
 
     Args:
         path: the model folder.
-        config: its settings; some may be overridden.
+        config: its settings, possibly with some overridden.
         tokenizer: the content of its tokenizer file.
         stored: the settings as stored in the folder.
-        threads: number of threads for torch (None: unchanged).
+        threads: number of CPU threads for torch (None: unchanged).
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class LoadedModel:
         self._tokenizer, self._stored = tokenizer, stored
 
     def override(self, values: dict[str, Any]) -> "LoadedModel":
-        """Return the same model with other settings. Weights that were read are shared."""
+        """Return the same model with some settings changed. Weights that were already read are shared."""
         other = LoadedModel(self.path, self.config.override(values), self._tokenizer, stored=self._stored)
         if "_weights" in self.__dict__:
             other.__dict__["_weights"] = self._weights
@@ -47,7 +47,7 @@ class LoadedModel:
 
     @cached_property
     def tokenizers(self) -> Tokenizers:
-        """Its tokenizers. A damaged file, or sizes that don't fit the model, raise ModelError."""
+        """The tokenizers. Raises ModelError if their file is damaged or their sizes don't fit the model."""
         origin = str(self.path / TOKENIZER)
         found = Tokenizers.from_json(self._tokenizer, origin=origin)
         found.check_sizes(self.config.model, origin=origin)
@@ -55,7 +55,7 @@ class LoadedModel:
 
     @cached_property
     def task(self) -> "Task":
-        """Its task."""
+        """The model's task."""
         return task_of(self.config)(self.tokenizers, self.config)
 
     @property
@@ -65,12 +65,12 @@ class LoadedModel:
 
     @cached_property
     def handle(self) -> "FolderHandle":
-        """The model as a decoding engine receives it. No weights are read before the engine asks for them."""
+        """The model handle for decoding engines. Creating it doesn't read the weights."""
         return FolderHandle(self)
 
     @property
     def weights_digest(self) -> str:
-        """The SHA-256 of the file that the weights were read from."""
+        """The SHA-256 of the weights file."""
         return self._weights[1]
 
     @cached_property
@@ -101,7 +101,7 @@ class LoadedModel:
 
 
 class FolderHandle:
-    """A `decode.model_handle.ModelHandle` of a loaded model."""
+    """Implementation of `decode.model_handle.ModelHandle` for a loaded model."""
 
     def __init__(self, loaded: LoadedModel) -> None:
         self._loaded = loaded
@@ -130,5 +130,5 @@ class FolderHandle:
         return load(read_verified(self._loaded.path, (WEIGHTS,))[WEIGHTS])
 
     def converted(self, format: str) -> Path:
-        """Reject every format: nothing here converts models yet."""
+        """Raise ConfigError, because no format is supported yet."""
         raise ConfigError(f"a model can't be converted to {format!r}", name="format", value=format)

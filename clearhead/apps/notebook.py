@@ -1,4 +1,4 @@
-"""HTML that shows a model in a notebook: its task, sizes and scores."""
+"""HTML summary of a model for notebooks: its task, sizes and scores."""
 
 import html
 import json
@@ -9,7 +9,7 @@ from .loaded import LoadedModel
 
 
 def page(loaded: LoadedModel, name: str) -> str:
-    """Return HTML without fixed colours, for light and dark pages. All texts are escaped."""
+    """Return an HTML summary of a model. It sets no colours, so that it suits light and dark themes."""
     from ..inspection.record.parts import count_parameters
 
     model, total = loaded.config.model, count_parameters(loaded.model)["total"]
@@ -28,7 +28,7 @@ def page(loaded: LoadedModel, name: str) -> str:
 
 
 def _rows(model: Any) -> list[str]:
-    """Return a row for each part of a stack. Equal blocks share a row."""
+    """Return a row for each component. Identical blocks share a row."""
     from ..inspection.record.parts import parts
 
     found = []
@@ -46,7 +46,7 @@ def _row(name: str, value: str, cell: str) -> str:
 
 
 def _evaluation(loaded: LoadedModel) -> dict[str, Any]:
-    """Return the stored scores of exactly these weights, or nothing."""
+    """Return the stored scores if they're of the current weights, otherwise {}."""
     try:
         values = json.loads((loaded.path / "evaluation.json").read_text(encoding="utf-8"))
         score_labels.count_of(values)

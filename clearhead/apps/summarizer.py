@@ -1,7 +1,7 @@
-"""A summarizer in use.
+"""App for summarization.
 
 app = load("models/minutes")
-app(document)              # a document gives a summary, a list gives a list
+app(document)              # returns a str for one document, a list for several
 app.results([document])    # with scores, tokens, and how much of the document was read
 """
 
@@ -10,9 +10,9 @@ from .translator import Translator
 
 
 class Summarizer(Translator):
-    """Summarizes documents. It has all methods of a translator.
+    """App that summarizes documents. It has all the methods of a translator.
 
-    A document longer than any in training is cut to the longest length seen in training.
+    Documents longer than any in training are truncated to the longest length seen in training.
     """
 
     task: Summarization

@@ -1,7 +1,7 @@
-"""A translator in use.
+"""App for translation.
 
 app = load("models/en-fr")
-app("I am hungry.")              # a text gives a text, a list gives a list
+app("I am hungry.")              # returns a str for one text, a list for several
 app.results(["I am hungry."])    # with scores and tokens
 app.explain("I am hungry.")      # with every step of attention
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Translator(App):
-    """Translates texts with a search."""
+    """App that translates texts."""
 
     task: Sequences
 
@@ -35,23 +35,23 @@ class Translator(App):
     @overload
     def __call__(self, text: Sequence[str], **decode: Any) -> list[str]: ...
     def __call__(self, text: str | Sequence[str], **decode: Any) -> str | list[str]:
-        """Translate a text, or each text of a list. A `prefix` and settings of `decode` may follow: `beam=1`."""
+        """Translate one text or a list of texts. Accepts `prefix`, and search settings such as `beam=1`."""
         one = ONE | decode
         if isinstance(text, str):
             return self.results([text], **one)[0].text
         return [result.text for result in self.results(text, **one)]
 
     def results(self, texts: Sequence[str], **decode: Any) -> list[Result]:
-        """Translate texts and return full records in their order."""
+        """Translate texts and return full records in the same order."""
         texts = as_texts(texts)
         found = dict(self.stream(texts, **decode))
         return [found[place] for place in range(len(texts))]
 
     def stream(self, texts: Sequence[str], *, prefix: str = "", **decode: Any) -> Iterator[tuple[int, Result]]:
-        """Yield (place, record) of each text as soon as it's done. A blank text has a blank translation.
+        """Yield (index, record) for each text as soon as it's translated. A blank text gets a blank translation.
 
         Args:
-            prefix: the text that every translation starts with.
+            prefix: text that every translation starts with.
         """
         search, prefix = self.decode_config(**decode), as_text(prefix, "prefix")
         session, begin = self.task.session(self.loaded.handle, search), self.task.prefix(prefix)
@@ -66,7 +66,7 @@ class Translator(App):
             yield filled[index], Result(**vars(best), source=text, alternatives=tuple(others), **vars(reading))
 
     def reading(self, text: str) -> Reading:
-        """Return the unknown words and the cut tokens of a text. Each `Result` has the same fields."""
+        """Return the problems with a text, which each `Result` also contains."""
         if not text.strip():
             return Reading()
         [ids], [cut] = self.task.sources([text])
@@ -83,7 +83,7 @@ class Translator(App):
     def pieces(self, text: str, *, prefix: str = "", **decode: Any) -> Iterator[str]:
         """Yield the translation of a text piece by piece as it's generated.
 
-        The search never goes back: it takes the most likely token each time, or samples one with `sample=True`.
+        By default, each token is the most likely one. With `sample=True`, tokens are sampled.
         """
         one = ONE | decode
         search = self.decode_config(**one)
@@ -96,7 +96,7 @@ class Translator(App):
         for token in session.tokens(source, self.task.prefix(prefix)) if text.strip() else ():
             ids.append(token)
             whole = self.task.text(ids)
-            if not whole.endswith("\ufffd"):  # half a character, which the next token completes
+            if not whole.endswith("\ufffd"):  # an incomplete character, which the next token completes
                 yield whole[len(done) :]
                 done = whole
         rest = self.task.text(ids)[len(done) :]
@@ -104,7 +104,7 @@ class Translator(App):
             yield rest
 
     def explain(self, text: str, **decode: Any) -> "Explanation":
-        """Translate a text and record what happens when the model reads it with its translation.
+        """Translate a text and record the model's computation.
 
         Raises:
             DataError: the text is blank, or longer than the model can read.
@@ -112,14 +112,14 @@ class Translator(App):
         return self.task.explain(self.model, as_text(text), self.decode_config(**(ONE | decode)))
 
     def score(self, pairs: Any, *, alpha: float | None = None) -> tuple[list[Scored], Report]:
-        """Score given translations by their log-probability given the source.
+        """Score existing translations by their log-probability given the source.
 
         Args:
             pairs: as for `evaluate`.
             alpha: the length penalty (default: the model's own).
 
         Returns:
-            The scored pairs in their order, and a report that counts the pairs too long for the model as skipped.
+            The scored pairs in order, and a report. Pairs that are too long for the model are reported as skipped.
         """
         search = self.decode_config() if alpha is None else self.decode_config(alpha=alpha)
         pairs = self._data(pairs)

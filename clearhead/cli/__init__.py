@@ -1,4 +1,4 @@
-"""The command line. Importing it doesn't import torch."""
+"""Command-line interface. Importing it doesn't import torch."""
 
 from .entry import main
 

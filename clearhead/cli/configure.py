@@ -1,4 +1,4 @@
-"""Combine defaults, preset, configuration file and command line into one Config, from weak to strong."""
+"""Merge defaults, configuration file and command line into one Config. Later sources take precedence."""
 
 from pathlib import Path
 from typing import Any
@@ -8,17 +8,17 @@ from ..config.values import read_toml
 from .parser import Options
 from .setting_options import given_settings
 
-Layer = dict[str, Any]  # settings by section, as TOML holds them
+Layer = dict[str, Any]  # settings grouped by section, as in a TOML file
 
 
 def configure(options: Options, defaults: dict[str, Any] | None = None) -> Config:
-    """Return the configuration that the options ask for.
+    """Build the configuration from parsed options.
 
-    Values are checked together, since one may only fit with a value of another layer.
+    Values are checked after merging, because some are only valid in combination.
 
     Args:
-        options: parsed options; `options.config` may name a TOML file.
-        defaults: values by dotted name that replace defaults, {"model.tie": "none"}.
+        options: parsed options. `options.config` can name a TOML file.
+        defaults: values that replace the built-in defaults, such as {"model.tie": "none"}.
     """
     flags = _sections(given_settings(options))
     file = read_toml(Path(options.config)) if options.config else {}
@@ -35,7 +35,7 @@ def _sections(dotted: dict[str, Any]) -> Layer:
 
 
 def _merged(*layers: Layer) -> Layer:
-    """Merge later layers over earlier ones. A section that isn't a table is kept, to be rejected."""
+    """Merge later layers over earlier ones. A section that isn't a table is kept and rejected later."""
     merged: Layer = {}
     for layer in layers:
         for section, values in layer.items():

@@ -1,4 +1,4 @@
-"""How the verbs name and read files of data."""
+"""Options for reading data files, and reading them for trained models."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from .setting_options import add_settings, given_settings
 if TYPE_CHECKING:
     from ..api import App
 
-FILES = "a table (TSV, CSV), JSON Lines, a folder of these, two line-aligned files, or - for standard input"
+FILES = "a TSV, CSV, JSON or text file, a folder of these, two line-aligned files, or - for standard input"
 
 READING = {
     "data.source_column": ["--source-column", "--text"],
@@ -23,20 +23,20 @@ READING = {
 
 
 def add_reading_options(parser: Parser) -> None:
-    """Add the options for how files of pairs are read (default: as in training)."""
+    """Add the options that control how data files are read. They default to the settings used in training."""
     add_settings(parser, READING, READING, show_defaults=False)
 
 
 def read_as_trained(
     apps: "Sequence[App]", files: Sequence[str], options: Options, references: Sequence[str] = ()
 ) -> Any:
-    """Read files for the task of some models, as in their training unless the options say otherwise.
+    """Read files with the settings that the models were trained with, unless options override them.
 
     Args:
-        references: files with more targets of the same sources.
+        references: files with additional references for the same sources.
 
     Raises:
-        ConfigError: the models have different tasks, or were trained to read different columns.
+        ConfigError: the models have different tasks, or were trained on different columns.
     """
     from ..data.forms import PairForm
     from ..readers.references import read_with_references
@@ -50,13 +50,13 @@ def read_as_trained(
     kept = [name for name in READING if name not in given and _value(data, name) != _value(defaults, name)]
     if kept:
         settings = ", ".join(f"{name}={_value(data, name)}" for name in kept)
-        say(f"reading as {first.path} was trained: {settings}; change it with --{kept[0]}=...")
+        say(f"reading the data as in the training of {first.path}: {settings} (override with --{kept[0]}=...)")
     form = first.task.form
     if not references:
         return form.read(files, data)
     if not isinstance(form, PairForm) or form.roles.labels:
         raise ConfigError(
-            f"a model for `{first.task.verb}` has no references", fix="leave out --references", name="--references"
+            f"--references doesn't apply to a model for `{first.task.verb}`", fix="leave it out", name="--references"
         )
     return read_with_references(files, references, data, form.roles, own_separator="data.separator" in given)
 
@@ -75,7 +75,7 @@ def _expect_same(first: "App", other: "App", data: DataConfig, its_data: DataCon
             raise ConfigError(
                 f"{first.path} was trained with {name}={_value(data, name)}, and {other.path} with "
                 f"{name}={_value(its_data, name)}",
-                expected="models that read the same columns",
+                expected="models trained on the same columns",
                 fix=f"set --{name}=... for all of them",
                 name=name,
                 value=_value(its_data, name),

@@ -1,6 +1,6 @@
-"""`clearhead VERB ...`: run a verb and turn whatever happens into an exit code and a message.
+"""Entry point of `clearhead VERB ...`. Errors become a message and an exit code.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 130 or 143 stopped by a signal. Tracebacks only with --debug.
+Exit codes: 0 success, 1 failure, 2 usage error, 130 or 143 stopped by a signal. Tracebacks are shown only with --debug.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from ..config.messages import say, say_within_a_handler
 from ..errors import ClearheadError, ConfigError, nearest
 from .parser import UsageError, Verb, parse
 
-# Verbs in the order of `clearhead --help`; a task's verb is found by the name of the task.
+# Verbs in the order of `clearhead --help`. Each task has a verb of the same name.
 _NAMES = ("demo", "train", "evaluate", *TASKS, "score", "explain", "ablate", "verify", "info", "env")
 VERBS: dict[str, Verb] = {name: import_module(f"{__package__}.verbs.{name}").VERB for name in _NAMES}
 
@@ -38,14 +38,14 @@ A Transformer you can see through: train one on your own files, use it fast, loo
   clearhead --version
 
 Results go to stdout, everything else to stderr.
-Exit codes: 0 done, 1 failed, 2 wrong usage, 130 or 143 stopped by Ctrl-C or SIGTERM."""
+Exit codes: 0 success, 1 failure, 2 usage error, 130 or 143 stopped by Ctrl-C or SIGTERM."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code.
 
     Args:
-        arguments: the words after `clearhead` (default: those of this process).
+        arguments: the words after `clearhead` (default: sys.argv[1:]).
     """
     if arguments is None:
         arguments = sys.argv[1:]
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _run(arguments)
         sys.stdout.flush()
         return code
-    except BrokenPipeError:  # the reader has what it wants, as with `| head`
+    except BrokenPipeError:  # the reader closed the pipe, as `| head` does
         return 0
     except BaseException as error:
         if "--debug" in arguments:
@@ -95,7 +95,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _explain(error: BaseException, verb: str) -> tuple[int, str]:
-    """Return the exit code and the message for what ended a verb."""
+    """Return the exit code and the message for an exception."""
     match error:
         case KeyboardInterrupt():
             return 130, f"stopped by {_SIGNALS[signal.SIGINT]}"
@@ -116,7 +116,7 @@ def _explain(error: BaseException, verb: str) -> tuple[int, str]:
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
-    """Recognise Python's error and torch's, which has no type of its own on a CPU."""
+    """Recognise MemoryError, and the plain RuntimeError that torch raises on a CPU."""
     text = str(error).lower()
     words = ("out of memory", "can't allocate memory", "not enough memory")
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and any(word in text for word in words))
@@ -125,8 +125,8 @@ def _is_out_of_memory(error: BaseException) -> bool:
 def _end_at_signals() -> None:
     """Make Ctrl-C and SIGTERM end this process at once. Training replaces these handlers with its own.
 
-    Files are written whole or not at all, so nothing needs cleaning up. An exception could get lost: some libraries
-    swallow exceptions while they're being imported.
+    Files are written atomically, so nothing needs cleaning up. An exception would be unreliable, because some libraries
+    swallow exceptions during import.
     """
 
     def end(number: int, _frame: FrameType | None) -> None:
@@ -136,12 +136,12 @@ def _end_at_signals() -> None:
         os._exit(128 + number)
 
     for number in _SIGNALS:
-        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):  # not where they're ignored
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):  # ignored signals stay ignored
             signal.signal(number, end)
 
 
 class _ClosedOutput(io.TextIOBase):
-    """Stands for a stdout that the caller closed (`>&-`): the first result that's written fails."""
+    """Replacement for a stdout that the caller closed (`>&-`). Writing to it raises OSError."""
 
     def write(self, _text: str) -> NoReturn:
         raise OSError(errno.EBADF, "it's closed, so the results would be lost", "standard output")
@@ -150,16 +150,16 @@ class _ClosedOutput(io.TextIOBase):
 def _prepare_streams() -> None:
     """Use UTF-8 and LF on every system, and replace streams that the caller closed."""
     if sys.stdout is None:
-        os.open(os.devnull, os.O_WRONLY)  # takes the free descriptor, which a model file would otherwise get
+        os.open(os.devnull, os.O_WRONLY)  # occupies the free descriptor, so that no model file gets it
         sys.stdout = _ClosedOutput()
-    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115 - open to the end
+    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115 - stays open until exit
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
 
 
 def _drop_output() -> None:
-    """Flush the streams; drop what can't be written, so that the interpreter doesn't fail on it at exit."""
+    """Flush the streams. Discard output that can't be written, so that the interpreter doesn't fail at exit."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -8,20 +8,20 @@ from typing import Any
 from ..config import NEWEST, Config
 
 _EVALUATION = "evaluation.json"
-_SHOWN = 8  # labels
+_SHOWN = 8  # maximum number of labels to show
 
 
 def summarize_folder(folder: Path, *, allow_custom_code: bool = False) -> tuple[Config, dict[str, Any]]:
-    """Return the configuration, and {"folder", "finished", "data", "validation", "evaluation"}; None if absent.
+    """Return the configuration, and a dictionary of facts in which missing values are None.
 
     Raises:
-        ModelError: it isn't a model folder, is damaged, or names custom code that isn't allowed.
+        ModelError: `folder` isn't a model folder, is damaged, or names custom code that isn't allowed.
     """
     from ..folder.manifest import Manifest, parse_json_object, read_verified
     from ..folder.model_folder import CONFIG, WEIGHTS, load_model_folder, read_config
 
     if not (folder / CONFIG).exists():
-        load_model_folder(folder)  # explains what's wrong
+        load_model_folder(folder)  # raises an error that explains what's missing
     config = read_config(folder, allow_custom_code=allow_custom_code)
     evaluation = None
     if (folder / _EVALUATION).exists():
@@ -38,7 +38,7 @@ def summarize_folder(folder: Path, *, allow_custom_code: bool = False) -> tuple[
 
 
 def render_folder(config: Config, about: dict[str, Any]) -> str:
-    """Return a few lines for people."""
+    """Format the result of `summarize_folder` as text."""
     from ..tasks.registry import task_of
 
     data, finished, validation = about["data"], about["finished"], about["validation"]
@@ -64,7 +64,7 @@ def render_folder(config: Config, about: dict[str, Any]) -> str:
 
 
 def _engine(config: Config) -> str | None:
-    """Return the decoding engine that would run here; None if the model doesn't decode."""
+    """Return the decoding engine for this machine, or None if the model doesn't decode."""
     from ..decode.registry import choose_engine
     from ..training.choices.recipe import choose_device
 
@@ -84,7 +84,7 @@ def _evaluation(values: dict[str, Any], *, searches: bool) -> str:
     search, decode = f"beam {values['decode']['beam']}, alpha {values['decode']['alpha']:g}", values["decode"]
     if decode.get("sample"):
         search = f"sampled at temperature {decode['temperature']:g}, seed {decode['seed']}"
-    outdated = "; these are scores of earlier weights: evaluate again" if values["outdated"] else ""
+    outdated = "; these scores are of earlier weights, so evaluate again" if values["outdated"] else ""
 
     from ..scoring import score_labels
 
@@ -94,7 +94,7 @@ def _evaluation(values: dict[str, Any], *, searches: bool) -> str:
 
 def _training(config: Config, finished: int | None) -> str:
     train, tokens = config.train, config.data.batch_tokens
-    planned = " planned" * (finished != train.steps)  # a run with a budget may end at another step
+    planned = " planned" * (finished != train.steps)  # a run with a budget can end at a different step
     parts = [
         f"{train.steps:,} step{'s' * (train.steps != 1)}{planned}" if train.steps else "",
         f"batches of {tokens:,} tokens" if tokens else "",
@@ -106,7 +106,7 @@ def _training(config: Config, finished: int | None) -> str:
 
 
 def _best_validation(folder: Path, config: Config) -> dict[str, Any] | None:
-    """Return the validation scores of the weights that were kept."""
+    """Return the validation scores of the kept weights."""
     from ..folder.checkpoint import METRICS
     from ..training.report.metrics import read_metrics
 
@@ -118,9 +118,9 @@ def _best_validation(folder: Path, config: Config) -> dict[str, Any] | None:
 
     def rank(record: dict[str, Any]) -> tuple[float, int]:
         value = 0.0 if score == NEWEST else -record[name] if score == "loss" else record[name]
-        return -math.inf if math.isnan(value) else value, record["step"]  # the newest of equal ones was kept
+        return -math.inf if math.isnan(value) else value, record["step"]  # of equal scores, the newest was kept
 
-    best = max(reversed(records), key=rank, default=None)  # a mean follows the last step it averages
+    best = max(reversed(records), key=rank, default=None)  # a mean comes after the last step that it averages
     return best and {key.removeprefix("valid_"): value for key, value in best.items()}
 
 

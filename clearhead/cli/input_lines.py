@@ -1,4 +1,4 @@
-"""Texts that a verb reads: lines of standard input as they arrive, words of the command line, whole files."""
+"""Read input texts from standard input line by line, from the command line, or from whole files."""
 
 import os
 import select
@@ -13,8 +13,8 @@ from ..errors import DataError
 from .parser import UsageError
 
 STDIN = "-"
-_BLOCK = 1 << 16  # bytes of a read: what a pipe holds
-_MOST = 1000  # lines of a group
+_BLOCK = 1 << 16  # bytes per read: the capacity of a pipe
+_MOST = 1000  # lines per group
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Line:
     """One line of input, numbered from 1.
 
     Attributes:
-        damaged: the line wasn't UTF-8, and what couldn't be decoded became U+FFFD.
+        damaged: True if the line wasn't valid UTF-8. Bytes that couldn't be decoded became U+FFFD.
     """
 
     number: int
@@ -35,7 +35,7 @@ def standard_input(verb: str, what: str) -> Iterator[list[Line]]:
 
     Args:
         verb: the verb, for messages.
-        what: what one line is, such as "a sentence".
+        what: a noun phrase for one line, such as "a sentence".
 
     Raises:
         UsageError: standard input is closed.
@@ -48,12 +48,12 @@ def standard_input(verb: str, what: str) -> Iterator[list[Line]]:
 
 
 def read_groups(descriptor: int, *, most: int = _MOST) -> Iterator[list[Line]]:
-    """Yield the lines of a file descriptor, at most `most` together.
+    """Yield the lines of a file descriptor in groups of at most `most`.
 
-    A read returns what has arrived and only waits if nothing has. So a program that writes one line and waits for the
-    answer gets it, and one that writes many lines has them answered together. Lines end at LF or CR LF.
+    Each group contains the lines that have arrived so far. A program that sends a single line gets its answer at once,
+    and many lines are answered as a batch. Lines end with LF or CR LF.
     """
-    number, parts = 0, [b""]  # parts of a line that hasn't ended
+    number, parts = 0, [b""]  # pieces of an unfinished line
     while block := _read(descriptor):
         parts.append(block)
         if b"\n" not in block:
@@ -69,7 +69,7 @@ def read_groups(descriptor: int, *, most: int = _MOST) -> Iterator[list[Line]]:
 
 
 def line_of(number: int, data: bytes) -> Line:
-    """Decode a line, without the CR at its end. The first line loses its byte order mark."""
+    """Decode a line without its final CR. On the first line, also remove a byte order mark."""
     data = data.removesuffix(b"\r")
     if number == 1:
         data = data.removeprefix(b"\xef\xbb\xbf")
@@ -80,12 +80,12 @@ def line_of(number: int, data: bytes) -> Line:
 
 
 def text_of(argument: str, number: int = 1) -> Line:
-    """Decode a text of the command line as if it were a line of a file."""
+    """Decode a command-line argument like a line of a file."""
     return line_of(number, os.fsencode(argument))
 
 
 def whole_file(name: str) -> tuple[str, Line]:
-    """Return the name and the content of a file, or of standard input, as one text."""
+    """Read a file or standard input as one text. Return its name and content."""
     from ..readers.files import Input
     from ..readers.lines import read_whole
 
@@ -94,10 +94,10 @@ def whole_file(name: str) -> tuple[str, Line]:
 
 
 def whole_text(name: str) -> str:
-    """Return the content of a file, or of standard input.
+    """Return the content of a file or of standard input.
 
     Raises:
-        DataError: it isn't UTF-8.
+        DataError: the content isn't UTF-8.
     """
     from ..readers.files import Input
     from ..readers.lines import read_whole

@@ -1,4 +1,4 @@
-"""Warnings about texts that a model can't read properly."""
+"""Warnings about input texts that a model can't read properly."""
 
 from typing import TYPE_CHECKING
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def warn(place: str, line: Line, result: "Reading | Result | Labelled | FoundAnswer") -> None:
-    """Warn about what a model couldn't read properly in a line or text."""
+    """Warn about damaged bytes, excessive length or unknown words in an input text."""
     warn_of_bytes(place, line)
     if result.long and not result.cut:
-        say(f"{place} has {result.long:,} tokens, more than any text in training: the answer may be poor; split it")
+        say(f"{place} has {result.long:,} tokens, more than any text in training, so the answer may be poor; split it")
     if result.cut:
         tokens = f"{result.cut:,} token{'s' * (result.cut != 1)}"
         say(f"{place} is too long for the model, which ignores the last {tokens}; shorten or split it")
@@ -25,6 +25,6 @@ def warn(place: str, line: Line, result: "Reading | Result | Labelled | FoundAns
 
 
 def warn_of_bytes(place: str, line: Line) -> None:
-    """Warn about a line or text that isn't UTF-8."""
+    """Warn about an input text that isn't UTF-8."""
     if line.damaged:
         say(f"{place} isn't UTF-8; bytes that can't be decoded are read as U+FFFD")

@@ -1,4 +1,4 @@
-"""Model folders on the command line: each is opened once, with its decoding settings, and passed on."""
+"""Options for model folders, devices and decoding, and opening the models that they name."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,18 +13,20 @@ if TYPE_CHECKING:
     from ..api import App
 
 SEARCH = [name for name in settings() if name.startswith("decode.")]
-WATCHED = [name for name in SEARCH if name not in ("decode.unknown", "decode.engine")]  # recording needs torch's engine
+WATCHED = [
+    name for name in SEARCH if name not in ("decode.unknown", "decode.engine")
+]  # recording needs the torch engine
 _SHORT = {"train.device": ["--device"], "train.threads": ["--threads"]}
 _SHORT |= {name: [f"--{name.split('.')[1].replace('_', '-')}"] for name in SEARCH}  # --n-best for --decode.n_best
 _COMMON = {
     "train.device", "decode.beam", "decode.n_best", "decode.max_len", "decode.sample", "decode.temperature",
     "decode.top_p", "decode.seed", "decode.engine",
 }  # fmt: skip
-_NO_FOLDER = "name a folder that `clearhead train` made, before options that take several values"
+_NO_FOLDER = "name a folder written by `clearhead train`, before options that take several values"
 
 
 def add_model_options(parser: Parser, search: Sequence[str] | None = None, **more: Any) -> None:
-    """Add the model folder and the options of `add_search_options`."""
+    """Add the model folder argument and the options of `add_search_options`."""
     parser.add_argument("folder", nargs="?", metavar="DIR", help="model folder")
     add_search_options(parser, search, **more)
 
@@ -32,10 +34,10 @@ def add_model_options(parser: Parser, search: Sequence[str] | None = None, **mor
 def add_search_options(
     parser: Parser, search: Sequence[str] | None = None, helps: Mapping[str, str] | None = None
 ) -> None:
-    """Add the options for where a model runs and how it searches.
+    """Add the options for the device and the search.
 
     Args:
-        search: the settings of the search (default: all but decode.unknown).
+        search: names of the search settings (default: all except decode.unknown).
         helps: help texts that replace those of the settings.
     """
     if search is None:
@@ -51,38 +53,38 @@ def add_consent(parser: Parser) -> None:
     parser.add_argument(
         "--allow-custom-code",
         action="store_true",
-        help=parser.rare("import the classes that the model folder names; only for folders you trust"),
+        help=parser.rare("import custom classes named in the model folder; use only with folders you trust"),
     )
 
 
 def add_greedy(parser: Parser) -> None:
     """Add `--greedy`, for models that sample by default."""
-    parser.add_argument("--greedy", action="store_true", help="take the most likely token each time; don't sample")
+    parser.add_argument("--greedy", action="store_true", help="always take the most likely token instead of sampling")
 
 
 def apply_greedy(options: Options) -> None:
-    """Turn `--greedy` into settings of the search. Raise UsageError if they're given, too."""
+    """Translate `--greedy` into search settings. Raise UsageError if those are given too."""
     if not options.greedy:
         return
     given = vars(options)
     if "decode.sample" in given or "decode.beam" in given:
-        raise UsageError("--greedy excludes --sample and --beam", fix="use one of them")
+        raise UsageError("--greedy can't be combined with --sample or --beam", fix="use one of them")
     given |= {"decode.sample": False, "decode.beam": 1}
 
 
 def open_model(options: Options, *verbs: str, one_answer: bool) -> tuple[Any, dict[str, Any]]:
-    """Open the model folder of the options. The weights aren't read yet.
+    """Open the model folder named in the options. The weights aren't read yet.
 
     Args:
-        verbs: the tasks that the model may have (default: any).
-        one_answer: search for one answer, whatever `n_best` the model stores.
+        verbs: verbs of the accepted tasks (default: all tasks).
+        one_answer: search for one answer, regardless of the model's own `n_best`.
 
     Returns:
-        The app, and the settings of the search for its methods.
+        The app, and the search settings to pass to its methods.
 
     Raises:
         UsageError: no folder is given.
-        ModelError: the model has another task.
+        ModelError: the model has a different task.
     """
     apps, decode = open_models([options.folder] if options.folder else [], options, one_answer=one_answer)
     if verbs:
@@ -91,11 +93,11 @@ def open_model(options: Options, *verbs: str, one_answer: bool) -> tuple[Any, di
 
 
 def open_models(folders: Sequence[str], options: Options, *, one_answer: bool) -> tuple[list["App"], dict[str, Any]]:
-    """Open several model folders for the same search, as `open_model` does.
+    """Open several model folders for the same search, like `open_model`.
 
     Raises:
         UsageError: no folder is given.
-        ConfigError: a setting of the search is invalid for one of the models, or would change nothing.
+        ConfigError: a search setting is invalid for one of the models, or has no effect.
     """
     if not folders:
         raise UsageError("no model folder is given", fix=_NO_FOLDER)
@@ -132,7 +134,7 @@ def expect_task(app: "App", *verbs: str) -> None:
 
 @contextmanager
 def _named(folder: str, folders: Sequence[str]) -> Iterator[None]:
-    """Name the folder in a ConfigError if there are several."""
+    """Prefix a ConfigError with the folder if there are several folders."""
     try:
         yield
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""Output of the verbs: JSON on stdout, and files to write."""
+"""JSON output, and argparse types for output files."""
 
 import argparse
 import contextlib
@@ -12,19 +12,21 @@ from ..config.values import finite
 
 
 def to_json(value: Any) -> str:
-    """Return JSON on one line that every reader accepts: NaN and infinity become null.
+    """Return strictly valid JSON on one line. NaN and infinity become null.
 
-    Letters aren't escaped, except U+0085, U+2028 and U+2029, which some readers take for line breaks.
+    Of the characters outside ASCII, only U+0085, U+2028 and U+2029 are escaped, because some programs treat them as
+    line breaks.
     """
     text = json.dumps(finite(value), ensure_ascii=False, allow_nan=False)
     return text.translate({code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)})
 
 
 def new_file(name: str) -> Path:
-    """Check the file name of an option before any work is done (argparse type).
+    """Check the name of an output file before any work is done (argparse type).
 
     Raises:
-        argparse.ArgumentTypeError: it's empty, a folder, can't be created, or stdout already goes there.
+        argparse.ArgumentTypeError: the name is empty or a folder, the file can't be created, or stdout is redirected
+            to it.
     """
     path = Path(name)
     if not name.strip():
@@ -33,8 +35,8 @@ def new_file(name: str) -> Path:
         raise argparse.ArgumentTypeError(f"{name} is a folder; name a file to write")
     above = next(folder for folder in path.absolute().parents if folder.exists())
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
-        what = "you may not write to the folder" if above.is_dir() else "this isn't a folder:"
-        raise argparse.ArgumentTypeError(f"can't write {name}: {what} {above}; choose another place")
+        what = "no permission to write to" if above.is_dir() else "this isn't a folder:"
+        raise argparse.ArgumentTypeError(f"can't write {name}: {what} {above}; choose another folder")
     with contextlib.suppress(OSError):  # it doesn't exist yet, or stdout is closed
         if path.is_file() and os.path.samestat(path.stat(), os.fstat(1)):
             raise argparse.ArgumentTypeError(f"stdout already goes to {name}; choose another file")
@@ -42,12 +44,14 @@ def new_file(name: str) -> Path:
 
 
 def new_picture(ending: str) -> Callable[[str], Path]:
-    """Return an argparse type for a new picture file with the given ending: png, svg or gif."""
+    """Return an argparse type for an output picture with the given file extension: png, svg or gif."""
 
     def picture(name: str) -> Path:
         path = new_file(name)
         if path.suffix.lower() != f".{ending}":
-            raise argparse.ArgumentTypeError(f"{name} doesn't end in .{ending}; add the ending or use another option")
+            raise argparse.ArgumentTypeError(
+                f"{name} doesn't end in .{ending}; add the extension or use another option"
+            )
         return path
 
     return picture

@@ -14,12 +14,12 @@ from ..errors import ClearheadError
 
 Options = argparse.Namespace
 
-_NARROWEST, _WIDEST = 60, 100  # columns of help
+_NARROWEST, _WIDEST = 60, 100  # width of the help, in columns
 _LESS_MEMORY = "close other programs"
 
 
 class UsageError(ClearheadError):
-    """A command line that can't be understood. The exit code is 2."""
+    """The command line is invalid. The exit code is 2."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -34,18 +34,18 @@ class Parser(argparse.ArgumentParser):
         self.full = full
 
     def rare(self, text: str) -> str:
-        """Return the help of an option that only `--help-all` shows."""
+        """Return the help text for an option that only `--help-all` shows."""
         return text if self.full else argparse.SUPPRESS
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message)
 
-    def _print_message(self, message: str, file: Any = None) -> None:  # argparse ignores errors here
+    def _print_message(self, message: str, file: Any = None) -> None:  # argparse's own version ignores errors
         (file or sys.stderr).write(message)
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
-    """Help that fits the terminal. Each option shows its value once, after its spellings, on every Python version."""
+    """Help formatter that shows an option's value once, after all its spellings, on every Python version."""
 
     def __init__(self, prog: str, *, width: int, full: bool) -> None:
         super().__init__(prog, max_help_position=30 if full else 26, width=width)
@@ -65,12 +65,12 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 
 @dataclass(frozen=True)
 class Verb:
-    """One verb: its help, its options and what it runs.
+    """A verb with its help, its options and the function it runs.
 
     Args:
         summary: one line for `clearhead --help`.
-        usage: what follows the verb.
-        less_memory: advice when memory runs out, as an imperative.
+        usage: the arguments in the usage line.
+        less_memory: advice to print when memory runs out, as an imperative.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Verb:
 
 
 def parse(verb: Verb, arguments: Sequence[str]) -> Options:
-    """Parse the options of a verb. `--help` and `--help-all` print and raise SystemExit.
+    """Parse the options of a verb. `--help` and `--help-all` print the help and raise SystemExit.
 
     Raises:
         UsageError: an option is unknown, or its value is missing or invalid.
@@ -101,11 +101,11 @@ def parse(verb: Verb, arguments: Sequence[str]) -> Options:
 
 
 def parser_of(verb: Verb, *, full: bool = False, width: int | None = None) -> Parser:
-    """Build the parser of a verb, which also prints its help.
+    """Build the argument parser of a verb.
 
     Args:
-        full: describe every option, not only the common ones.
-        width: columns of the help (default: those of the terminal).
+        full: show every option in the help, not only the common ones.
+        width: width of the help in columns (default: the terminal's).
     """
     columns = width or max(_NARROWEST, min(shutil.get_terminal_size().columns, _WIDEST))
     parser = Parser(
@@ -119,14 +119,14 @@ def parser_of(verb: Verb, *, full: bool = False, width: int | None = None) -> Pa
         add_help=False,
     )
     verb.add_options(parser)
-    parser.add_argument("--debug", action="store_true", help=parser.rare("show a traceback when something fails"))
+    parser.add_argument("--debug", action="store_true", help=parser.rare("show a traceback on errors"))
     parser.add_argument("-h", "--help", action="help", help="show this help")
     parser.add_argument("--help-all", action="help", help="show this help with every option and setting")
     return parser
 
 
 def _suggestion(option: str, known: Sequence[str]) -> str:
-    """Suggest the options with the same last name in any section (--save-every), otherwise the most similar one."""
+    """Suggest the options that have the same name in some section (--save-every), or else the most similar option."""
 
     def last_name(spelling: str) -> str:
         return spelling.lstrip("-").replace("-", "_").split(".")[-1]
@@ -134,6 +134,6 @@ def _suggestion(option: str, known: Sequence[str]) -> str:
     same = [spelling for spelling in known if last_name(spelling) == last_name(option)]
     if same:
         return f"did you mean {' or '.join(map(repr, same))}?"
-    bare = [spelling.lstrip("-") for spelling in known]  # dashes make all of them alike
+    bare = [spelling.lstrip("-") for spelling in known]  # leading dashes would make all options similar
     near = difflib.get_close_matches(option.lstrip("-"), bare, n=1)
     return f"did you mean {known[bare.index(near[0])]!r}?" if near else ""

@@ -1,4 +1,4 @@
-"""Progress of a long job on one line of the terminal, rewritten in place. Nothing is shown elsewhere."""
+"""One-line progress display for a terminal, rewritten in place. Without a terminal, nothing is shown."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ _CLEAR = "\r\x1b[K"  # go to the start of the line and erase it
 
 
 class ProgressLine:
-    """Show what runs next, how much is done and the time left: `line(what, done, total)`.
+    """Show the current step, the progress and the time left: `line(what, done, total)`.
 
     The line is erased at the end of the `with` block.
 
@@ -43,6 +43,6 @@ class ProgressLine:
 
     def _write(self, text: str) -> None:
         if self._stream is not None:
-            with contextlib.suppress(OSError, ValueError):  # the reader has left
+            with contextlib.suppress(OSError, ValueError):  # the terminal was closed
                 self._stream.write(text)
                 self._stream.flush()

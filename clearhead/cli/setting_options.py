@@ -1,4 +1,4 @@
-"""Command-line options for settings: `--train.steps=300`, and short spellings for the common ones."""
+"""Command-line options for settings, such as `--train.steps=300`, with short spellings for common ones."""
 
 import argparse
 import types
@@ -9,7 +9,7 @@ from typing import Any, Literal
 from ..config import PRESETS, Setting, settings
 from .parser import Options, Parser
 
-_LONG = 24  # columns that the values of an option may take in the short help
+_LONG = 24  # maximum width of an option's values in the short help
 
 
 def add_settings(
@@ -24,10 +24,10 @@ def add_settings(
     """Add an option for each setting. Options that aren't given are absent from the parsed result.
 
     Args:
-        names: the settings, by dotted name.
-        short: extra spellings, {"train.preset": ["--preset"]}. These settings come first in the help, in this order.
-            The others are grouped by section, and only `--help-all` shows them.
-        rare: settings with a short spelling that only `--help-all` shows.
+        names: dotted names of the settings.
+        short: extra spellings, such as {"train.preset": ["--preset"]}. These settings come first in the help, in this
+            order. The others are grouped by section and shown only by `--help-all`.
+        rare: settings with a short spelling that are shown only by `--help-all`.
         helps: help texts that replace those of the settings.
     """
     known, helps, rare = settings(), helps or {}, set(rare)
@@ -44,13 +44,13 @@ def add_settings(
 
 
 def given_settings(options: Options) -> dict[str, Any]:
-    """Return the settings among the options, by dotted name."""
+    """Return the settings given as options, keyed by dotted name."""
     return {name: value for name, value in vars(options).items() if "." in name}
 
 
 def _add(to: argparse._ActionsContainer, setting: Setting, short: Sequence[str], help_text: str, full: bool) -> None:
     shared: dict[str, Any] = {"dest": setting.name, "default": argparse.SUPPRESS, "help": help_text}
-    if short and setting.type is bool:  # `--sample` alone means yes
+    if short and setting.type is bool:  # `--sample` alone means true
         to.add_argument(*short, action="store_const", const="true", **shared)
         short, shared["help"] = (), help_text if full else argparse.SUPPRESS
     if typing.get_origin(setting.type) is tuple:
@@ -62,11 +62,13 @@ def _help(setting: Setting) -> str:
     if setting.default is None or setting.default in ((), "") or "(default" in setting.help:
         return setting.help
     default = str(setting.default).lower() if isinstance(setting.default, bool) else setting.default
+    if setting.help.endswith(")"):
+        return f"{setting.help[:-1]}; default: {default})"
     return f"{setting.help} (default: {default})"
 
 
 def _values(setting: Setting, full: bool) -> str:
-    """Return what a setting takes, for the help."""
+    """Return the placeholder for a setting's value in the help."""
     choices = _choices(setting)
     if choices and (full or len(choices) <= _LONG):
         return choices
@@ -87,7 +89,7 @@ def _choices(setting: Setting) -> str:
 
 
 def _plain(kind: Any) -> Any:
-    """Return a type without its None."""
+    """Return `T` for an optional type `T | None`."""
     if typing.get_origin(kind) in (types.UnionType, typing.Union):
         return next(arm for arm in typing.get_args(kind) if arm is not types.NoneType)
     return kind

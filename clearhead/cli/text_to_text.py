@@ -1,4 +1,4 @@
-"""What `translate` and `summarize` share: texts from the command line, files or standard input, answered one by one."""
+"""Code shared by `translate` and `summarize`: read texts, and print their answers."""
 
 import itertools
 import sys
@@ -15,26 +15,28 @@ from .parser import Options, Parser, UsageError
 if TYPE_CHECKING:
     from ..api import Translator
 
-Place = tuple[str, Line]  # where a text is from, for messages, and the text
+Place = tuple[str, Line]  # the location of a text, for messages, and the text
 
 
 def add_text_options(parser: Parser, verb: str, answer: str) -> None:
-    """Add the options for the model, the texts and the output. `answer` is the noun for an answer."""
+    """Add the options for the model, the texts and the output. `answer` is a noun such as "translation"."""
     add_model_options(parser)
     parser.add_argument("texts", nargs="*", metavar="TEXT", help=f"text to {verb} (default: lines of standard input)")
     parser.add_argument("--prefix", metavar="TEXT", default="", help=f"text that every {answer} starts with")
-    parser.add_argument("--stream", action="store_true", help=f"print each {answer} as it's generated, without a beam")
+    parser.add_argument(
+        "--stream", action="store_true", help=f"print each {answer} as it's generated, without beam search"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON lines with scores, tokens and alternatives")
 
 
 def answer_texts(options: Options, verb: str, what: str, files: Sequence[str] = ()) -> None:
-    """Print one line for each text, or for each whole file of `files`. `what` is the noun for a text."""
+    """Print one answer per line, for each text or each of `files`. `what` is a noun phrase such as "a sentence"."""
     expect_one_input(options.texts, len(options.texts) + len(files))
     if options.stream and options.json:
-        raise UsageError("--stream and --json exclude each other", fix="use one of them")
+        raise UsageError("--stream can't be combined with --json", fix="use one of them")
     app, decode = open_model(options, verb, one_answer=not options.json)
     if not options.json and decode["n_best"] > 1:
-        raise UsageError(f"--n-best {decode['n_best']} needs --json, which has room for several answers")
+        raise UsageError(f"--n-best {decode['n_best']} needs --json, which prints all the answers")
     _check_suppressed(app, decode, texts_may_be_among_them=not options.texts)
     prefix = text_of(options.prefix)
     warn_of_bytes("the prefix", prefix)
@@ -47,18 +49,18 @@ def answer_texts(options: Options, verb: str, what: str, files: Sequence[str] = 
 
 
 def expect_one_input(texts: Sequence[str], count: int) -> None:
-    """Raise UsageError if standard input, -, is one of several texts."""
+    """Raise UsageError if standard input (-) is one of several inputs."""
     if STDIN in texts and count > 1:
-        raise UsageError("- means standard input and can't be one of several texts", fix="give - alone")
+        raise UsageError("- means standard input and can't be one of several texts", fix="use - alone")
 
 
 def numbered_texts(texts: Sequence[str]) -> list[Place]:
-    """Return texts of the command line with their places."""
+    """Return texts from the command line with their locations."""
     return [(f"text {number:,}", text_of(it, number)) for number, it in enumerate(texts, 1)]
 
 
 def numbered_lines(verb: str, what: str) -> Iterator[list[Place]]:
-    """Yield the lines of standard input in groups with their places."""
+    """Yield groups of lines from standard input with their locations."""
     for group in standard_input(verb, what):
         yield [(f"line {line.number:,}", line) for line in group]
 
@@ -70,7 +72,7 @@ def _groups(options: Options, verb: str, what: str, files: Sequence[str]) -> Ite
 
 
 def _answer(app: "Translator", groups: Iterable[list[Place]], decode: dict[str, Any], *, as_json: bool) -> None:
-    """Answer each group as soon as it has arrived."""
+    """Print the answers to each group as soon as it arrives."""
     for group in groups:
         results = app.results([line.text for _, line in group], **decode)
         for (place, line), result in zip(group, results):
@@ -80,7 +82,7 @@ def _answer(app: "Translator", groups: Iterable[list[Place]], decode: dict[str, 
 
 
 def _stream(app: "Translator", groups: Iterable[list[Place]], decode: dict[str, Any]) -> None:
-    """Print each answer in pieces as they're found."""
+    """Print each answer piece by piece as it's generated."""
     for place, line in itertools.chain.from_iterable(groups):
         warn(place, line, app.reading(line.text))
         for piece in app.pieces(line.text, **decode):
@@ -89,7 +91,7 @@ def _stream(app: "Translator", groups: Iterable[list[Place]], decode: dict[str, 
 
 
 def _check_suppressed(app: "Translator", decode: dict[str, Any], *, texts_may_be_among_them: bool) -> None:
-    """Reject unknown tokens before waiting for standard input."""
+    """Reject unknown tokens in --suppress before waiting for standard input."""
     for piece in app.decode_config(**decode).suppress:
         try:
             app.tokenizers.target.token_id(piece)

@@ -1,4 +1,4 @@
-"""Every setting, its presets, and where each value came from."""
+"""All settings and presets, and the origin of each value."""
 
 from .config import Config, chosen
 from .data_config import SEPARATORS, DataConfig

@@ -1,7 +1,7 @@
 """All settings of a run, addressed by dotted name (train.steps), with the source of each value.
 
-A setting whose default is None is chosen before the first step, from the data and the machine. The choice is written to
-the model folder and reused when the run resumes.
+Settings that default to None are chosen before the first step, to suit the data and the machine. The choices are
+written to the model folder and reused when the run resumes.
 """
 
 import dataclasses
@@ -27,13 +27,13 @@ _FOUND_IN_DATA = (
     *("model.src_vocab_size", "model.tgt_vocab_size", "model.n_classes"),
     *("data.labels", "data.unanswerable"),
 )
-_EITHER_OR = (  # two settings of which the user may give one, and why
+_EITHER_OR = (  # pairs of settings that exclude each other, and why
     ("train.steps", "train.epochs", "each follows from the other"),
     ("train.steps", "train.budget", "a budget chooses the steps"),
     ("train.epochs", "train.budget", "a budget chooses the steps"),
     ("train.warm_steps", "train.budget", "a budget chooses the steps"),
     ("train.warm_start", "train.init_from", "each gives the initial weights"),
-    ("train.preset", "train.init_from", "the model to start from has a shape already"),
+    ("train.preset", "train.init_from", "that model already has a shape"),
 )
 
 
@@ -52,7 +52,7 @@ class Config:
     origins: Origins = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Complete the origins, and reject settings that contradict each other."""
+        """Fill in missing origins, and reject settings that contradict each other."""
         object.__setattr__(self, "origins", {**self._assumed_origins(), **self.origins})
         for one, other, why in _EITHER_OR:
             if all(self.is_users(name) and self.value(name) for name in (one, other)):
@@ -67,7 +67,7 @@ class Config:
         require(joint, "model.copy", self.model.copy, "data.joint=true", what=what, fix="set model.copy=false")
 
     def value(self, name: str) -> Any:
-        """Return the value of a setting by its dotted name."""
+        """Return the value of the setting with this dotted name."""
         section, key = name.split(".")
         return getattr(getattr(self, section), key)
 
@@ -76,15 +76,15 @@ class Config:
         return self.origins.get(name, "default")
 
     def is_users(self, name: str) -> bool:
-        """Return whether the user gave this setting."""
+        """Return whether the user set this value."""
         return self.origin(name) == "user"
 
     def accepts(self, name: str, origin: Origin) -> bool:
-        """Return whether `choose` would set this setting: it's None, or no stronger origin has set it."""
+        """Return whether `choose` may replace this setting: True if it's None or its origin isn't stronger."""
         return self.value(name) is None or may_replace(origin, self.origin(name))
 
     def by_origin(self) -> dict[Origin, dict[str, Any]]:
-        """Return the settings that aren't defaults, grouped by origin, starting with the user's."""
+        """Return the settings whose origin isn't "default", grouped by origin, starting with the user's."""
         found: dict[Origin, dict[str, Any]] = {"user": {}}
         for name in settings():
             if name in self.origins:
@@ -94,7 +94,7 @@ class Config:
     # --- changes
 
     def choose(self, values: Mapping[str, Any], origin: Origin) -> Self:
-        """Return a copy with these values, except where a stronger origin has set one."""
+        """Return a copy with these values, except for settings with a stronger origin."""
         return self.assign({name: value for name, value in values.items() if self.accepts(name, origin)}, origin)
 
     def assign(self, values: Mapping[str, Any], origin: Origin) -> Self:
@@ -102,13 +102,14 @@ class Config:
         return self._with(values, dict.fromkeys(values, origin))
 
     def override(self, values: Mapping[str, Any], *, source: str = "") -> Self:
-        """Return a copy with the user's values, such as {"train.steps": 300}. Strings are read as the setting's type.
+        """Return a copy with the user's values, such as {"train.steps": 300}. Strings are converted to the right type.
 
-        A task also sets the model it needs, and a preset sets its values, unless the user overrides them.
-        `override(preset("nano"))` and `override({"train.preset": "nano"})` are the same.
+        Setting `train.task` also sets the model that the task needs, and `train.preset` also sets the preset's values,
+        except where the user overrides them. `override(preset("nano"))` and `override({"train.preset": "nano"})` do
+        the same.
 
         Raises:
-            ConfigError: a name is unknown or a value can't be used; the message begins with `source`, if given.
+            ConfigError: a name is unknown or a value is invalid. The message starts with `source`, if given.
         """
         if not isinstance(values, Mapping):
             raise ConfigError(f"{values!r} can't override settings", expected="a dictionary such as "
@@ -137,13 +138,13 @@ class Config:
         return replace(self, **changed, origins=merged)
 
     def _of_task(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the settings of the given task, or nothing if the user wants another model (training then fails)."""
+        """Return the model settings of the given task, or {} if the user's contradict them (training then fails)."""
         own = TASKS.get(given.get("train.task") or "", {})
         said = {name: given.get(name, self.value(name)) for name in own if name in given or self.is_users(name)}
         return {} if any(own[name] != value for name, value in said.items()) else dict(own)
 
     def _assumed_origins(self) -> dict[str, Origin]:
-        """Return origins for non-default values that have none. The model's shape gets a single origin."""
+        """Return origins for non-default values that have none. All settings of the model's shape get the same one."""
         brought, found = PRESETS.get(self.train.preset or "", {}), dict[str, Origin]()
         for section, default in default_sections().items():
             if getattr(self, section) == default:
@@ -159,21 +160,21 @@ class Config:
     # --- files
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Return the values by section, as JSON and TOML hold them."""
+        """Return the values as nested dictionaries, one for each section."""
         return {section: dataclasses.asdict(getattr(self, section)) for section in SECTIONS}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], *, source: str = "the configuration") -> Self:
-        """Return the defaults overridden by nested values. A ConfigError names the `source` of what can't be used."""
+        """Return the defaults overridden by nested dictionaries. Error messages start with `source`."""
         return cls().override(flatten(values, source), source=source)
 
     def to_record(self) -> dict[str, dict[str, Any]]:
-        """Return the values by section together with their origins, as a model folder stores them."""
+        """Return the values and their origins in the form stored in a model folder."""
         return {**self.to_dict(), "origins": dict(self.origins)}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any], *, source: str) -> Self:
-        """Invert `to_record`. In a record without origins, every value gets the origin "unknown"."""
+        """Read the result of `to_record`. In a record without origins, non-default values get the origin "unknown"."""
         values = flatten({name: value for name, value in record.items() if name != "origins"}, source)
         values = {name: read_setting(name, value, source) for name, value in values.items()}
         origins = record.get("origins")
@@ -182,7 +183,9 @@ class Config:
             return cls()._with(values, dict.fromkeys(differing, "unknown"))
         if not isinstance(origins, Mapping):
             raise ConfigError(
-                f"{source}: origins={origins!r} isn't a table", expected="an origin by setting", name="origins"
+                f"{source}: origins={origins!r} isn't a table",
+                expected="a table of settings and origins",
+                name="origins",
             )
         known = {name: origin for name, origin in origins.items() if name in settings() and is_origin(origin)}
         return cls()._with(values, known)
@@ -193,7 +196,7 @@ class Config:
         return cls.from_dict(read_toml(path), source=str(path))
 
     def to_toml(self) -> str:
-        """Return a TOML file of all settings. Only the user's are active; the others are comments with their source."""
+        """Return all settings as TOML. Only the user's are active; the others are comments that show their origin."""
         import tomli_w
 
         tables = []
@@ -210,8 +213,8 @@ class Config:
 
 
 def chosen(value: T | None) -> T:
-    """Return a setting that is None until it's chosen, and assert that it has been chosen."""
-    assert value is not None, "a choice was left open"
+    """Return the value of a setting after asserting that it has been chosen (isn't None)."""
+    assert value is not None, "this setting hasn't been chosen yet"
     return value
 
 

@@ -1,7 +1,7 @@
 """Custom parts: classes that a setting names as `package.module:Class`.
 
-If you name one on the command line or in your own TOML file, that's your consent to run its code. A model folder can
-come from anywhere, so the parts it names are imported only with your explicit consent.
+Naming one on the command line or in a TOML file counts as consent to run its code. A model folder can come from
+anywhere, so the classes it names are imported only with the user's explicit consent.
 """
 
 import importlib
@@ -23,22 +23,22 @@ SETTINGS = ("model.front", "model.attention", "model.positions", "model.feed_for
 
 
 def is_custom(name: object) -> bool:
-    """Return whether the value of a setting names a class rather than a built-in part."""
+    """Return whether the value of a setting names a custom class."""
     return isinstance(name, str) and ":" in name
 
 
 def custom_parts(config: Config) -> dict[str, str]:
-    """Return the custom parts of a configuration, by setting: {"model.norm": "own_parts:ScaleNorm"}."""
+    """Return the custom parts of a configuration, keyed by setting: {"model.norm": "own_parts:ScaleNorm"}."""
     return {setting: config.value(setting) for setting in SETTINGS if is_custom(config.value(setting))}
 
 
 def check_consent(config: Config, origin: object, allowed: bool | Collection[str]) -> None:
-    """Raise ModelError unless you allowed every custom part of a configuration. Imports nothing.
+    """Raise ModelError if a configuration names a custom part that isn't allowed. Imports nothing.
 
     Args:
         config: the configuration.
-        origin: the file or folder it was read from, for the message.
-        allowed: True to allow any part, or the parts that you named yourself.
+        origin: the file or folder it was read from, for the error message.
+        allowed: True to allow all parts, or the names of the allowed ones.
     """
     if allowed is True:
         return
@@ -46,7 +46,7 @@ def check_consent(config: Config, origin: object, allowed: bool | Collection[str
         if not allowed or part not in allowed:
             raise ModelError(
                 f"{origin} names custom code: {setting}={part!r}",
-                fix="if you trust it, pass --allow-custom-code; in Python, allow_custom_code=True; "
+                fix="if you trust it, pass --allow-custom-code (in Python: allow_custom_code=True); "
                 f"to train, name the part yourself: --{setting}={part}",
                 name=setting,
                 value=part,
@@ -59,7 +59,7 @@ def import_class(setting: str, name: str, base: type[T]) -> type[T]:
     The current folder is searched last. Model folders are never searched.
 
     Raises:
-        ConfigError: The name is misspelt, the module can't be imported, or it has no such subclass of `base`.
+        ConfigError: the name is malformed, the module can't be imported, or it has no subclass of `base` by that name.
     """
     module, _, attribute = name.partition(":")
     if not re.fullmatch(r"\w+(\.\w+)*:\w+", name) or module.endswith(".py"):
@@ -109,7 +109,7 @@ def _import(module: str, setting: str, name: str) -> ModuleType:
             ) from error
         raise ConfigError(
             f"{setting}={name!r}: importing {module} raised {type(error).__name__}: {error}",
-            fix=f"run python -c 'import {module}' to see the whole error",
+            fix=f"run python -c 'import {module}' to see the full traceback",
             name=setting,
             value=name,
         ) from error
@@ -123,7 +123,7 @@ def _current_folder_last() -> Iterator[None]:
     try:
         yield
     finally:
-        added = [place for place in sys.path if place not in searched]  # by the module itself
+        added = [place for place in sys.path if place not in searched]  # paths that the module itself added
         sys.path[:] = before + added
 
 

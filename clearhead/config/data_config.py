@@ -5,12 +5,17 @@ from typing import Literal
 
 from .setting import FRACTION, POSITIVE, require, setting
 
-SEPARATORS = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|"}  # named, as some are hard to type in a shell
+SEPARATORS = {
+    "tab": "\t",
+    "comma": ",",
+    "semicolon": ";",
+    "pipe": "|",
+}  # names, because some are hard to type in a shell
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
-    """Files to read, and how their text becomes tokens and batches."""
+    """Data files, and settings for tokenization and batching."""
 
     train: tuple[str, ...] = setting(
         (), "training data: a file, a folder of files, two line-aligned files, or - for standard input"
@@ -18,7 +23,7 @@ class DataConfig:
     valid: tuple[str, ...] = setting((), "validation data (default: a held-out split of the training data)")
     test: tuple[str, ...] = setting((), "test data, scored once after training")
     texts: tuple[str, ...] = setting(
-        (), "more unlabelled text for train.warm_start: one text per line, or JSON Lines with one text per object"
+        (), "additional unlabelled text for train.warm_start: one text per line, or JSON Lines with one text per object"
     )
     source_column: str = setting("", "source column: header name, JSON key or 1-based index (default: detected)")
     target_column: str = setting("", "target column: header name, JSON key or 1-based index (default: detected)")
@@ -26,30 +31,31 @@ class DataConfig:
         "", "column separator: one character, or tab, comma, semicolon or pipe (default: detected)"
     )
     reverse: bool = setting(False, "swap source and target")
-    store: str = setting("", "folder that keeps the encoded data for later runs (default: kept for this run only)")
+    store: str = setting("", "folder that keeps the encoded data for later runs (default: delete it after the run)")
     split: float = setting(
-        0.02, "fraction of the distinct sources held out when there is no data.valid; at most 10,000 sources"
+        0.02, "fraction of the distinct sources to hold out for validation without data.valid, at most 10,000"
     )
     tokenizer: Literal["bpe", "unigram", "word", "character"] = setting("bpe", "tokenizer algorithm")
     vocab_size: int | None = setting(
-        None, "maximum vocabulary size, special tokens included (default: chosen by the size of the data)"
+        None, "maximum vocabulary size, including special tokens (default: depends on the amount of data)"
     )
     joint: bool = setting(True, "share one vocabulary between source and target")
     subword_dropout: float = setting(
-        0.0, "probability of skipping a BPE merge during training, so that words split differently each epoch"
+        0.0, "probability of skipping a BPE merge during training, so that each epoch splits words differently"
     )
     unicode: Literal["NFC", "NFKC", "none"] = setting("NFC", "Unicode normalisation form")
     whitespace: bool = setting(True, "collapse runs of whitespace to one space and strip both ends")
     lowercase: bool = setting(False, "convert all text to lower case")
     max_len: int = setting(
-        250, "maximum length of an example side in tokens; longer examples are dropped or truncated, and reported"
+        250, "maximum length of a source or target in tokens; longer examples are dropped or truncated, and reported"
     )
     batch_tokens: int | None = setting(
         None,
-        "maximum tokens per batch and side, padding included (default: chosen by the size of the data)",
+        "maximum number of source or target tokens per batch, including padding (default: depends on the amount of "
+        "data)",
     )
     batch_sentences: int | None = setting(
-        None, "maximum examples per batch (default: as many as data.batch_tokens allows)"
+        None, "maximum number of examples per batch (default: limited only by data.batch_tokens)"
     )
     unanswerable: bool = setting(
         False, "whether some training questions have no answer in their text (default: detected from the data)"

@@ -10,33 +10,33 @@ from .setting import NOT_NEGATIVE, POSITIVE, require, setting
 class DecodeConfig:
     """Search and sampling settings (section 6.1)."""
 
-    engine: str = setting("auto", "decoding engine; auto: the first one that can run the model")
-    beam: int = setting(4, "beam size; 1: greedy search")
+    engine: str = setting("auto", "decoding engine, or auto for the first one that can run the model")
+    beam: int = setting(4, "beam size; 1 means greedy search")
     alpha: float = setting(0.6, "length penalty: scores are divided by ((5 + length) / 6)^alpha")
     n_best: int = setting(1, "number of answers per text, best first; at most the beam size")
-    diverse: bool = setting(False, "make each of the n_best answers start with a different token")
-    max_extra: int = setting(50, "maximum length of an answer: this many tokens more than the source")
+    diverse: bool = setting(False, "start each of the n_best answers with a different token")
+    max_extra: int = setting(50, "maximum number of tokens by which an answer can be longer than its source")
     max_len: int | None = setting(None, "maximum length of an answer in tokens")
     min_len: int = setting(0, "minimum length of an answer in tokens")
     max_ratio: float | None = setting(None, "maximum length of an answer, as a multiple of the source length")
     min_ratio: float = setting(0.0, "minimum length of an answer, as a multiple of the source length")
-    no_repeat_ngram: int = setting(0, "never repeat an n-gram of this length in an answer; 0: allow repeats")
+    no_repeat_ngram: int = setting(0, "length of n-grams that can't repeat within an answer; 0 allows all repeats")
     repetition_penalty: float = setting(
-        1.0, "factor applied to the log-probability of tokens already in the answer; above 1 discourages repeats"
+        1.0, "factor applied to the log-probability of tokens already in the answer; above 1 discourages repetition"
     )
-    suppress: tuple[str, ...] = setting((), "tokens to never generate, spelled as in the output of --json")
+    suppress: tuple[str, ...] = setting((), "tokens that are never generated, spelled as in the --json output")
     sample: bool = setting(False, "sample tokens instead of searching for the most likely answer")
-    temperature: float = setting(1.0, "sampling temperature: below 1 favours likely tokens, above 1 flattens")
-    top_k: int = setting(0, "sample from the k most likely tokens only; 0: from all")
+    temperature: float = setting(1.0, "sampling temperature; below 1 sharpens the distribution, above 1 flattens it")
+    top_k: int = setting(0, "sample only from the k most likely tokens; 0 means all tokens")
     top_p: float = setting(
-        1.0, "nucleus sampling: sample from the most likely tokens whose probabilities add up to this"
+        1.0, "nucleus sampling: sample from the fewest most likely tokens whose probabilities add up to at least this"
     )
-    min_p: float = setting(0.0, "sample only tokens at least this likely, relative to the most likely token")
+    min_p: float = setting(0.0, "sample only tokens with at least this fraction of the top token's probability")
     unknown: Literal["error", "unk"] = setting(
-        "error", "for prompts with characters the model has never seen: stop with an error, or read them as <unk>"
+        "error", "how to read prompt characters that the model has never seen: stop with an error, or use <unk>"
     )
     seed: int = setting(0, "random seed for sampling; the same seed and text give the same answer")
-    batch_tokens: int = setting(4096, "maximum tokens decoded at once: sources times beams, padding included")
+    batch_tokens: int = setting(4096, "maximum number of tokens per batch, counting every beam and padding")
 
     def __post_init__(self) -> None:
         """Reject invalid settings."""
@@ -51,11 +51,11 @@ class DecodeConfig:
         require(0 <= self.min_p <= 1, "decode.min_p", self.min_p, "a number from 0 to 1")
         self._check_lengths()
         fits = self.sample or self.n_best <= self.beam
-        what = f"is more than decode.beam={self.beam} finds"
+        what = f"is larger than decode.beam={self.beam}"
         require(fits, "decode.n_best", self.n_best, f"{self.beam} or less", what=what,
                 fix="increase decode.beam, or set decode.sample=true")  # fmt: skip
         clear = not (self.sample and self.diverse)
-        require(clear, "decode.diverse", self.diverse, "a search", what="has no effect with decode.sample=true",
+        require(clear, "decode.diverse", self.diverse, "false", what="has no effect with decode.sample=true",
                 fix="set one of them to false")  # fmt: skip
 
     def _check_lengths(self) -> None:

@@ -1,4 +1,4 @@
-"""Messages for the user, on stderr."""
+"""Print messages to the user on stderr."""
 
 import contextlib
 import os
@@ -7,7 +7,7 @@ import sys
 
 def say(message: str) -> None:
     """Print a message to stderr. A closed stderr is not an error."""
-    if sys.stderr is not None:  # print would take None for stdout
+    if sys.stderr is not None:  # print(file=None) writes to stdout
         with contextlib.suppress(OSError, ValueError):
             print(message, file=sys.stderr, flush=True)
 

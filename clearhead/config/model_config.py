@@ -12,7 +12,7 @@ SHAPE = ("model.d_model", "model.n_heads", "model.d_ff", "model.n_encoder_layers
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    """Shape and parts of a Transformer (sections 3 and 6.2 of the paper). `build` turns it into a model."""
+    """Shape and components of a Transformer (sections 3 and 6.2 of the paper). Pass it to `build` to make a model."""
 
     topology: Literal["encoder-decoder", "decoder-only", "encoder-only"] = setting(
         "encoder-decoder", "model topology: the stacks of Figure 1 to build"
@@ -39,12 +39,12 @@ class ModelConfig:
     positions: str = setting(
         "sinusoidal", "position scheme: sinusoidal, learned, rotary, relative, alibi or package.module:Class"
     )
-    max_len: int = setting(5000, "longest sequence the model reads, in tokens")
+    max_len: int = setting(5000, "maximum sequence length in tokens")
     norm: str = setting("layer", "normalisation: layer, rms or package.module:Class")
     norm_eps: float = setting(1e-5, "epsilon added to the variance in normalisation layers")
-    pre_norm: bool = setting(False, "normalise before each sub-layer instead of after it (the paper: after)")
+    pre_norm: bool = setting(False, "normalise before each sub-layer; the paper normalises after it")
     activation: Literal["relu", "gelu", "swiglu"] = setting(
-        "relu", "activation function of the feed-forward network (the paper: relu)"
+        "relu", "activation function of the feed-forward network; the paper uses relu"
     )
     feed_forward: str | None = setting(
         None, "feed-forward network: relu, gelu, swiglu or package.module:Class (default: model.activation)"
@@ -52,28 +52,28 @@ class ModelConfig:
     bias: bool = setting(True, "add biases to linear layers")
     tie: Literal["all", "target", "none"] = setting(
         "all",
-        "weight tying: all (source embedding, target embedding and output projection share a matrix), "
-        "target (target embedding and output projection) or none",
+        "weight tying: all (source embedding, target embedding and output projection share one matrix), "
+        "target (only target embedding and output projection) or none",
     )
-    copy: bool = setting(False, "add a pointer that copies source tokens; needs one vocabulary for source and target")
+    copy: bool = setting(False, "add a pointer mechanism that copies source tokens; needs a shared vocabulary")
     head: Literal["none", "class", "span", "token"] = setting(
         "none",
-        "output head of an encoder-only model: class (label a text), span (find a passage), token (predict masked "
+        "output head of an encoder-only model: class (labels a text), span (finds a passage), token (predicts masked "
         "tokens) or none",
     )
     n_classes: int = setting(0, "number of classes of the class head; 0 until the labels are known")
     pooling: Literal["mean", "first"] = setting(
-        "mean", "pooling of the class head: mean of all tokens, or the first token"
+        "mean", "input of the class head: the mean of all tokens, or the first token"
     )
     n_token_types: int = setting(
-        0, "number of token types with a learned embedding, such as question and text; encoder-only models; 0: none"
+        0, "number of learned token-type embeddings, such as for question and text, in an encoder-only model"
     )
 
     def __post_init__(self) -> None:
-        """Reject settings that don't make a model."""
+        """Reject invalid settings."""
         for name in ("d_model", "n_heads", "d_ff", "max_len"):
             require(getattr(self, name) >= 1, f"model.{name}", getattr(self, name), POSITIVE)
-        for name, most in _MOST.items():  # before anything is built: a billion blocks would take hours to lay out
+        for name, most in _MOST.items():  # checked early: building a billion blocks takes hours
             require(getattr(self, name) <= most, f"model.{name}", getattr(self, name), f"{most:,} or less")
         for name in ("src_vocab_size", "tgt_vocab_size", "n_classes", "n_token_types"):
             require(getattr(self, name) >= 0, f"model.{name}", getattr(self, name), NOT_NEGATIVE)

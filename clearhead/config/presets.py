@@ -1,11 +1,11 @@
-"""Named groups of settings: model size presets, and the model that each task needs."""
+"""Named groups of settings: presets for the model size, and the model that each task needs."""
 
 from collections.abc import Iterable
 from typing import Any
 
 from ..errors import ConfigError, suggestion
 
-# The model of each task, by the task's name.
+# The model settings of each task.
 TASKS: dict[str, dict[str, Any]] = {
     "translate": {"model.topology": "encoder-decoder"},
     "generate": {"model.topology": "decoder-only"},
@@ -14,7 +14,7 @@ TASKS: dict[str, dict[str, Any]] = {
     "summarize": {"model.topology": "encoder-decoder"},
 }
 
-# Section 6.2, table 3, and smaller ones. The warmup of the small ones was measured.
+# base and big are those of table 3 (section 6.2). The warmup of the smaller ones was tuned by experiment.
 PRESETS: dict[str, dict[str, Any]] = {
     name: {
         "model.d_model": d_model,
@@ -37,7 +37,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 def preset(name: str) -> dict[str, Any]:
-    """Return the settings of a preset, its name among them. Raises a ConfigError for an unknown name."""
+    """Return the settings of a preset, including train.preset itself. Raise ConfigError if the name is unknown."""
     if not isinstance(name, str) or name not in PRESETS:
         raise ConfigError(
             f"train.preset={name!r} isn't a preset",
@@ -50,13 +50,13 @@ def preset(name: str) -> dict[str, Any]:
 
 
 def check_task(task: str | None) -> None:
-    """Raise a ConfigError for a task that is neither known nor a custom `package.module:Task`."""
+    """Raise ConfigError unless a task is None, built in, or custom (`package.module:Task`)."""
     if task is not None and task not in TASKS and ":" not in task:
         raise unknown_task(task, TASKS)
 
 
 def unknown_task(task: str, known: Iterable[str]) -> ConfigError:
-    """Return the error about a task that isn't among the known ones."""
+    """Return the ConfigError for an unknown task. The message lists the `known` ones."""
     return ConfigError(
         f"train.task={task!r} isn't a task",
         expected=f"{', '.join(known)} or package.module:Class",

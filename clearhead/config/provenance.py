@@ -1,17 +1,17 @@
 """Origins of setting values, and their precedence.
 
-A run starts from the user's settings and completes them step by step. Each step records its own origin
-and never replaces a value from a stronger one. From weakest to strongest:
+A run starts from the user's settings and fills in the rest in several steps. Each step records its own origin
+and never replaces a value that has a stronger one. From weakest to strongest:
 
 default    the value in the source code
 preset     the model size, train.preset
 data       the size and content of the training data
-budget     the time given by train.budget
-machine    the speed and the cores of this machine
-task       what train.task needs, or what suits it best
+budget     the time limit, train.budget
+machine    the speed and number of cores of this machine
+task       the requirements and defaults of train.task
 model      the trained model named by train.init_from
 user       the command line, a configuration file or a call
-unknown    a model folder written before sources were recorded
+unknown    a model folder written before origins were recorded
 """
 
 from collections.abc import Mapping
@@ -26,17 +26,17 @@ _STRENGTH: dict[str, int] = {origin: rank for rank, origin in enumerate(get_args
 
 
 def may_replace(new: Origin, old: Origin) -> bool:
-    """Return whether a value from `new` may replace one from `old`. Stronger origins win."""
+    """Return whether a value with origin `new` may replace one with origin `old`: True unless `old` is stronger."""
     return _STRENGTH[new] >= _STRENGTH[old]
 
 
 def is_origin(value: object) -> bool:
-    """Return whether a value read from a file names an origin."""
+    """Return whether `value` is the name of an origin."""
     return value in _STRENGTH
 
 
 def render_sources(by_origin: Mapping[Origin, Mapping[str, object]]) -> str:
-    """Return a table of settings by the source of their value, as `info` prints it: one row per source."""
+    """Return a table of settings grouped by origin, with one row for each origin."""
     labels: dict[Origin, str] = {"user": "you", "model": "train.init_from", "unknown": "not recorded"}
     rows = []
     for origin, values in by_origin.items():

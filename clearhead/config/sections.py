@@ -1,4 +1,4 @@
-"""The sections of the configuration, and every setting in them by its dotted name, such as train.steps."""
+"""Registry of the configuration's sections and settings, keyed by dotted name such as train.steps."""
 
 import dataclasses
 import typing
@@ -24,7 +24,7 @@ SECTIONS: dict[str, type[Any]] = {
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting as the command line and the documentation describe it."""
+    """Name, type, default and help text of a setting."""
 
     name: str
     type: Any
@@ -34,7 +34,7 @@ class Setting:
 
 @cache
 def settings() -> Mapping[str, Setting]:
-    """Return every setting by its dotted name, in the order of the sections."""
+    """Return all settings, keyed by dotted name, in the order of the sections."""
     found = {}
     for section, kind in SECTIONS.items():
         types = typing.get_type_hints(kind)
@@ -46,12 +46,12 @@ def settings() -> Mapping[str, Setting]:
 
 @cache
 def default_sections() -> Mapping[str, Any]:
-    """Return each section with its default values."""
+    """Return all sections with their default values, keyed by name."""
     return {section: kind() for section, kind in SECTIONS.items()}
 
 
 def read_setting(name: str, value: Any, source: str) -> Any:
-    """Return a value as the type of the setting `name`."""
+    """Convert a value to the type of the setting `name`. Error messages start with `source`."""
     if name not in settings():
         fix = suggestion(str(name), settings())
         raise within(source, ConfigError(f"unknown setting {name!r}", fix=fix, name=str(name)))
@@ -59,7 +59,7 @@ def read_setting(name: str, value: Any, source: str) -> Any:
 
 
 def flatten(values: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Return nested values by their dotted names."""
+    """Flatten nested dictionaries into one keyed by dotted name. Error messages start with `source`."""
     flat: dict[str, Any] = {}
     for section, table in values.items():
         if section not in SECTIONS:

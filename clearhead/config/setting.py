@@ -1,4 +1,4 @@
-"""Building blocks of a configuration section: fields with help texts, and checks of their values."""
+"""Define and check settings: dataclass fields with help texts, and range checks."""
 
 from dataclasses import field
 from typing import Any, TypeVar
@@ -12,11 +12,11 @@ POSITIVE, NOT_NEGATIVE, FRACTION = "1 or more", "0 or more", "0 or more, and les
 
 
 def setting(default: T, help: str) -> T:
-    """Return a dataclass field with the text that `--help` and the documentation print for it."""
+    """Return a dataclass field with a help text for `--help` and the documentation."""
     return field(default=default, metadata={"help": help})
 
 
 def require(holds: bool, name: str, value: Any, expected: str, *, what: str = "is out of range", fix: str = "") -> None:
-    """Raise a ConfigError about the setting `name` unless the condition holds; `what` completes "name=value ..."."""
+    """Raise a ConfigError that reads "name=value what" unless `holds` is true."""
     if not holds:
         raise ConfigError(f"{name}={spell(value)} {what}", expected=expected, fix=fix, name=name, value=value)

@@ -23,70 +23,81 @@ class TrainConfig:
         "task to learn: translate, generate, classify, answer, summarize or package.module:Task "
         "(default: detected from the data)",
     )
-    preset: str | None = setting(None, "model size by name (default: chosen by the size of the data)")
-    budget: str = setting("", "time for the whole run, such as 15m or 1h30m; chooses the preset and the steps")
-    init_from: str = setting("", "model folder to start from: its weights, shape and tokenizer")
+    preset: str | None = setting(None, "model size (default: depends on the amount of data)")
+    budget: str = setting(
+        "", "time limit for the whole run, such as 15m or 1h30m; sets the preset and the number of steps"
+    )
+    init_from: str = setting("", "model folder whose weights, shape and tokenizer to start from")
     warm_start: Literal["", "denoise"] = setting(
         "",
-        "denoise: first learn to restore masked parts of the texts alone (with task generate: to predict data.texts), "
-        "then train the task, and report the gain",
+        "denoise: before the task, learn to restore masked spans of the texts (for generate: to predict data.texts), "
+        "and report the gain",
     )
     warm_steps: int | None = setting(
-        None, "optimiser steps of the warm start (default: as many as the task, for classify three times as many)"
+        None, "number of warm-start steps (default: same as train.steps; three times as many for classify)"
     )
     hidden_span: float | None = setting(
-        None, "mean length of a masked span in tokens, 1: single tokens (default: 3, for classify 1)"
+        None, "mean length of the masked spans in tokens; 1 masks single tokens (default: 3; 1 for classify)"
     )
     soup: int | None = setting(
         None,
-        "runs after a warm start whose weights are averaged, with different dropout and data order (Wortsman et al. "
-        "2022) (default: 1, for classify without a budget 4)",
+        "model soup (Wortsman et al. 2022): number of runs after the warm start to average, each with its own dropout "
+        "and data order (default: 1; 4 for classify without a budget)",
     )
-    steps: int | None = setting(None, "optimiser steps (default: chosen by the size of the data)")
-    epochs: float | None = setting(None, "passes over the training data, instead of train.steps")
+    steps: int | None = setting(None, "number of optimiser steps (default: depends on the amount of data)")
+    epochs: float | None = setting(None, "number of passes over the training data, as an alternative to train.steps")
     seed: int = setting(0, "random seed for initial weights, data order and dropout")
     optimizer: Literal["adam", "adamw", "muon"] | None = setting(
-        None, "optimiser: adam (section 5.3), adamw or muon, which needs fewer tokens (default: muon)"
+        None, "optimiser: adam (section 5.3), adamw, or muon, which learns from fewer tokens (default: muon)"
     )
     lr: float | None = setting(
-        None, "peak learning rate (default: chosen by width and warmup; a fifth of that with train.init_from)"
+        None, "peak learning rate (default: depends on model width and warmup; a fifth of that with train.init_from)"
     )
-    beta1: float = setting(0.9, "Adam's decay rate of the gradient average")
-    beta2: float = setting(0.98, "Adam's decay rate of the squared-gradient average")
+    beta1: float = setting(0.9, "Adam's decay rate for the gradient average")
+    beta2: float = setting(0.98, "Adam's decay rate for the squared-gradient average")
     eps: float = setting(1e-9, "Adam's epsilon")
-    weight_decay: float = setting(0.0, "decoupled weight decay of matrices; adamw, and muon inside the blocks")
+    weight_decay: float = setting(0.0, "decoupled weight decay for adamw and muon; muon applies it only in the blocks")
     schedule: Literal["paper", "cosine", "linear", "constant"] | None = setting(
         None, "learning-rate schedule after the warmup (default: linear)"
     )
     lr_end: float = setting(0.0, "final learning rate of the cosine and linear schedules")
-    warmup: int | None = setting(None, "learning-rate warmup steps (default: chosen by preset and steps)")
-    accumulate: int = setting(1, "gradient accumulation: batches per step")
-    label_smoothing: float = setting(0.1, "label smoothing (section 5.4)")
-    balance: bool = setting(False, "weight classes by inverse frequency, so that rare labels count as much as others")
+    warmup: int | None = setting(
+        None, "number of learning-rate warmup steps (default: depends on the preset and steps)"
+    )
+    accumulate: int = setting(1, "gradient accumulation: number of batches per step")
+    label_smoothing: float = setting(0.1, "amount of label smoothing (section 5.4)")
+    balance: bool = setting(
+        False, "weight classes by inverse frequency, so that rare labels count as much as common ones"
+    )
     r_drop: float = setting(
-        0.0, "R-Drop weight (Liang et al. 2021): two passes with different dropout are made to agree; 0: one pass"
+        0.0, "weight of the R-Drop loss (Liang et al. 2021) between two passes with different dropout; 0 disables it"
     )
-    clip: float = setting(1.0, "maximum gradient norm; 0: no clipping")
-    precision: Literal["auto", "fp32", "bf16"] = setting("auto", "auto, fp32 or bf16; auto: bf16 if it's faster here")
-    device: str = setting("auto", "auto, cpu, cuda or cuda:1")
-    threads: int | None = setting(None, "CPU threads (default: OMP_NUM_THREADS, or every available core)")
+    clip: float = setting(1.0, "maximum gradient norm; 0 disables clipping")
+    precision: Literal["auto", "fp32", "bf16"] = setting(
+        "auto", "numeric precision; auto uses bf16 if it's faster on this machine"
+    )
+    device: str = setting("auto", "device to run on: auto, cpu, cuda or cuda:1")
+    threads: int | None = setting(None, "number of CPU threads (default: OMP_NUM_THREADS, or all available cores)")
     eval_every: int | None = setting(None, "steps between evaluations (default: a twentieth of the run)")
-    eval_sentences: int = setting(500, "maximum number of validation examples to score in an evaluation")
+    eval_sentences: int = setting(500, "maximum number of validation examples to score in each evaluation")
     best: str = setting(
-        "loss", "validation score that selects the weights to keep: loss or another score of the task; newest: none"
+        "loss",
+        "validation score that selects the weights to keep: loss or another score; newest keeps the latest weights",
     )
-    patience: int = setting(0, "early stopping after this many evaluations without a better score; 0: off")
-    average: int = setting(0, "checkpoint averaging: try the mean of this many newest checkpoints; 0: off")
-    ema: float = setting(0.0, "decay of an exponential moving average that replaces the weights when saved; 0: off")
+    patience: int = setting(0, "stop after this many evaluations without a better score; 0 never stops early")
+    average: int = setting(0, "number of newest checkpoints to average at the end; 0 disables averaging")
+    ema: float = setting(
+        0.0, "decay of an exponential moving average that is saved in place of the weights; 0 disables it"
+    )
     save_every: int | None = setting(None, "steps between checkpoints (default: train.eval_every)")
     keep: int = setting(2, "number of newest checkpoints to keep")
     log_every: int = setting(20, "steps between lines in metrics.jsonl")
-    watch: str = setting("", "text to record at each evaluation, for `explain --film`")
+    watch: str = setting("", "text to follow through training, for `explain --film`")
     tensorboard: bool = setting(False, "write TensorBoard logs to tensorboard/ in the model folder")
 
     @property
     def begins_trained(self) -> bool:
-        """True if the first step starts from trained weights."""
+        """True if training starts from trained weights."""
         return bool(self.init_from or self.warm_start)
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Read and write plain values: settings from TOML files and the command line, numbers for JSON."""
+"""Parse and format values: settings from TOML files and the command line, and numbers for JSON."""
 
 import math
 import re
@@ -14,7 +14,7 @@ T = TypeVar("T", int, float)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Return the tables of a TOML file. Raises a ConfigError if it can't be read or isn't TOML."""
+    """Read a TOML file. Raise ConfigError if it can't be read or isn't valid."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -26,7 +26,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def read_duration(text: str, name: str = "") -> float:
-    """Return the seconds of a duration such as 90s, 15m, 1h30m or 2h. A ConfigError names the setting `name`."""
+    """Convert a duration such as 90s, 15m, 1h30m or 2h to seconds. Error messages name the setting `name`."""
     number = r"(\d+(?:\.\d+)?)"
     found = re.fullmatch(rf"(?:{number}h)?(?:{number}m(?:in)?)?(?:{number}s)?", text.replace(" ", ""))
     seconds = sum(float(n or 0) * unit for n, unit in zip(found.groups(), (3600, 60, 1))) if found else 0.0
@@ -38,7 +38,7 @@ def read_duration(text: str, name: str = "") -> float:
 
 
 def spell(value: Any) -> str:
-    """Return a setting's value as the command line and messages write it: true, none, 0.1, 'text', a.en b.fr."""
+    """Format a setting's value for a message: true, none, 0.1, 'text' or a.en b.fr."""
     if value is None or isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple):
@@ -47,9 +47,9 @@ def spell(value: Any) -> str:
 
 
 def read_value(value: Any, kind: Any, name: str, *, source: str = "") -> Any:
-    """Return `value` as the type `kind` of the setting `name`, parsing it if it is a string, as on a command line.
+    """Convert `value` to `kind`, the type of the setting `name`. Strings are parsed as on the command line.
 
-    Raises a ConfigError that begins with `source`, the place that the value comes from, if given.
+    Error messages start with `source`, where the value comes from, if given.
     """
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         if value is None or value == "none":
@@ -91,12 +91,12 @@ def _mismatch(source: str, name: str, value: Any, expected: str, fix: str = "") 
 
 
 def within(source: str, error: ConfigError) -> ConfigError:
-    """Return the error with the place that the value comes from, if it's known, in front."""
+    """Return the error with `source`, if given, in front of its message."""
     return error.within(source) if source else error
 
 
 def _whole(value: str | float) -> int | None:
-    """Return a whole number, also from a spelling such as 1e5."""
+    """Parse a whole number, including notation such as 1e5. Return None if it isn't one."""
     exact = _parsed(value, int) if isinstance(value, str) else None
     number = _parsed(value, float) if exact is None else None
     return int(number) if number is not None and number.is_integer() else exact
@@ -110,7 +110,7 @@ def _parsed(value: str | float, kind: type[T]) -> T | None:
 
 
 def finite(value: Any) -> Any:
-    """Return `value` with null in place of NaN and infinity, which JSON doesn't have."""
+    """Replace NaN and infinity, which JSON can't represent, with None."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):

@@ -1,1 +1,1 @@
-"""Everything on disk: model folders and checkpoints."""
+"""Model folders and checkpoints on disk."""

@@ -1,7 +1,7 @@
-"""Atomic writes: a file is whole or absent.
+"""Atomic writes of files and folders.
 
-A process can be killed, or the disk can fill up, at any instruction here. A reader then finds the old content or the
-new, never half of one. A killed process leaves files such as `.model.safetensors.partial`, which the next run removes.
+The process can be killed, or the disk can fill up, at any point. Readers always find the complete old or new content.
+A killed process can leave files such as `.model.safetensors.partial`, which the next run removes.
 """
 
 import errno
@@ -15,9 +15,9 @@ from ..errors import TrainingError
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Replace a file in one step. If that fails with an OSError, the old content stays.
+    """Replace a file atomically. If an OSError occurs, the old content is kept.
 
-    A link stays, and its target is replaced. A device or a pipe can't be replaced, so the data is written to it.
+    If the path is a symbolic link, the file it points to is replaced. Devices and pipes are written to directly.
     """
     if path.exists() and not path.is_file():
         with path.open("wb") as file:
@@ -32,7 +32,7 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def write_files(folder: Path, files: Mapping[str, bytes], *, before_moving: tuple[str, bytes]) -> None:
-    """Write `files` under temporary names, then the file `before_moving`, then rename them."""
+    """Write `files` under temporary names, replace the file `before_moving`, then rename `files` into place."""
     with _discarding_on_error(*(_partial(folder / name) for name in files)):
         for name, data in files.items():
             _write_synced(_partial(folder / name), data)
@@ -43,9 +43,9 @@ def write_files(folder: Path, files: Mapping[str, bytes], *, before_moving: tupl
 
 
 def write_folder(target: Path, files: Iterable[tuple[str, bytes]]) -> None:
-    """Make a folder of `files` appear in one step, in place of an old one with the same name.
+    """Write a folder of `files` that appears in one step, replacing an older folder of the same name.
 
-    `files` can be a generator, so that only one content at a time is in memory.
+    `files` can be a generator, so that only one file at a time is in memory.
     """
     partial = _partial(target)
     shutil.rmtree(partial, ignore_errors=True)
@@ -62,12 +62,12 @@ def write_folder(target: Path, files: Iterable[tuple[str, bytes]]) -> None:
 
 
 def remove_folder(path: Path) -> None:
-    """Delete a folder. Its name disappears in one step, before its files do."""
+    """Delete a folder. It's renamed first, so that it disappears in one step."""
     shutil.rmtree(_retire(path), ignore_errors=True)
 
 
 def remove_partials(folder: Path) -> None:
-    """Remove what a killed process left half-written in a run's folder."""
+    """Remove unfinished files that a killed process left in a folder."""
     for path in folder.glob(".*.partial"):
         _discard(path)
 
@@ -82,9 +82,9 @@ def writing(
     """Turn an OSError while writing to a folder into a TrainingError that says what to do.
 
     Args:
-        folder: where the files go.
-        again: what to do once there's room on the disk.
-        instead: what to do if the folder can't be written to.
+        folder: the folder being written to.
+        again: advice for when the disk has room again.
+        instead: advice for when the folder can't be written to.
     """
     try:
         yield
@@ -96,15 +96,15 @@ def writing(
             reason += f" ({free:,.0f} MiB are free)"
             fix = f"make room and {again}; everything saved before is intact"
         elif isinstance(error, (FileExistsError, NotADirectoryError)):
-            expected, fix = "a folder, but there's a file of that name", f"move the file, or {instead}"
+            expected, fix = "a folder, not a file", f"move the file, or {instead}"
         else:
-            expected, fix = "a folder that you may write to", f"change its permissions, or {instead}"
+            expected, fix = "a folder with write permission", f"change its permissions, or {instead}"
         raise TrainingError(f"can't write to {folder}: {reason}", expected=expected, fix=fix, value=folder) from error
 
 
 @contextmanager
 def _discarding_on_error(*partials: Path) -> Iterator[None]:
-    """Remove half-written files if writing fails, such as on a full disk."""
+    """Remove partial files if writing fails, for example because the disk is full."""
     try:
         yield
     except OSError:
@@ -126,7 +126,7 @@ def _partial(path: Path) -> Path:
 
 
 def _retire(path: Path) -> Path:
-    """Rename a folder to one that the next run removes, and return the new name."""
+    """Rename a folder to a name that `remove_partials` deletes, and return the new path."""
     retired = path.with_name(f".{path.name}.old.partial")
     shutil.rmtree(retired, ignore_errors=True)
     return path.replace(retired)
@@ -140,7 +140,7 @@ def _write_synced(path: Path, data: bytes) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the names in a folder survive a power cut. Windows can't: it doesn't open folders."""
+    """Make the names in a folder survive a power cut. Does nothing on Windows, which can't open folders."""
     if os.name == "nt":
         return
     handle = os.open(folder, os.O_RDONLY)

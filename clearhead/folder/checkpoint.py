@@ -1,9 +1,9 @@
-"""The folder of a run: a model folder, with the state of training below it.
+"""Folder of a training run: a model folder with checkpoints in it.
 
 config.json  model.safetensors  tokenizer.json  README.md  metrics.jsonl  manifest.json
 checkpoints/step-00000120/  model.safetensors  optimizer.safetensors  state.json  manifest.json
 
-Files are written atomically, and checked against their SHA-256 when read. Nothing is ever unpickled.
+Files are written atomically, and their SHA-256 is checked when they're read. Nothing is ever unpickled.
 """
 
 import json
@@ -35,11 +35,11 @@ from .manifest import (
 )
 from .model_folder import WEIGHTS, model_files, weights_from_bytes, weights_to_bytes
 
-PICTURES = ("loss.png", "attention.png", "confusion.png")  # not part of the model, so the manifest has no digests
+PICTURES = ("loss.png", "attention.png", "confusion.png")  # not part of the model, so the manifest doesn't list them
 METRICS = "metrics.jsonl"
 FILM = "film.jsonl"
 _STATE, _SUFFIX, _TOKENS = "state.json", ".safetensors", ".tokens"
-_KEPT = ".kept.json"  # {SHA-256 of model.safetensors: facts about these weights}
+_KEPT = ".kept.json"  # {SHA-256 of model.safetensors: metadata of these weights}
 
 
 @dataclass(frozen=True)
@@ -68,23 +68,23 @@ class RunFolder:
     def __init__(self, path: Path, lock: FolderLock, *, resume: bool, say: Callable[[str], None]) -> None:
         self.path, self._lock, self._resume, self._say = path, lock, resume, say
         self._made = False  # this run created the folder
-        self._sound: set[int] = set()  # steps whose checkpoint this process has verified
-        self._about: dict[str, Any] = {}  # facts about the weights in the folder, by digest
+        self._sound: set[int] = set()  # steps of the checkpoints verified by this process
+        self._about: dict[str, Any] = {}  # metadata of the weights in the folder, by digest
 
     @classmethod
     def create(
         cls, path: Path, *, resume: bool = False, replace: bool = False, say: Callable[[str], None] = messages.say
     ) -> Self:
-        """Lock a folder for a run, and create it if it's new.
+        """Lock a folder for a run. Create it if it doesn't exist.
 
         Args:
             path: the folder.
-            resume: accept a folder that holds a run, to continue it.
-            replace: accept a folder that holds a run, to replace it. The old run stays until `begin`.
-            say: gets messages for the user.
+            resume: accept a folder that contains a run, in order to continue it.
+            replace: accept a folder that contains a run, in order to replace it. The old run is kept until `begin`.
+            say: receives messages for the user.
 
         Raises:
-            TrainingError: The folder is in use, occupied, or can't be written to.
+            TrainingError: the folder is in use, contains something else, or can't be written to.
         """
         with writing(path):
             check_not_foreign(path)
@@ -110,7 +110,7 @@ class RunFolder:
         return self.path / _TOKENS
 
     def close(self) -> None:
-        """Unlock the folder. Remove it if this run created it and wrote nothing."""
+        """Unlock the folder. Delete it if this run created it and wrote nothing."""
         try:
             if not visible(self.path):
                 shutil.rmtree(self.tokens, ignore_errors=True)
@@ -132,27 +132,26 @@ class RunFolder:
         return Manifest.read(self.path).finished if (self.path / MANIFEST).exists() else None
 
     def finish(self, step: int) -> None:
-        """Mark the run as finished, as its last write. Saving a checkpoint removes the mark."""
+        """Mark the run as finished. Call this last, because saving a checkpoint removes the mark."""
         with writing(self.path):
-            shutil.rmtree(self.tokens, ignore_errors=True)  # before the mark, after which nothing is cleaned up
+            shutil.rmtree(self.tokens, ignore_errors=True)  # before the mark, because finished runs aren't cleaned up
             mark_finished(self.path, step)
             (self.path / _KEPT).unlink(missing_ok=True)
 
     def begin(self, files: Mapping[str, bytes]) -> None:
-        """Remove an earlier run from the folder, and write the files that this one starts with."""
+        """Remove an earlier run from the folder, and write this run's initial files."""
         self._remove_run()
         self.write_files(files)
 
     def write_files(self, files: Mapping[str, bytes]) -> None:
-        """Replace files of the model folder (`model_files`) and their digests."""
+        """Replace files of the model folder, such as `model_files`, and their digests."""
         with writing(self.path):
             replace_files(self.path, files)
 
     def keep(self, weights: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
-        """Replace the weights of the model folder, together with the facts about them that `kept` returns.
+        """Replace the weights in the model folder, along with their metadata, which `kept` returns.
 
-        If the process is killed in between, the folder has the old weights with their facts, or the new ones with
-        theirs.
+        If the process is killed, the folder has either the old weights and metadata or the new ones.
         """
         files = model_files(weights=weights)
         now = {digest(data): dict(about) for data in files.values()}
@@ -162,12 +161,12 @@ class RunFolder:
         self._about = now
 
     def kept(self) -> dict[str, Any]:
-        """Return the facts about the weights in the folder, or {}. The weights may be newer than any checkpoint.
+        """Return the metadata of the weights in the folder, or {}. The weights may be newer than any checkpoint.
 
-        Call this when a run resumes, before `keep`.
+        When a run resumes, call this before `keep`.
         """
         self._about = {}
-        with suppress(ModelError):  # there are no weights, or no facts
+        with suppress(ModelError):  # no weights or no metadata
             found, path = digest(read_bytes(self.path / WEIGHTS)), self.path / _KEPT
             known = parse_json_object(path, read_bytes(path))
             self._about = {found: known[found]} if found in known else {}
@@ -178,8 +177,8 @@ class RunFolder:
 
         Args:
             step: the number of updates so far.
-            tensors: groups of tensors by file name: {"model": ..., "optimizer": ...}.
-            state: values that JSON can hold.
+            tensors: groups of tensors, keyed by file name: {"model": ..., "optimizer": ...}.
+            state: JSON-serialisable values.
         """
         folder = self._folder(step)
 
@@ -197,25 +196,25 @@ class RunFolder:
         return folder
 
     def latest_checkpoint(self) -> Checkpoint | None:
-        """Return the newest checkpoint that verifies, or None if there is none and training has to restart.
+        """Return the newest intact checkpoint, or None if there is none and training has to restart.
 
         Raises:
-            TrainingError: There is none, but the run had finished. Restarting would overwrite its model.
+            TrainingError: there is none, but the run had finished. Restarting would overwrite its model.
         """
         if checkpoint := next(self.checkpoints(), None):
             return checkpoint
         if (done := self.finished_step) is not None:
             raise TrainingError(
-                f"{self.path} holds a model that finished at step {done}, but no checkpoint to continue from",
+                f"{self.path} contains a model that finished at step {done}, but no checkpoint to continue from",
                 fix="choose another folder with --out",
                 value=self.path,
             )
         if self._resume:
-            self._say(f"{self.path} has no complete checkpoint: training restarts from step 0")
+            self._say(f"{self.path} has no complete checkpoint, so training restarts from step 0")
         return None
 
     def checkpoints(self) -> Iterator[Checkpoint]:
-        """Yield the checkpoints that verify, newest first. Report and skip damaged ones."""
+        """Yield the intact checkpoints, newest first. Report and skip damaged ones."""
         for step in self._steps():
             try:
                 checkpoint = read_checkpoint(self._folder(step))
@@ -226,9 +225,9 @@ class RunFolder:
                 yield checkpoint
 
     def prune(self, keep: int, wanted: Callable[[int], bool] = lambda step: True) -> None:
-        """Delete all checkpoints but the newest, and the newest `keep` of the `wanted` steps.
+        """Delete all checkpoints except the newest one and the newest `keep` whose step is `wanted`.
 
-        Only checkpoints that verify count, so damaged ones never displace a good one.
+        Damaged checkpoints don't count, so they never displace an intact one.
         """
         newest, kept = True, 0
         for step in self._steps():
@@ -243,21 +242,21 @@ class RunFolder:
     def _check_vacant(self) -> None:
         if (run := describe_run(self.path)) and not self._resume:
             raise TrainingError(
-                f"{self.path} already holds {run}",
+                f"{self.path} already contains {run}",
                 fix="continue it with --resume, or choose another folder with --out",
                 value=self.path,
             )
         if self._resume and not run:
-            self._say(f"{self.path} is empty, so there is nothing to resume: training starts from step 0")
+            self._say(f"{self.path} is empty, so there is nothing to resume and training starts from step 0")
             self._resume = False  # reported once
 
     def _remove_run(self) -> None:
-        """Remove the files of a run, but only empty its manifest, so the folder is still recognised."""
+        """Remove the files of a run, but leave an empty manifest, so that the folder is still recognised."""
         if not visible(self.path):
             return
         try:
             names = list(Manifest.read(self.path).files)
-        except ModelError:  # damaged: all the more reason to replace the run
+        except ModelError:  # damaged, which is no reason not to replace the run
             names = []
         with writing(self.path):
             for step in self._steps():
@@ -282,7 +281,7 @@ class RunFolder:
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:
-    """Read a checkpoint. Raise ModelError unless each file has the digest in its manifest."""
+    """Read a checkpoint. Raise ModelError unless every file matches its digest in the manifest."""
     files = read_verified(folder)
     if _STATE not in files:
         raise ModelError(

@@ -1,4 +1,4 @@
-"""Tell what a folder holds: a run, nothing, or other files."""
+"""Inspect the contents of a folder: a run, other files, or nothing."""
 
 import json
 import re
@@ -12,7 +12,7 @@ CHECKPOINTS = "checkpoints"
 
 
 def visible(path: Path) -> list[str]:
-    """Return the names in a folder, sorted. Hidden files don't count: a folder with only .gitkeep is empty."""
+    """Return the names of a folder's entries, sorted. Hidden files, such as .gitkeep, don't count."""
     return sorted(entry.name for entry in path.iterdir() if not entry.name.startswith(".")) if path.exists() else []
 
 
@@ -23,23 +23,23 @@ def checkpoint_steps(run: Path) -> list[int]:
 
 
 def describe_run(path: Path) -> str:
-    """Describe what a run left in a folder; return "" if the folder is empty."""
+    """Describe the run in a folder. Return "" if the folder is empty."""
     if not visible(path):
         return ""
     steps = checkpoint_steps(path)
-    return f"a run whose newest checkpoint is of step {steps[0]}" if steps else "a run without a checkpoint"
+    return f"a run whose newest checkpoint is from step {steps[0]}" if steps else "a run without a checkpoint"
 
 
 def check_not_foreign(path: Path) -> None:
-    """Raise TrainingError if a path holds something that Clearhead didn't write."""
+    """Raise TrainingError if a path is a file, or a folder of files that Clearhead didn't write."""
     if path.exists() and not path.is_dir():
         raise TrainingError(f"{path} is a file", expected="a folder", fix="choose another one with --out", value=path)
     names = visible(path)
     if names and not any(_has_format(path / name) for name in (MANIFEST, CONFIG)):
         shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
         raise TrainingError(
-            f"{path} holds files that don't belong to a run: {shown}",
-            expected="a new or empty folder, or one that a run wrote",
+            f"{path} contains files that don't belong to a run: {shown}",
+            expected="a new or empty folder, or the folder of a run",
             fix="choose another one with --out",
             value=path,
         )

@@ -1,4 +1,4 @@
-"""One writer per folder: a lock that the operating system releases when the process ends, however it ends."""
+"""Folder lock that allows one writer. The operating system releases it when the process ends for any reason."""
 
 import errno
 import os
@@ -12,12 +12,12 @@ from pathlib import Path
 from ..errors import TrainingError
 
 _NAME = ".lock"
-# errors of flock, or of msvcrt on Windows, while another process holds the lock
+# errors from flock (msvcrt on Windows) while another process holds the lock
 _BUSY = (errno.EAGAIN, errno.EACCES, errno.EDEADLK)
 
 
 class FolderLock:
-    """A lock, held from its creation to `release` or the end of the process."""
+    """Lock on a folder, held from creation until `release` or the end of the process."""
 
     def __init__(
         self,
@@ -30,31 +30,31 @@ class FolderLock:
 
         Args:
             folder: the folder to lock.
-            say: gets a warning if the file system has no locks.
+            say: receives a warning if the file system doesn't support locks.
             advice: what to do if another run holds the lock.
 
         Raises:
-            TrainingError: Another run holds the lock.
-            OSError: The folder can't be written to.
+            TrainingError: another run holds the lock.
+            OSError: the folder can't be written to.
         """
         self._path = folder / _NAME
         self._file = self._path.open("a+b", buffering=0)
         while not self._acquire(folder, say, advice):
             self._file = self._path.open("a+b", buffering=0)
-        with suppress(OSError):  # names the holder in the error that others get
+        with suppress(OSError):  # shown in the error message of other processes
             self._file.truncate(0)
             self._file.write(f"process {os.getpid()} on {socket.gethostname()}\n".encode())
 
     def release(self) -> None:
         """Release the lock and remove its file."""
         try:
-            with suppress(OSError):  # Windows removes no open file; a leftover does no harm
+            with suppress(OSError):  # Windows can't remove open files; a leftover file is harmless
                 self._path.unlink()
         finally:
             self._file.close()
 
     def _acquire(self, folder: Path, say: Callable[[str], None], advice: str) -> bool:
-        """Return whether the lock is ours. It isn't if its holder removed the file after we opened it."""
+        """Try to take the lock. Return False if its previous holder removed the file after we opened it."""
         try:
             _lock(self._file)
         except OSError as error:
@@ -64,7 +64,7 @@ class FolderLock:
                 raise TrainingError(
                     f"{folder} is in use by another run ({holder})", fix=advice, name="folder", value=folder
                 ) from error
-            say(f"can't lock {folder} ({error.strerror}): make sure that no other run writes there")
+            say(f"can't lock {folder} ({error.strerror}); make sure that no other run writes to it")
         try:
             ours = os.path.samestat(os.fstat(self._file.fileno()), self._path.stat())
         except FileNotFoundError:
@@ -82,7 +82,7 @@ if sys.platform == "win32":
     import msvcrt
 
     def _lock(file: FileIO) -> None:
-        file.seek(1 << 30)  # far past the text, which others may want to read
+        file.seek(1 << 30)  # far past the text, so that others can read it
         msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
 else:
     import fcntl

@@ -1,4 +1,4 @@
-"""`manifest.json`: the SHA-256 of each file in a folder, to detect damage.
+"""`manifest.json`: the SHA-256 of every file in a folder, used to detect damage.
 
 {"format_version": 1, "files": {"model.safetensors": "6e34..."}, "finished": 300}
 """
@@ -26,8 +26,8 @@ class Manifest:
 
     Attributes:
         files: the digest of each file.
-        incoming: the new digests of files that are being replaced. Until that's done, either digest is right.
-        finished: the step at which the run finished, if it did.
+        incoming: the new digests of files being replaced. Until that's done, either digest is valid.
+        finished: the step at which the run finished, or None.
     """
 
     files: dict[str, str] = field(default_factory=dict)
@@ -58,11 +58,11 @@ class Manifest:
         return (json.dumps(values, indent=2) + "\n").encode()
 
     def check(self, path: Path, data: bytes) -> None:
-        """Raise ModelError unless the content of a file has the digest that the manifest names."""
+        """Raise ModelError unless the content of a file matches its digest in the manifest."""
         expected = [digests[path.name] for digests in (self.files, self.incoming) if path.name in digests]
         manifest = path.parent / MANIFEST
         if not expected:
-            raise ModelError(f"{manifest} has no digest of {path.name}", fix=RESTORE, name=path.name)
+            raise ModelError(f"{manifest} has no digest for {path.name}", fix=RESTORE, name=path.name)
         found = digest(data)
         if found not in expected:
             raise ModelError(
@@ -75,10 +75,10 @@ class Manifest:
 
 
 def replace_files(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Replace some files of a folder, with a manifest that's true at every moment.
+    """Replace some files of a folder while keeping its manifest valid at every moment.
 
-    The manifest first gets the new digests next to the old ones, then the files are replaced, then the old digests go.
-    If the process is killed in between, each file is the old one or the new one, and the folder verifies.
+    The new digests are added to the manifest, the files are replaced, and then the old digests are removed. If the
+    process is killed in between, each file is either the old or the new one, and both pass verification.
     """
     manifest = _settled(folder)
     incoming = {name: digest(data) for name, data in files.items()}
@@ -87,12 +87,12 @@ def replace_files(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def mark_finished(folder: Path, step: int | None) -> None:
-    """Record in the manifest that the run finished at `step`, or with None, that it hasn't."""
+    """Record the step at which the run finished, or None if it hasn't finished."""
     write_file(folder / MANIFEST, replace(_settled(folder), finished=step).to_bytes())
 
 
 def write_folder_with_manifest(target: Path, files: Iterable[tuple[str, bytes]]) -> None:
-    """Write a folder in one step (`write_folder`), with a manifest of its files."""
+    """Write a folder with a manifest of its files, in one step (see `write_folder`)."""
 
     def with_manifest() -> Iterator[tuple[str, bytes]]:
         digests = {}
@@ -105,7 +105,7 @@ def write_folder_with_manifest(target: Path, files: Iterable[tuple[str, bytes]])
 
 
 def read_verified(folder: Path, names: Iterable[str] | None = None) -> dict[str, bytes]:
-    """Read files (default: all in the manifest). Raise ModelError if a digest doesn't match."""
+    """Read files (default: all in the manifest). Raise ModelError if one doesn't match its digest."""
     manifest = Manifest.read(folder)
     wanted = tuple(manifest.files if names is None else names)
     while True:
@@ -116,7 +116,7 @@ def read_verified(folder: Path, names: Iterable[str] | None = None) -> dict[str,
         except ModelError:
             if manifest == (manifest := Manifest.read(folder)):
                 raise
-            # a run replaced files while we read them: read them again
+            # a run replaced files while they were read, so read them again
         else:
             return contents
 
@@ -137,26 +137,26 @@ def read_bytes(path: Path) -> bytes:
 
 
 def parse_json_object(path: Path, data: bytes) -> dict[str, Any]:
-    """Parse the content of a JSON file. Raise ModelError unless it's an object."""
+    """Parse the content of a JSON file. Raise ModelError unless it's a JSON object."""
     try:
         values = json.loads(data)
-    except (ValueError, RecursionError) as error:  # ValueError: no JSON, or no UTF-8
+    except (ValueError, RecursionError) as error:  # ValueError: not JSON, or not UTF-8
         raise ModelError(f"{path} isn't JSON: {error}", fix=RESTORE, name=path.name) from error
     if not isinstance(values, dict):
         raise ModelError(
-            f"{path} holds a JSON {type(values).__name__}", expected="a JSON object", fix=RESTORE, name=path.name
+            f"{path} contains a JSON {type(values).__name__}", expected="a JSON object", fix=RESTORE, name=path.name
         )
     return values
 
 
 def check_format(path: Path, values: Mapping[str, Any]) -> None:
-    """Raise ModelError unless this version of Clearhead reads a file's `format_version`."""
+    """Raise ModelError unless this version of Clearhead supports a file's `format_version`."""
     found = values.get("format_version")
     if type(found) is not int or found != FORMAT_VERSION:
         newer = type(found) is int and found > FORMAT_VERSION
         raise ModelError(
             f"{path} has format_version={found!r}",
-            expected=f"{FORMAT_VERSION}, which this version reads",
+            expected=f"{FORMAT_VERSION}, which this version supports",
             fix="install a newer Clearhead" if newer else RESTORE,
             name="format_version",
             value=found,
@@ -164,12 +164,12 @@ def check_format(path: Path, values: Mapping[str, Any]) -> None:
 
 
 def digest(data: bytes) -> str:
-    """Return the SHA-256 in hexadecimal."""
+    """Return the SHA-256 of `data` in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
 
 
 def _settled(folder: Path) -> Manifest:
-    """Return the manifest, or an empty one, with every incoming file that arrived counted among its files."""
+    """Return the manifest, or an empty one, after moving the digests of replaced files from `incoming` to `files`."""
     if not (folder / MANIFEST).exists():
         return Manifest()
     manifest = Manifest.read(folder)

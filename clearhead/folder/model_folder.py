@@ -1,4 +1,4 @@
-"""A model in a folder: settings, weights and tokenizer.
+"""Read and write model folders: settings, weights and tokenizer.
 
 config.json  model.safetensors  tokenizer.json  README.md  manifest.json
 """
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenizer.json", "README.md"
-WORDS = "words.txt"  # the words seen in training, if tokens are words
+WORDS = "words.txt"  # the words seen in training, for word tokenizers
 
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """A model, read and verified. A run may replace files meanwhile, but these belong together.
+    """Verified contents of a model folder. They're consistent even if a run replaces files during the read.
 
     Attributes:
         path: the folder.
-        config: its settings.
-        weights: its tensors by name, for `load_weights`.
+        config: the settings.
+        weights: tensors by name, for `load_weights`.
         weights_digest: the SHA-256 of the weights file.
         tokenizer: the text of the tokenizer file.
     """
@@ -63,7 +63,7 @@ def model_files(
     weights: "Mapping[str, Tensor] | None" = None,
     card: str | None = None,
 ) -> dict[str, bytes]:
-    """Return the contents of a model folder's files, by name, for the given parts."""
+    """Serialise the given parts of a model. Return the file contents, keyed by file name."""
     files: dict[str, bytes] = {}
     if config is not None:
         files[CONFIG] = (json.dumps({"format_version": FORMAT_VERSION, **config}, indent=2) + "\n").encode()
@@ -77,10 +77,10 @@ def model_files(
 
 
 def save_files(folder: Path, files: Mapping[str, bytes], *, say: Callable[[str], None] | None = None) -> None:
-    """Write files (`model_files`, an evaluation) into a model folder, and update its manifest.
+    """Write files, such as `model_files` or an evaluation, to a model folder, and update its manifest.
 
     Raises:
-        TrainingError: A run holds the folder, or it can't be written to. Nothing was changed.
+        TrainingError: a run is using the folder, or it can't be written to. Nothing was changed.
     """
     with writing(folder, again="try again", instead="work on a copy"):
         folder.mkdir(parents=True, exist_ok=True)
@@ -92,15 +92,15 @@ def save_files(folder: Path, files: Mapping[str, bytes], *, say: Callable[[str],
 
 
 def load_model_folder(folder: Path, *, allow_custom_code: bool | Collection[str] = False) -> ModelFolder:
-    """Read a model and verify it.
+    """Read and verify a model.
 
     Args:
         folder: the model folder.
-        allow_custom_code: True to allow custom parts (`package.module:Class`) that the folder's settings name, or the
-            parts that you named yourself. This imports none of them.
+        allow_custom_code: True to allow all custom parts (`package.module:Class`) named in the folder's settings, or
+            the names of the allowed ones. Nothing is imported.
 
     Raises:
-        ModelError: Something is missing, damaged, unknown or not allowed.
+        ModelError: a file is missing or damaged, a setting is unknown, or a custom part isn't allowed.
     """
     with _reading(folder):
         _expect_folder(folder)
@@ -114,14 +114,14 @@ def load_model_folder(folder: Path, *, allow_custom_code: bool | Collection[str]
 
 
 def read_config(folder: Path, *, allow_custom_code: bool | Collection[str] = False) -> Config:
-    """Read the settings of a model, or of a run that has no weights yet. See `load_model_folder`."""
+    """Read the settings of a model or of a run that has no weights yet. See `load_model_folder`."""
     with _reading(folder):
         _expect_folder(folder)
     return _parse_config(folder / CONFIG, read_verified(folder, (CONFIG, TOKENIZER))[CONFIG], allow_custom_code)
 
 
 def read_settings(folder: Path, *, allow_custom_code: bool = False) -> tuple[Config, str]:
-    """Return the settings of a model that has weights, and the text of its tokenizer file. See `load_model_folder`."""
+    """Read the settings and the tokenizer file of a model that has weights. See `load_model_folder`."""
     with _reading(folder):
         _expect_folder(folder)
         _expect_weights(folder)
@@ -192,7 +192,7 @@ def _expect_weights(folder: Path) -> None:
     if (folder / MANIFEST).exists() and Manifest.read(folder).finished is not None:
         raise ModelError(
             f"{folder} has lost its weights: {WEIGHTS} is missing, but training had finished",
-            expected="the whole folder, as training left it",
+            expected="the complete folder that training wrote",
             fix=RESTORE,
             name=WEIGHTS,
         )
@@ -205,7 +205,7 @@ def _expect_weights(folder: Path) -> None:
 
 
 def weights_to_bytes(tensors: "Mapping[str, Tensor]") -> bytes:
-    """Return named tensors in the safetensors format. A tensor with several names (tied weights) is written once."""
+    """Serialise named tensors in the safetensors format. Tied weights are written once, under their first name."""
     seen: set[object] = set()
     distinct = {}
     for name, tensor in tensors.items():
@@ -218,7 +218,7 @@ def weights_to_bytes(tensors: "Mapping[str, Tensor]") -> bytes:
 
 
 def weights_from_bytes(path: Path, data: bytes) -> "dict[str, Tensor]":
-    """Return the tensors in the content of a safetensors file. Raise ModelError if it's in another format."""
+    """Parse the content of a safetensors file. Raise ModelError if it's in another format."""
     import safetensors.torch
 
     try:
@@ -228,7 +228,7 @@ def weights_from_bytes(path: Path, data: bytes) -> "dict[str, Tensor]":
 
 
 def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of a folder's weights by name, from the header of their file; {} if there's no such file."""
+    """Read the shapes of a folder's weights from the file header. Return {} if there's no weights file."""
     path = folder / WEIGHTS
     if not path.is_file():
         return {}
@@ -243,7 +243,7 @@ def load_weights(model: "nn.Module", weights: "Mapping[str, Tensor]") -> None:
     """Copy weights into a model. A tied weight may be missing under one of its names.
 
     Raises:
-        ModelError: Names or shapes differ. Nothing was copied.
+        ModelError: names or shapes differ. Nothing was copied.
     """
     own = model.state_dict()
     names_of: dict[object, list[str]] = {}
@@ -272,12 +272,12 @@ def load_weights(model: "nn.Module", weights: "Mapping[str, Tensor]") -> None:
 
 
 def _identity(tensor: "Tensor") -> object:
-    """A key that's equal for two names of one tensor. An empty tensor has no storage, so it equals only itself."""
+    """Return a key that's equal for tied tensors. An empty tensor has no storage, so its key is unique."""
     return (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype) if tensor.numel() else id(tensor)
 
 
 def _alone(tensor: "Tensor") -> "Tensor":
-    """The tensor on the CPU, contiguous and in its own storage, as the format needs it. Copied only if necessary."""
+    """Return the tensor on the CPU, contiguous and in its own storage, as the format requires. Copy only if needed."""
     tensor = tensor.detach().cpu().contiguous()
     whole = tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
     return tensor if whole else tensor.clone()

@@ -118,16 +118,16 @@ def test_a_model_reads_a_file_in_its_own_direction_and_says_so(
     done = run("score", back, table, "--json")
     assert sources(done.out) == [fr for _, fr in ROWS]
     settings = "data.source_column='en', data.target_column='fr', data.reverse=true"
-    assert f"reading as {back} was trained: {settings}; change it with --data.source_column=..." in done.err
+    assert f"as in the training of {back}: {settings} (override with --data.source_column=...)" in done.err
     assert sources(run("score", back, table, "--json", "--data.reverse=false").out) == [en for en, _ in ROWS]
     done = run("evaluate", back, "--data", table, "--json", "--beam", "1")
     assert [it["source"] for it in json.loads(done.out)["examples"]] == [fr for _, fr in ROWS]
-    assert "was trained" in done.err
+    assert "as in the training of" in done.err
 
 
 def test_a_model_that_reads_what_is_found_says_nothing(run: Run, model_folder: Path, table: Path) -> None:
     done = run("score", model_folder, table, "--json")
-    assert sources(done.out) == [en for en, _ in ROWS] and "was trained" not in done.err
+    assert sources(done.out) == [en for en, _ in ROWS] and "as in the training of" not in done.err
 
 
 def test_options_tell_how_a_file_is_read(run: Run, model_folder: Path, table: Path) -> None:

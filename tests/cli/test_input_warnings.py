@@ -19,7 +19,7 @@ BYTES = b"caf\xe9".decode("utf-8", "surrogateescape")  # as Python has them wher
         (Reading(), ""),
         (
             Reading(long=1234),
-            "it has 1,234 tokens, more than any text in training: the answer may be poor; split it\n",
+            "it has 1,234 tokens, more than any text in training, so the answer may be poor; split it\n",
         ),
         (
             Reading(long=300, cut=1000),

@@ -131,7 +131,7 @@ def test_the_room_is_found_although_the_folder_is_not_there_yet(tmp_path: Path, 
 def test_a_folder_that_may_not_be_written_is_said(tmp_path: Path, read_only) -> None:
     with pytest.raises(TrainingError, match="Read-only file system") as caught, writing(tmp_path):
         raise read_only
-    assert caught.value.expected == "a folder that you may write to"
+    assert caught.value.expected == "a folder with write permission"
 
 
 def test_a_file_in_place_of_a_folder_is_said(tmp_path: Path) -> None:

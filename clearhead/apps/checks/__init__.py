@@ -1,1 +1,1 @@
-"""Checks of a trained model: ablation of its parts, and the data for verifying its promises."""
+"""Checks of a trained model: ablation of its components, and the data for `verify`."""

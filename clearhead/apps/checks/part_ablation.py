@@ -1,4 +1,4 @@
-"""Ablation: score a trained model without each of its parts, on data of its task."""
+"""Ablation: score a trained model without each of its components."""
 
 import hashlib
 import json
@@ -27,12 +27,12 @@ _HOOKED = "the model has hooks, so its weights alone don't determine its results
 
 @dataclass(frozen=True)
 class Request:
-    """The parts to ablate, and the measurement.
+    """Options of an ablation.
 
     Args:
-        parts: heads, attentions, feed-forwards or all.
-        limit: the most texts to score (None: all).
-        score: the score to compare (None: the most telling one of the task).
+        parts: the components to disable in turn: heads, attentions, feed-forwards or all.
+        limit: maximum number of texts to score (None: all).
+        score: the score to compare (None: the task's main score).
         keep: store the results in the model folder.
     """
 
@@ -42,7 +42,7 @@ class Request:
     keep: bool
 
     def check(self, verb: str, scores: Sequence[str]) -> None:
-        """Raise ConfigError for parts, a score or a limit that don't exist for this task."""
+        """Raise ConfigError if the parts, the score or the limit are invalid for this task."""
         _expect_one_of("parts", self.parts, (*KINDS, "all"))
         if self.score is not None:
             _expect_one_of("score", self.score, scores, f" of models that {verb}")
@@ -52,7 +52,7 @@ class Request:
             )
 
     def of(self, model: nn.Module) -> list[Switch]:
-        """Return the parts of a model to switch off. Raise ConfigError if it has none."""
+        """Return switches for the components to disable. Raise ConfigError if the model has none."""
         chosen = [it for it in switches(model).values() if self.parts in ("all", it.kind)]
         if not chosen:
             raise ConfigError(f"the model has no {self.parts}", fix="use parts='all'", name="parts", value=self.parts)
@@ -72,11 +72,11 @@ def _expect_one_of(name: str, value: str, known: Sequence[str], of: str = "") ->
 
 
 def ablate(loaded: LoadedModel, data: Any, request: Request, search: DecodeConfig, watch: Watch) -> Ablation:
-    """Score a model whole and without each of its parts, as `App.ablate` describes."""
+    """Score the whole model, then without each of its components. See `App.ablate`."""
     task, model = loaded.task, loaded.model
     request.check(task.verb, task.compared_by)
     chosen, sampled = request.of(model), ""
-    search = replace(search, engine="torch")  # the engine whose parts can be switched off
+    search = replace(search, engine="torch")  # the only engine whose components can be disabled
     if request.limit is not None:
         data, sampled = task.form.sample(data, request.limit, loaded.config.train.seed, "limit")
     held_out = task.hold_out(data)
@@ -112,7 +112,7 @@ def ablate(loaded: LoadedModel, data: Any, request: Request, search: DecodeConfi
 
 
 def _key(loaded: LoadedModel, notes: list[Any], search: DecodeConfig) -> dict[str, Any]:
-    """Return everything that the results depend on."""
+    """Return a record of everything that affects the results."""
     settings = loaded.config.to_dict()
     return {
         "version": __version__,
@@ -127,7 +127,7 @@ def _key(loaded: LoadedModel, notes: list[Any], search: DecodeConfig) -> dict[st
 
 
 def _compare(task: Task, held_out: Scorable, outcomes: Mapping[str, Outcome], score: str) -> list[Compared]:
-    """Return the score of each outcome, the whole model first, and its difference from the whole model."""
+    """Return the score of each outcome and its difference from the first one, the whole model."""
     singly = {name: {key: np.array(values) for key, values in found.values.items()} for name, found in outcomes.items()}
     systems = [
         (name, Judged(found, held_out.sources, found.answers, held_out.references, partial(singly.__getitem__, name)))
@@ -138,7 +138,7 @@ def _compare(task: Task, held_out: Scorable, outcomes: Mapping[str, Outcome], sc
 
 
 def _row(switch: Switch, whole: Compared, found: Compared, outcomes: Mapping[str, Outcome]) -> Row:
-    """Compare the model without one part with the whole model."""
+    """Compare the model without one component to the whole model."""
     assert found.difference is not None and found.p_value is not None  # all but the first have them
     first, own = next(iter(outcomes.values())).answers, outcomes[switch.name].answers
     low, high = found.difference

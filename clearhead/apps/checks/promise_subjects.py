@@ -1,4 +1,4 @@
-"""Build the subject of `verify` for each kind of model: tokenized texts, loss, engines and search."""
+"""Prepare each kind of model for `verify`, with tokenized texts, a loss, engines and a search."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -40,12 +40,12 @@ _ANSWER_TOKENS = 16
 
 
 def subject_of(loaded: LoadedModel, decode: DecodeConfig, data: Any, seed: int) -> Subject:
-    """Return the subject of `verify` for a loaded model.
+    """Return the subject that `verify` checks, for a loaded model.
 
     Args:
-        decode: the search of the model.
-        data: data of the task, as returned by its reader (None: texts of the last evaluation, or random tokens).
-        seed: chooses the texts.
+        decode: the model's search settings.
+        data: data from the task's reader (None: texts of the last evaluation, or random tokens).
+        seed: random seed for choosing the texts.
     """
     on_cpu = loaded.config.override({"train.device": "cpu"})  # not every accelerator has float64
     task = type(loaded.task)(loaded.tokenizers, on_cpu)
@@ -59,11 +59,11 @@ def subject_of(loaded: LoadedModel, decode: DecodeConfig, data: Any, seed: int) 
         case Answering():
             return _of_windows(task, loaded, data, seed)
     verb = task.verb
-    raise ConfigError(f"`verify` can't make texts for the task {verb!r}", name="train.task", value=verb)
+    raise ConfigError(f"`verify` doesn't support the task {verb!r}", name="train.task", value=verb)
 
 
 def _of_sequences(task: Sequences, loaded: LoadedModel, decode: DecodeConfig, data: Any, seed: int) -> Subject:
-    """Return an encoder-decoder's subject, with a search for several answers."""
+    """Return the subject for an encoder-decoder, with a search for several answers."""
     most = longest(loaded.config.model.max_len)
     pairs, found = known(task, data, loaded.path, seed)
     if picked := _picked(task, pairs, most, seed):
@@ -89,7 +89,7 @@ def _of_sequences(task: Sequences, loaded: LoadedModel, decode: DecodeConfig, da
 
 
 def _of_text(task: Generation, loaded: LoadedModel, decode: DecodeConfig, data: Any, seed: int) -> Subject:
-    """Return a language model's subject: blocks of various lengths, whose beginnings are prompts."""
+    """Return the subject for a language model: blocks of various lengths, whose beginnings serve as prompts."""
     most = longest(loaded.config.model.max_len)
     text, found = known(task, data, loaded.path, seed)
     running = None if text is None else task.hold_out(text).examples.documents.tokens
@@ -121,7 +121,7 @@ def _of_text(task: Generation, loaded: LoadedModel, decode: DecodeConfig, data: 
 
 
 def _of_labels(task: Classification, loaded: LoadedModel, data: Any, seed: int) -> Subject:
-    """Return a classifier's subject."""
+    """Return the subject for a classifier."""
     most = longest(loaded.config.model.max_len)
     texts, found = known(task, data, loaded.path, seed)
     if picked := _picked(task, texts, most, seed):
@@ -135,7 +135,7 @@ def _of_labels(task: Classification, loaded: LoadedModel, data: Any, seed: int) 
 
 
 def _of_windows(task: Answering, loaded: LoadedModel, data: Any, seed: int) -> Subject:
-    """Return a span finder's subject: questions with windows of their texts."""
+    """Return the subject for a question-answering model: questions with windows of their texts."""
     most = longest(loaded.config.model.max_len)
     corpus, found = known(task, data, loaded.path, seed)
     if picked := _picked(task, corpus, most, seed):
@@ -144,7 +144,7 @@ def _of_windows(task: Answering, loaded: LoadedModel, data: Any, seed: int) -> S
         ids, asked, found = random_ids(loaded.config.model.src_vocab_size, most - 6, seed), [5, 6], ""
         sources = [[BOS, *(2 * asked)[: 1 + i % 3], EOS, *it, EOS] for i, it in enumerate(ids)]
         places = [[len(it) - 2, len(it) - 2] for it in sources]
-    # an answer that was cut off counts as none
+    # if the answer was cut off, the window counts as having no answer
     places = [place if max(place) < len(ids) - 1 else [0, 0] for place, ids in zip(places, sources)]
     windows = Windows(Ragged(sources), Ragged(places))
     batch = task.batch(windows, np.arange(len(windows)))
@@ -153,13 +153,13 @@ def _of_windows(task: Answering, loaded: LoadedModel, data: Any, seed: int) -> S
 
 
 def _picked(task: Task, data: Any, most: int, seed: int) -> list[list[list[int]]] | None:
-    """Return both sides of some examples of the data, or None if it has none."""
+    """Return both sides of some examples from the data, or None if there are none."""
     examples = None if data is None else task.hold_out(data).examples
     return pick(*examples.sides, most=most, seed=seed) if examples is not None and len(examples) else None
 
 
 def _engines(config: ModelConfig) -> dict[str, OpenEngine]:
-    """Return every step engine that can run such a model, by name."""
+    """Return all step engines that can run such a model, keyed by name."""
     return {name: partial(_open_step_engine, config, name) for name in step_engines(config)}
 
 
@@ -170,7 +170,7 @@ def _open_step_engine(config: ModelConfig, name: str, model: nn.Module, max_len:
 
 
 def _search(config: DecodeConfig, most: int) -> DecodeConfig:
-    """Return the model's search for several short answers, scored by log-probability and length penalty alone."""
+    """Return search settings for several short answers, scored only by log-probability and length penalty."""
     beam = max(2, min(config.beam, 4))
     return DecodeConfig(
         beam=beam, n_best=beam, alpha=config.alpha, max_len=most, no_repeat_ngram=config.no_repeat_ngram,
@@ -191,9 +191,9 @@ def _subject(loaded: LoadedModel, inputs: Inputs, texts: str, **more: Any) -> Su
 
 
 def _reloaded(model: nn.Module, folder: Path, config: Config, tokenizers: Tokenizers) -> nn.Module:
-    """Write the model into a folder as training does, and load it as `clearhead.load` does.
+    """Save the model to a folder as training does, and load it as `clearhead.load` does.
 
-    If the model has parts that no setting describes, the weights are loaded into a copy without weights.
+    If building from the settings gives different modules, load the weights into a blanked copy of the model instead.
     """
     files = model_files(config=config.to_record(), tokenizer=tokenizers.to_json(), weights=model.state_dict(), card="")
     save_files(folder, files)

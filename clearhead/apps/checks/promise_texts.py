@@ -1,4 +1,4 @@
-"""Select the few tokenized texts for `verify`: from data, from a model folder, or random."""
+"""Choose a few tokenized texts for `verify`, from data, from a model folder or at random."""
 
 import json
 from collections.abc import Sequence
@@ -18,14 +18,14 @@ from ...tokenization.tokenizer import EOS, PAD, UNK
 
 TEXTS = 6
 LONGEST = 24  # tokens
-_SAMPLED = 200  # examples of the data
-_ROOM = 4  # tokens of the model's block that are left for padding
+_SAMPLED = 200  # maximum number of examples to sample from the data
+_ROOM = 4  # tokens of the context window to leave for padding
 
 Rows = Sequence[Sequence[int]]
 
 
 def known(task: Task, data: Any, folder: Path, seed: int) -> tuple[Any, str]:
-    """Return a sample of the data, or of the folder's last evaluation, and a description. (None, "") without either."""
+    """Return a sample of the data or of the folder's last evaluation, and a description; (None, "") without either."""
     if data is not None:
         sample, _ = task.form.sample(data, _SAMPLED, seed)
         return sample, f"texts of {' + '.join(map(str, data.report.paths))}"
@@ -35,7 +35,7 @@ def known(task: Task, data: Any, folder: Path, seed: int) -> tuple[Any, str]:
 
 
 def _evaluated(path: Path) -> list[tuple[int, str, str]]:
-    """Return the sources of an evaluation with one reference each, or nothing if the file is missing or unreadable."""
+    """Return the sources of an evaluation with one reference each, or [] if the file is missing or unreadable."""
     try:
         lines = json.loads(path.read_text(encoding="utf-8"))["examples"]
         return [(place, str(it["source"]), str(it["references"][0])) for place, it in enumerate(lines, 1)]
@@ -44,19 +44,19 @@ def _evaluated(path: Path) -> list[tuple[int, str, str]]:
 
 
 def longest(max_len: int) -> int:
-    """Return the most tokens of a text, special ones included."""
+    """Return the maximum length of a text in tokens, including special tokens."""
     return max(2, min(LONGEST, max_len - _ROOM))
 
 
 def pick(*sides: Ragged, most: int, seed: int) -> list[list[list[int]]]:
-    """Pick a few rows of all sides, cut to `most` tokens with the end token kept."""
+    """Pick the same few rows from all sides. Truncate them to `most` tokens, but keep the end token."""
     count = len(sides[0])
     rows = sorted(np.random.default_rng(seed).choice(count, min(count, TEXTS), replace=False).tolist())
     return [[_cut(side[row], most) for row in rows] for side in sides]
 
 
 def random_ids(vocab_size: int, most: int, seed: int) -> list[list[int]]:
-    """Return random texts: one of `most` tokens, one of a single token, and some between."""
+    """Return random token ids: one text of `most` tokens, one of a single token, and some in between."""
     rng = np.random.default_rng([seed, vocab_size])
     lengths = [most, 1, *rng.integers(1, most + 1, TEXTS - 2).tolist()]
     first = min(UNK + 1, vocab_size - 1)
@@ -64,7 +64,7 @@ def random_ids(vocab_size: int, most: int, seed: int) -> list[list[int]]:
 
 
 def describe(found: str, count: int) -> str:
-    """Describe the texts for the report."""
+    """Describe the number and origin of the texts for the report."""
     if found:
         return f"{count} {found}, at most {LONGEST} tokens each"
     return f"{count} texts of random tokens (no data given, and none in the folder)"

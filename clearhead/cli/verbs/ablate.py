@@ -1,4 +1,4 @@
-"""`clearhead ablate`: score a model without each of its heads, attentions and feed-forwards."""
+"""`clearhead ablate`: measure how the score changes without each head, attention module and feed-forward network."""
 
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
@@ -21,21 +21,24 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("folder", nargs="?", metavar="DIR", help="model folder")
     parser.add_argument("data", nargs="*", metavar="FILE", help=f"{FILES} (required)")
     parser.add_argument(
-        "--parts", metavar="KIND", default="all", help="heads, attentions, feed-forwards or all (default: all)"
+        "--parts",
+        metavar="KIND",
+        default="all",
+        help="parts to remove in turn: heads, attentions, feed-forwards or all (default: all)",
     )
     parser.add_argument(
         "--limit",
         type=_count,
         metavar="N",
         default=_LIMIT,
-        help=f"most texts to score, always the same random sample, or all (default: {_LIMIT})",
+        help=f"maximum number of texts to score, always the same random sample, or all (default: {_LIMIT})",
     )
     parser.add_argument(
-        "--score", metavar="NAME", help="score to compare, such as bleu, chrf, f1 (default: the main score of the task)"
+        "--score", metavar="NAME", help="score to compare, such as bleu, chrf or f1 (default: the task's main score)"
     )
-    parser.add_argument("--png", type=new_picture("png"), metavar="FILE", help="draw the result into a PNG file")
-    parser.add_argument("--svg", type=new_picture("svg"), metavar="FILE", help="draw the result into an SVG file")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--png", type=new_picture("png"), metavar="FILE", help="save a picture of the results as PNG")
+    parser.add_argument("--svg", type=new_picture("svg"), metavar="FILE", help="save a picture of the results as SVG")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
     add_reading_options(parser)
     add_search_options(parser, WATCHED)
 
@@ -61,7 +64,7 @@ def _run(options: Options) -> None:
 
 
 def _say_notes(app: "App", found: "Ablation") -> None:
-    """Print what a reader of the results should know."""
+    """Print notes on sampling, truncated texts and stored results."""
     from ...scoring import score_labels
 
     study = found.study
@@ -72,7 +75,7 @@ def _say_notes(app: "App", found: "Ablation") -> None:
     if study.kept:
         say(f"reused {study.kept:,} of {len(found.rows) + 1:,} results from {study.folder}")
     if study.problem:
-        say(f"the results aren't stored: {study.problem}")
+        say(f"the results weren't stored: {study.problem}")
 
 
 def _count(text: str) -> int | None:
@@ -86,7 +89,7 @@ def _count(text: str) -> int | None:
 
 VERB = Verb(
     name="ablate",
-    summary="score a model without each of its heads, attentions and feed-forwards to see which matter",
+    summary="measure how the score changes without each head, attention module or feed-forward network",
     usage="DIR FILE [FILE] [options]",
     examples=(
         "clearhead ablate models/en-fr test.tsv",

@@ -21,7 +21,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "questions", nargs="*", metavar="QUESTION", help="question to answer (default: lines of standard input)"
     )
-    parser.add_argument("--context", metavar="FILE", help="text with the answers; - means standard input (required)")
+    parser.add_argument("--context", metavar="FILE", help="file to find answers in; - means standard input (required)")
     parser.add_argument("--json", action="store_true", help="print JSON lines with positions, scores and alternatives")
 
 
@@ -29,12 +29,14 @@ def _run(options: Options) -> None:
     piped = options.questions in ([], [STDIN])
     expect_one_input(options.questions, len(options.questions))
     if piped and options.context == STDIN:
-        raise UsageError("standard input can't hold both the text and the questions", fix="name the questions")
+        raise UsageError(
+            "standard input can't hold both the text and the questions", fix="give the questions as arguments"
+        )
     app, decode = open_model(options, "answer", one_answer=False)
     if options.context is None:
         raise UsageError(
-            "no text to answer from is given",
-            fix='name one: clearhead answer DIR --context FILE "QUESTION"',
+            "no text to find answers in is given",
+            fix='name a file: clearhead answer DIR --context FILE "QUESTION"',
             name="--context",
         )
     context = whole_text(options.context)
@@ -48,12 +50,12 @@ def _run(options: Options) -> None:
 
 
 def _rows(*answers: "Passage") -> str:
-    """Return a row for the answer and indented ones for the alternatives."""
+    """Return a row for the best answer, followed by indented rows for the alternatives."""
     return "\n".join(f"{'    ' * (number > 0)}{_row(it)}" for number, it in enumerate(answers))
 
 
 def _row(it: "Passage") -> str:
-    """Return answer, place and score between tabs. White space in the answer is folded to keep it on one line."""
+    """Return an answer, its position and its score, separated by tabs. The answer's whitespace is collapsed."""
     place = "" if it.start is None else f"{it.start}-{it.end}"
     return f"{' '.join(it.text.split())}\t{place}\t{it.score:.2f}"
 

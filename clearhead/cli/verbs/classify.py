@@ -1,4 +1,4 @@
-"""`clearhead classify`: label texts of the command line, or standard input line by line."""
+"""`clearhead classify`: label texts from the command line, or each line of standard input."""
 
 import sys
 
@@ -33,7 +33,7 @@ def _run(options: Options) -> None:
 
 VERB = Verb(
     name="classify",
-    summary="label texts, or standard input line by line",
+    summary="label texts, or each line of standard input",
     usage="DIR [TEXT ...] [options]",
     examples=(
         'clearhead classify models/topics "The match ended in a draw."',

@@ -1,4 +1,4 @@
-"""`clearhead demo`: train a small model on data that comes with the program or with Python."""
+"""`clearhead demo`: train a small model on data included with Clearhead or Python."""
 
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def _run(options: Options) -> None:
 
 VERB = Verb(
     name="demo",
-    summary="train, score and try a small model in minutes: a translator, or one that writes code",
+    summary="train, score and try out a small translator or code generator in a few minutes",
     usage="[translate|generate] [--out DIR]",
     examples=("clearhead demo", "clearhead demo generate", "clearhead demo --list", "clearhead demo --out models/demo"),
     add_options=_add_options,

@@ -17,7 +17,7 @@ _LIBRARIES = (
 
 
 def _add_options(parser: Parser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--json", action="store_true", help="print the values as JSON")
 
 
 def _run(options: Options) -> None:
@@ -36,10 +36,10 @@ def _version(library: str) -> str:
 
 
 def _choices() -> dict[str, Any]:
-    """Return what training would choose here, or why that fails: bug reports often come from broken installations."""
+    """Return the settings that training would choose here, or the error if torch's installation is broken."""
     try:
         return _chosen()
-    except Exception as error:  # torch and its libraries fail in many ways on import
+    except Exception as error:  # importing torch and its libraries can fail in many ways
         return {"device": f"can't be chosen: {type(error).__name__}: {' '.join(str(error).split())}"}
 
 

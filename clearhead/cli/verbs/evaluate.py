@@ -18,13 +18,15 @@ if TYPE_CHECKING:
     from ...scoring.significance import Compared, Comparison
     from ...tasks.base import Task
 
-_EXAMPLES = 5  # sources shown with their answers
-_WIDTH = 400  # characters of a source or reference
+_EXAMPLES = 5  # number of sources to show with their answers
+_WIDTH = 400  # maximum number of characters to show of a source or reference
 _SCORES_A_TABLE = 2
 
 
 def _add_options(parser: Parser) -> None:
-    parser.add_argument("folders", nargs="*", metavar="DIR", help="model folder; further ones are compared with it")
+    parser.add_argument(
+        "folders", nargs="*", metavar="DIR", help="model folder; additional models are compared with the first"
+    )
     parser.add_argument("--data", nargs="+", action="extend", metavar="FILE", help=f"{FILES} (required)")
     parser.add_argument(
         "--references",
@@ -32,13 +34,14 @@ def _add_options(parser: Parser) -> None:
         action="extend",
         metavar="FILE",
         default=[],
-        help="more references, one per line, aligned with the sources; --data may then hold sources only",
+        help="files of additional references, one per line, aligned with the sources; --data can then contain sources "
+        "only",
     )
     parser.add_argument(
         "--report",
         type=new_file,
         metavar="FILE",
-        help="write a report with the best, worst and typical answers; FILE.json for JSON",
+        help="write a report with the best, worst and typical answers, as JSON if the name ends in .json",
     )
     parser.add_argument("--json", action="store_true", help="print the scores as JSON")
     add_reading_options(parser)
@@ -95,7 +98,7 @@ def _compare(task: "Task", folders: list[str], evaluations: list["Evaluation"], 
 
 
 def _table(comparison: "Comparison") -> str:
-    """Return a row for each model. More scores than fit the terminal get a table each."""
+    """Return a table with a row for each model, or a table for each score if there are too many for the terminal."""
     from ...scoring.score_labels import LABELS
 
     names = list(comparison.by_score)
@@ -124,11 +127,11 @@ def _columns(it: "Compared", label: "Label") -> str:
 
 
 def _save(app: "App", evaluation: "Evaluation") -> None:
-    """Store the scores in the model folder. A read-only folder isn't a failure: the scores are printed anyway."""
+    """Store the scores in the model folder. If that fails, only print a message: the scores themselves were printed."""
     try:
         path = app.save_evaluation(evaluation)
     except TrainingError as error:
-        say(f"the scores aren't stored in the model folder: {error}")
+        say(f"the scores weren't stored in the model folder: {error}")
     else:
         say(f"wrote {path}")
 
@@ -162,7 +165,7 @@ def _shortened(text: str) -> str:
 
 VERB = Verb(
     name="evaluate",
-    summary="score models on held-out data and write evaluation.json into their folders",
+    summary="score models on held-out data and write evaluation.json to their folders",
     usage="DIR [DIR ...] --data FILE [FILE] [--references FILE ...] [options]",
     examples=(
         "clearhead evaluate models/en-fr --data test.tsv",

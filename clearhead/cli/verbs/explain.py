@@ -1,4 +1,4 @@
-"""`clearhead explain`: follow one text through a model. All views are drawn from one recording."""
+"""`clearhead explain`: follow one text through a model. All views show the same recording."""
 
 import os
 import sys
@@ -23,34 +23,42 @@ _VIEWS = ("step", "heads", "decode", "lens", "why", "alignment", "film")
 def _add_options(parser: Parser) -> None:
     parser.add_argument("folder", nargs="?", metavar="DIR", help="model folder")
     parser.add_argument("text", nargs="?", metavar="TEXT", help="text to explain")
-    parser.add_argument("--context", metavar="FILE", help="text that a question is about; - means standard input")
-    parser.add_argument("--step", choices=["attention"], help="compute Equation 1 step by step for one head")
-    parser.add_argument("--heads", action="store_true", help="show every head as a small picture with its entropy")
-    parser.add_argument("--decode", action="store_true", help="show the search: what each step kept and dropped")
+    parser.add_argument("--context", metavar="FILE", help="file to find the answer in; - means standard input")
+    parser.add_argument("--step", choices=["attention"], help="show Equation 1 step by step for one head")
+    parser.add_argument("--heads", action="store_true", help="show a small picture of each head, with its entropy")
+    parser.add_argument(
+        "--decode", action="store_true", help="show the hypotheses that each search step kept and dropped"
+    )
     parser.add_argument("--lens", action="store_true", help="show what each decoder layer would predict")
-    parser.add_argument("--why", metavar="WORD", help="show which part made the model say this word or label")
-    parser.add_argument("--not", dest="other", metavar="OTHER", help="with --why: compare with this word or label")
+    parser.add_argument("--why", metavar="WORD", help="show what made the model choose this word or label")
+    parser.add_argument("--not", dest="other", metavar="OTHER", help="with --why, compare with this word or label")
     parser.add_argument(
         "--alignment",
         action="store_true",
-        help="align source and target words, as i-j pairs, by cross-attention of the last layer but one, or --layer N",
+        help="align source and target words, as i-j pairs, using cross-attention in --layer N (default: the second-to-"
+        "last layer)",
     )
     parser.add_argument(
         "--film",
         action="store_true",
-        help="show how attention to the text of `train --watch` developed; with --lens, what each layer predicted",
+        help="show how attention changed during training, for the text of `train --watch`; with --lens, show the "
+        "predictions of each layer",
     )
-    parser.add_argument("--attention", choices=PLACES, help="attention to show (default: the last one of the model)")
-    parser.add_argument("--layer", type=int, metavar="N", help="layer, from 0 (default: 0; all for --heads, pictures)")
-    parser.add_argument("--head", type=int, metavar="N", help="head, from 0 (default: 0)")
+    parser.add_argument("--attention", choices=PLACES, help="attention module to show (default: the model's last)")
     parser.add_argument(
-        "--png", type=new_picture("png"), metavar="FILE", help="draw the view (default: the heads) into a PNG file"
+        "--layer", type=int, metavar="N", help="layer, counted from 0 (default: 0; all layers for --heads and pictures)"
     )
-    parser.add_argument("--svg", type=new_picture("svg"), metavar="FILE", help=parser.rare("draw it into an SVG file"))
+    parser.add_argument("--head", type=int, metavar="N", help="head, counted from 0 (default: 0)")
     parser.add_argument(
-        "--gif", type=new_picture("gif"), metavar="FILE", help=parser.rare("draw the film into a GIF file")
+        "--png", type=new_picture("png"), metavar="FILE", help="save the view as a PNG picture (default view: --heads)"
     )
-    parser.add_argument("--json", action="store_true", help="print everything as one JSON document")
+    parser.add_argument(
+        "--svg", type=new_picture("svg"), metavar="FILE", help=parser.rare("save the view as an SVG picture")
+    )
+    parser.add_argument(
+        "--gif", type=new_picture("gif"), metavar="FILE", help=parser.rare("save the film as an animated GIF")
+    )
+    parser.add_argument("--json", action="store_true", help="print all results as one JSON document")
     add_greedy(parser)
     add_search_options(parser, WATCHED)
 
@@ -77,33 +85,35 @@ def _check(options: Options) -> None:
         if options.folder is None:
             raise UsageError("no model folder is given", fix="name the folder of a run with train.watch")
         if options.text is not None:
-            raise UsageError("--film shows the text of `train --watch`", fix="leave out the text", value=options.text)
+            raise UsageError(
+                "--film always shows the text of `train --watch`", fix="leave out the text", value=options.text
+            )
         if useless := _useless_with_film(options):
-            raise UsageError(f"--film shows a finished recording, so {' and '.join(useless)} would change nothing")
+            raise UsageError(f"--film shows a finished recording, so {' and '.join(useless)} would have no effect")
     elif options.folder is None or options.text is None:
         raise UsageError("a model folder and a text are needed", fix='clearhead explain DIR "a sentence"')
     views = [f"--{name}" for name in _VIEWS if getattr(options, name) not in (None, False)]
     if len(views) > 1 and views != ["--lens", "--film"]:
-        raise UsageError(f"{' and '.join(views)} are different views", fix="ask for one of them")
+        raise UsageError(f"{' and '.join(views)} are different views", fix="choose one of them")
     if sum(map(bool, (options.png, options.svg, options.gif, options.json))) > 1:
-        raise UsageError("--png, --svg, --gif and --json exclude each other", fix="ask for one of them")
+        raise UsageError("--png, --svg, --gif and --json can't be combined", fix="choose one of them")
     if options.gif and not options.film:
         raise UsageError("--gif draws the film", fix="add --film, or use --png")
     if options.alignment and (options.attention is not None or options.head is not None):
         raise UsageError("--alignment averages all heads of decoder.cross", fix="leave out --attention and --head")
     if options.other is not None and options.why is None:
-        raise UsageError("--not names what a word is compared with", fix="add --why WORD", value=options.other)
+        raise UsageError("--not only works with --why", fix="add --why WORD", value=options.other)
     _check_places(options, views)
 
 
 def _check_places(options: Options, views: list[str]) -> None:
-    """Raise UsageError for a layer, head or picture that the view can't have."""
+    """Raise UsageError if the view doesn't support the given layer, head or picture."""
     places = [f"--{name}" for name in ("attention", "layer", "head") if getattr(options, name) is not None]
     drawn = options.png or options.svg
     whole = options.lens or options.decode or options.why is not None
     if places and (whole or not (views or drawn or options.json)):
         raise UsageError(
-            f"this view shows the whole model, so {' and '.join(places)} would change nothing",
+            f"this view shows the whole model, so {' and '.join(places)} would have no effect",
             fix="use them with --heads or --step attention",
         )
     if options.head is not None and (options.heads or drawn):
@@ -115,16 +125,16 @@ def _check_places(options: Options, views: list[str]) -> None:
 
 
 def _useless_with_film(options: Options) -> list[str]:
-    """Return the options that would change nothing about a finished recording."""
+    """Return the given options that have no effect on a finished recording."""
     found = [f"--{name}" for name in ("head", "context") if getattr(options, name) is not None]
     found += ["--greedy"] * options.greedy
-    if options.json:  # it always has all places
+    if options.json:  # JSON always includes every layer of every attention module
         found += [f"--{name}" for name in ("attention", "layer") if getattr(options, name) is not None]
     return found + [f"--{name.split('.')[1].replace('_', '-')}" for name in given_settings(options)]
 
 
 def _context(app: Any, options: Options) -> list[str]:
-    """Return the text that a question is about, for a model that answers questions."""
+    """Return the text to find the answer in, for a model that answers questions."""
     if app.task.verb != "answer":
         if options.context is not None:
             raise UsageError(f"--context is for models that answer questions; this one is for `{app.task.verb}`")
@@ -156,7 +166,7 @@ def _shown(explanation: "Explanation", options: Options) -> str:
 
 
 def _draw(explanation: "Explanation", options: Options) -> None:
-    """Draw the view into a picture file."""
+    """Save the view as a picture."""
     from ...inspection.views import drawings
 
     path = options.png or options.svg
@@ -175,7 +185,7 @@ def _draw(explanation: "Explanation", options: Options) -> None:
 
 
 def _show_film(options: Options) -> None:
-    """Show what training recorded. The model itself isn't needed."""
+    """Show the attention recorded during training. The model itself isn't loaded."""
     from ...folder.checkpoint import FILM
     from ...folder.model_folder import read_config
     from ...inspection.film.film import Film
@@ -207,7 +217,7 @@ def _has_color() -> bool:
 
 VERB = Verb(
     name="explain",
-    summary="follow a text through the model: shapes, attention, search, layers, reasons",
+    summary="follow a text through a model: shapes, attention, beam search, layers and attribution",
     usage='DIR "TEXT" [options]',
     examples=(
         'clearhead explain models/en-fr "I am hungry."',

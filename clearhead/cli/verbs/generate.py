@@ -1,4 +1,4 @@
-"""`clearhead generate`: continue a text from the command line or from standard input."""
+"""`clearhead generate`: continue texts from the command line or standard input."""
 
 import sys
 from collections.abc import Iterator
@@ -17,19 +17,22 @@ if TYPE_CHECKING:
 
 _OF_A_SOURCE = ("decode.max_ratio", "decode.min_ratio")
 _HELPS = {
-    "decode.max_len": "most tokens to add",
-    "decode.max_extra": "most tokens to add if decode.max_len isn't set",
+    "decode.max_len": "maximum number of tokens to add",
+    "decode.max_extra": "maximum number of tokens to add if decode.max_len isn't set",
 }
 
 
 def _add_options(parser: Parser) -> None:
     add_model_options(parser, [name for name in SEARCH if name not in _OF_A_SOURCE], helps=_HELPS)
     parser.add_argument(
-        "texts", nargs="*", metavar="TEXT", help="text to continue; - means all of standard input (default: a new text)"
+        "texts",
+        nargs="*",
+        metavar="TEXT",
+        help="text to continue; - means all of standard input (default: start a new text)",
     )
     parser.add_argument("--chars", metavar="N", help="add exactly this many characters")
     parser.add_argument(
-        "--stop", action="append", metavar="TEXT", default=[], help="end before this text; you can give several"
+        "--stop", action="append", metavar="TEXT", default=[], help="stop before this text; can be repeated"
     )
     add_greedy(parser)
     parser.add_argument("--json", action="store_true", help="print JSON lines with tokens and log-probabilities")
@@ -42,7 +45,7 @@ def _run(options: Options) -> None:
         raise UsageError("- is given twice, but standard input can be read only once", fix="give - once")
     app, decode = open_model(options, "generate", one_answer=not options.json)
     if not options.json and decode["n_best"] > 1:
-        raise UsageError(f"--n-best {decode['n_best']} needs --json, which has room for several continuations")
+        raise UsageError(f"--n-best {decode['n_best']} needs --json, which prints all the continuations")
     ends: dict[str, Any] = {"chars": chars, "stop": options.stop}
     texts = [_prompt(text, number) for number, text in enumerate(options.texts or [""], 1)]
     seen = set[str]()
@@ -52,7 +55,9 @@ def _run(options: Options) -> None:
             for found in several:
                 print(to_json(_record(text, found)), flush=True)
         else:
-            several = [_print(app, text, "\n" * bool(number), ends, decode)]  # texts may have several lines
+            several = [
+                _print(app, text, "\n" * bool(number), ends, decode)
+            ]  # an empty line between texts, which can have several lines
         for note in _notes(app, text, several, chars):
             if note not in seen:
                 say(note)
@@ -62,12 +67,12 @@ def _run(options: Options) -> None:
 def _print(
     app: "LanguageModel", text: str, before: str, ends: dict[str, Any], decode: dict[str, Any]
 ) -> "Continuation":
-    """Print a text and its continuation as it's generated. A beam search prints it at the end."""
+    """Print a text and its continuation, piece by piece as it's generated or, with beam search, all at once."""
     if decode.get("beam", 1) > 1 and not app.decode_config(**decode).sample:
         found = app.continuations([text], **ends, **decode)[0][0]
         print(before + text + found.text, flush=True)
         return found
-    pieces = app.pieces(text, **ends, **decode)  # checks the text before anything is printed
+    pieces = app.pieces(text, **ends, **decode)  # raises errors about the text before anything is printed
     print(before + text, end="", flush=True)
     for piece in pieces:
         print(piece, end="", flush=True)
@@ -87,7 +92,7 @@ def _count(chars: str | None) -> int | None:
 
 
 def _prompt(text: str, number: int) -> str:
-    """Return a text of the command line, or for - all of standard input without its last line end."""
+    """Return a text from the command line or, for -, all of standard input without its final newline."""
     if text == STDIN:
         if sys.stdin is None:
             raise UsageError("standard input is closed", fix='give a text: clearhead generate DIR "once upon a time"')
@@ -100,12 +105,12 @@ def _prompt(text: str, number: int) -> str:
 
 
 def _notes(app: "LanguageModel", text: str, found: "list[Continuation]", chars: int | None) -> Iterator[str]:
-    """Yield what a reader of the continuations should know."""
+    """Yield notes about continuations that exceed the context window or end too early."""
     block, start = app.config.model.max_len, len(app.tokenizers.target.encode(text))
     if any(start + len(it.tokens) > block for it in found):
-        yield f"beyond the {block:,} tokens of a block: {app.writer().overflow}"
+        yield f"the text is longer than the context window of {block:,} tokens: {app.writer().overflow}"
     if chars is not None and any(it.why == "tokens" for it in found):
-        yield f"decode.max_len ended a text before {chars:,} characters; raise it or leave it out"
+        yield f"decode.max_len ended a text before {chars:,} characters; increase it or leave it out"
 
 
 def _record(text: str, found: "Continuation") -> dict[str, Any]:
@@ -124,7 +129,7 @@ def _record(text: str, found: "Continuation") -> dict[str, Any]:
 
 VERB = Verb(
     name="generate",
-    summary="continue a text",
+    summary="continue texts, or write new ones",
     usage="DIR [TEXT ...] [options]",
     examples=(
         'clearhead generate models/shakespeare "To be, or not to be" --chars 500',

@@ -1,4 +1,4 @@
-"""`clearhead info`: show the parts of a model, trained or not, with their parameters and shapes."""
+"""`clearhead info`: show the components of a model, trained or not, with their parameters and shapes."""
 
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,9 @@ from ..setting_options import add_settings, given_settings
 
 _SOURCE, _TARGET = "model.src_vocab_size", "model.tgt_vocab_size"
 _SHORT = {"train.preset": ["--preset"], _SOURCE: ["--src-vocab"], _TARGET: ["--tgt-vocab"]}
-_SIDE = "size of the {} vocabulary; separate vocabularies tie nothing unless --model.tie=target"
+_SIDE = "size of the {} vocabulary; with separate vocabularies, only --model.tie=target ties weights"
 _HELPS = {
-    "train.preset": "model shape to start from (default: base)",
+    "train.preset": "model size (default: base)",
     _SOURCE: _SIDE.format("source"),
     _TARGET: _SIDE.format("target"),
 }
@@ -25,10 +25,10 @@ _PAPERS_VOCABULARY = 37_000  # section 5.1: shared, English and German
 
 
 def _add_options(parser: Parser) -> None:
-    parser.add_argument("folder", nargs="?", metavar="DIR", help="model folder (default: the settings below)")
-    parser.add_argument("--vocab", metavar="N", help="size of a vocabulary shared by both sides")
-    parser.add_argument("--config", metavar="FILE", help="TOML file with settings; the command line overrides it")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("folder", nargs="?", metavar="DIR", help="model folder (default: use the settings below)")
+    parser.add_argument("--vocab", metavar="N", help="size of a vocabulary shared by source and target")
+    parser.add_argument("--config", metavar="FILE", help="TOML file with settings; options override it")
+    parser.add_argument("--json", action="store_true", help="print the same as JSON")
     add_consent(parser)
     shape = [name for name in settings() if name.startswith("model.")]
     add_settings(parser, ["train.preset", *shape], _SHORT, helps=_HELPS)
@@ -36,7 +36,7 @@ def _add_options(parser: Parser) -> None:
 
 def _run(options: Options) -> None:
     if options.folder is None:
-        config, folder = _described(options), None
+        config, folder = _configured(options), None
     elif given_settings(options) or options.vocab or options.config:
         raise UsageError(f"{options.folder} has its own settings", fix="leave out the folder or the settings")
     else:
@@ -45,8 +45,8 @@ def _run(options: Options) -> None:
     print(_as_json(config, folder) if options.json else _as_text(config, folder))
 
 
-def _described(options: Options) -> Config:
-    """Return the configuration of a model that needn't exist, with the sizes of its vocabularies."""
+def _configured(options: Options) -> Config:
+    """Build the configuration from the options, including vocabulary sizes."""
     given = vars(options)
     if not given_settings(options) and not options.config:
         raise UsageError("no model is given", fix="name a model folder, or a shape such as --preset base")
@@ -95,7 +95,7 @@ def _as_json(config: Config, folder: dict[str, Any] | None) -> str:
 
 
 def _check_sizes(config: ModelConfig, folder: Path) -> None:
-    """Raise ModelError if the folder's weights have other sizes: a model of a billion blocks takes hours to lay out."""
+    """Raise ModelError if the stored weights don't fit the configuration: laying out a billion blocks takes hours."""
     from ...folder.model_folder import weight_shapes
     from ...model.restore import check_shapes
 
@@ -104,7 +104,7 @@ def _check_sizes(config: ModelConfig, folder: Path) -> None:
 
 
 def _empty_model(config: ModelConfig) -> Any:
-    """Build the model on torch's meta device: it has shapes but no numbers, so any size is instant."""
+    """Build the model on torch's meta device, with shapes but no values. This is instant at any size."""
     import torch
 
     from ...model.transformer import build
@@ -130,7 +130,7 @@ def _headline(model: ModelConfig) -> str:
 
 VERB = Verb(
     name="info",
-    summary="show the parts of a model with their parameters and shapes",
+    summary="show the components of a model with their parameters and shapes",
     usage="[DIR] [--preset NAME] [options]",
     examples=(
         "clearhead info models/en-fr",

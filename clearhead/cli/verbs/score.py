@@ -1,4 +1,4 @@
-"""`clearhead score`: score given translations or summaries with a model."""
+"""`clearhead score`: score existing translations or summaries with a model."""
 
 from typing import TYPE_CHECKING, cast
 
@@ -33,7 +33,7 @@ def _run(options: Options) -> None:
 
 VERB = Verb(
     name="score",
-    summary="print the line, log-probability and length-normalised score of each pair of a file",
+    summary="print the line number, log-probability and length-normalised score of each pair in a file",
     usage="DIR FILE [FILE] [options]",
     examples=(
         "clearhead score models/en-fr pairs.tsv",

@@ -1,4 +1,4 @@
-"""`clearhead summarize`: summarize files, texts of the command line, or standard input line by line."""
+"""`clearhead summarize`: summarize files, texts from the command line, or each line of standard input."""
 
 from ..parser import Options, Parser, Verb
 from ..text_to_text import add_text_options, answer_texts
@@ -22,7 +22,7 @@ def _run(options: Options) -> None:
 
 VERB = Verb(
     name="summarize",
-    summary="summarize documents: texts, files, or standard input line by line",
+    summary="summarize texts, whole files, or each line of standard input",
     usage="DIR [TEXT ...] [--file FILE ...] [options]",
     examples=(
         "clearhead summarize models/minutes --file meeting.txt",

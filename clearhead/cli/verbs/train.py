@@ -1,4 +1,4 @@
-"""`clearhead train`: train a model on files and write it into a folder."""
+"""`clearhead train`: train a model on data files and write it to a folder."""
 
 from pathlib import Path
 
@@ -28,20 +28,20 @@ _SHORT = {
 _RARE = ("data.separator", "data.texts", "train.watch", "train.threads")
 _HELPS = {
     "train.task": "translate, generate, classify, answer or summarize (default: detected from the data)",
-    "data.source_column": "source or text column, or several joined by commas (default: detected)",
+    "data.source_column": "source or text column, or several separated by commas (default: detected)",
     "data.target_column": "target or label column (default: detected)",
     "data.reverse": "swap source and target",
-    "data.valid": "validation data (default: a part of the training data)",
-    "data.test": "data to score after training",
-    "data.split": "share of the data to hold out for validation",
-    "train.preset": "nano, mini, tiny, small, base or big (default: by the amount of data)",
-    "train.budget": "time limit, such as 15m or 1h30m; it chooses preset and steps",
-    "train.steps": "number of weight updates (default: by the amount of data)",
+    "data.valid": "validation data (default: part of the training data)",
+    "data.test": "test data to score after training",
+    "data.split": "fraction of the data to hold out for validation",
+    "train.preset": "model size: nano, mini, tiny, small, base or big (default: depends on the amount of data)",
+    "train.budget": "time limit, such as 15m or 1h30m; sets the preset and the number of steps",
+    "train.steps": "number of weight updates (default: depends on the amount of data)",
     "train.init_from": "model folder to fine-tune",
-    "train.warm_start": "denoise: learn from the bare texts first",
+    "train.warm_start": "denoise: first pretrain on the texts without targets",
     "train.device": "auto, cpu, cuda or cuda:1 (default: auto)",
 }
-_FROM_DATA = (  # training finds these in the data
+_FROM_DATA = (  # training derives these from the data
     "model.src_vocab_size",
     "model.tgt_vocab_size",
     "model.n_classes",
@@ -55,7 +55,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("--out", metavar="DIR", help="model folder to write (required)")
     parser.add_argument("--resume", action="store_true", help="continue the run in --out from its last checkpoint")
     parser.add_argument("--config", metavar="FILE", help="TOML file with settings; options override it")
-    parser.add_argument("--dry-run", action="store_true", help="show the task, columns and examples; train nothing")
+    parser.add_argument("--dry-run", action="store_true", help="show the task, columns and examples without training")
     parser.add_argument("--print-config", action="store_true", help="print the settings as TOML and exit")
     names = [name for name in settings() if name not in _FROM_DATA]
     add_settings(parser, names, _SHORT, rare=_RARE, helps=_HELPS)
@@ -64,7 +64,7 @@ def _add_options(parser: Parser) -> None:
 def _run(options: Options) -> None:
     if options.files:
         if "data.train" in vars(options):
-            raise UsageError("the training files are named twice", fix="leave out --data.train, or the files")
+            raise UsageError("the training files are given twice", fix="leave out --data.train or the FILE arguments")
         vars(options)["data.train"] = options.files
     if options.out is not None and not options.out.strip():
         raise UsageError("--out is empty", fix="name a folder", name="--out", value=options.out)
@@ -76,15 +76,15 @@ def _run(options: Options) -> None:
         return
     if not config.data.train:
         raise UsageError(
-            "no training file is named",
+            "no training file is given",
             expected=FILES,
-            fix="put the files before options that take files: clearhead train pairs.tsv --out DIR",
+            fix="put it before options that take several files: clearhead train pairs.tsv --out DIR",
         )
     if options.dry_run:
         _show_data(config)
         return
     if options.out is None:
-        raise UsageError("no model folder is named", fix="name one with --out DIR", name="--out")
+        raise UsageError("no model folder is given", fix="name one with --out DIR", name="--out")
     from ...api import train
     from ...training.pace import process_began
 
@@ -94,7 +94,7 @@ def _run(options: Options) -> None:
 
 
 def _show_data(config: Config) -> None:
-    """Print what training would use as what."""
+    """Print the detected task, and how training would use each column."""
     from ...tasks.preview import preview
 
     for paragraph in preview(config):
@@ -103,7 +103,7 @@ def _show_data(config: Config) -> None:
 
 
 def _say_task(config: Config) -> None:
-    """Print which columns a named task uses; a task that isn't named is printed when it's detected."""
+    """Print the columns that an explicitly given task uses. A detected task is printed when it's detected."""
     from ...tasks.detect import find_task
 
     say(str(find_task(config.data.train, config.data, task=config.train.task)))
@@ -123,7 +123,7 @@ def _completed(config: Config) -> Config:
 
 VERB = Verb(
     name="train",
-    summary="train a model on pairs, labelled texts, questions, documents or running text",
+    summary="train a model on pairs, labelled texts, questions, documents or plain text",
     usage="FILE [FILE] --out DIR [options]",
     examples=(
         "clearhead train pairs.tsv --out models/en-fr",

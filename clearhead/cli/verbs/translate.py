@@ -1,4 +1,4 @@
-"""`clearhead translate`: translate texts of the command line, or standard input line by line."""
+"""`clearhead translate`: translate texts from the command line, or each line of standard input."""
 
 from ..parser import Options, Parser, Verb
 from ..text_to_text import add_text_options, answer_texts
@@ -14,7 +14,7 @@ def _run(options: Options) -> None:
 
 VERB = Verb(
     name="translate",
-    summary="translate texts, or standard input line by line",
+    summary="translate texts, or each line of standard input",
     usage="DIR [TEXT ...] [options]",
     examples=(
         'clearhead translate models/en-fr "I am hungry."',

@@ -1,4 +1,4 @@
-"""`clearhead verify`: check that the promises of the code hold for a trained model on this machine."""
+"""`clearhead verify`: check a trained model's guarantees on this machine."""
 
 from typing import TYPE_CHECKING
 
@@ -19,10 +19,12 @@ def _add_options(parser: Parser) -> None:
         "data",
         nargs="*",
         metavar="DATA",
-        help="data of the model's task to draw a few texts from (default: the last evaluation, or random tokens)",
+        help="data to sample a few texts from (default: the last evaluation, or else random tokens)",
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the texts (default: 0)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="random seed for sampling the texts (default: 0)"
+    )
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
     add_reading_options(parser)
     add_search_options(parser, ())
 
@@ -44,15 +46,15 @@ def _broken(folder: str, found: "Verification") -> ModelError:
     names = dict.fromkeys(check.name for check in found.checks if check.status == "failed")
     known = "".join(f"; {sentence}" for sentence in found.sentences())
     return ModelError(
-        f"{folder} breaks {len(names)} promise{'s' * (len(names) != 1)}: {'; '.join(names)}{known}",
-        expected="each difference within its bound",
+        f"{folder} fails {len(names)} check{'s' * (len(names) != 1)}: {'; '.join(names)}{known}",
+        expected="every difference within its bound",
         name=folder,
     )
 
 
 VERB = Verb(
     name="verify",
-    summary="prove on a trained model that the promises of the code hold",
+    summary="check a trained model's guarantees, such as causal masking, caching and gradients",
     usage="DIR [DATA [DATA]] [options]",
     examples=(
         "clearhead verify models/en-fr",

@@ -135,7 +135,7 @@ def test_a_folder_that_cannot_be_written_to_is_no_failure(
     with fail_from(1, read_only):
         done = run("ablate", folder, pairs, "--parts", "feed-forwards")
     assert done.code == 0 and "decoder.0.feed_forward" in done.out
-    assert "the results aren't stored: " in done.err and "Read-only file system" in done.err
+    assert "the results weren't stored: " in done.err and "Read-only file system" in done.err
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def test_of_several_models_the_one_that_refuses_is_named(run: Run, folder: Path,
     del values["format_version"]
     save_files(other, model_files(config=values | {"decode": values["decode"] | {"sample": True}}))
     done = run("evaluate", folder, other, "--data", pairs, "--beam", "2")
-    assert done.code == 2 and f"error: {other}: decode.beam=2 would change nothing" in done.err
+    assert done.code == 2 and f"error: {other}: decode.beam=2 would have no effect" in done.err
     narrow = run("evaluate", folder, folder, "--data", pairs, "--n-best", "9")
     assert narrow.code == 2 and f"error: {folder}: " in narrow.err and "decode.n_best" in narrow.err
 
@@ -123,7 +123,7 @@ def test_a_folder_that_cannot_be_written_to_loses_the_file_but_not_the_scores(
     monkeypatch.setattr(FolderLock, "__init__", refuse)
     done = run("evaluate", folder, "--data", pairs, "--json")
     assert (done.code, json.loads(done.out)["sentences"]) == (0, 2)
-    assert "the scores aren't stored in the model folder: " in done.err and "Read-only file system" in done.err
+    assert "the scores weren't stored in the model folder: " in done.err and "Read-only file system" in done.err
 
 
 def test_a_folder_in_use_loses_the_file_but_not_the_scores(run: Run, folder: Path, pairs: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_folder_in_use_loses_the_file_but_not_the_scores(run: Run, folder: Pat
     done = run("evaluate", folder, "--data", pairs, "--json")
     lock.release()
     assert (done.code, json.loads(done.out)["sentences"]) == (0, 2)
-    assert f"the scores aren't stored in the model folder: {folder}" in done.err
+    assert f"the scores weren't stored in the model folder: {folder}" in done.err
 
 
 def test_evaluating_without_data_is_a_wrong_use(run: Run, folder: Path) -> None:

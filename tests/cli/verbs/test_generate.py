@@ -168,7 +168,7 @@ def test_the_prompt_and_exactly_so_many_characters_more_are_printed(run: Run, fo
     done = run("generate", folder, "by day", "--chars", 500, "--greedy")
     assert done.code == 0 and done.out == clearhead.load(folder)("by day", chars=500, sample=False, beam=1) + "\n"
     assert len(done.out) == 6 + 500 + 1 and done.out[:100] == (6 * TEXT)[:100]
-    assert done.err.startswith("beyond the 16 tokens of a block: ")
+    assert done.err.startswith("the text is longer than the context window of 16 tokens: ")
 
 
 def test_a_text_ends_before_the_first_of_the_stop_strings(run: Run, folder: Path) -> None:
@@ -235,9 +235,9 @@ def test_the_best_of_a_search_is_printed_when_it_is_known_and_as_json_it_is_one(
 def test_what_ended_a_text_too_early_is_said_and_of_the_block_only_where_it_is_left(run: Run, folder: Path) -> None:
     done = run("generate", folder, "by", "fox", "--greedy", "--chars", 9, "--max-len", 4)
     assert done.out == "by day\n\nfox run\n"
-    assert done.err == "decode.max_len ended a text before 9 characters; raise it or leave it out\n"
+    assert done.err == "decode.max_len ended a text before 9 characters; increase it or leave it out\n"
     assert run("generate", folder, "by", "--greedy", "--chars", 14).err == ""
-    assert run("generate", folder, "by", "--greedy", "--chars", 15).err.startswith("beyond the 16 tokens of a block")
+    assert run("generate", folder, "by", "--greedy", "--chars", 15).err.startswith("the text is longer than")
 
 
 def test_lengths_by_those_of_a_source_are_not_for_a_text_that_goes_on(run: Run, folder: Path) -> None:

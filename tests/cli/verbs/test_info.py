@@ -125,7 +125,7 @@ def test_a_model_folder_shows_its_model_data_and_scores(run: Run, folder: Path, 
     assert f"(1 sentence of {tmp_path / 'pairs.tsv'}; beam 4, alpha 0.6)\n" in text
     others = {name: torch.zeros_like(it) for name, it in app.model.state_dict().items()}
     save_files(folder, {"model.safetensors": weights_to_bytes(others)})
-    assert "beam 4, alpha 0.6; these are scores of earlier weights: evaluate again)\n" in run("info", folder).out
+    assert "beam 4, alpha 0.6; these scores are of earlier weights, so evaluate again)\n" in run("info", folder).out
 
 
 def test_steps_that_were_planned_are_called_so_where_others_were_taken(folder: Path) -> None:

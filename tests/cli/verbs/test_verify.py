@@ -113,7 +113,7 @@ def test_a_broken_promise_is_exit_code_1_after_the_whole_page(
     for options in ((), ("--json",)):
         done = run("verify", model_folder, *options)
         assert done.code == 1
-        assert f"error: {model_folder} breaks 1 promise: beam's scores = rescoring" in done.err
+        assert f"error: {model_folder} fails 1 check: beam's scores = rescoring" in done.err
     assert json.loads(done.out)["counts"]["failed"] == 2  # in float64, and in the precision that is used
     assert "FAILED  beam's scores = rescoring" in run("verify", model_folder).out
 
