@@ -1,4 +1,4 @@
-"""Two line-aligned files: line n of one belongs to line n of the other."""
+"""Read two line-aligned files: line n of one belongs to line n of the other."""
 
 import itertools
 from collections.abc import Generator, Iterable, Sequence
@@ -14,9 +14,9 @@ from .tables import Pair, begin_with_label
 def read_aligned(
     first: Input, second: Input, report: Report, before: int, roles: Roles, *, reverse: bool
 ) -> Generator[Pair, None, int]:
-    """Yield the pairs of two files, with line numbers counted after `before` others; return the number of lines.
+    """Yield the pairs of two files, then return the number of lines. Line numbers start at `before` + 1.
 
-    With `reverse` the sources are in the second file.
+    With `reverse`, the sources are in the second file.
 
     Raises:
         DataError: one file has more lines than the other.
@@ -47,7 +47,7 @@ def _unequal(names: Sequence[str], fewer: int, longer: str, extra: Iterable[byte
     counts = [f"{name} has {count:,} line{'s' * (count != 1)}" for name, count in lengths.items()]
     return DataError(
         " and ".join(counts),
-        expected=f"as many in both: {roles.aligned}",
+        expected=f"the same number in both: {roles.aligned}",
         fix=f"remove the {n_extra:,} empty at the end of {longer}" if n_blank == n_extra else "",
         name=longer,
         value=tuple(lengths.values()),
@@ -55,13 +55,13 @@ def _unequal(names: Sequence[str], fewer: int, longer: str, extra: Iterable[byte
 
 
 def have_tabs(file: Input) -> bool:
-    """Return whether most of the first lines have a tab, so that the file may be a table."""
+    """Return whether most of the first lines have a tab, as in a table."""
     head = list(itertools.islice(read_lines(file), HEAD_LINES))
     return 2 * sum(b"\t" in line for line in head) > len(head)
 
 
 def have_labels(files: Iterable[Input]) -> bool:
-    """Return whether all files are in fastText's format, so that none is a side of the other."""
+    """Return whether all files are in fastText's format. Such files aren't line-aligned."""
     return all(begin_with_label(list(itertools.islice(read_lines(file), HEAD_LINES))) for file in files)
 
 

@@ -1,6 +1,6 @@
-"""Find the source and target columns of a task, by their names or their content.
+"""Find the source and target columns of a task by their names or their content.
 
-Languages tell sentences and translations apart, repeated values are labels, and a document is longer than its summary.
+Sentences and translations differ in language, labels are repeated values, and a document is longer than its summary.
 """
 
 import re
@@ -13,18 +13,18 @@ from .columns import Sample, is_number
 from .headers import are_languages, holds_no_sentences, named_pair
 
 _FEW = 20  # rows needed to tell a label from a repeated text
-_COMMON = 2 / 3  # maximum distinct labels per row: beyond the first lines even 150 labels are repeated
+_COMMON = 2 / 3  # maximum distinct labels per row
 _LONG = 100  # maximum characters of a label
-MOST_UNLIKE = 2.5  # times that texts may be longer than others of the same kind on average
+MOST_UNLIKE = 2.5  # maximum ratio of average lengths between texts of the same kind
 FAST_TEXT = "__label__"  # what fastText writes in front of each label
-_CERTAIN = ("label", "labels", "class label", "class", "class index", "target")  # names that leave no doubt
+_CERTAIN = ("label", "labels", "class label", "class", "class index", "target")  # unambiguous names
 
-Columns = tuple[tuple[int, ...], int]  # those of the source, and that of the target, from 0
+Columns = tuple[tuple[int, ...], int]  # source columns and target column, 0-based
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The columns of source and target, whether the first row is a header, and a phrase for where they are."""
+    """Source and target columns, whether the first row is a header, and a phrase for where the columns are."""
 
     columns: Columns
     header: bool
@@ -33,18 +33,18 @@ class Choice:
 
 @dataclass(frozen=True)
 class Roles:
-    """The meaning of source and target in a task, and how to find them."""
+    """Names of source and target in a task, and rules for finding their columns."""
 
     source: str
     target: str
-    files: str  # two aligned files, for a message
-    aligned: str  # how line n of one belongs to line n of the other
+    files: str  # example names of two line-aligned files, for messages
+    aligned: str  # the relation between their lines, for messages
     plural: tuple[str, str] = ("sources", "translations")
-    source_names: tuple[str, ...] = ()  # names of columns, the best first; none: languages, or "source" and "target"
+    source_names: tuple[str, ...] = ()  # column names, best first; if empty: languages, or "source" and "target"
     target_names: tuple[str, ...] = ()
-    labels: bool = False  # targets are few values; in JSON they may be numbers and booleans
-    lists: bool = False  # JSON may hold lists of strings: a text in parts, several targets
-    known: frozenset[str] = frozenset()  # labels of a trained model, which tell their column
+    labels: bool = False  # targets are labels; in JSON, they may be numbers and booleans
+    lists: bool = False  # JSON values may be lists of strings: parts of a text, or several targets
+    known: frozenset[str] = frozenset()  # labels of a trained model, which identify their column
 
     def fault(self, source: str, target: str) -> str | None:
         """Return why a pair can't be used, or None."""
@@ -53,13 +53,13 @@ class Roles:
         if not target.strip():
             return f"empty {self.target}"
         if self.labels and "\n" in target:  # an answer is one line
-            return "label of several lines"
+            return "label with several lines"
         if self.labels and source.startswith(FAST_TEXT):
             return "more than one label"
         return "NUL character" if "\0" in source or "\0" in target else None
 
     def where(self, columns: Columns, before: str = "") -> str:
-        """Describe where the columns are; `before` says what precedes sentences."""
+        """Return a phrase for where the columns are. `before` describes the columns before sentences."""
         sources, target = columns
         if self.source_names or len(sources) > 1 or sources[0] > target:
             places = " and ".join(str(place + 1) for place in sources)
@@ -67,7 +67,7 @@ class Roles:
         return f" (sentences in {sources[0] + 1} and {target + 1}{before})" if (sources[0], target) != (0, 1) else ""
 
     def choose(self, sample: Sample) -> Choice | None:
-        """Return the columns of a table, or None if they can't be told.
+        """Return the columns of a table, or None if they can't be determined.
 
         Raises:
             DataError: several columns could be the text or the label.
@@ -86,7 +86,7 @@ class Roles:
         return Choice(columns, sample.header or named[0] == found[0] or named[1] == found[1], self.where(columns))
 
     def keys(self, sample: Sample) -> Columns | None:
-        """Return the keys of JSON objects, which are always names, or None if they can't be told."""
+        """Return the keys of JSON objects to use, or None if they can't be determined."""
         names = sample.names
         if self.source_names:
             named = self.named(names)
@@ -96,17 +96,17 @@ class Roles:
         return ((found[0],), found[1]) if found else None
 
     def are_swapped(self, each: Sequence[Sequence[str]]) -> bool:
-        """Return whether the first of two columns seems to hold the targets."""
+        """Return whether the first of two columns seems to contain the targets."""
         return bool(self.source_names) and self._detected(Sample("", ("", ""), each)) == (1, 0)
 
     def named(self, names: Sequence[str]) -> tuple[int | None, int | None]:
-        """Return the columns whose names say what they are; the best names win."""
+        """Return the source and target columns with known names, or None for each. The best names win."""
         plain = [_plain(name) for name in names]
         source = next(_places(self.source_names, plain), None)
         return source, next((place for place in _places(self.target_names, plain) if place != source), None)
 
     def expect_no_rivals(self, sample: Sample, source: int, target: int) -> None:
-        """Raise a DataError if other columns are as likely to hold the labels, or the texts, as the named ones."""
+        """Raise a DataError if another column is just as likely to contain the labels or the texts."""
         plain = [_plain(name) for name in sample.names]
         if not self.labels or plain[target] in [_plain(name) for name in _CERTAIN]:
             return
@@ -127,7 +127,7 @@ class Roles:
         return source, target
 
     def _detected(self, sample: Sample, source: int | None = None, target: int | None = None) -> tuple[int, int] | None:
-        """Return the columns by their content; one of them may be known. Texts are the longest, labels repeat."""
+        """Find the columns by their content. One may be known. Texts are the longest column, and labels repeat."""
         each = sample.cells
         if len(each) < 2:
             return None
@@ -152,7 +152,7 @@ class Roles:
         return source, free[0] if target is None else target
 
     def _only_label(self, sample: Sample, source: int | None) -> int | None:
-        """Return the only column that may hold labels. Raise a DataError if there are several."""
+        """Return the only column that looks like labels. Raise a DataError if there are several."""
         if len(sample.cells) < 3 or self.known:
             return None
         labels = [place for place in sample.labels() if place != source]
@@ -163,7 +163,7 @@ class Roles:
 
 
 def _several(sample: Sample, labels: Sequence[int], texts: Sequence[int]) -> DataError:
-    """Return the error for several columns of labels, or of texts."""
+    """Return the error for several possible columns of labels, or of texts."""
     why = "several of them could be the label" if len(labels) > 1 else "several of them could be the text"
     return sample.doubt(why, labels=labels, texts=texts)
 
@@ -174,12 +174,12 @@ def _plain(name: str) -> str:
 
 
 def _places(words: Sequence[str], plain: Sequence[str]) -> Iterator[int]:
-    """Yield the positions of names, name by name."""
+    """Yield the position of each word that is a column name, in the order of the words."""
     return (plain.index(name) for word in words if (name := word.replace(" ", "")) in plain)
 
 
 def _known(each: Sequence[Sequence[str]], text: int | None, labels: frozenset[str]) -> int | None:
-    """Return the column whose cells are mostly known labels, because a file may be too short for labels to repeat."""
+    """Return the column whose cells are mostly known labels. In a short file, labels may not repeat."""
     others = ((place, column) for place, column in enumerate(each) if column and place != text)
     shares = {place: fmean(cell in labels for cell in column) for place, column in others}
     best = max(shares, key=lambda it: shares[it], default=None)
@@ -187,10 +187,10 @@ def _known(each: Sequence[Sequence[str]], text: int | None, labels: frozenset[st
 
 
 def _labels(each: Sequence[Sequence[str]], sizes: Sequence[float], text: int | None) -> int | None:
-    """Return the column with the fewest values, if they repeat; of two short columns the shorter one.
+    """Return the column with the fewest values, if they repeat. With two columns and few rows, return the shorter one.
 
-    A constant column, and one that is mostly blank, is taken only if no other repeats: a file may be sorted by its
-    labels, and such a column may say nothing.
+    Constant and mostly blank columns are chosen only if no other column repeats. The first labels are constant if a
+    file is sorted by label, but other constant columns carry no information.
     """
     free = [place for place in range(len(each)) if place != text]
     counts = [len(set(column)) for column in each]
@@ -209,11 +209,7 @@ def _labels(each: Sequence[Sequence[str]], sizes: Sequence[float], text: int | N
 
 
 def _sentences(roles: Roles, sample: Sample) -> Choice:
-    """Return two columns of sentences.
-
-    Languages in the header decide. Otherwise they are the first two columns, unless the first of three or more holds
-    no sentences.
-    """
+    """Return two columns of sentences: those with languages in the header, or else the best by content."""
     names, each = sample.names, sample.cells
     named = named_pair(names, each)
     first, second = named or _two_of_several(sample)
@@ -227,7 +223,7 @@ def _sentences(roles: Roles, sample: Sample) -> Choice:
 
 
 def _two_of_several(sample: Sample) -> tuple[int, int]:
-    """Return the columns of sentences by their content. Raise a DataError if they're ambiguous."""
+    """Find two columns of sentences by their content. Raise a DataError if they're ambiguous."""
     usable, texts = sample.usable(), sample.texts()
     if len(usable) > 2:
         if len(texts) == 2:
@@ -246,7 +242,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 SENTENCES = Roles("source", "target", "a.en a.fr", "line n of one translates line n of the other")
 LABELLED = Roles(
-    "text", "label", "texts labels", "line n of the labels is that of line n of the texts",
+    "text", "label", "texts labels", "line n of the labels is the label of line n of the texts",
     source_names=_names(
         "text, sentence, review, question, content, document, article, body, comment, message, tweet, utterance, "
         "query, post, sms, description, review text, review body, input, source, abstract, summary, headline, title"
@@ -260,7 +256,7 @@ LABELLED = Roles(
     labels=True,
 )  # fmt: skip
 SUMMARIES = Roles(
-    "document", "summary", "documents summaries", "line n of the summaries is that of line n of the documents",
+    "document", "summary", "documents summaries", "line n of the summaries summarizes line n of the documents",
     source_names=_names("document, article, dialogue, dialog, source, text, content, body, story, input, abstract"),
     target_names=_names(
         "summary, highlights, headline, tldr, abstract, target, reference summary, summaries, gist, output, title"

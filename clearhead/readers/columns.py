@@ -1,4 +1,4 @@
-"""The columns of a table or the keys of JSON objects: their content, and the ones a user asked for."""
+"""Columns of a table or keys of JSON objects: inspect their content, and find those that the user chose."""
 
 import math
 import re
@@ -10,15 +10,15 @@ from ..config import DataConfig
 from ..errors import DataError, nearest
 from .lines import shown
 
-_SHOWN = 20  # columns named in a message
-_EXAMPLES = 2  # cells shown for each of them
-_MOSTLY = 0.9  # share of the cells that have the type of their column
-_ENOUGH = 20  # cells that show whether values are repeated
+_SHOWN = 20  # columns listed in a message
+_EXAMPLES = 2  # cells shown for each column
+_MOSTLY = 0.9  # minimum share of cells that have the type of their column
+_ENOUGH = 20  # minimum number of cells to see whether values repeat
 _SHARE, _SHARE_OF_FEW = 0.25, 0.5  # maximum distinct labels per cell; the second for fewer than twenty cells
 _NUMBERS = 11  # maximum distinct values of a numeric label: 0 to 10
 _LABEL = 40  # maximum characters of a label
-_SENTENCE = 3  # words of a text on average
-_UNSPACED = 10  # characters of a text on average in a script without spaces
+_SENTENCE = 3  # minimum number of words in a text, on average
+_UNSPACED = 10  # minimum number of characters without a space that count as several words
 
 _DATE = re.compile(
     r"\d{4}[-/.]\d{1,2}([-/.]\d{1,2})?([T ,]+\d{1,2}:\d{2}\S*( ?[AP]M)?( ?[A-Z]{3,4})?)?|(19|20)\d{2}"
@@ -39,20 +39,20 @@ class Sample:
     file: str
     names: Sequence[str]  # the first row, which may be a header, or keys
     cells: Sequence[Sequence[str]]  # of each column, below the first row
-    header: bool = False  # whether the first row is known to hold names
+    header: bool = False  # True if the first row is known to contain names
     what: str = "column"  # or "key"
 
     def titles(self) -> list[str]:
-        """Return the names of the columns, or their numbers if the first row may not be a header."""
+        """Return the names of the columns, or their numbers if there's no known header."""
         known = self.names if self.header else [""] * len(self.names)
         return [name.strip() or f"{self.what} {place}" for place, name in enumerate(known, 1)]
 
     def labels(self) -> list[int]:
-        """Return the columns that may hold labels: few short values, repeated."""
+        """Return the columns that look like labels: few short values that repeat."""
         return [place for place, cells in enumerate(self.cells) if may_be_label(cells)]
 
     def texts(self) -> list[int]:
-        """Return the columns that hold sentences."""
+        """Return the columns that contain sentences."""
         return [place for place, cells in enumerate(self.cells) if is_text(cells)]
 
     def length(self, place: int) -> float:
@@ -60,13 +60,13 @@ class Sample:
         return fmean(map(len, self.cells[place])) if self.cells[place] else 0.0
 
     def usable(self) -> list[int]:
-        """Return the columns that aren't blank, and don't state a licence."""
+        """Return the columns that are neither blank nor a licence."""
         return [
             place for place, cells in enumerate(self.cells) if any(map(str.strip, cells)) and not attribution(cells)
         ]
 
     def doubt(self, why: str, *, labels: Sequence[int] = (), texts: Sequence[int] = ()) -> DataError:
-        """Return the error for a file with ambiguous columns; it lists them and the options to use."""
+        """Return the error for a file with ambiguous columns, which lists them and suggests options."""
         titles = self.titles()
         text = ",".join(map(self._option, texts[:2])) or self.what.upper()
         label = self._option(labels[-1]) if labels else self.what.upper()
@@ -76,7 +76,7 @@ class Sample:
             fix += f"\n  or, for pairs of texts: --task translate --source-column {source} --target-column {target}"
         return DataError(
             f"{self.file} has {len(titles)} {self.what}s, and {why}\n{self.listing()}",
-            expected="columns that leave no doubt about what to learn",
+            expected="unambiguous columns",
             fix=fix,
             name=self.file,
             value=tuple(titles),
@@ -97,7 +97,7 @@ class Sample:
         return str(place + 1) if not name or "," in name else f'"{name}"' if " " in name else name
 
 
-# --- what the cells of a column hold
+# --- content of a column
 
 
 def is_number(cell: str) -> bool:
@@ -133,7 +133,7 @@ def may_be_label(cells: Sequence[str]) -> bool:
 
 
 def is_text(cells: Sequence[str]) -> bool:
-    """Return whether the cells are sentences, most of them different."""
+    """Return whether the cells are sentences and mostly distinct."""
     spoken = [cell for cell in cells if cell.strip()]
     if not spoken or 2 * len(set(spoken)) < len(spoken) or data_type(spoken) or attribution(spoken):
         return False
@@ -146,9 +146,9 @@ def n_words(text: str) -> int:
 
 
 def attribution(cells: Sequence[str]) -> tuple[str, str] | None:
-    """Return the licence and source that nearly all cells state, or None.
+    """Return the licence and source stated in nearly all cells, or None.
 
-    The third column of the files of manythings.org does: "CC-BY 2.0 (France) Attribution: tatoeba.org #1 (ann)".
+    Files from manythings.org have such a third column: "CC-BY 2.0 (France) Attribution: tatoeba.org #1 (ann)".
     """
     spoken = [cell for cell in cells if cell.strip()]
     found = [match for cell in spoken if (match := _ATTRIBUTION.fullmatch(cell))]
@@ -158,18 +158,18 @@ def attribution(cells: Sequence[str]) -> tuple[str, str] | None:
     return ", ".join(filter(None, licences)), ", ".join(filter(None, sources))
 
 
-# --- the columns that a user asked for
+# --- columns chosen by the user
 
 
 def asked_columns(
     name: str, names: Sequence[str], data: DataConfig, what: str = "column"
 ) -> tuple[tuple[int, ...], int] | None:
-    """Return the source columns and the target column that `data` asks for, or None if it doesn't.
+    """Return the source columns and the target column set in `data`, or None if none are set.
 
-    Columns are given by name or by number, counted from 1; several source columns are separated by commas.
+    Columns are given by name or by 1-based number. Several source columns are separated by commas.
 
     Raises:
-        DataError: there's no such column, or only one of more than two was given.
+        DataError: there's no such column, or only one side is set and there are more than two columns.
     """
     asked = [data.source_column, data.target_column]
     if not any(asked):
@@ -182,7 +182,7 @@ def asked_columns(
         missing, given = ("source", "target") if not sources else ("target", "source")
         option = {"source": "--source-column, or --text", "target": "--target-column, or --label"}[missing]
         raise DataError(
-            f"{name} has {len(names)} {what}s, and only data.{given}_column={asked[missing == 'source']!r} was chosen\n"
+            f"{name} has {len(names)} {what}s, but only data.{given}_column={asked[missing == 'source']!r} is set\n"
             f"  {what}s: {listed(names)}",
             expected=f"a {missing} column too",
             fix=f"add {option}",
@@ -191,7 +191,7 @@ def asked_columns(
     if targets[0] in sources:
         raise DataError(
             f"{name}: source and target are both {what} {data.target_column!r}\n  {what}s: {listed(names)}",
-            expected="two different ones",
+            expected=f"two different {what}s",
             name="data.target_column",
             value=data.target_column,
         )
@@ -199,7 +199,7 @@ def asked_columns(
 
 
 def listed(names: Sequence[str]) -> str:
-    """List names for a message, at most twenty."""
+    """Format up to twenty names for a message."""
     more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
     return ", ".join(shown(name, 40)[1:-1] for name in names[:_SHOWN]) + more
 

@@ -1,7 +1,7 @@
 """Running text for language models: text files, folders of them, or JSON Lines with a text on each line.
 
-The text isn't changed: white space and line ends stay. Lines that aren't UTF-8 are skipped, counted and shown. So are
-files of a folder that aren't text.
+The text is unchanged, including whitespace and line ends. Lines that aren't UTF-8 are skipped and reported, and so are
+files in a folder that aren't text.
 """
 
 import itertools
@@ -20,10 +20,10 @@ from .json_lines import half_a_character, read_object, value_at
 from .lines import HEAD_LINES, decode, read_blocks, read_lines, shown, to_utf8, undecodable
 from .skipped import Report
 
-_KEY = "text"  # of an object that is a document
-_MOST = 0.5  # share of unreadable lines in a text file
-_SHOWN = 20  # skipped files named in the report
-_PIECE = 1 << 17  # characters tokenized together
+_KEY = "text"  # default key of a document in a JSON object
+_MOST = 0.5  # maximum share of unreadable lines in a text file
+_SHOWN = 20  # skipped files listed in the report
+_PIECE = 1 << 17  # maximum number of characters tokenized together
 _JSON_ARRAY = "{} is a JSON array and is used as plain text; to use the texts in it, convert it with: jq -c '.[]' FILE"
 
 
@@ -31,8 +31,9 @@ _JSON_ARRAY = "{} is a JSON array and is used as plain text; to use the texts in
 class Piece:
     """Part of a document: at most 131,072 characters, ending at a line end if there is one.
 
-    `name` is the name of the file, with the line if the file holds several documents. `line` is where the piece begins,
-    counted over all files. In a JSON string line ends are `escaped`, so the whole text is on one line.
+    `name` is the name of the file, with a line number if the file contains several documents. `line` is the line at
+    which the piece begins, counted over all files. Pieces of a JSON string are `escaped`: their whole text is on one
+    line.
     """
 
     name: str
@@ -43,11 +44,11 @@ class Piece:
     escaped: bool = False
 
     def before(self, place: int) -> "Piece":
-        """Return the characters before a position; the document continues there."""
+        """Return the piece before a position, where the document continues."""
         return replace(self, text=self.text[:place], last=False)
 
     def after(self, place: int) -> "Piece":
-        """Return the characters from a position on."""
+        """Return the piece from a position on."""
         line = self.line if self.escaped else self.line + self.text.count("\n", 0, place)
         return replace(self, text=self.text[place:], line=line, first=False)
 
@@ -57,11 +58,10 @@ class Documents:
 
     with Documents("books", DataConfig()) as documents:
         for piece in documents: ...
-        print(documents.report)  # of the last complete reading
+        print(documents.report)  # of the last complete pass
 
-    A file is one document. In JSON Lines, each line is one, with its text at the key "text", or at the one that
-    `data.source_column` names. One piece is in memory at a time. Files of a folder that aren't text are skipped and
-    reported.
+    A file is one document. In JSON Lines, each line is a document, with its text at the key "text" or at
+    `data.source_column`. One piece is in memory at a time. Files in a folder that aren't text are skipped and reported.
 
     Raises:
         DataError: there's no text, or a named file isn't text.
@@ -70,9 +70,9 @@ class Documents:
     def __init__(self, data_or_paths: Any, data: DataConfig | None = None) -> None:
         paths = as_paths(data_or_paths)
         if not paths:
-            raise DataError("no text is named", expected="a text file, a folder of them, or - for standard input")
+            raise DataError("no text was given", expected="a text file, a folder of them, or - for standard input")
         if [str(path) for path in paths].count(STDIN) > 1:
-            raise DataError("standard input, -, was named twice", fix="name it once", name=STDIN)
+            raise DataError("standard input (-) was given twice", fix="pass it once", name=STDIN)
         self._key = tuple((data.source_column if data and data.source_column else _KEY).split("."))
         self._named = {str(path) for path in paths if isinstance(path, Input) or not is_folder(Path(path))}
         self._files = [file for path in paths for file in tree(path)]
@@ -86,7 +86,7 @@ class Documents:
         self.close()
 
     def close(self) -> None:
-        """Delete copies."""
+        """Delete the copies of streams."""
         for file in self._files:
             file.close()
 
@@ -95,7 +95,7 @@ class Documents:
         return bytes_digest([self._files])
 
     def expect_digest(self, digest: str) -> None:
-        """Raise a DataError if the files no longer have this digest."""
+        """Raise a DataError if the files have changed since `digest` was computed."""
         expect_digest([self._files], digest, self.report.paths)
 
     def __iter__(self) -> Iterator[Piece]:
@@ -180,7 +180,7 @@ def _unusable(line: bytes, text: object, key: str) -> str | None:
 def _from_text(file: Input, report: Report) -> Iterator[Piece]:
     """Yield the file as one document, without unreadable lines. Raise a DataError if most lines are unreadable."""
     found, is_blank = Report((), lines=report.lines), True
-    for lines in read_blocks(file):  # to the end first: nothing of a binary file is used
+    for lines in read_blocks(file):  # check the whole file first, so that nothing of a binary file is used
         is_blank &= not _readable(lines, found).strip()
     n_lines, n_bad = found.lines - report.lines, sum(found.skipped.values())
     if n_bad > _MOST * n_lines:
@@ -196,7 +196,7 @@ def _from_text(file: Input, report: Report) -> Iterator[Piece]:
 
 
 def _readable(lines: Sequence[bytes], report: Report) -> str:
-    """Return the lines that are text, and count readable and unreadable ones."""
+    """Return the text of readable lines, and count readable and unreadable ones."""
     text = decode(b"".join(lines))
     if text is not None and "\0" not in text:
         report.lines, report.used = report.lines + len(lines), report.used + len(lines)
@@ -215,7 +215,7 @@ def _readable(lines: Sequence[bytes], report: Report) -> str:
 
 
 def pieces_of(name: str, parts: Iterable[str], line: int, *, escaped: bool = False) -> Iterator[Piece]:
-    """Yield the pieces of a document, whose text comes in parts and begins on a line."""
+    """Split a document into pieces. Its text comes in `parts` and begins on this line."""
     piece = None
     for text in _sized(parts):
         if piece is not None:
@@ -227,7 +227,7 @@ def pieces_of(name: str, parts: Iterable[str], line: int, *, escaped: bool = Fal
 
 
 def _sized(parts: Iterable[str]) -> Iterator[str]:
-    """Yield the text in parts of the right size: split at line ends, or anywhere if there are none."""
+    """Yield the text in parts of the right size, split at line ends if possible."""
     held, size = list[str](), 0
     for part in parts:
         held.append(part)

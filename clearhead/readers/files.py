@@ -17,15 +17,15 @@ from typing import IO
 from ..errors import DataError
 
 _BLOCK = 1 << 20
-_MOST_COPIED = 64 << 30  # bytes copied from a pipe, standard input or a device
+_MOST_COPIED = 64 << 30  # maximum bytes copied from a pipe, standard input or a device
 STDIN = "-"
 
 
 class Input:
-    """One file that can be read repeatedly.
+    """One file that can be read repeatedly, by one reader at a time.
 
     Standard input ("-"), pipes and devices can be read only once, so they're copied to an unnamed temporary file first.
-    The copy is gone when the process ends, however it ends. Only one reader at a time.
+    The copy disappears when the process ends, even if it's killed.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -96,7 +96,7 @@ class Input:
         return copy
 
     def _fill(self, copy: IO[bytes], stream: IO[bytes]) -> None:
-        """Copy the stream; stop at 64 GiB or half the free disk, so that an endless one can't fill it."""
+        """Copy the stream. Stop at 64 GiB or half the free disk space, so that an endless stream can't fill it."""
         room = shutil.disk_usage(copy.fileno()).free // 2
         most, size = min(_MOST_COPIED, room), 0
         while block := stream.read(_BLOCK):
@@ -104,9 +104,9 @@ class Input:
             if size > most:
                 limit = "64 GiB" if most == _MOST_COPIED else f"{most / (1 << 30):.3g} GiB, half the free disk space"
                 raise DataError(
-                    f"{self.name} holds more than {limit}",
+                    f"{self.name} has more than {limit}",
                     expected="a stream that ends before that",
-                    fix="write it to a file and name the file",
+                    fix="write it to a file, and pass the file",
                     name=self.name,
                 )
             copy.write(block)
@@ -119,7 +119,7 @@ class Input:
         return DataError(
             f"{self.name} can't be copied to {folder}: {why}\n  it is read more than once, so it has to be copied",
             expected="enough free space for all of it",
-            fix="free some space, or name another folder with TMPDIR=FOLDER",
+            fix="free some space, or set another folder with TMPDIR=FOLDER",
             name=self.name,
         )
 
@@ -130,7 +130,7 @@ def inputs(path: "str | Path | Input") -> list[Input]:
     Hidden files are skipped, and so is _SUCCESS, which some tools write next to their output.
 
     Raises:
-        DataError: the folder has no files, or has another folder in it.
+        DataError: the folder has no files, or contains another folder.
     """
     if isinstance(path, Input):
         return [path]
@@ -171,14 +171,14 @@ def tree(path: "str | Path | Input") -> list[Input]:
 
 
 def _checked(path: str | Path) -> Path:
-    """Return a Path. Reject an empty one: from an unset shell variable, it would mean the current folder."""
+    """Return a Path. Reject an empty one, such as an unset shell variable, which would mean the current folder."""
     if not str(path) or "\0" in str(path):
         raise DataError(f"{str(path)!r} isn't a path", expected="the path of a file or folder", value=str(path))
     return Path(path)
 
 
 def broken_links(path: "str | Path | Input") -> list[Path]:
-    """Return the links below a folder that lead nowhere."""
+    """Return the broken links below a folder."""
     if isinstance(path, Input) or str(path) == STDIN or not is_folder(Path(path)):
         return []
     return [file for file in _below(Path(path)) if not file.exists()]
@@ -215,7 +215,7 @@ def bytes_digest(files: Iterable[Sequence[Input]]) -> str:
 
 
 def expect_digest(files: Iterable[Sequence[Input]], digest: str, paths: Iterable[str]) -> None:
-    """Raise a DataError that names the `paths` if the files no longer have this digest."""
+    """Raise a DataError, with the names in `paths`, if the files have changed since `digest` was computed."""
     if bytes_digest(files) != digest:
         name = " and ".join(paths)
         raise DataError(f"{name} changed while being read", fix="run the command again", name=name)

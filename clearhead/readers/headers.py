@@ -1,4 +1,4 @@
-"""Header rows: names of languages, and the difference between a header and the rows below it."""
+"""Recognise header rows by names of languages, or by how they differ from the rows below."""
 
 import math
 import re
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from .columns import data_type, is_number, n_words
 
-_LABELLED = 20  # cells needed to tell a label from a short sentence that is repeated
+_LABELLED = 20  # cells needed to tell a label from a repeated short sentence
 _FEWEST = 3  # rows below a header needed to recognise it
 _SURPRISE = 0.05  # probability that an ordinary row is this different
 _OF_TEXTS_ALONE = 0.002  # the same, if only the lengths of texts differ: the first sentence may be a short one
-_NAME = 50, 5  # maximum characters and words of a column's name
+_NAME = 50, 5  # maximum characters and words of a column name
 
-# Codes and names of languages; one word if a language's own name is the same as the English one.
+# Codes and names of languages, in English and in the language itself.
 _LANGUAGES = """
 en eng english anglais englisch inglés inglese inglês | fr fra fre french français francais französisch francés
 francese | de deu ger german allemand deutsch alemán tedesco | es spa spanish espagnol spanisch español espanol
@@ -44,11 +44,11 @@ _TABLES = (_LANGUAGE_TABLE, _groups(_SIDES))
 
 
 def named_pair(names: Sequence[str], cells: Sequence[Sequence[str]] = ()) -> tuple[int, int] | None:
-    """Return the positions of source and target among the names of columns, or None if not exactly two are known.
+    """Return the positions of source and target among column names, or None unless exactly two names are known.
 
-    Two languages count, in their order, and so do "source" and "target", in any order. The same language twice
-    ("English", "Anglais") is a dictionary entry, not a header. If `cells` has the cells of each column, "id" means
-    Indonesian only above sentences, and "from" and "to" aren't sides of a pair above addresses or dates.
+    The names can be two languages, source first, or "source" and "target" in any order. The same language twice
+    ("English", "Anglais") is a dictionary entry, not a header. `cells`, the cells of each column, prevent mistakes:
+    "id" means Indonesian only above sentences, and "from" and "to" aren't source and target above addresses or dates.
     """
     names = [_unless_misleading(*it) for it in zip(names, cells)] or names
     for table in _TABLES:
@@ -74,7 +74,7 @@ def are_languages(column: Sequence[str]) -> bool:
 
 
 def holds_no_sentences(column: Sequence[str]) -> bool:
-    """Return whether the cells are numbers, languages, or a few words repeated."""
+    """Return whether the cells are numbers, languages, or a few repeated words."""
     if all(map(is_number, column)) or are_languages(column):
         return True
     few = len(column) >= _LABELLED and len(set(column)) <= len(column) / 10
@@ -86,7 +86,7 @@ def looks_like_header(first: Sequence[str], each: Sequence[Sequence[str]]) -> bo
 
     If it were a row like the others, each of its cells would be as likely as any other cell of its column to be the odd
     one out: a word above numbers or dates, a value that occurs nowhere below, the shortest of all texts. The product of
-    these probabilities is compared with 5%. A row with a cell that can't be a name, or that occurs below, is no header.
+    these probabilities must be below 5%. A row isn't a header if one of its cells can't be a name or occurs below.
 
     Args:
         first: the cells of the first row.
@@ -112,7 +112,7 @@ def looks_like_header(first: Sequence[str], each: Sequence[Sequence[str]]) -> bo
 
 
 def _surprise(cell: str, column: Sequence[str]) -> tuple[str, float]:
-    """Return how the cell differs from its column, and the probability that a cell is this unusual."""
+    """Return the kind of difference between the cell and its column, and the probability of such a difference."""
     many = len(column) + 1
     kind = data_type(column)
     if kind:
@@ -137,5 +137,5 @@ def _plain(name: str) -> str:
 
 
 def _is_word(name: str) -> bool:
-    """Return whether a language code is a word of a dictionary: "It", "Es", "He"."""
+    """Return whether a language code could be an ordinary word: "It", "Es", "He"."""
     return len(name) == 2 and name.istitle()

@@ -1,4 +1,4 @@
-"""Examples in memory: lists of pairs, lists of dicts and DataFrames, read as if each row were a line of a file."""
+"""Read lists of pairs, lists of dicts and DataFrames as if each row were a line of a file."""
 
 import io
 import json
@@ -15,12 +15,12 @@ _EXPECTED = "a path, two paths, (source, target) pairs, dicts, or a pandas or po
 
 
 class Rows(Input):
-    """Rows in memory, held as JSON Lines. Every reader accepts them in place of a path.
+    """Rows in memory, stored as JSON Lines. Every reader accepts them in place of a path.
 
     Args:
         name: their name in messages.
         rows: the values of each row, by column.
-        pairs: whether they're (source, target) pairs, whose columns are known.
+        pairs: True for (source, target) pairs, whose columns are known.
     """
 
     def __init__(self, name: str, rows: Iterable[Mapping[str, Any]], *, pairs: bool = False) -> None:
@@ -38,7 +38,7 @@ class Rows(Input):
 
 
 def as_paths(data: Any) -> list[str | Path | Input]:
-    """Convert data to what readers take: paths, or one `Rows` with the examples.
+    """Convert data to paths, or to one `Rows` with the examples, for a reader.
 
     Args:
         data: a path; several paths; a list of (source, target) pairs or of dicts; a pandas, polars or Arrow table.
@@ -65,7 +65,7 @@ def as_paths(data: Any) -> list[str | Path | Input]:
 
 
 def _table(data: Any) -> tuple[list[str], Iterable[Sequence[Any]]] | None:
-    """Return the names of the columns of a DataFrame, and its rows; None for anything else."""
+    """Return the column names and the rows of a DataFrame; None for anything else."""
     if hasattr(data, "columns") and hasattr(data, "iter_rows"):  # polars
         return list(data.columns), data.iter_rows()
     if hasattr(data, "columns") and hasattr(data, "itertuples"):  # pandas
@@ -83,7 +83,7 @@ def _pair(place: int, item: Any) -> dict[str, Any]:
 
 
 def _expect_both_sides(pairs: Sequence[Mapping[str, Any]]) -> None:
-    """Raise DataError if most pairs lack the same side; a reader skips a few of them and counts them."""
+    """Raise DataError if most pairs lack the same side. If only a few do, the reader skips and counts them."""
     for side in (SOURCE, TARGET):
         lacking = [place for place, pair in enumerate(pairs) if _plain(pair[side]) is None]
         if 2 * len(lacking) > len(pairs):

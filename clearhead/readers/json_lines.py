@@ -1,4 +1,4 @@
-"""JSON Lines: one object per line, with a string for the source and one for the target, nested or not.
+"""JSON Lines: one object per line, with a source and a target string at any depth.
 
 A label may also be a number or a boolean. A document may be a list of sentences. Each entry in a list of summaries
 makes a pair.
@@ -29,7 +29,7 @@ class Written(float):
     text: str
 
     def __new__(cls, text: str) -> Self:
-        """Return the number that a JSON text with a fraction or an exponent spells."""
+        """Parse a JSON number with a fraction or an exponent."""
         number = super().__new__(cls, text)
         number.text = text
         return number
@@ -37,12 +37,12 @@ class Written(float):
 
 @dataclass(frozen=True)
 class JsonLines:
-    """Format of JSON objects: the paths of keys to the parts of the source, and the path to the target."""
+    """Format of JSON objects: the key paths of the source's parts, and the key path of the target."""
 
     sources: tuple[tuple[str, ...], ...]
     target: tuple[str, ...]
     roles: Roles = SENTENCES
-    kind: str = "JSON lines"  # the format, which the files of a folder share
+    kind: str = "JSON lines"  # the format, which all files of a folder must share
 
     @property
     def names(self) -> tuple[str, str]:
@@ -54,12 +54,12 @@ class JsonLines:
         return f"{self.kind}, {self.roles.source} in {source}, {self.roles.target} in {target}"
 
     def described(self) -> str:
-        """Describe the keys in use."""
+        """Return a description of the keys in use."""
         source, target = self.names
         return f"{self.roles.source}: {source}; {self.roles.target}: {target}"
 
     def read(self, lines: Iterable[bytes], report: Report, before: int) -> Generator[Pair, None, int]:
-        """Yield the pairs, with line numbers counted after `before` others; return the number of lines."""
+        """Yield the pairs, then return the number of lines. Line numbers start at `before` + 1."""
         number = several = 0
         for number, line in enumerate(lines, 1):
             values, why = read_object(line)
@@ -94,7 +94,7 @@ class JsonLines:
         return parts[0] if len(parts) == 1 else " ".join(filter(str.strip, parts)), ""
 
     def _targets(self, values: dict[str, Any]) -> tuple[list[str], str]:
-        """Return at least one target; it's "" if there is none, and the reason follows."""
+        """Return the targets and "", or [""] and the reason why there is none."""
         value, why = value_at(values, self.target)
         if self.roles.lists and _is_list(value):
             return value or [""], ""
@@ -138,7 +138,9 @@ def _no_keys(name: str, names: Sequence[str], number: int, line: bytes, roles: R
     return DataError(
         f"{name} has JSON objects with {len(names)} key{'' if len(names) == 1 else 's'} of {of}"
         f"\n  line {number}: {shown(undecodable(line))}{keys}",
-        expected=f"names such as {roles.source} and {roles.target}" if roles.source_names else "two, or known names",
+        expected=f"names such as {roles.source} and {roles.target}"
+        if roles.source_names
+        else "two keys, or known names",
         fix="name the keys: --source-column KEY --target-column KEY",
         name=name,
         value=tuple(names),
@@ -184,7 +186,7 @@ def _paths(values: dict[str, Any], roles: Roles, above: tuple[str, ...] = ()) ->
 
 
 def _text(value: Any, roles: Roles) -> str | None:
-    """Return a string, or a label that is a number or a boolean as JSON spells it; None for anything else."""
+    """Return a string, or a numeric or boolean label as it's written in JSON; None for anything else."""
     if isinstance(value, str):
         return value
     if roles.labels and isinstance(value, Written):
@@ -226,7 +228,7 @@ def value_at(values: Any, path: Sequence[str]) -> tuple[Any, str]:
 
 
 def half_a_character(line: bytes, text: str) -> str | None:
-    """Return a reason if escapes spell half a character, which no tokenizer can read."""
+    """Return a reason if escapes encode half a character, which no tokenizer can read."""
     if b"\\u" in line and any("\ud800" <= letter <= "\udfff" for letter in text):
         return "half of a surrogate pair"
     return None

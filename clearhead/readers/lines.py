@@ -1,4 +1,4 @@
-"""The lines of a file. gzip and xz are recognised by their first bytes; a line ends at LF or CR LF only."""
+"""Read the lines of a file. gzip and xz are recognised by their first bytes. Lines end at LF or CR LF only."""
 
 import gzip
 import io
@@ -13,14 +13,14 @@ from typing import IO, cast
 from ..errors import DataError
 from .files import Input
 
-HEAD_LINES = 200  # lines that the format of a file is detected from
+HEAD_LINES = 200  # number of lines used to detect the format of a file
 _BLOCK = 1 << 16  # bytes inspected to tell text from binary
-_TOGETHER = 1 << 20  # bytes of lines read at once
+_TOGETHER = 1 << 20  # bytes read at once by `read_blocks`
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # of UTF-8
 _ENCODINGS = {  # UTF-32 first: its little-endian mark begins with that of UTF-16
     b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16",
 }  # fmt: skip
-_FORMATS = {  # first bytes, what the file is, what to do
+_FORMATS = {  # first bytes: (kind of file, advice)
     rb"PK\x03\x04.{26}(mimetypeapplication/vnd.oasis|\[Content_Types\]|_rels/|word/|xl/|ppt/)": (
         "an office document (docx, xlsx, odt ...)", "export it as plain text or CSV"
     ),
@@ -59,7 +59,7 @@ def read_lines(source: Input | Path) -> Iterator[bytes]:
 
 
 def read_blocks(source: Input | Path) -> Iterator[list[bytes]]:
-    """Yield the lines with their ends, about a million bytes at a time; errors as in `read_lines`."""
+    """Yield lists of lines with their ends, of about a million bytes each. Raises the errors of `read_lines`."""
     with _text(source) as file:
         lines = file.readlines(_TOGETHER)
         lines[:1] = [line.removeprefix(_BYTE_ORDER_MARK) for line in lines[:1]]
@@ -69,7 +69,7 @@ def read_blocks(source: Input | Path) -> Iterator[list[bytes]]:
 
 
 def read_whole(source: Input | Path) -> bytes:
-    """Return the whole file without a byte order mark; errors as in `read_lines`."""
+    """Return the whole file without a byte order mark. Raises the errors of `read_lines`."""
     with _text(source) as file:
         return file.read().removeprefix(_BYTE_ORDER_MARK)
 
@@ -100,7 +100,7 @@ def decode(line: bytes) -> str | None:
 
 
 def undecodable(line: bytes) -> str:
-    r"""Return a line for a message, with bytes that aren't UTF-8 written as \xe9."""
+    r"""Decode a line for a message. Bytes that aren't UTF-8 are written as \xe9."""
     return line.decode("utf-8", "backslashreplace")
 
 
@@ -111,12 +111,12 @@ def shown(text: str, width: int = 80) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return the text with every line break, Unicode's included, replaced by a space."""
+    """Replace every line break of a text, including Unicode's, with a space."""
     return " ".join(text.splitlines()) if text.splitlines() != [text] else text
 
 
 def to_utf8(encoding: str = "LATIN1") -> str:
-    """Return the advice on how to convert a file from an encoding."""
+    """Return advice on how to convert a file to UTF-8."""
     return f"convert it with: iconv -f {encoding} -t UTF-8"
 
 
@@ -128,7 +128,7 @@ def _decompressed(raw: io.BufferedReader) -> IO[bytes] | io.BufferedIOBase:
 
 
 def _expect_text(name: str, block: bytes) -> None:
-    """Raise a DataError if a file isn't text, and say what it is."""
+    """Raise a DataError that names the format if a file isn't text."""
     if not block:
         raise DataError(f"{name} is empty", expected="lines of text", name=name)
     for mark, encoding in _ENCODINGS.items():
@@ -159,7 +159,7 @@ def _wrong_encoding(name: str, encoding: str) -> DataError:
 
 
 def _encoding_without_mark(block: bytes) -> str:
-    """Return UTF-32 or UTF-16, in which most Latin text has NULs at fixed places, or "" for anything else."""
+    """Return UTF-32 or UTF-16, in which most Latin text has NULs at fixed positions, or "" for anything else."""
     start = block[: len(block) // 4 * 4]
     for encoding, width, ending in (("UTF-32", 4, "LE"), ("UTF-32", 4, "BE"), ("UTF-16", 2, "LE"), ("UTF-16", 2, "BE")):
         if not start:

@@ -1,7 +1,7 @@
 """Pairs of texts from any format: a table, JSON Lines, two aligned files, folders of these, or rows in memory.
 
 The format is detected from the content. Lines that can't be used are counted and shown with their number and the
-reason; no line is cut, shifted or silently dropped.
+reason. No line is truncated, shifted or silently dropped.
 """
 
 import itertools
@@ -24,13 +24,13 @@ from .tables import Pair, Table, detect_table
 
 __all__ = ["Pair", "PairSource", "Pairs", "Report", "Skipped", "read_pairs", "references"]
 
-_KEPT = 200_000_000  # characters kept in memory instead of re-reading them: about 200 MB, twice that beyond Latin-1
-_PAIR = 200  # number of characters that take as much memory as the objects of a pair
+_KEPT = 200_000_000  # maximum characters kept in memory: about 200 MB, or twice that beyond Latin-1
+_PAIR = 200  # memory overhead of a pair, in characters
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Sources and targets as the files have them, with their line numbers (from 1)."""
+    """Sources and targets, unchanged, with their 1-based line numbers."""
 
     sources: list[str]
     targets: list[str]
@@ -51,7 +51,7 @@ class Pairs:
         return found
 
     def take(self, indices: Iterable[int], note: str) -> "Pairs":
-        """Return some of the pairs, with a copy of the report that has this note too."""
+        """Return some of the pairs, with a copy of the report and this additional note."""
         chosen = list(indices)
         report = replace(self.report, skipped=dict(self.report.skipped), examples=list(self.report.examples))
         report.notes = [*self.report.notes, note]
@@ -64,15 +64,15 @@ class PairSource:
 
     with PairSource("pairs.tsv", DataConfig(reverse=True)) as source:
         for line, source_text, target_text in source: ...
-        print(source.report)  # of the last complete reading
+        print(source.report)  # of the last complete pass
 
     If a line has several targets, such as a list of summaries, each makes a pair.
 
     Args:
         data_or_paths: a path, two paths of aligned files, or rows in memory (see `as_paths`).
-        data: the settings that say how to read: source_column, target_column, separator, reverse.
-        roles: what source and target are: SENTENCES, LABELLED or SUMMARIES.
-        kept: maximum characters kept in memory after the first reading, counting 200 for each pair.
+        data: settings for reading: source_column, target_column, separator, reverse.
+        roles: SENTENCES, LABELLED or SUMMARIES.
+        kept: maximum characters kept in memory after the first pass. Each pair counts as 200 more.
 
     Raises:
         DataError: there's no usable pair.
@@ -84,7 +84,7 @@ class PairSource:
         paths, data = as_paths(data_or_paths), data or DataConfig()
         if len(paths) not in (1, 2):
             raise DataError(
-                f"{len(paths)} files were named",
+                f"{len(paths)} files were given",
                 expected=f"a table ({roles.source}<TAB>{roles.target}, or CSV), JSON Lines, a folder of these, or two "
                 "line-aligned files",
                 value=len(paths),
@@ -100,7 +100,7 @@ class PairSource:
         names = tuple(path.name if isinstance(path, Input) else Input(path).name for path in paths)
         if [str(path) for path in paths].count(STDIN) > 1:
             raise DataError(
-                "standard input, -, was named twice", expected="one of two line-aligned files on it", name=STDIN
+                "standard input (-) was given twice", expected="one of two line-aligned files on it", name=STDIN
             )
         self.report = Report(names)
         self._data, self.roles, self._most = _settings(paths, data), roles, _KEPT if kept is None else kept
@@ -115,11 +115,11 @@ class PairSource:
 
     @property
     def is_aligned(self) -> bool:
-        """Whether the pairs come from two line-aligned files, or folders, which have no columns."""
+        """True if the pairs come from two line-aligned files or folders, which have no columns."""
         return len(self._sides) == 2
 
     def close(self) -> None:
-        """Delete copies, and forget pairs kept in memory."""
+        """Delete the copies of streams, and the pairs kept in memory."""
         self._pairs = None
         for each in itertools.chain(*self._sides):
             each.close()
@@ -129,7 +129,7 @@ class PairSource:
         return bytes_digest(self._sides)
 
     def expect_digest(self, digest: str) -> None:
-        """Raise a DataError if the files no longer have this digest."""
+        """Raise a DataError if the files have changed since `digest` was computed."""
         expect_digest(self._sides, digest, self.report.paths)
 
     def __iter__(self) -> Iterator[Pair]:
@@ -183,7 +183,7 @@ class PairSource:
             report.form += self.roles.where(((1,), 0) if reverse else ((0,), 1))
         if all(have_tabs(files[0]) for files in self._sides):
             report.notes.append(
-                "most lines of both have a tab: if each file holds pairs, name one of them, or a folder with both"
+                "most lines of both files have a tab: if each file has pairs, pass one of them, or a folder with both"
             )
         for files in zip(first, second):
             if len(first) > 1:
@@ -196,7 +196,7 @@ class PairSource:
         if len(first) != len(second):
             raise DataError(
                 " and ".join(map(_files_of, report.paths, self._sides)),
-                expected="as many in both: file n of one is aligned with file n of the other",
+                expected="the same number in both: file n of one is aligned with file n of the other",
                 name=name,
                 value=(len(first), len(second)),
             )
@@ -209,11 +209,11 @@ class PairSource:
 
 
 def _files_of(path: str, files: Sequence[object]) -> str:
-    return f"{path} holds {len(files):,} file{'s' * (len(files) != 1)}" if Path(path).is_dir() else f"{path} is a file"
+    return f"{path} has {len(files):,} file{'s' * (len(files) != 1)}" if Path(path).is_dir() else f"{path} is a file"
 
 
 def _settings(paths: Sequence[str | Path | Input], data: DataConfig) -> DataConfig:
-    """Return the settings for rows in memory: they have no separator, and the order of a pair is known."""
+    """Adapt the settings to rows in memory, which have no separator, and to pairs, whose order is known."""
     if not isinstance(paths[0], Rows):
         return data
     if paths[0].pairs:
@@ -227,9 +227,9 @@ def read_pairs(data_or_paths: Any, data: DataConfig | None = None, roles: Roles 
     Args:
         data_or_paths: a file or folder; two that are line-aligned; a list of (source, target) pairs or of dicts; a
             pandas or polars DataFrame.
-        data: the settings that say how to read: source_column, target_column, separator, reverse. Without it
-            everything is detected.
-        roles: what source and target are: SENTENCES, LABELLED or SUMMARIES.
+        data: settings for reading: source_column, target_column, separator, reverse. By default, everything is
+            detected.
+        roles: SENTENCES, LABELLED or SUMMARIES.
 
     Raises:
         DataError: there's no usable pair.
@@ -279,9 +279,9 @@ def _forms(files: Sequence[Input], data: DataConfig, roles: Roles) -> list[Table
 
 
 def _in_one_piece(files: Sequence[Input], forms: list[Table | JsonLines]) -> list[Table | JsonLines]:
-    """Return the formats; files without a header take the columns of the first, since a table may be split.
+    """Give files without a header the columns of the first file, since a table may be split into files.
 
-    Raises a DataError if the columns differ and there's no header to identify them.
+    Raise a DataError if the columns differ and there's no header to identify them.
     """
     first, found = forms[0], forms[:1]
     for file, form in zip(files[1:], forms[1:]):

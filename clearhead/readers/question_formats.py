@@ -1,7 +1,7 @@
 """Formats of questions about texts: SQuAD's JSON, JSON objects with a context and a question, and QAMR's tables.
 
-Each format yields one entry per question, as the file has them. An entry records what is wrong with it; a file
-with the wrong structure raises a DataError that names the place.
+Each format yields one unchecked entry per question. An entry that can't be read records the reason. A file with the
+wrong structure raises a DataError with the path of the wrong value.
 """
 
 import json
@@ -26,21 +26,21 @@ _EXPECTED = (
 
 @dataclass(frozen=True)
 class Entry:
-    """A question as the file has it."""
+    """An unchecked question from a file."""
 
     title: str = ""
     context: str = ""
     id: str = ""  # "" if the file has none
     question: str = ""
-    answers: tuple[tuple[str, int | None], ...] = ()  # text and position; None if the position isn't given
-    impossible: bool = False  # the context has no answer
+    answers: tuple[tuple[str, int | None], ...] = ()  # text and position; None without a position
+    impossible: bool = False  # True if the context has no answer
     fault: str = ""  # why it can't be read
-    answer_faults: tuple[str, ...] = ()  # of answers that couldn't be read
+    answer_faults: tuple[str, ...] = ()  # why some answers can't be read
     text: str = ""  # for a message
 
     @property
     def claimed(self) -> str:
-        """Return its first answer and the text at the given position, for a message."""
+        """The first answer and the text at its position, for a message."""
         text, start = next(iter(self.answers), ("", None))
         if start is None or not text.strip():
             return text
@@ -81,13 +81,13 @@ def _parsed(name: str, content: bytes) -> Any:
         raise DataError(
             f"{name} isn't JSON, or is cut off: {error.msg} ({place})", expected=_EXPECTED, name=name, line=error.lineno
         ) from error
-    except (ValueError, RecursionError) as error:  # a number with too many digits, or lists nested too deep
+    except (ValueError, RecursionError) as error:  # a number with too many digits, or lists nested too deeply
         raise DataError(f"{name} isn't readable JSON: {error}", expected=_EXPECTED, name=name) from error
 
 
 @dataclass(frozen=True)
 class _Node:
-    """A value of a JSON document, and its place."""
+    """A value in a JSON document, with its path."""
 
     file: str
     place: str
@@ -106,7 +106,8 @@ class _Node:
     def get(self, key: str, kind: type, default: Any) -> Any:
         """Return the value at a key, or the default. Raise a DataError if its type is wrong."""
         if not isinstance(self.value, dict):
-            raise DataError(f"{self.file} holds {_kind(self.value)}, not an object", expected=_EXPECTED, name=self.file)
+            what = f"{self.file} contains {_kind(self.value)}, not an object"
+            raise DataError(what, expected=_EXPECTED, name=self.file)
         value = self.value.get(key)
         if value is None:
             return default
@@ -200,11 +201,11 @@ def _is_answer(pair: tuple[Any, Any]) -> bool:
 
 # --- QAMR: a table of sentences, and one of questions whose answers are word indices
 
-_ID, _WHO, _NUMBER, _QUESTION, _ANSWER = 0, 2, 3, 5, 6  # columns; further ones are more answers, each `who:words`
+_ID, _WHO, _NUMBER, _QUESTION, _ANSWER = 0, 2, 3, 5, 6  # columns; any others are further answers, each `who:words`
 
 
 def read_qamr(tables: Sequence[Input]) -> Iterator[Entry]:
-    """Yield the questions of two tables, in any order: sentences with an id, and questions with such an id."""
+    """Yield the questions of two tables, given in any order: sentences with ids, and questions about these ids."""
     rows = [[_cells(table, number, line) for number, line in enumerate(read_lines(table), 1)] for table in tables]
     rows.sort(key=lambda it: len(it[0]))
     if len(rows) != 2 or len(rows[0][0]) != 2 or len(rows[1][0]) <= _ANSWER:
@@ -238,7 +239,7 @@ def _cells(table: Input, number: int, line: bytes) -> list[str]:
 
 
 def _of_row(sentence: str, cells: Sequence[str], text: str) -> Entry:
-    """Return the entry of a row, where an answer is a run of words."""
+    """Return the entry of a row, whose answers are lists of word indices."""
     words = sentence.split(" ")
     answers: list[tuple[str, int | None]] = []
     faults = []
@@ -247,7 +248,7 @@ def _of_row(sentence: str, cells: Sequence[str], text: str) -> Entry:
         if not places or len(places) < len(said.split()) or max(places) >= len(words):
             faults.append("answer without word indices")
         elif places != [*range(places[0], places[0] + len(places))]:
-            faults.append("answer of words that aren't consecutive")
+            faults.append("answer with words that aren't consecutive")
         else:
             start = sum(len(word) + 1 for word in words[: places[0]])
             answers.append((" ".join(words[places[0] : places[-1] + 1]), start))

@@ -1,7 +1,7 @@
-"""Questions about texts, with the positions of their answers: articles of paragraphs of questions.
+"""Questions about texts, with the positions of their answers, grouped by article and paragraph.
 
 A position is a number of code points from the start of the context. Questions whose answer isn't at its position are
-skipped, counted and shown.
+skipped and reported.
 """
 
 from collections import Counter
@@ -20,14 +20,14 @@ from .skipped import Report
 
 @dataclass(frozen=True)
 class Answer:
-    """A text, and its position in the context."""
+    """The text of an answer, and its position in the context."""
 
     text: str
     start: int
 
     @property
     def end(self) -> int:
-        """Return the position after its last character."""
+        """The position after the last character."""
         return self.start + len(self.text)
 
 
@@ -38,11 +38,11 @@ class Question:
     id: str
     text: str
     answers: tuple[Answer, ...]
-    number: int = field(default=0, compare=False)  # from 1 in the files, skipped questions included
+    number: int = field(default=0, compare=False)  # 1-based, counting skipped questions too
 
     @property
     def impossible(self) -> bool:
-        """Return whether the context has no answer."""
+        """True if the context has no answer."""
         return not self.answers
 
 
@@ -56,7 +56,7 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Article:
-    """Paragraphs that belong together, with a title, or ""."""
+    """Paragraphs with a common title, which may be ""."""
 
     title: str
     paragraphs: tuple[Paragraph, ...]
@@ -88,14 +88,14 @@ def read_questions(data_or_paths: Any) -> QuestionCorpus:
     """Read questions into memory from SQuAD (1.1 and 2.0), JSON Lines, or the two tables of QAMR.
 
     Args:
-        data_or_paths: files or folders, or rows in memory (see `as_paths`). An Input stays open, to be read again.
+        data_or_paths: files or folders, or rows in memory (see `as_paths`). An Input isn't closed.
 
     Raises:
         DataError: a file has another format or is damaged, or no question is usable.
     """
     paths = as_paths(data_or_paths)
     if not paths:
-        raise DataError("no file of questions is named", expected="at least one")
+        raise DataError("no file of questions was given", expected="at least one")
     files = [file for path in paths for file in inputs(path)]
     report = Report(tuple(it.name if isinstance(it, Input) else Input(it).name for it in paths))
     report.unit, report.item = "questions", "question"
@@ -127,7 +127,7 @@ def read_questions(data_or_paths: Any) -> QuestionCorpus:
 
 
 class _Used:
-    """The usable entries in order; the rest are reported."""
+    """Collects usable entries in order, and reports the others."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -159,7 +159,7 @@ class _Used:
             self._found.append((entry.title, entry.context, question))
 
     def _placed(self, entry: Entry) -> tuple[list[Answer], list[str]]:
-        """Return the answers found in the context, and what is wrong with the others."""
+        """Return the answers found in the context, and the faults of the others."""
         answers, faults = [], [*entry.answer_faults]
         for text, start in entry.answers:
             place = entry.context.find(text) if start is None else start
@@ -173,7 +173,7 @@ class _Used:
         return answers, faults
 
     def articles(self) -> tuple[Article, ...]:
-        """Return the entries grouped by title and context; only neighbours are grouped."""
+        """Group consecutive entries with the same title and context."""
         articles = []
         for title, of_title in groupby(self._found, key=lambda it: it[0]):
             by_context = groupby(of_title, key=lambda it: it[1])
@@ -209,4 +209,4 @@ def _fault(entry: Entry) -> str | None:
         return "NUL character"
     if any("\ud800" <= letter <= "\udfff" for letter in text):
         return "half of a surrogate pair"
-    return "is_impossible, but an answer" if entry.impossible and entry.answers else None
+    return "is_impossible is true, but there's an answer" if entry.impossible and entry.answers else None

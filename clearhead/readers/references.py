@@ -1,7 +1,7 @@
 """Additional references: files with one sentence per line, aligned with the sources of a file.
 
-Each reference makes another pair with the source on its line. Blank and unreadable lines are counted and shown, and so
-are sources without a reference.
+Each reference makes another pair with the source on its line. Blank lines, unreadable lines and sources without a
+reference are reported.
 """
 
 import itertools
@@ -22,7 +22,7 @@ from .pairs import Pairs, read_pairs
 from .skipped import Report
 from .tables import asked_separator, detect_table
 
-_NEARLY_ALL = 0.9  # share of a table's lines that have its separator
+_NEARLY_ALL = 0.9  # minimum share of a table's lines that have its separator
 
 
 def read_with_references(
@@ -35,29 +35,29 @@ def read_with_references(
 ) -> Pairs:
     """Read pairs, and line n of each further file as another target of source n.
 
-    A header isn't counted as a line. A single file without columns holds only sources.
+    A header doesn't count as a line. A single file without columns contains only sources.
 
     Args:
-        paths: what `read_pairs` takes.
+        paths: files, as in `read_pairs`.
         further: files of references.
-        data: the settings that say how to read.
-        roles: what source and target are.
-        own_separator: whether the separator of `data` was named for this file. If it's from a model's training, it
-            splits lines only if nearly all of them have it.
+        data: settings for reading.
+        roles: see `read_pairs`.
+        own_separator: True if the separator of `data` was set for this file. If it comes from a model's training, it's
+            used only if nearly all lines have it.
 
     Raises:
-        DataError: the files have different numbers of lines, or a row may have several lines, as in CSV.
+        DataError: the files have different numbers of lines, or a row may span several lines, as in CSV.
     """
     data = data or DataConfig()
     if len(paths) == 1 and not is_folder(Path(paths[0])):
-        with closing(Input(paths[0])) as file:  # one for all readings, since a pipe can be read only once
+        with closing(Input(paths[0])) as file:  # one object for all passes, since a pipe can be read only once
             of_pairs = not _holds_sources_alone(file, data, roles, own_separator=own_separator)
             pairs = read_pairs([file], data, roles) if of_pairs else _Lines(file, "only sources").as_sources()
     else:
         pairs, of_pairs = read_pairs(paths, data, roles), True
     header = _header(pairs.report, paths[0]) if of_pairs else 0
     if not of_pairs and (data.source_column or data.target_column or data.separator):
-        pairs.report.notes.append("columns and separator aren't used: the file holds only sources")
+        pairs.report.notes.append("columns and separator aren't used: the file has only sources")
     files = [_Lines(Input(path)) for path in further]
     _check_lengths(pairs.report, header, files)
     return _joined(pairs, header, files, of_pairs=of_pairs)
@@ -69,13 +69,13 @@ def _check_lengths(report: Report, header: int, files: Sequence["_Lines"]) -> No
         said = ", ".join(f"{each.name} has {len(each.texts):,}" for each in files)
         raise DataError(
             f"{' + '.join(report.paths)} has {report.lines:,} lines{below}, and {said}",
-            expected="as many in all: line n of each is a translation of source n",
+            expected="the same number in all: line n of each is a translation of source n",
             value=(report.lines, *(len(each.texts) for each in files)),
         )
 
 
 def _joined(pairs: Pairs, header: int, files: Sequence["_Lines"], *, of_pairs: bool) -> Pairs:
-    """Return each source with its own target, if there is one, and with those of the files."""
+    """Pair each source with its own target, if there is one, and with its references."""
     report = replace(pairs.report, paths=(*pairs.report.paths, *(each.name for each in files)))
     report.notes = [*report.notes, *(each.note() for each in files)]
     triples = []
@@ -120,14 +120,14 @@ class _Lines:
 
 
 def _unusable(text: str | None) -> str | None:
-    """Return why a line isn't a sentence, or None."""
+    """Return why a line can't be used, or None."""
     if text is None:
         return "not UTF-8"
     return "NUL character" if "\0" in text else None if text.strip() else "blank line"
 
 
 def _holds_sources_alone(file: Input, data: DataConfig, roles: Roles, *, own_separator: bool) -> bool:
-    """Return whether the first lines have neither columns nor JSON; a few tabs don't make columns."""
+    """Return whether the first lines are neither a table nor JSON. A few tabs don't make a table."""
     head = list(itertools.islice(read_lines(file), HEAD_LINES))
     mark = asked_separator(data)
     if mark and (own_separator or _cuts(mark, head)):
@@ -146,20 +146,20 @@ def _holds_sources_alone(file: Input, data: DataConfig, roles: Roles, *, own_sep
 
 
 def _cuts(mark: str, head: Sequence[bytes]) -> bool:
-    """Return whether nearly all lines have the separator, and not as punctuation, followed by a space."""
+    """Return whether nearly all lines have the separator. After a word and before a space, it's punctuation."""
     spoken, it = [line for line in head if line.strip()], re.escape(mark.encode())
     between = re.compile(rb"(?<=\s)%b|%b(?=\S)" % (it, it))
     return sum(bool(between.search(line)) for line in spoken) >= _NEARLY_ALL * len(spoken)
 
 
 def _header(report: Report, path: str | Path) -> int:
-    """Return the number of header lines. Raise a DataError if a row may have several lines."""
+    """Return the number of header lines. Raise a DataError if a row may span several lines."""
     in_files = report.headers and report.files  # of a folder: a header in each
     of_file = not report.files and Path(path).is_file()  # a pipe can't be read again
     if in_files or (report.unit != "lines" and not (of_file and _count(path) == report.headers + report.lines)):
         raise DataError(
-            f"{' + '.join(report.paths)} is {report.form}: rows may have several lines, so references can't be aligned",
-            expected="a TSV, JSON Lines, two line-aligned files, or a file of sources alone",
+            f"{' + '.join(report.paths)} is {report.form}: rows may span several lines, so references can't be aligned",
+            expected="a TSV, JSON Lines, two line-aligned files, or a file with only sources",
             name=" + ".join(report.paths),
         )
     return report.headers

@@ -1,7 +1,7 @@
 """Split lines into rows of cells, with quotes as in RFC 4180.
 
-A quoted field may contain separators, line breaks and doubled quotes. A quote that is never closed costs only its own
-line; otherwise a single typing mistake would swallow the rest of the file.
+A quoted field may contain separators, line breaks and doubled quotes. An unclosed quote only affects its own line;
+otherwise, a typo could swallow the rest of the file.
 """
 
 import re
@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 
 from .lines import decode, undecodable
 
-_MOST_LINES = 1000  # of one row
-_MOST_LETTERS = 1 << 20
-_FEW = 3  # lines within quotes that may look like rows by chance
+_MOST_LINES = 1000  # maximum lines of one row
+_MOST_LETTERS = 1 << 20  # maximum characters of one row
+_FEW = 3  # fewer lines within quotes may look like rows by chance
 
 # Number of the first line (from 1), text, and cells; None and a reason if the row can't be split.
 Row = tuple[int, str, list[str] | None, str]
@@ -29,8 +29,8 @@ def rows(lines: Iterable[bytes], separator: str, *, quoted: bool, cuts: int = -1
     Args:
         lines: the lines of the file, without their ends.
         separator: the character between cells.
-        quoted: whether quotes have a meaning; otherwise they're ordinary characters and every line is a row.
-        cuts: the most splits of a row; -1 for no limit.
+        quoted: True if quotes are special. Otherwise, they're ordinary characters and every line is a row.
+        cuts: maximum number of splits per row; -1 for no limit.
     """
     stream, ahead, number = iter(lines), deque[bytes](), 0
     while (line := ahead.popleft() if ahead else next(stream, None)) is not None:
@@ -82,7 +82,7 @@ def _closed(text: str, separator: str, stream: Iterator[bytes], ahead: deque[byt
 
 
 def _swallows_rows(lines: list[str], n_cells: int, separator: str) -> bool:
-    """Return whether the lines within quotes are rows themselves, so that two stray quotes look like a pair.
+    """Return whether the lines within quotes are rows themselves, so the two quotes aren't a pair.
 
     A separator followed by a space is punctuation.
     """

@@ -1,4 +1,4 @@
-"""A report on the content of files, with the lines that weren't used and the reasons."""
+"""Report on what was read from files, and on skipped lines with the reasons."""
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
@@ -19,24 +19,24 @@ class Skipped:
 
 @dataclass
 class Report:
-    """Counts of what was found in the files and what wasn't used. `str(report)` is readable text.
+    """Counts of used and skipped lines. `str(report)` is readable text.
 
-    Lines are numbered as if all files were one; `place` gives the file and the line within it.
+    Lines are numbered as if all files were one. `place` returns the file and the line in it.
     """
 
     paths: tuple[str, ...]
     form: str = ""
     unit: str = "lines"
     item: str = "line"  # what `place` counts
-    lines: int = 0  # of a table: below its header; of aligned files: of each
-    headers: int = 0  # header lines: one, or one for each file of a folder
+    lines: int = 0  # in a table, without its header; in aligned files, those of one file
+    headers: int = 0  # header lines: one, or one for each file in a folder
     used: int = 0
     skipped: dict[str, int] = field(default_factory=dict)  # number of lines by reason
     examples: list[Skipped] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    files: list[tuple[str, int]] = field(default_factory=list)  # of a folder: each file, and the lines before it
-    licence: str = ""  # of the data, if a column states it
-    source: str = ""  # of the data, if a column states it
+    files: list[tuple[str, int]] = field(default_factory=list)  # in a folder: each file, and the lines before it
+    licence: str = ""  # licence of the data, if a column states it
+    source: str = ""  # source of the data, if a column states it
 
     def skip(self, line: int, reason: str, text: str) -> None:
         """Count a line that isn't used, and keep the first few of each reason as examples."""
@@ -45,7 +45,7 @@ class Report:
             self.examples.append(Skipped(line, reason, text))
 
     def add(self, other: "Report") -> None:
-        """Add the counts of another report, on the lines that follow."""
+        """Add the counts of a report on the lines after these."""
         for reason, count in other.skipped.items():
             have = self.skipped.get(reason, 0)
             self.examples += [it for it in other.examples if it.reason == reason][: max(_EXAMPLES - have, 0)]
@@ -53,7 +53,7 @@ class Report:
         self.lines, self.used = other.lines, self.used + other.used
 
     def place(self, line: int) -> str:
-        """Describe the place of a line: `part-2.tsv line 7`."""
+        """Return the location of a line as a phrase, such as `part-2.tsv line 7`."""
         if not self.files:
             return f"{self.item} {line:,}"
         name, before = self.files[bisect_right(self.files, line - 1, key=lambda it: it[1]) - 1]
@@ -66,7 +66,7 @@ class Report:
         return "\n".join([*rows, *self.skipped_rows(), *(f"  {note}" for note in self.notes)])
 
     def skipped_rows(self, what: str = "skipped") -> list[str]:
-        """Return a row for each reason with its count, followed by the first few lines."""
+        """Return a row for each reason with its count, followed by its first few lines."""
         rows = []
         for reason, count in self.skipped.items():
             rows.append(f"  {what} {count:,}: {reason}")

@@ -1,4 +1,4 @@
-"""Tables of text, TSV and CSV: separator, columns and header are detected from the first lines."""
+"""TSV and CSV tables of text. Separator, columns and header are detected from the first lines."""
 
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -18,7 +18,7 @@ Pair = tuple[int, str, str]  # line (from 1), source, target
 _NAMES = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six"}
 _MARKS = {mark: name for name, mark in SEPARATORS.items()} | {" ": "space"}
 _FEW = 20  # labels needed to tell a label from a column name
-_REGULAR = 0.9  # share of the rows of a CSV with the usual number of columns
+_REGULAR = 0.9  # minimum share of CSV rows with the usual number of columns
 _OTHERS = ",;|"  # possible separators besides the tab
 
 
@@ -33,21 +33,21 @@ class Table:
     where: str = ""  # a phrase for where the columns are, if they aren't the first ones
     roles: Roles = SENTENCES
     doubt: str = ""  # why the first row may be a header
-    credits: tuple[int, str, str] | None = None  # the column that states licence and source, and these
+    credits: tuple[int, str, str] | None = None  # a column that states licence and source, the licence, the source
 
     @property
     def kind(self) -> str:
-        """Return the format, which the files of a folder share."""
+        """The format, which all files of a folder must share."""
         return "TSV" if self.separator == "\t" else f"CSV ({_named(self.separator)})"
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """Return the names of the source columns and the target column, if there is a header."""
+        """The names of the source columns and the target column, if there is a header."""
         sources, target = self.columns
         return tuple(self.header[place].strip() for place in (*sources, target)) if self.header else None
 
     def is_named_in(self, head: Sequence[bytes]) -> bool:
-        """Return whether the table with the first lines `head` has the same names in its first row."""
+        """Return whether another table, with the first lines `head`, has these names in its first row."""
         _, _, cells, _ = next(_rows(head, self.separator, self.roles), (0, "", None, ""))
         return set(self.names or ()) <= {cell.strip() for cell in cells or ()}
 
@@ -57,7 +57,7 @@ class Table:
         return f"{self.kind}, {_NAMES.get(self.width, self.width)} columns{self.where}, {header or 'no header'}"
 
     def described(self) -> str:
-        """Describe how the columns are used, and which aren't used."""
+        """Return a description of the used and unused columns."""
 
         def name(place: int) -> str:
             known = self.header[place].strip() if self.header else ""
@@ -69,7 +69,7 @@ class Table:
         return used + (f"; not used: {', '.join(others)}" if others else "")
 
     def read(self, lines: Iterable[bytes], report: Report, before: int) -> Generator[Pair, None, int]:
-        """Yield the pairs, with line numbers counted after `before` others; return the number of lines."""
+        """Yield the pairs, then return the number of lines. Line numbers start at `before` + 1."""
         sources, target = self.columns
         last, quoted = max(*sources, target), self.separator != "\t"
         n_rows = number = ignored = 0
@@ -120,21 +120,21 @@ class Table:
 
 
 def asked_separator(data: DataConfig) -> str:
-    """Return the separator that the settings name, or ""."""
+    """Return the separator in the settings, or ""."""
     return SEPARATORS.get(data.separator, data.separator)
 
 
 def detect_table(
     name: str, head: Sequence[bytes], rest: Iterable[bytes], data: DataConfig, roles: Roles = SENTENCES
 ) -> Table:
-    """Return how to read a table.
+    """Detect the format of a table.
 
     Args:
-        name: of the file, for messages.
-        head: its first lines.
-        rest: the others, which are only counted for a message.
-        data: the settings that may name separator and columns.
-        roles: what source and target are.
+        name: name of the file, for messages.
+        head: first lines of the file.
+        rest: its other lines, which are only counted for a message.
+        data: settings, which may set separator and columns.
+        roles: SENTENCES, LABELLED or SUMMARIES.
 
     Raises:
         DataError: there are no columns, or they're ambiguous.
@@ -155,7 +155,7 @@ def detect_table(
 def sample_table(
     name: str, head: Sequence[bytes], data: DataConfig, roles: Roles = SENTENCES
 ) -> tuple[str, Sample] | None:
-    """Return the separator of a table and its first rows, by column; None if there are no columns."""
+    """Return the separator of a table and a sample of its columns, or None if there are no columns."""
     separator = asked_separator(data) or _separator(head, roles)
     if separator is None or not any(separator.encode() in line for line in head):
         return None
@@ -193,7 +193,7 @@ def _reversed(columns: Columns) -> Columns:
         raise DataError(
             "data.reverse=true exchanges source and target, but there are several source columns",
             expected="one source column",
-            fix="leave out --reverse, and name the columns the other way round",
+            fix="leave out --reverse, and swap --source-column and --target-column",
             name="data.reverse",
             value=True,
         )
@@ -201,25 +201,25 @@ def _reversed(columns: Columns) -> Columns:
 
 
 def _rows(lines: Iterable[bytes], separator: str, roles: Roles) -> Iterator[Row]:
-    """Split lines into rows; a space separates only the label from its text, which has other spaces."""
+    """Split lines into rows. If the separator is a space, only the first one separates the label from its text."""
     once = separator == " " and roles.labels
     return rows(lines, separator, quoted=separator != "\t" and not once, cuts=1 if once else -1)
 
 
 def _doubt(first: Sequence[str], each: Sequence[Sequence[str]], columns: Columns, roles: Roles) -> str:
-    """Return why the first row may be a header, without clear evidence, or ""."""
+    """Return why the first row may be a header, although the evidence is weak, or ""."""
     labels, label = each[columns[1]], first[columns[1]] if len(first) == len(each) else ""
     if not roles.labels or not label or label in labels or label in roles.known:
         return ""
     if len(labels) < _FEW and not roles.known:
         return ""
-    return f"its {roles.target}, {shown(label, 40)}, is on no other of the first {len(labels):,} rows"
+    return f"its {roles.target}, {shown(label, 40)}, isn't in any other of the first {len(labels):,} rows"
 
 
 def _names(first: Sequence[str], each: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Return the name of each column, assuming that the first row is a header; "" for a label of the column.
+    """Return the name of each column, assuming that the first row is a header; "" if the name is a label of the column.
 
-    A row that is a cell short has no name for the row numbers in front: R writes tables that way.
+    If the first row is one cell shorter, the first column has row numbers without a name, as R writes them.
     """
     if len(first) == len(each) - 1 and holds_no_sentences(each[0]):
         first = ("", *first)
@@ -228,7 +228,7 @@ def _names(first: Sequence[str], each: Sequence[Sequence[str]]) -> tuple[str, ..
 
 
 def _separator(head: Sequence[bytes], roles: Roles) -> str | None:
-    """Return the tab if half of the lines have one, else the character that gives all rows as many columns.
+    """Return the tab if half of the lines have one, else the character that gives rows the same number of columns.
 
     Lines in fastText's format are split at the first space.
     """
@@ -251,14 +251,14 @@ def begin_with_label(head: Sequence[bytes]) -> bool:
 
 
 def whole_rows(head: Sequence[bytes], separator: str, roles: Roles = SENTENCES) -> list[Row]:
-    """Return the rows of a table's first lines, without a quoted text that continues after them."""
+    """Return the rows of a table's first lines, without a quoted text that continues beyond them."""
     found = list(_rows(head, separator, roles))
     begun = (place for place, row in enumerate(found) if row[3] == UNCLOSED and 2 * row[0] > len(head) == HEAD_LINES)
     return found[: next(begun, None)]
 
 
 def _regularity(head: Sequence[bytes], separator: str) -> float:
-    """Return the share of rows with the usual number of columns; 0 if the marks are punctuation, followed by spaces."""
+    """Return the share of rows with the usual number of columns; 0 if the separators are punctuation before a space."""
     sample = [cells for _, text, cells, why in whole_rows(head, separator) if text.strip() and why != NOT_UTF_8]
     widths = Counter(len(cells) for cells in sample if cells)
     width, number = max(widths.items(), key=lambda it: (it[1], it[0]), default=(1, 0))
@@ -289,10 +289,9 @@ def _no_columns(name: str, head: Sequence[bytes], rest: Iterable[bytes], data: D
 def _no_labels(sample: Sample, roles: Roles) -> DataError:
     targets = roles.plural[1]
     return DataError(
-        f"{sample.file}: nothing tells which of its {len(sample.names)} columns holds the {targets}\n"
-        f"{sample.listing()}",
+        f"{sample.file}: it isn't clear which of its {len(sample.names)} columns has the {targets}\n{sample.listing()}",
         expected=f"a header with {roles.source} and {roles.target}, or "
-        + (f"{targets} that are repeated" if roles.labels else "two columns of texts"),
+        + (f"{targets} that repeat" if roles.labels else "two columns of texts"),
         fix="name the columns: --source-column N --target-column N",
         name=sample.file,
         value=tuple(sample.titles()),
@@ -300,7 +299,7 @@ def _no_labels(sample: Sample, roles: Roles) -> DataError:
 
 
 def _hint(head: Sequence[bytes], roles: Roles) -> str:
-    """Return which separator to name if some lines have a character that may be one."""
+    """Suggest a separator if some lines have a character that could be one."""
     words = [line.split(b" ", 1)[0] for line in head if b" " in line.strip()]
     if roles.labels and words and 2 * len(set(words)) <= len(words):
         return f'if the {roles.target} is the first word, pass --separator " "'

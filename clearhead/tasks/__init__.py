@@ -1,1 +1,1 @@
-"""What each task learns, answers and is scored by."""
+"""The tasks: their examples, losses, answers and scores."""

@@ -1,10 +1,10 @@
 """The base class of every task.
 
-A task is a class. Its class attributes describe it before any data is read: how its data is read, which settings it
-needs, which scores it has. An instance holds the tokenizers and the configuration of one model; it makes examples,
-computes the loss, answers and scores.
+A task is a class. Its class attributes define how its data is read, which settings it needs and which scores it has.
+An instance has the tokenizers and the configuration of one model. It makes examples, computes the loss, answers and
+scores.
 
-To add a task, derive from `Task` and name the class in `tasks.registry`, or train with
+To add a task, derive from `Task` and list the class in `tasks.registry`, or train with
 `--task package.module:Class`.
 """
 
@@ -34,7 +34,7 @@ __all__ = ["Encoder", "Judged", "Learnable", "Scorable", "Scores", "Task", "Unit
 
 
 class Task(ABC):
-    """A task: how its data is read, trained on, answered and scored.
+    """Base class of tasks, which define how data is read, trained on, answered and scored.
 
     A subclass sets the class attributes without a default and implements the abstract methods.
     """
@@ -44,41 +44,41 @@ class Task(ABC):
     verb: ClassVar[str]
     """The name of the task: the CLI verb, if it has one."""
     form: ClassVar[Form]
-    """The form of the data, which reads files."""
+    """The form of the data, which reads and splits it."""
     units: ClassVar[Units]
-    """The nouns for messages."""
+    """Nouns for messages."""
 
     # --- text for messages
 
     title: ClassVar[str] = "A Transformer"
     """The heading of the model card."""
     training_data: ClassVar[str] = "examples"
-    """The training data, as the model card names it."""
+    """What the model card calls the training data."""
     usage: ClassVar[str] = ""
     """Arguments after `clearhead VERB DIR` in an example; "" for a task without a CLI verb."""
 
     # --- settings
 
     required: ClassVar[Mapping[str, Any]] = {}
-    """Settings that the task can't do without, such as model.topology."""
+    """Settings with a fixed value, such as model.topology."""
     defaults: ClassVar[Mapping[str, Any]] = {}
-    """Settings that suit the task, unless the user sets them."""
+    """Default settings of the task, which the user can change."""
     unused: ClassVar[Sequence[str]] = ()
     """Settings that have no effect on the task. Setting one is an error."""
 
     # --- scores
 
     scores: ClassVar[Sequence[str]] = ("loss",)
-    """The scores that train.best can choose weights by."""
+    """Scores that train.best can choose weights by."""
     compared_by: ClassVar[Sequence[str]] = ()
-    """The scores that models are compared by, the most important first."""
+    """Scores that models are compared by, the most important first."""
 
     # --- what the task supports
 
     subword_dropout: ClassVar[bool] = False
-    """True if data.subword_dropout works."""
+    """True if data.subword_dropout is supported."""
     has_labels: ClassVar[bool] = False
-    """True if train.balance and train.r_drop work."""
+    """True if train.balance and train.r_drop are supported."""
     answers_text: ClassVar[bool] = True
     """True if a text alone is enough to get an answer; train.watch needs that."""
     searches: ClassVar[bool] = True
@@ -87,7 +87,7 @@ class Task(ABC):
     def __init__(self, tokenizers: Tokenizers, config: Config) -> None:
         self.tokenizers, self.config = tokenizers, config
 
-    # --- the choices of a run
+    # --- settings of a run
 
     @classmethod
     def example(cls, folder: str) -> str:
@@ -130,14 +130,14 @@ class Task(ABC):
 
     @classmethod
     def texts(cls, data: Any) -> Sequence[str]:
-        """Return all texts of some data. A warm start trains on them."""
+        """Return all texts in a chunk of data. A warm start trains on them."""
         return [*data.sources, *data.targets]
 
     # --- examples
 
     @property
     def longest(self) -> tuple[int, str]:
-        """Maximum tokens per side in training, and the name of the setting that limits it."""
+        """Maximum number of tokens per side in training, and the setting that it comes from."""
         return min((self.config.data.max_len, "data.max_len"), (self.config.model.max_len, "model.max_len"))
 
     @property
@@ -147,21 +147,21 @@ class Task(ABC):
 
     @abstractmethod
     def examples(self, sides: tuple[Ragged, Ragged]) -> Learnable:
-        """Return the examples that a store holds. They may stay on disk."""
+        """Return the examples of a store. They may stay on disk."""
 
     def each_epoch(self, examples: Examples) -> Callable[[int], Examples] | None:
-        """Return a function from an epoch to its examples, or None if all epochs have the same ones."""
+        """Return a function that makes the examples of an epoch, or None if all epochs have the same ones."""
         return None
 
     @abstractmethod
     def hold_out(self, data: Any) -> Scorable:
-        """Prepare data, as its reader returns it, for scoring."""
+        """Prepare the data that `form` has read for scoring."""
 
     # --- training and scores
 
     @abstractmethod
     def loss(self, model: "nn.Module", examples: Any, rows: IntArray, *, smoothing: float) -> "Tensor":
-        """Return the loss of some examples, summed over everything they predict."""
+        """Return the loss of the examples in these rows, summed over all predictions."""
 
     @abstractmethod
     def evaluate(self, model: Any, held_out: Any, decode: DecodeConfig) -> Judged:
@@ -169,17 +169,17 @@ class Task(ABC):
 
     @abstractmethod
     def numbers(self, scores: Any) -> dict[str, float]:
-        """Return the scores for the training log, by the names in `scores`; with a "loss" if there is one."""
+        """Return the scores for the training log, keyed by the names in `scores`, with a "loss" if there is one."""
 
     def compare(self, systems: Sequence[tuple[str, Judged]]) -> Comparison:
-        """Compare several models on the same data with the first one, by the means of their `compared_by` scores."""
+        """Compare several models with the first one on the same data, by their mean `compared_by` scores."""
         singly = [(system, it.singly()) for system, it in systems]
         names = [name for name in singly[0][1] if name in self.compared_by]
         return Comparison({it: compare_means([(system, values[it]) for system, values in singly]) for it in names}, {})
 
     @classmethod
     def main_score(cls) -> str:
-        """Return the score that models are compared by, unless you choose another.
+        """Return the score that models are compared by, by default.
 
         Raises:
             ConfigError: the task has none.
@@ -257,7 +257,7 @@ class Task(ABC):
 
 
 def rotary_positions(config: Config) -> dict[str, str]:
-    """Return the setting for rotary positions, if the heads have the even width that these need."""
+    """Return the setting for rotary positions if the width of a head is even, as they need."""
     even = config.model.d_model // config.model.n_heads % 2 == 0
     return {"model.positions": "rotary"} if even else {}
 

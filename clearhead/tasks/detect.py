@@ -1,4 +1,4 @@
-"""Detect the task of files from their first lines."""
+"""Detect the task that data is for, from its first lines."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -19,22 +19,22 @@ from ..readers.lines import HEAD_LINES, read_lines
 from ..readers.tables import Table, begin_with_label, detect_table, sample_table, whole_rows
 
 _BEGINNING = 1 << 16  # bytes to search for JSON keys
-_ENOUGH = 20  # rows that show whether labels repeat
+_ENOUGH = 20  # minimum number of rows to see whether labels repeat
 _LABELS = 0.25  # maximum distinct labels per row
 _NAMED = 2 / 3  # the same, for columns named text and label
 _LABEL = 40  # maximum characters of a label
 _DOCUMENT, _SHORTER = 300, 4  # average characters of a document, and how many times shorter its summary is
 _MARKS = (b"|", b";")  # possible separators that don't make a table
-_MOST = 0.9  # share of the lines with such a separator
-_FEW = 5  # rows that show which columns matter
+_MOST = 0.9  # minimum share of lines with such a separator
+_FEW = 5  # minimum number of rows to choose columns by content
 _ROLES = {"translate": SENTENCES, "classify": LABELLED, "summarize": SUMMARIES}
 
 
 @dataclass(frozen=True)
 class Found:
-    """A task, why it was chosen, and the columns that it uses; `str(found)` is readable text.
+    """A task, why it was chosen, and the columns that it uses. `str(found)` is readable text.
 
-    Without a reason, the data couldn't be read and the text is empty: reading them raises the error.
+    If the data couldn't be read, the reason and the text are empty. Training reports the error.
     """
 
     verb: str
@@ -54,14 +54,14 @@ _UNREAD = Found("translate", "")
 
 
 def find_task(data_or_paths: Any, data: DataConfig, *, task: str | None = None) -> Found:
-    """Return the task that fits the data: pairs are translated unless something shows another task.
+    """Return the task that fits the data. The default is translation.
 
     Unreadable files aren't reported here; reading them raises a clear error.
 
     Args:
         data_or_paths: files, folders or rows in memory (see `as_paths`).
-        data: the settings that say how to read.
-        task: the task if the user named it; then only the columns are detected.
+        data: settings for reading.
+        task: the task, if the user chose it. Then only the columns are detected.
 
     Raises:
         DataError: several columns could be the text or the label.
@@ -72,7 +72,7 @@ def find_task(data_or_paths: Any, data: DataConfig, *, task: str | None = None) 
 
 
 def _columns(paths: Sequence[str | Path | Input], data: DataConfig, verb: str) -> str:
-    """Return which columns a task uses, or "" if the data has none or can't be read yet."""
+    """Describe the columns that a task uses; "" if the data has none or can't be read yet."""
     if len(paths) != 1 or is_stream(paths[0]) or verb not in _ROLES:
         return ""
     try:
@@ -108,7 +108,7 @@ def _detected(paths: Sequence[str | Path | Input], data: DataConfig) -> Found:
     if b'"paragraphs"' in beginning and b'"qas"' in beginning:
         return Found("answer", "the file has articles with questions and answers, as in SQuAD")
     if data.separator in (" ", "space"):
-        return Found("classify", "each line begins with one word, as a label does")
+        return Found("classify", "the separator is a space, so each line begins with a label")
     if begin_with_label(head):
         return Found("classify", f"the lines begin with {FAST_TEXT}, as in fastText's format")
     keys = _keys(head)
@@ -122,7 +122,7 @@ def _has_folders(path: str | Path) -> bool:
 
 
 def _aligned(first: str | Path | Input, second: str | Path | Input) -> Found:
-    """Return the task of two files: one may hold labels, or they may be tables of sentences and of questions."""
+    """Return the task of two files. One may have labels, or they may be tables of sentences and questions."""
     files = [it if isinstance(it, Input) else Input(it) for it in (first, second)]
     if _widths(files) in ((2, 7), (7, 2)):
         return Found("answer", "the files are a table of sentences and one of questions, as in QAMR")
@@ -193,7 +193,7 @@ def _of_lines(name: str, head: Sequence[bytes], data: DataConfig) -> Found:
     if found is None:
         spoken = [line for line in head if line.strip()]
         if any(sum(mark in line for line in spoken) >= _MOST * len(spoken) for mark in _MARKS):
-            return _PAIRS  # reading it as such says how to name the separator
+            return _PAIRS  # reading the file as pairs raises an error that suggests --separator
         return Found("generate", f"the file is running text, without columns{_first_words(spoken)}")
     separator, sample = found
     rows = [cells for _, _, cells, _ in whole_rows(head, separator) if cells and len(cells) == len(sample.names)]
@@ -221,7 +221,7 @@ def _of_two(columns: Sequence[Sequence[str]]) -> Found:
 
 
 def _first_words(lines: Sequence[bytes]) -> str:
-    """Return how to name the labels if the first words of the lines look like labels."""
+    """Return a hint if the first words of the lines look like labels, else ""."""
     words = [line.split(b" ", 1)[0].decode("utf-8", "replace") for line in lines if b" " in line.strip()]
     if len(words) < len(lines) or not all(words) or not _are_repeated(words):
         return ""
@@ -229,7 +229,7 @@ def _first_words(lines: Sequence[bytes]) -> str:
 
 
 def _by_choice(sample: Sample, data: DataConfig) -> Found | None:
-    """Return the task by the columns that the user named."""
+    """Return the task that fits the columns chosen by the user, if any."""
     if not (data.source_column or data.target_column):
         return None
     asked = asked_columns(sample.file, sample.names, data, sample.what)
@@ -241,9 +241,9 @@ def _by_choice(sample: Sample, data: DataConfig) -> Found | None:
 
 
 def _by_name(sample: Sample) -> Found | None:
-    """Return the task by the names of the columns; labels must be repeated too."""
+    """Return the task that fits the names of the columns, or None. Labels must be repeated too."""
     names, columns = sample.names, sample.cells
-    # In a file sorted by label the first ones are all the same.
+    # In a file sorted by label, the first labels are all the same.
     for roles, verb, least in ((LABELLED, "classify", 2), (SUMMARIES, "summarize", 1), (LABELLED, "classify", 1)):
         source, target = roles.named(names)
         if source is None or target is None or (roles is SUMMARIES and not _shorter(columns[target], columns[source])):
@@ -261,10 +261,10 @@ def _by_name(sample: Sample) -> Found | None:
 
 
 def _by_content(sample: Sample) -> Found | None:
-    """Return the task of three or more columns by their content; None for too few rows.
+    """Return the task that fits the content of three or more columns; None if there are too few rows.
 
     Raises:
-        DataError: it could be another task, or other columns.
+        DataError: the task or the columns are ambiguous.
     """
     texts, labels = sample.texts(), sample.labels()
     if named_pair(sample.names, sample.cells) or len(sample.cells[0]) < _FEW:

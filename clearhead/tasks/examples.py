@@ -13,15 +13,15 @@ from ..tokenization.ragged import IntArray, Ragged
 
 @dataclass(frozen=True)
 class Examples:
-    """Pairs as tokens. Sources end with EOS; targets begin with BOS and end with EOS.
+    """Tokenized pairs. Sources end with EOS; targets begin with BOS and end with EOS.
 
-    Other tasks put other numbers on the target side, such as a label, without a BOS.
+    In other tasks, targets are other numbers, such as a label, without BOS.
     """
 
     sources: Ragged
     targets: Ragged
     given: ClassVar[int] = 1  # tokens of a target that aren't predicted: BOS
-    counts_sources: ClassVar[bool] = False  # whether an epoch is measured in source tokens
+    counts_sources: ClassVar[bool] = False  # True if epochs are measured in source tokens
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -35,7 +35,7 @@ class Examples:
 
     @property
     def sides(self) -> tuple[Ragged, Ragged]:
-        """Both sides, as the store keeps them."""
+        """Sources and targets, as a store keeps them."""
         return self.sources, self.targets
 
     def batches(self, max_tokens: int, seed: int = 0, max_rows: int | None = None) -> Batches:
@@ -48,11 +48,11 @@ class Examples:
 class FreshBatches(Batches):
     """Batches of examples that are different in each epoch.
 
-    A step may take batches of several epochs, so the last epochs are kept in slots: the rows of epoch e start at
-    n * (e % slots), for n examples.
+    A step may use batches of several epochs, so the latest epochs are kept in slots. With n examples, the rows of epoch
+    e start at n * (e % slots).
 
     Args:
-        make: returns the examples of an epoch.
+        make: function that returns the examples of an epoch.
         slots: the examples in each slot.
     """
 
@@ -61,7 +61,7 @@ class FreshBatches(Batches):
 
     @classmethod
     def of(cls, examples: Examples, make: Callable[[int], Examples], plan: Batches, slots: int) -> Self:
-        """Return batches like those of `plan`, with a number of slots that first hold `examples`."""
+        """Return batches with the settings of `plan`. All slots start with `examples`."""
         lengths = np.tile(plan.source_lengths, slots), np.tile(plan.target_lengths, slots)
         slots_of = [examples] * slots
         return cls(*lengths, plan.max_tokens, plan.seed, plan.max_rows, plan.counts_sources, make=make, slots=slots_of)
@@ -76,7 +76,7 @@ class FreshBatches(Batches):
         return [rows + start for rows in plan.epoch(epoch)]
 
     def at(self, rows: IntArray) -> tuple[Examples, IntArray]:
-        """Return the examples of a batch, and its rows among them."""
+        """Return the examples that a batch is from, and its rows in them."""
         slot, _ = divmod(int(rows[0]), len(self.slots[0]))
         return self.slots[slot], rows - slot * len(self.slots[0])
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-_ROWS = 128  # rows at a time; that many float32 rows stay in the cache between the passes over them
+_ROWS = 128  # rows processed at a time; in float32, they stay in the CPU cache between passes
 
 
 def smoothed_cross_entropy(logits: Tensor, targets: Tensor, *, smoothing: float = 0.0, pad: int = 0) -> Tensor:
@@ -31,9 +31,9 @@ def class_cross_entropy(
 
 
 def disagreement(logits: Tensor, others: Tensor, weights: Tensor | None = None) -> Tensor:
-    """Return how much two predictions for the same examples differ (R-Drop, Liang et al. 2021). (N, C), (N, C) -> ()
+    """Return the difference between two predictions for the same examples (R-Drop, Liang et al. 2021).
 
-    That is the sum over examples of w (KL(p || q) + KL(q || p)), with w from `weights` (N,), or 1.
+    It's the sum over examples of w (KL(p || q) + KL(q || p)), with w from `weights` (N,), or 1. (N, C), (N, C) -> ()
     """
     dtype = torch.promote_types(logits.dtype, torch.float32)
     log_p, log_q = logits.to(dtype).log_softmax(-1), others.to(dtype).log_softmax(-1)
@@ -56,8 +56,10 @@ def span_cross_entropy(scores: Tensor, answers: Tensor, *, smoothing: float = 0.
 
 
 class _SmoothedCrossEntropy(torch.autograd.Function):
-    """The loss with its gradient p - q. Autograd would take several times as long, since it fills and adds a whole
-    (N, V) tensor for each term of the sum."""
+    """The loss with its gradient p - q.
+
+    Autograd would take several times as long, since it fills and adds an (N, V) tensor for each term of the sum.
+    """
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, targets: Tensor, smoothing: float, pad: int) -> Tensor:

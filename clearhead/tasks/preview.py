@@ -12,13 +12,13 @@ from .base import Task
 from .detect import find_task
 from .registry import task_of
 
-_EXAMPLES = 3  # shown
-_LABELS = 20  # labels named with their counts
+_EXAMPLES = 3  # examples shown
+_LABELS = 20  # labels listed with their counts
 _WIDTH = 100  # characters of a value shown
 
 
 def preview(config: Config) -> Iterator[str]:
-    """Yield paragraphs: the task and its columns, what was read, what is held out, labels, and first examples.
+    """Yield paragraphs on the task and its columns, the data, the held-out part, the labels and the first examples.
 
     Raises:
         DataError: the data can't be used; training would raise the same error.

@@ -1,4 +1,4 @@
-"""Records that tasks exchange with training, evaluation and the apps. `tasks.base` exports them all."""
+"""Records that tasks exchange with training, evaluation and the apps. `tasks.base` re-exports them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from ..tokenization.ragged import Ragged
 
 @dataclass(frozen=True)
 class Units:
-    """The nouns of a task, all in the plural except `answer`.
+    """Nouns for messages about a task, all plural except `answer`.
 
     Args:
-        examples: what it trains on, such as "pairs".
-        tokens: what an epoch is measured in, such as "target tokens".
-        answer: what the model returns, such as "translation".
-        sources: what the model answers, such as "sentences".
+        examples: training examples, such as "pairs".
+        tokens: the tokens that an epoch is measured in, such as "target tokens".
+        answer: the model's output, such as "translation".
+        sources: the model's inputs, such as "sentences".
     """
 
     examples: str
@@ -39,10 +39,10 @@ class Learnable(Protocol):
 
     @property
     def sides(self) -> tuple[Ragged, Ragged]:
-        """Both sides, as the store keeps them."""
+        """Sources and targets, as a store keeps them."""
 
     def batches(self, max_tokens: int, seed: int = 0, max_rows: int | None = None) -> Plan:
-        """Return the plan of batches for any epoch."""
+        """Return the batches of each epoch."""
 
 
 class Scorable(Protocol):
@@ -58,7 +58,7 @@ class Scorable(Protocol):
 
     @property
     def cut(self) -> int:
-        """The number of sources that are longer than the model can read."""
+        """The number of sources that are too long for the model and are truncated."""
 
     @property
     def sources(self) -> Sequence[str]:
@@ -82,11 +82,12 @@ class Judged:
 
     Args:
         scores: the scores of all answers together.
-        sources: what was answered.
+        sources: the inputs that were answered.
         answers: one answer per source; empty if the text itself is scored.
         references: the correct answers to each source.
-        singly: returns the scores of each answer, (N,) by name. The first one ranks the best and worst answers.
-        details: further lines for the report.
+        singly: function that returns the scores of each answer, (N,) by name. The first one ranks the best and worst
+            answers.
+        details: additional lines for the report.
     """
 
     scores: Scores

@@ -1,6 +1,6 @@
 """Registry of tasks, by name. Tasks and apps are imported when needed, and importing a task doesn't import torch.
 
-A user's own task needs no entry: `train.task = "package.module:Class"` names its class.
+A custom task needs no entry: set `train.task = "package.module:Class"`.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from .base import Task
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a task and its app are, as `module:Class`."""
+    """The classes of a task and its app, as `module:Class`."""
 
     task: str
     app: str
@@ -32,7 +32,7 @@ TASKS = {
 
 
 def task_of(config: Config) -> type[Task]:
-    """Return the class of the task that a configuration names."""
+    """Return the class of a configuration's task."""
     return task_named(config.train.task or "translate")
 
 

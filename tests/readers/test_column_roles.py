@@ -135,7 +135,7 @@ def test_a_label_that_is_the_name_of_a_column_is_a_label(read_as) -> None:
 def test_a_first_label_that_never_comes_again_may_be_a_header_and_is_told(read_as) -> None:
     pairs = read_as(LABELLED, tsv([("remark on the film of today", "toxicity"), *LABELLED_PAIRS]))
     assert len(pairs) == len(TEXTS) + 1 and pairs.report.notes == [
-        'line 1 may be a header: its label, "toxicity", is on no other of the first 40 rows'
+        'line 1 may be a header: its label, "toxicity", isn\'t in any other of the first 40 rows'
     ]
 
 
@@ -160,10 +160,10 @@ def test_labels_that_a_model_knows_tell_a_header_of_a_few_lines(read_as) -> None
 def test_where_nothing_tells_the_labels_that_is_an_error_and_asking_helps(read_as, refused_as, tmp_path) -> None:
     rows = [(f"one {n}", f"other {n}") for n in range(25)]
     assert str(refused_as(LABELLED, tsv(rows))) == (
-        f"{tmp_path}/x: nothing tells which of its 2 columns holds the labels\n"
+        f"{tmp_path}/x: it isn't clear which of its 2 columns has the labels\n"
         '    column 1  "one 1", "one 2"\n'
         '    column 2  "other 1", "other 2"\n'
-        "  expected: a header with text and label, or labels that are repeated\n"
+        "  expected: a header with text and label, or labels that repeat\n"
         "  name the columns: --source-column N --target-column N"
     )
     assert both(read_as(LABELLED, tsv(rows), source_column="2", target_column="1")) == [row[::-1] for row in rows]
@@ -180,7 +180,7 @@ def test_a_table_without_labels_has_none_in_its_numbers(refused_as, tmp_path) ->
 def test_a_label_of_several_lines_would_be_several_answers_and_is_left_out(read_as) -> None:
     pairs = read_as(LABELLED, csv([("text", "label"), *LABELLED_PAIRS, ("a", "two\nlines"), ("b\nc", "one")]))
     assert both(pairs) == [*LABELLED_PAIRS, ("b\nc", "one")]
-    assert pairs.report.skipped == {"label of several lines": 1}
+    assert pairs.report.skipped == {"label with several lines": 1}
 
 
 def test_a_label_as_fasttext_writes_it_is_parted_from_its_text(read_as) -> None:

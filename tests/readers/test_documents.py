@@ -176,7 +176,7 @@ def test_a_list_of_objects_is_learnt_as_it_stands_which_is_said(tmp_path: Path) 
 
 
 def test_where_there_is_no_text_that_is_said(tmp_path: Path) -> None:
-    assert refusal().what == "no text is named"
+    assert refusal().what == "no text was given"
     assert refusal("-", "-").name == "-"
     for path in (tmp_path, tmp_path / "no"):
         assert refusal(path).name == str(path)

@@ -58,7 +58,7 @@ def test_which_keys_are_meant_has_to_be_told_where_nothing_tells(refused, tmp_pa
         f"{tmp_path}/pairs has JSON objects with 3 keys of strings\n"
         '  line 1: "{"a": "1", "b": "2", "c": "3"}"\n'
         "  keys: a, b, c\n"
-        "  expected: two, or known names\n"
+        "  expected: two keys, or known names\n"
         "  name the keys: --source-column KEY --target-column KEY"
     )
     assert refused(lines([{"en": "a"}])).value == ("en",)

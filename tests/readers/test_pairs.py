@@ -248,7 +248,7 @@ def test_a_line_bad_on_either_side_is_skipped_on_both(tmp_path: Path) -> None:
 
 
 def test_two_tables_in_place_of_two_aligned_files_are_noticed(tmp_path: Path) -> None:
-    note = "most lines of both have a tab: if each file holds pairs, name one of them, or a folder with both"
+    note = "most lines of both files have a tab: if each file has pairs, pass one of them, or a folder with both"
     first, second = write(tmp_path, "a\tb\nc\td\n", "1.tsv"), write(tmp_path, "e\tf\ng\th\n", "2.tsv")
     assert note in read_pairs([first, second]).report.notes
     text = write(tmp_path, "a\nc\tc\n", "a.en")
@@ -273,7 +273,7 @@ def test_unequal_line_counts_are_refused_with_both_counts(tmp_path: Path) -> Non
     en, fr = write(tmp_path, "a\n" * 1200, "a.en"), write(tmp_path, "b\n" * 1199, "a.fr")
     assert str(refusal([en, fr])) == (
         f"{en} has 1,200 lines and {fr} has 1,199 lines\n"
-        "  expected: as many in both: line n of one translates line n of the other"
+        "  expected: the same number in both: line n of one translates line n of the other"
     )
     assert refusal([fr, en]).value == (1199, 1200)
     assert refusal([en, write(tmp_path, "b\n" * 9, "b.fr")]).value == (1200, 9)

@@ -147,7 +147,7 @@ def test_the_two_tables_of_qamr_are_one_corpus(tmp_path: Path, order: int) -> No
     assert [article.title for article in corpus.articles] == ["w:news:7"]
     assert corpus.report.skipped == {"too few columns": 1, "no context": 1}
     assert corpus.report.notes == [
-        "skipped 1 answer of questions that have others: answer of words that aren't consecutive",
+        "skipped 1 answer of questions that have others: answer with words that aren't consecutive",
         "skipped 5 answers of questions that have others: answer without word indices",
     ]
 
@@ -181,7 +181,10 @@ def with_answers(*answers: dict, **changes: object) -> dict:
         (with_answers({"text": "Ada", "answer_start": 0}, question=None), "no question"),
         (with_answers({"text": "Ada", "answer_start": 0}, question="a\0"), "NUL character"),
         (with_answers({"text": "Ada", "answer_start": 0}, question="a\ud800"), "half of a surrogate pair"),
-        (with_answers({"text": "Ada", "answer_start": 0}, is_impossible=True), "is_impossible, but an answer"),
+        (
+            with_answers({"text": "Ada", "answer_start": 0}, is_impossible=True),
+            "is_impossible is true, but there's an answer",
+        ),
     ],
 )
 def test_a_question_that_cannot_be_used_is_counted_and_shown(tmp_path: Path, question: dict, reason: str) -> None:

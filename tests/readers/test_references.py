@@ -63,7 +63,7 @@ def test_sources_and_references_may_flow(write, content: list[str]) -> None:
 def test_columns_of_sources_alone_are_passed_over_and_that_is_said(write) -> None:
     data = DataConfig(source_column="en", target_column="fr")
     pairs = read_with_references([write("a.en", *SOURCES)], [write("2.fr", *SECOND)], data)
-    assert "columns and separator aren't used: the file holds only sources" in str(pairs.report)
+    assert "columns and separator aren't used: the file has only sources" in str(pairs.report)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_separator_of_other_data_makes_no_columns_of_punctuation(write, source
     pairs = read_with_references([data], [further], DataConfig(separator=","), own_separator=False)
     assert references(pairs) == (sources, [[first] for first in FIRST])
     assert "only sources; 3 of 3 lines used" in str(pairs.report)
-    assert "columns and separator aren't used: the file holds only sources" in str(pairs.report)
+    assert "columns and separator aren't used: the file has only sources" in str(pairs.report)
 
 
 @pytest.mark.parametrize(("separator", "between"), [(",", ","), ("|", " | "), (":", ":"), ("tab", "\t")])

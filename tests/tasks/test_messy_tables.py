@@ -150,7 +150,7 @@ def test_six_tickets_stop_too_and_the_options_decide(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         find_task(path, DataConfig())
     assert str(caught.value).endswith(
-        "\n  expected: columns that leave no doubt about what to learn"
+        "\n  expected: unambiguous columns"
         "\n  choose them, for example: --task classify --text subject,body --label queue"
         "\n  or, for pairs of texts: --task translate --source-column subject --target-column body"
     )

@@ -1,4 +1,4 @@
-"""Windows over texts as examples, and questions to score on."""
+"""Training windows and held-out questions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _NO_ANSWER = "no_answer"  # the baseline that never answers
 
 @dataclass(frozen=True)
 class Windows(Examples):
-    """Windows as tokens; the target side holds the first and last position of each answer."""
+    """Tokenized windows. The targets are the first and last position of each answer."""
 
     given: ClassVar[int] = 0
     counts_sources: ClassVar[bool] = True
@@ -31,12 +31,12 @@ class Windows(Examples):
 
 @dataclass(frozen=True)
 class Batch:
-    """The tensors of some windows.
+    """A padded batch of B windows.
 
     Args:
         tokens: tokens (B, S).
-        types: 0 for the question, 1 for the text, 2 for tokens of the text that also occur in the question (only with
-            three token types) (B, S); None without token types.
+        types: token types (B, S): 0 for the question, 1 for the text and, in a model with three types, 2 for tokens of
+            the text that also occur in the question. None in a model without token types.
         of_text: True for tokens of the text (B, S).
         answers: the first and last position of each answer (B, 2).
     """
@@ -49,7 +49,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class HeldOutQuestions:
-    """Questions to score on.
+    """Held-out questions for scoring.
 
     Args:
         asked: each question with its text.
@@ -65,12 +65,12 @@ class HeldOutQuestions:
 
     @cached_property
     def examples(self) -> Windows:
-        """The windows as examples. A window that lacks a part of the answer has no answer."""
+        """The windows as examples. A window without the complete answer has no answer."""
         places = [window.positions(self.asked[i].answer) for window, i in zip(self.windows, self.of)]
         return Windows(Ragged([window.tokens for window in self.windows]), Ragged(places))
 
     def visible(self, rows: Sequence[int]) -> NDArray[np.bool_]:
-        """Return where an answer may begin and end: at tokens of the text that aren't white space. -> (B, S)"""
+        """Mark where an answer may begin or end: at tokens of the text that aren't whitespace. -> (B, S)"""
         windows = [self.windows[row] for row in rows]
         found = np.zeros((len(windows), max(len(window.tokens) for window in windows)), np.bool_)
         for line, window, row in zip(found, windows, rows):
@@ -94,7 +94,7 @@ class HeldOutQuestions:
         return [[answer.text for answer in it.question.answers] for it in self.asked]
 
     def scores(self, answers: Sequence[str]) -> AnswerScores:
-        """Score answers, by the rules of SQuAD v2 if some questions have no answer."""
+        """Score answers, following SQuAD v2 if some questions have no answer."""
         references = self.references
         return answer_scores(answers, references, unanswerable=not all(references))
 

@@ -5,7 +5,7 @@ A passage has 1 to 30 tokens of the text. Its score is
     start(first) + end(last) - start(<s>) - end(<s>)
 
 which is the log of how much more likely the passage is than no answer in this window. So scores of different windows
-can be compared, and a score of 0 stands for no answer.
+can be compared, and no answer has a score of 0.
 """
 
 from collections.abc import Iterable
@@ -55,7 +55,7 @@ def best_spans(scores: "Tensor", allowed: "Tensor", count: int, longest: int = A
 
 
 def ranked(text: TokensWithOffsets, spans: Iterable[Scored], count: int, *, may_lack: bool) -> list[Passage]:
-    """Return up to `count` distinct passages of a text, best first; including no answer if the text `may_lack` one."""
+    """Return up to `count` distinct passages of a text, best first. With `may_lack`, no answer is a candidate too."""
     best: dict[tuple[int, int], float] = {}
     for score, span in spans:
         place = text.span_of(*span)

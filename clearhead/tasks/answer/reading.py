@@ -32,7 +32,7 @@ class QuestionSource:
         paths = as_paths(data_or_paths)
         if [str(path) for path in paths].count(STDIN) > 1:
             raise DataError(
-                "standard input (-) is named twice, but it can be read only once", name="data.train", value=list(paths)
+                "standard input (-) was given twice, but it can be read only once", name="data.train", value=list(paths)
             )
         self._files = [file for path in paths for file in inputs(path)]
         self.report = Report(tuple(it.name if isinstance(it, Input) else Input(it).name for it in paths))
@@ -95,7 +95,7 @@ class Questions:
             yield QuestionCorpus((Article("", paragraphs[i : i + _CHUNK]),), self.source.report)
 
     def texts(self) -> tuple[list[str], tuple[str, ...]]:
-        """Return each text once and all questions, as one side."""
+        """Return the distinct texts and all questions as sources. There are no targets."""
         contexts = dict.fromkeys(paragraph.context for paragraph in self.split.train.paragraphs())
         return [*contexts, *(question.text for _, question in self.split.train)], ()
 
@@ -115,17 +115,16 @@ class QuestionForm:
             return source.read()
 
     def divide(self, source: Any, share: float, seed: int) -> Questions:
-        """Split the questions so that no text is on both sides, and no article if the articles have titles."""
+        """Split the questions so that no text is in both parts, and no article either if the articles have titles."""
         return Questions(source, split_questions(source.read(), share, seed))
 
     def extent(self, data: Questions) -> tuple[int, str]:
-        """Return the size of the data as a number of sentence pairs, and as a phrase."""
+        """Return the amount of data as a number of sentence pairs, and as a phrase."""
         letters = sum(map(len, data.texts()[0]))
         return as_pairs(letters)
 
     def sample(self, data: QuestionCorpus, most: int, seed: int, by: str = SAMPLED_BY) -> tuple[QuestionCorpus, str]:
-        """Return up to `most` questions, drawn at random but in the order of the files, and a message if some were
-        dropped."""
+        """Return up to `most` questions, drawn at random but in file order, and a note on the sample ("" for all)."""
         if len(data) <= most:
             return data, ""
         drawn = np.zeros(len(data), np.bool_)
@@ -142,7 +141,7 @@ class QuestionForm:
         return QuestionCorpus(tuple(it for it in articles if it.paragraphs), data.report), said
 
     def preview(self, data: QuestionCorpus) -> Iterator[dict[str, str]]:
-        """Yield each question by its parts."""
+        """Yield each question with its context and its answers."""
         for context, question in data:
             answers = " | ".join(answer.text for answer in question.answers)
             yield {"context": context, "question": question.text, "answer": answers or "(none)"}
@@ -152,7 +151,7 @@ class QuestionForm:
         return [[article.title, [_to_note(it) for it in article.paragraphs]] for article in data.articles]
 
     def from_notes(self, notes: list[Any], report: Report) -> QuestionCorpus:
-        """Return the articles that `to_notes` turned into lists."""
+        """Restore articles converted by `to_notes`."""
         articles = (Article(title, tuple(map(_from_note, paragraphs))) for title, paragraphs in notes)
         return QuestionCorpus(tuple(articles), report)
 

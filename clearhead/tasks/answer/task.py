@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 _TWO_TYPES = 2  # token types: question and text, without a third for what they share
-_LEAST = 16  # tokens of a window
+_LEAST = 16  # minimum tokens of a window
 
 
 class Answering(Task):
@@ -91,16 +91,16 @@ class Answering(Task):
 
     @property
     def cutter(self) -> WindowCutter:
-        """The cutter of windows."""
+        """Cuts questions and texts into windows."""
         return WindowCutter(self.tokenizers.source, self.longest[0])
 
     @property
     def encoder(self) -> QuestionEncoder:
-        """The encoder of questions into training windows."""
+        """Encodes questions as training windows."""
         return QuestionEncoder(self.cutter, self.longest[1])
 
     def examples(self, sides: tuple[Ragged, Ragged]) -> Windows:
-        """Return the windows that a store holds."""
+        """Return the windows of a store."""
         return Windows(*sides)
 
     def hold_out(self, data: QuestionCorpus) -> HeldOutQuestions:
@@ -108,7 +108,7 @@ class Answering(Task):
         return self.over(data.paragraphs())
 
     def over(self, paragraphs: Iterable[Paragraph]) -> HeldOutQuestions:
-        """Return the questions of some paragraphs, each with all windows over its text."""
+        """Return the questions of the paragraphs, each with all windows over its text."""
         cutter = self.cutter
         asked = [it for paragraph in paragraphs for it in read_paragraph(cutter, paragraph)]
         windows, of = list[Window](), list[int]()
@@ -118,7 +118,7 @@ class Answering(Task):
         return HeldOutQuestions(asked, windows, of, [])
 
     def batch(self, examples: Windows, rows: IntArray) -> Batch:
-        """Return the tensors of some windows."""
+        """Return the tensors of the windows in these rows."""
         import torch
 
         device = self.config.train.device
@@ -130,8 +130,10 @@ class Answering(Task):
         return Batch(tokens, self._types(tokens, behind, of_text), of_text, answers)
 
     def _types(self, tokens: "Tensor", behind: "Tensor", of_text: "Tensor") -> "Tensor | None":
-        """Return the type of each token, all (B, S). Tokens that question and text share often lie near the answer
-        (Chen et al. 2017, "exact match")."""
+        """Return the token types. All tensors are (B, S).
+
+        Tokens shared by question and text are often close to the answer (Chen et al. 2017, "exact match").
+        """
         count, types = self.config.model.n_token_types, behind.long()
         if count > _TWO_TYPES:
             same = (tokens[:, :, None] == tokens[:, None, :]) & ~behind[:, None, :]
@@ -173,7 +175,7 @@ class Answering(Task):
         return [ranked(it.text, own, count, may_lack=may_lack) for it, own in zip(held_out.asked, spans)], total
 
     def evaluate(self, model: "nn.Module", held_out: HeldOutQuestions, decode: DecodeConfig) -> Judged:
-        """Answer every question, and score the answers next to those of baselines."""
+        """Answer every question, and score the answers and the baselines."""
         found, total = self.read(model, held_out, decode)
         answers = [passages[0].text for passages in found]
         judged = held_out.scores(answers)

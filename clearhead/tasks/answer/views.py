@@ -1,4 +1,4 @@
-"""The explanation of one answer from a text."""
+"""Explain one answer to a question about a text."""
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from .task import Answering
 def explain_answer(
     task: Answering, model: EncoderModel, question: str, context: str, search: DecodeConfig
 ) -> Explanation:
-    """Answer one question, then record the model while it reads the window that has the answer.
+    """Answer one question, then record the model while it reads the window with the answer.
 
     Raises:
         DataError: the question is blank.
@@ -27,7 +27,7 @@ def explain_answer(
         raise DataError("the question is blank", expected="a question to explain", name="question", value=question)
     held_out = task.over([Paragraph(context, (Question("", question, ()),))])
     windows = [HeldOutQuestions(held_out.asked, [window], [0], []) for window in held_out.windows]
-    with uncompiled(model):  # so that the answer is the one that is recorded
+    with uncompiled(model):  # so that the recorded pass gives the same answer
         [[answer, *_]], _ = task.read(model, held_out, search)
         best = max(windows, key=lambda it: task.read(model, it, search)[0][0][0].score)
     batch, source = task.batch(best.examples, np.arange(1)), task.tokenizers.source

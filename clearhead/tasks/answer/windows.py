@@ -16,12 +16,12 @@ from ...tokenization.ragged import Ragged
 from ...tokenization.tokenizer import BOS, EOS, UNK, Tokenizer
 
 _NAMED = 3  # unknown words in a message
-_UNKNOWN = "questions with words or characters that the vocabulary lacks; they're trained on as <unk>"
+_UNKNOWN = "questions with words or characters missing from the vocabulary, which become <unk>"
 
-ANSWER_TOKENS = 30  # the maximum tokens of an answer
+ANSWER_TOKENS = 30  # maximum number of tokens in an answer
 _NOT_GIVEN = (
     f"questions with answers of more than {ANSWER_TOKENS} tokens; "
-    "they're trained on, but the model only returns answers up to that length"
+    "they're used in training, but the model only returns answers up to that length"
 )
 
 Span = tuple[int, int]  # the first and the last token
@@ -38,7 +38,7 @@ class Window:
 
     @property
     def last(self) -> int:
-        """The last token of the text in this window."""
+        """Index in the text of the window's last token."""
         return self.first + len(self.tokens) - self.begins - 2
 
     def positions(self, answer: Span | None) -> Span:
@@ -49,30 +49,30 @@ class Window:
         return answer[0] + shift, answer[1] + shift
 
     def span(self, start: int, end: int) -> Span:
-        """Return the tokens of the text at these positions: the inverse of `positions`."""
+        """Convert positions in the window to tokens of the text: the inverse of `positions`."""
         shift = self.first - self.begins
         return start + shift, end + shift
 
 
 @dataclass(frozen=True)
 class WindowCutter:
-    """Cuts questions and texts into windows of up to `longest` tokens, up to a third of them for the question."""
+    """Cuts questions and texts into windows of up to `longest` tokens. A question takes up to a third of a window."""
 
     tokenizer: Tokenizer
     longest: int
 
     @property
     def longest_question(self) -> int:
-        """The maximum tokens of a question. Longer questions are truncated."""
+        """Maximum number of tokens in a question. Longer questions are truncated."""
         return self.longest // 3
 
     def question(self, ids: Sequence[int]) -> tuple[list[int], int]:
-        """Return a question, truncated, and the number of tokens that were cut off."""
+        """Truncate a question. Also return the number of tokens that were cut off."""
         read = list(ids[: self.longest_question])
         return read, len(ids) - len(read)
 
     def windows(self, question: Sequence[int], text: Sequence[int]) -> list[Window]:
-        """Return all windows over a text, in order. Neighbours share at least half of their text."""
+        """Return all windows over a text, in order. Adjacent windows share at least half of their text."""
         room = self._room(question)
         step, rest = max(room // 2, 1), max(len(text) - room, 0)
         return [self._at(min(first, rest), question, text) for first in range(0, rest + step, step)]
@@ -80,9 +80,9 @@ class WindowCutter:
     def training_windows(
         self, question: Sequence[int], text: Sequence[int], answer: Span | None, draw: int
     ) -> list[Window]:
-        """Return the windows to train on: all with the answer, and one without, chosen by the number `draw`.
+        """Return the windows to train on: all that contain the answer, and one that doesn't, picked by `draw`.
 
-        There are none if the answer is too long for any window.
+        If the answer is too long for any window, return none.
         """
         windows = self.windows(question, text)
         having = [window for window in windows if window.positions(answer) != NO_ANSWER]
@@ -103,7 +103,7 @@ class WindowCutter:
 
 @dataclass(frozen=True)
 class Asked:
-    """A question with its text, both as tokens. All questions about a text share it."""
+    """A tokenized question with its tokenized text, which all questions about the text share."""
 
     question: Question
     ids: list[int]
@@ -112,7 +112,7 @@ class Asked:
 
     @property
     def answer(self) -> Span | None:
-        """The tokens of the first answer, or None if there is no answer."""
+        """First and last token of the first answer, or None if there is no answer."""
         answers = self.question.answers
         return self.text.tokens_of(answers[0].start, answers[0].end) if answers else None
 
@@ -123,7 +123,7 @@ class Asked:
 
 
 def read_paragraph(cutter: WindowCutter, paragraph: Paragraph) -> list[Asked]:
-    """Return all questions about a text, which is tokenized once."""
+    """Tokenize a text, and all questions about it."""
     text = encode_with_offsets(cutter.tokenizer, paragraph.context)
     found = cutter.tokenizer.encode_batch([question.text for question in paragraph.questions])
     asked = []
@@ -135,7 +135,7 @@ def read_paragraph(cutter: WindowCutter, paragraph: Paragraph) -> list[Asked]:
 
 @dataclass(frozen=True)
 class QuestionEncoder:
-    """Cuts questions into training windows. `limit` is the setting that limits their length."""
+    """Encodes questions as training windows. `limit` names the setting that limits their length."""
 
     cutter: WindowCutter
     limit: str
@@ -154,7 +154,7 @@ class QuestionEncoder:
                     skipped.append(Skipped(question.number, self._too_short, question.text))
                 if asked.cut:
                     cut.append(Skipped(question.number, self._too_long, question.text))
-                unknown += self._lacking(asked)
+                unknown += self._unknown_words(asked)
                 if windows and asked.too_long_to_return:
                     unknown.append(Skipped(question.number, _NOT_GIVEN, question.answers[0].text))
         return Encoded(Ragged(tokens), Ragged(places), [*range(len(tokens))], skipped, unknown, cut)
@@ -171,7 +171,7 @@ class QuestionEncoder:
     def _too_short(self) -> str:
         return f"with answers that don't fit into {self.cutter.longest} tokens ({self.limit})"
 
-    def _lacking(self, asked: Asked) -> list[Skipped]:
-        """Report a question that has words the vocabulary lacks."""
+    def _unknown_words(self, asked: Asked) -> list[Skipped]:
+        """Report a question that has words missing from the vocabulary."""
         words = self.cutter.tokenizer.unknown_words(asked.question.text) if UNK in asked.ids else []
         return [Skipped(asked.question.number, _UNKNOWN, ", ".join(words[:_NAMED]))] if words else []

@@ -16,13 +16,13 @@ from ...tokenization.tokenizer import BOS, EOS, UNK, Tokenizer
 from ..examples import Examples
 
 _NAMED = 3  # unknown words in a message
-UNSEEN = "with a label that the training data lacks"
-_UNKNOWN = "texts with words or characters that the vocabulary lacks; they're trained on as <unk>"
+UNSEEN = "with a label that isn't in the training data"
+_UNKNOWN = "texts with words or characters missing from the vocabulary, which become <unk>"
 
 
 @dataclass(frozen=True)
 class LabelledTexts(Examples):
-    """Texts as tokens; the target side holds one label number for each."""
+    """Tokenized texts. The target of each text is its label number."""
 
     given: ClassVar[int] = 0
     counts_sources: ClassVar[bool] = True
@@ -33,7 +33,7 @@ class LabelledTexts(Examples):
         return np.asarray(self.targets.tokens, np.int64)
 
     def weights(self, n_labels: int) -> NDArray[np.float32]:
-        """Return a weight for each label, so that all labels have the same total and the mean text has 1. (C,)
+        """Return a weight for each label. All labels have the same total weight, and the mean weight is 1. (C,)
 
         w_c = N / (C * number of texts with label c)
         """
@@ -48,9 +48,9 @@ class LabelledEncoder:
     Args:
         tokenizer: the tokenizer of the texts.
         labels: all labels, in the order of their numbers.
-        longest: the maximum tokens of a text. Longer texts are truncated; their label still applies.
-        limit: the setting that limits it.
-        begins: whether a text begins with BOS. It always ends with EOS.
+        longest: maximum number of tokens in a text. Longer texts are truncated.
+        limit: name of the setting that `longest` comes from.
+        begins: True if texts begin with BOS. They always end with EOS.
     """
 
     tokenizer: Tokenizer
@@ -60,7 +60,7 @@ class LabelledEncoder:
     begins: bool = False
 
     def tokens(self, texts: Sequence[str]) -> tuple[list[list[int]], list[int]]:
-        """Return the tokens of each text, and how many were truncated."""
+        """Return the tokens of each text, and how many of its tokens were cut off."""
         encoded, first = self.tokenizer.encode_batch(texts), [BOS] * self.begins
         cut = [max(len(ids) - self.longest, 0) for ids in encoded]
         return [[*first, *ids[: self.longest], EOS] for ids in encoded], cut
@@ -84,7 +84,7 @@ class LabelledEncoder:
 
 @dataclass(frozen=True)
 class HeldOutTexts:
-    """Texts to score on.
+    """Held-out texts for scoring.
 
     Args:
         examples: the texts whose label the model knows, for the loss.

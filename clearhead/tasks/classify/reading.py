@@ -8,9 +8,9 @@ from ...data.corpus import LabelledCorpus
 from ...errors import DataError
 from ...readers.lines import shown
 
-_MOST = 1000  # labels; a column with more holds numbers or texts
-_REPEATED = 0.9  # labels per text; above this, hardly any label is repeated
-_ENOUGH = 20  # texts that are enough to tell
+_MOST = 1000  # maximum number of labels; a column with more has numbers or texts
+_REPEATED = 0.9  # maximum labels per text; above this, hardly any label is repeated
+_ENOUGH = 20  # minimum number of texts to apply this limit
 _NAMED = 3  # labels in a message
 _OTHER_COLUMN = "if another column holds the labels, use --target-column NAME, and --source-column NAME for the texts"
 

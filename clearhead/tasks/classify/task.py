@@ -42,7 +42,7 @@ class Classification(Task):
         "model.pre_norm": True,
         "model.dropout": 0.3,  # a model overfits a few thousand texts quickly
         "data.split": 0.05,
-        "train.best": NEWEST,  # with a few hundred held-out texts, a low learning rate tells more than a score
+        "train.best": NEWEST,  # a few hundred held-out texts are too few to choose weights by a score
         "train.r_drop": 8.0,
         "train.eval_sentences": 10_000,  # labelling takes a thousandth of the time of translating
     }
@@ -74,7 +74,7 @@ class Classification(Task):
 
     @property
     def longest(self) -> tuple[int, str]:
-        """The maximum tokens of a text, without BOS and EOS, and the setting that limits it."""
+        """Maximum number of tokens in a text, without BOS and EOS, and the setting that it comes from."""
         readable = self.config.model.max_len - 1 - self._begins
         return min((self.config.data.max_len, "data.max_len"), (readable, "model.max_len"))
 
@@ -85,11 +85,11 @@ class Classification(Task):
 
     @property
     def encoder(self) -> LabelledEncoder:
-        """The encoder of texts and labels."""
+        """Encodes texts and labels."""
         return LabelledEncoder(self.tokenizers.source, self.labels, *self.longest, begins=self._begins)
 
     def examples(self, sides: tuple[Ragged, Ragged]) -> LabelledTexts:
-        """Return the examples that a store holds."""
+        """Return the examples of a store."""
         return LabelledTexts(*sides)
 
     def hold_out(self, data: Pairs) -> HeldOutTexts:
@@ -97,7 +97,7 @@ class Classification(Task):
         return HeldOutTexts.of(data, self.encoder)
 
     def loss(self, model: "nn.Module", examples: LabelledTexts, rows: IntArray, *, smoothing: float) -> "Tensor":
-        """Return the cross-entropy, summed over some texts; weighted by label with train.balance.
+        """Return the cross-entropy, summed over the texts in these rows. With train.balance, it's weighted by label.
 
         With train.r_drop = a and any dropout, each text is read twice, and the loss is half the sum of both
         cross-entropies plus a/4 of their disagreement. That is half the loss of the R-Drop paper, so that its size

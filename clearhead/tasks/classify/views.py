@@ -1,4 +1,4 @@
-"""The explanation of one label."""
+"""Explain the label of one text."""
 
 import torch
 
@@ -27,7 +27,7 @@ def explain_label(task: Classification, model: EncoderModel, text: str, search: 
     head, source = model.head, task.tokenizers.source
     assert isinstance(head, Classifier)
     [ids], _ = task.encoder.tokens([text])
-    with uncompiled(model):  # so that the label is the one that is recorded
+    with uncompiled(model):  # so that the recorded pass gives the same label
         p = task.log_probabilities(model, Ragged([ids]), search.batch_tokens)[0]
     best, tokens = int(p.argmax()), torch.tensor([ids], device=task.config.train.device)
     spell = {"encoder": source.pieces}

@@ -1,1 +1,1 @@
-"""Recover masked tokens: how a warm start learns from the texts of another task."""
+"""Recover masked tokens, as a warm start for other tasks."""

@@ -21,9 +21,9 @@ class PieceEncoder:
 
     Args:
         tokenizer: the tokenizer of the texts.
-        longest: the maximum tokens of a piece, without special tokens.
-        texts: returns all texts of some data.
-        sides: returns both sides of the examples for some pieces.
+        longest: maximum number of tokens in a piece, not counting special tokens.
+        texts: function that returns all texts in a chunk of data.
+        sides: function that returns the sources and targets for tokenized pieces.
     """
 
     tokenizer: Tokenizer
@@ -50,12 +50,12 @@ class PieceEncoder:
 
 @dataclass(frozen=True)
 class MaskedTexts(Examples):
-    """Texts as tokens; the target side holds the number of tokens to mask in each."""
+    """Tokenized texts. The target of each text is its number of tokens to mask."""
 
     given: ClassVar[int] = 0
     counts_sources: ClassVar[bool] = True
 
     def batches(self, max_tokens: int, seed: int = 0, max_rows: int | None = None) -> Batches:
-        """Return batches of similar length. Their predictions are the masked tokens."""
+        """Return batches of texts of similar length. They count masked tokens as predictions."""
         counts = np.asarray(self.targets.tokens, np.int64)
         return Batches(self.sources.lengths, counts, max_tokens, seed, max_rows, self.counts_sources)

@@ -37,7 +37,7 @@ def hide_tokens(
         generator: the random generator; torch's default without one.
 
     Returns:
-        The masked texts (B, S), and True where a token is to be predicted (B, S).
+        The masked texts (B, S), and a mask of the tokens to predict (B, S).
     """
     real = tokens >= len(SPECIALS)
     if span == 1:
@@ -52,7 +52,7 @@ def hide_tokens(
 
 
 def _in_spans(real: Tensor, counts: Tensor, span: float, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
-    """Draw spans of `real` tokens: True inside a span, and a random number that its tokens share."""
+    """Draw spans of `real` tokens. Return True inside a span, and a random number shared by its tokens."""
     rng = np.random.default_rng(int(torch.randint(2**62, (), generator=generator)))
     begins, lengths = _spans(real.sum(1).numpy(), counts.numpy(), span, rng)
     found, how = torch.zeros_like(real), torch.zeros(real.shape)
@@ -77,7 +77,7 @@ def hide_spans(texts: Ragged, span: float, rng: np.random.Generator) -> Ragged:
 
 
 def _spans(n: IntArray, hidden: IntArray, span: float, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
-    """Draw spans in concatenated texts of `n` tokens each; return where they begin and their lengths.
+    """Draw spans in concatenated texts of `n` tokens each, and return their starts and lengths.
 
     `hidden` tokens of each text are inside a span. Spans have `span` tokens on average and never touch. All choices
     are equally likely.
@@ -92,7 +92,7 @@ def _spans(n: IntArray, hidden: IntArray, span: float, rng: np.random.Generator)
 
 
 def _within(begins: IntArray, lengths: IntArray, total: int) -> NDArray[np.bool_]:
-    """Return True inside spans that don't touch."""
+    """Mark the tokens inside spans, which mustn't touch."""
     change = np.zeros(total + 1, np.int64)
     np.add.at(change, begins, 1)
     np.add.at(change, begins + lengths, -1)
@@ -100,7 +100,7 @@ def _within(begins: IntArray, lengths: IntArray, total: int) -> NDArray[np.bool_
 
 
 def _parts(totals: IntArray, counts: IntArray, rng: np.random.Generator) -> IntArray:
-    """Split each total at random into `counts` numbers of at least 1; return them concatenated."""
+    """Split each total at random into `counts` numbers of at least 1, and return them concatenated."""
     first = np.zeros(int(totals.sum()), bool)
     first[_starts(totals)[totals > 0]] = True
     begins = first.copy()
@@ -109,7 +109,7 @@ def _parts(totals: IntArray, counts: IntArray, rng: np.random.Generator) -> IntA
 
 
 def _choose(lengths: IntArray, counts: IntArray, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Choose `counts` places at random in each of the concatenated rows."""
+    """Choose `counts` positions at random in each of the concatenated rows."""
     rows = np.repeat(np.arange(len(lengths)), lengths)
     order = np.lexsort((rng.random(len(rows)), rows))
     chosen = np.zeros(len(rows), bool)
@@ -118,5 +118,5 @@ def _choose(lengths: IntArray, counts: IntArray, rng: np.random.Generator) -> ND
 
 
 def _starts(lengths: IntArray) -> IntArray:
-    """Return where each row begins."""
+    """Return the start of each row."""
     return np.cumsum(lengths) - lengths

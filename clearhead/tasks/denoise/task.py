@@ -1,6 +1,6 @@
 """Denoising: recover masked parts of a text (see `masking`). A warm start does this before it learns its task.
 
-There is no CLI verb. `denoising` makes the class that learns from the texts of another task.
+There is no CLI verb. `denoising` creates a class that learns from the texts of another task.
 """
 
 import math
@@ -33,12 +33,12 @@ _SPAN, _SPAN_FOR_LABELS = 3.0, 1.0  # masked tokens in a row, on average
 
 
 def denoising(task: type[Task], extra_texts: Sequence[str] = ()) -> type[Task]:
-    """Return the task that learns from the texts of another task, and from the files of `extra_texts`.
+    """Return a task that learns from the texts of another task and from the files in `extra_texts`.
 
-    A decoder-only model predicts the next token, as always.
+    A decoder-only model predicts the next token, as it does without a warm start.
 
     Raises:
-        ConfigError: a decoder-only model has no extra texts, so it would do the same thing twice.
+        ConfigError: the model is decoder-only and has no extra texts, so a warm start would change nothing.
     """
     topology = task.required["model.topology"]
     if topology == "decoder-only":
@@ -76,7 +76,7 @@ def _next_token(task: type[Task], extra_texts: Sequence[str]) -> type[Task]:
 
 
 class _Denoising(Task):
-    """Base class of both kinds of masking."""
+    """Base class for masked tokens and masked spans."""
 
     units = Units("pieces of text", "tokens", "text")
     training_data = "pieces of text"
@@ -100,12 +100,12 @@ class MaskedTokens(_Denoising):
 
     @property
     def longest(self) -> tuple[int, str]:
-        """The maximum tokens of a piece, without BOS and EOS, and the setting that limits it."""
+        """Maximum number of tokens in a piece, without BOS and EOS, and the setting that it comes from."""
         return min((self.config.data.max_len, "data.max_len"), (self.config.model.max_len - 2, "model.max_len"))
 
     @property
     def encoder(self) -> PieceEncoder:
-        """The encoder of texts. A piece ends with EOS, and begins with BOS if the task's head reads that."""
+        """Encodes texts as pieces. A piece ends with EOS, and begins with BOS if the task's head reads it."""
         first = [BOS] * (self.config.model.pooling == "first")
 
         def sides(pieces: Ragged) -> tuple[Ragged, Ragged]:
@@ -115,7 +115,7 @@ class MaskedTokens(_Denoising):
         return PieceEncoder(self.tokenizers.source, self.longest[0], self.texts, sides)
 
     def examples(self, sides: tuple[Ragged, Ragged]) -> MaskedTexts:
-        """Return the examples that a store holds."""
+        """Return the examples of a store."""
         return MaskedTexts(*sides)
 
     def hold_out(self, data: Any) -> HeldOut:
@@ -123,14 +123,14 @@ class MaskedTokens(_Denoising):
         return self.encoder.hold_out(data, MaskedTexts)
 
     def loss(self, model: "nn.Module", examples: Examples, rows: IntArray, *, smoothing: float) -> "Tensor":
-        """Return the cross-entropy, summed over the tokens to predict, which are drawn again each time."""
+        """Return the cross-entropy, summed over the tokens to predict, which are drawn anew in each call."""
         from ..loss import smoothed_cross_entropy
 
         logits, right = self._predicted(model, examples, rows, None)
         return smoothed_cross_entropy(logits, right, smoothing=smoothing, pad=PAD)
 
     def evaluate(self, model: "nn.Module", held_out: HeldOut, decode: DecodeConfig) -> Judged:
-        """Predict masked tokens, always the same ones."""
+        """Predict masked tokens, which are the same in each call."""
         import torch
 
         from ...model.transformer import evaluation
@@ -147,7 +147,7 @@ class MaskedTokens(_Denoising):
     def _predicted(
         self, model: "nn.Module", examples: Examples, rows: IntArray, generator: "torch.Generator | None"
     ) -> "tuple[Tensor, Tensor]":
-        """Return the logits of the tokens to predict, and the tokens. (N, V), (N,)"""
+        """Return the logits and the ids of the tokens to predict. (N, V), (N,)"""
         import torch
 
         tokens = torch.from_numpy(examples.sources.padded(rows, PAD))
@@ -166,20 +166,20 @@ class MaskedSpans(_Denoising):
 
     @property
     def longest(self) -> tuple[int, str]:
-        """The maximum tokens of a piece, and the setting that limits it."""
+        """Maximum number of tokens in a piece, and the setting that it comes from."""
         return self._pairs.longest
 
     @property
     def encoder(self) -> PieceEncoder:
-        """The encoder of texts. The masked spans are always the same."""
+        """Encodes texts as pieces, always with the same masked spans."""
         return PieceEncoder(self.tokenizers.source, self.longest[0], self.texts, self._sides)
 
     def examples(self, sides: tuple[Ragged, Ragged]) -> Examples:
-        """Return the examples that a store holds."""
+        """Return the examples of a store."""
         return Examples(*sides)
 
     def each_epoch(self, examples: Examples) -> Callable[[int], Examples]:
-        """Return a function that masks different spans in each epoch, depending only on (seed, epoch)."""
+        """Return a function that masks different spans in each epoch. They depend only on (seed, epoch)."""
         tokens, seed = np.asarray(examples.targets.tokens), self.config.train.seed
         texts = Ragged.of(tokens[(tokens != BOS) & (tokens != EOS)], examples.targets.lengths - 2)
 
@@ -197,11 +197,11 @@ class MaskedSpans(_Denoising):
         return self._pairs.loss(model, examples, rows, smoothing=smoothing)
 
     def evaluate(self, model: Any, held_out: HeldOut, decode: DecodeConfig) -> Judged:
-        """Predict every token of the texts from those before it."""
+        """Predict every token of the texts from the masked text and the tokens before it."""
         return self._judged(held_out, self._pairs.count(model, held_out.examples))
 
     def _sides(self, texts: Ragged) -> tuple[Ragged, Ragged]:
-        """Return the masked texts and the whole ones, as examples hold them."""
+        """Return the masked texts as sources, and the whole texts as targets."""
         return self._masked(texts, [_SEED]), Ragged([[BOS, *texts[i], EOS] for i in range(len(texts))])
 
     def _masked(self, texts: Ragged, seed: list[int]) -> Ragged:

@@ -1,4 +1,4 @@
-"""Running text, tokenized and cut into the blocks that a language model reads, and their order in each epoch."""
+"""Running text in blocks for a language model, and the order of blocks in each epoch."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ from ...tokenization.ragged import IntArray, Ragged
 from ...tokenization.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 
 _NAMED = 3  # unknown characters in a message
-_UNKNOWN = "pieces of text with words or characters that the vocabulary lacks; they're trained on as <unk>"
+_UNKNOWN = "pieces of text with words or characters missing from the vocabulary, which become <unk>"
 
 
 @dataclass(frozen=True)
 class BlockPlan:
-    """The batches of any epoch over running text. A row is the position where a block begins.
+    """The batches of each epoch over running text. A row is the position at which a block begins.
 
-    A block is `length` tokens, followed by the token that its last one predicts. Every epoch but the first begins at a
-    random position within the first block, so that a token is seen at all distances from the start of its block.
+    A block has `length` tokens, and the next token as a target for the last one. Every epoch but the first begins at a
+    random position within the first block, so that tokens occur at all distances from the start of a block.
     """
 
     n_tokens: int
@@ -29,7 +29,7 @@ class BlockPlan:
     seed: int
 
     def epoch(self, epoch: int) -> list[IntArray]:
-        """Return the rows of each batch, shuffled as a function of (seed, epoch)."""
+        """Return the rows of each batch. Their order depends only on (seed, epoch)."""
         rng = np.random.default_rng([self.seed, epoch])
         first = int(rng.integers(min(self.length, self.n_tokens - self.length))) if epoch else 0
         starts = rng.permutation(np.arange(first, self.n_tokens - self.length, self.length))
@@ -40,7 +40,7 @@ class BlockPlan:
         return len(rows) * self.length
 
     def tokens(self, rows: IntArray) -> int:
-        """Return the number of tokens that are read, which is the same."""
+        """Return the number of tokens read, which equals the number of predictions."""
         return self.predictions(rows)
 
     def sizes(self) -> list[int]:
@@ -50,9 +50,9 @@ class BlockPlan:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Running text as tokens, all documents joined, read in blocks of `length`.
+    """The tokens of all documents, joined and read in blocks of `length`.
 
-    The tokens after the last whole block form a shorter block with `rest`, and are dropped without it.
+    With `rest`, the tokens after the last full block form a shorter one. Without it, they're dropped.
     """
 
     documents: Ragged
@@ -70,21 +70,21 @@ class Blocks:
 
     @property
     def starts(self) -> IntArray:
-        """The positions where the blocks begin, in the order of the text."""
+        """The positions at which blocks begin, in ascending order."""
         return np.arange(len(self)) * self.length
 
     @property
     def sides(self) -> tuple[Ragged, Ragged]:
-        """Both sides, as the store keeps them. The source side is empty."""
+        """Empty sources, and the documents as targets, as a store keeps them."""
         return Ragged([[]] * len(self.documents)), self.documents
 
     def batches(self, max_tokens: int, seed: int = 0, max_rows: int | None = None) -> BlockPlan:
-        """Return the plan of batches for any epoch, with at least one block per batch."""
+        """Return the batches of each epoch, with at least one block per batch."""
         together = max(max_tokens // self.length, 1)
         return BlockPlan(len(self.documents.tokens), self.length, min(together, max_rows or together), seed)
 
     def at(self, starts: IntArray, length: int) -> IntArray:
-        """Return blocks with the token after each, padded after the end of the text. (B,) -> (B, length + 1)"""
+        """Return blocks and the token after each, padded after the end of the text. (B,) -> (B, length + 1)"""
         places = starts[:, None] + np.arange(length + 1)
         text, behind = self.documents.tokens, places >= len(self.documents.tokens)
         found = np.asarray(text[np.where(behind, 0, places)], np.int64)
@@ -116,12 +116,12 @@ class TextEncoder:
 
 @dataclass(frozen=True)
 class HeldOutText:
-    """Running text to score on.
+    """Held-out running text for scoring.
 
     Args:
         examples: its blocks.
         characters: its length in characters, after normalisation (data.lowercase and others).
-        bytes: the same in UTF-8 bytes.
+        bytes: its length in UTF-8 bytes, after normalisation.
         unknown: the number of tokens that are <unk>.
         sources: the text of each block.
         too_long, cut, references: always empty.

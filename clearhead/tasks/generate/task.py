@@ -1,4 +1,4 @@
-"""Language modelling: blocks of running text, each token predicted from those before it."""
+"""Language modelling: predict each token of running text from those before it."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -69,11 +69,11 @@ class Generation(Task):
 
     @property
     def encoder(self) -> TextEncoder:
-        """The encoder of running text."""
+        """Encodes running text."""
         return TextEncoder(self.tokenizers.target)
 
     def examples(self, sides: tuple[Ragged, Ragged]) -> Blocks:
-        """Return the text in blocks.
+        """Return the text of a store in blocks.
 
         Raises:
             DataError: the text is shorter than one block.
@@ -102,7 +102,7 @@ class Generation(Task):
         return HeldOutText(blocks, len(text), len(text.encode()), unknown, sources, [])
 
     def loss(self, model: "nn.Module", examples: Blocks, rows: IntArray, *, smoothing: float) -> "Tensor":
-        """Return the cross-entropy, summed over all tokens of some blocks."""
+        """Return the cross-entropy, summed over all tokens of the blocks in these rows."""
         import torch
 
         from ..loss import smoothed_cross_entropy
@@ -170,10 +170,10 @@ class Generation(Task):
     def generator(
         self, model: "ModelHandle | nn.Module", decode: DecodeConfig, stopping: StoppingCriteria | None = None
     ) -> TextGenerator:
-        """Return the model ready to continue texts, in the engine that `decode.engine` names.
+        """Return a text generator that runs the model in the engine `decode.engine`.
 
         Raises:
-            ConfigError: this engine can't run the model, or doesn't support one of the settings.
+            ConfigError: the engine can't run the model, or doesn't support one of the settings.
             DataError: a token to suppress isn't in the vocabulary.
         """
         engine = open_engine(as_handle(model, self.config.model), decode.engine)

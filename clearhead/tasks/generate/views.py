@@ -1,4 +1,4 @@
-"""The explanation of one continuation of a language model."""
+"""Explain one continuation by a language model."""
 
 from dataclasses import replace
 from functools import partial
@@ -24,7 +24,8 @@ def explain_continuation(task: Generation, model: Decoder, text: str, search: De
     """Continue one text, then record the model while it reads the text with its continuation.
 
     Raises:
-        DataError: the text leaves no room in the model's block, or has characters that the vocabulary lacks.
+        DataError: the text and its continuation exceed `model.max_len`, or the text has characters that aren't in the
+            vocabulary.
     """
     block, target = task.config.model.max_len, task.tokenizers.target
     search = replace(search, engine="torch")  # the recorder watches torch modules

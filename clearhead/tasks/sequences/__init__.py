@@ -1,1 +1,1 @@
-"""The common base of translation and summarisation: an encoder-decoder from text to text."""
+"""The base of translation and summarization: an encoder-decoder from text to text."""

@@ -1,4 +1,4 @@
-"""The tensors of sequence pairs."""
+"""A batch of sequence pairs."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ class Batch:
         source: source tokens (B, S).
         source_mask: True where a source token is real (B, 1, 1, S), or None if there is no padding.
         inputs: target tokens that the decoder reads (B, T).
-        outputs: the tokens that follow them (B, T).
+        outputs: the next token after each input (B, T).
         n_tokens: the number of real tokens in `outputs`.
     """
 

@@ -1,4 +1,4 @@
-"""The base class of tasks from text to text: pairs for an encoder-decoder."""
+"""The base class of text-to-text tasks, which train an encoder-decoder on pairs."""
 
 import math
 from abc import abstractmethod
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from ...inspection.views.explanation import Explanation
     from ...model.transformer import EncoderDecoder
 
-_SCORED = 1024  # tokens
+_SCORED = 1024  # maximum tokens per side in a batch without gradients
 
 
 class Sequences(Task):
-    """A task from text to text. A subclass adds the scores.
+    """Base class of text-to-text tasks. A subclass adds the scores.
 
-    Training leaves out pairs that are too long on either side. If `cuts` names the targets, only pairs with a target
-    that is too long are left out, and long sources are truncated.
+    Training skips pairs that are too long on either side. With `cuts`, the name of the targets, long sources are
+    truncated instead, and only pairs with a long target are skipped.
     """
 
     subword_dropout = True
@@ -43,45 +43,45 @@ class Sequences(Task):
 
     @property
     def readable(self) -> tuple[int, str]:
-        """The maximum tokens of a source that the model can read, without EOS, and the setting that limits it.
+        """Maximum number of source tokens that the model can read, without EOS, and the setting that it comes from.
 
-        Position tables end there. Other position schemes could continue, but memory would run out.
+        Position tables end there. Other position schemes have no limit, but memory would run out.
         """
         return self.config.model.max_len - 1, "model.max_len"
 
     @property
     def max_source_len(self) -> int:
-        """The number of source tokens that are read, without EOS. Longer sources are truncated."""
+        """Maximum number of source tokens, without EOS. Longer sources are truncated."""
         return self.readable[0]
 
     @property
     def longest(self) -> tuple[int, str]:
-        """Maximum tokens per side in training, and the name of the setting that limits it."""
+        """Maximum number of tokens per side in training, and the setting that it comes from."""
         return min((self.config.data.max_len, "data.max_len"), (self.config.model.max_len - 1, "model.max_len"))
 
     @property
     def encoder(self) -> PairEncoder:
-        """The encoder for training, limited to the length that is trained on."""
+        """The encoder for training, limited to the maximum length in training."""
         return PairEncoder(self.tokenizers, *self.longest, cuts=self.cuts)
 
     @property
     def reader(self) -> PairEncoder:
-        """The encoder for use, limited to the length that the model can read."""
+        """The encoder for a trained model, limited to the length that it can read."""
         return PairEncoder(self.tokenizers, *self.readable, cuts=self.cuts)
 
     def encode(self, pairs: Pairs) -> tuple[Examples, list[Skipped]]:
-        """Return the examples of some pairs, and the pairs that are too long to train on."""
+        """Return the tokenized pairs, and the pairs that are too long to train on."""
         found = self.encoder(pairs)
         return Examples(found.sources, found.targets), found.skipped
 
     def examples(self, sides: tuple[Ragged, Ragged]) -> Examples:
-        """Return the examples that a store holds."""
+        """Return the examples of a store."""
         return Examples(*sides)
 
     def each_epoch(self, examples: Examples) -> Callable[[int], Examples] | None:
-        """Return a function that tokenizes the examples differently each epoch, if data.subword_dropout is set.
+        """Return a function that tokenizes the examples differently in each epoch, if data.subword_dropout is set.
 
-        The tokens are a function of (seed, epoch).
+        The tokens depend only on (seed, epoch).
         """
         p, seed, longest = self.config.data.subword_dropout, self.config.train.seed, self.longest[0]
         if not p:
@@ -95,16 +95,16 @@ class Sequences(Task):
         return resegmented
 
     def hold_out(self, data: Pairs) -> HeldOut:
-        """Prepare pairs for scoring. All texts are answered; the loss leaves out pairs that are too long."""
+        """Prepare pairs for scoring. All sources are answered; the loss leaves out pairs that are too long."""
         found = self.encoder(data)
-        _, cut = self.sources(list({it.text for it in (*found.skipped, *found.cut)}))  # no other pairs can be scored
+        _, cut = self.sources(list({it.text for it in (*found.skipped, *found.cut)}))  # no others are truncated
         examples = Examples(found.sources, found.targets)
         return HeldOut(examples, found.skipped, sum(map(bool, cut)), *references(data))
 
     # --- teacher forcing
 
     def batch(self, examples: Examples, rows: IntArray) -> Batch:
-        """Return the tensors of some examples."""
+        """Return the tensors of the examples in these rows."""
         import torch
 
         from ...model.masks import padding_mask
@@ -116,7 +116,7 @@ class Sequences(Task):
         return Batch(source, padding_mask(source, PAD) if ragged else None, target[:, :-1], target[:, 1:], n_tokens)
 
     def loss(self, model: "nn.Module", examples: Examples, rows: IntArray, *, smoothing: float) -> "Tensor":
-        """Return the cross-entropy, summed over the real target tokens of some examples."""
+        """Return the cross-entropy, summed over the real target tokens of the examples in these rows."""
         from ..loss import smoothed_cross_entropy
 
         batch = self.batch(examples, rows)
@@ -124,7 +124,7 @@ class Sequences(Task):
         return smoothed_cross_entropy(logits, batch.outputs.flatten(), smoothing=smoothing, pad=PAD)
 
     def count(self, model: "EncoderDecoder", examples: Examples) -> TokenCounts:
-        """Return the negative log-likelihood and the correct tokens, without dropout and label smoothing."""
+        """Count tokens, correct tokens and the negative log-likelihood, without dropout and label smoothing."""
         import torch
 
         from ...model.transformer import evaluation
@@ -159,20 +159,20 @@ class Sequences(Task):
 
     @property
     def _scored_together(self) -> int:
-        """Tokens per side in a batch without gradients.
+        """Maximum number of tokens per side in a batch without gradients.
 
         The logits are float32 here, so a larger batch would need more memory than training does, and the process
-        wouldn't give it back.
+        would keep it.
         """
         return min(chosen(self.config.data.batch_tokens), _SCORED)
 
     # --- answers
 
     def session(self, model: "ModelHandle | nn.Module", decode: DecodeConfig) -> Session:
-        """Return the model ready to decode, in the engine that `decode.engine` names.
+        """Return a decoding session that runs the model in the engine `decode.engine`.
 
         Raises:
-            ConfigError: this engine can't run the model, or doesn't support one of the settings.
+            ConfigError: the engine can't run the model, or doesn't support one of the settings.
             DataError: a token to suppress isn't in the vocabulary.
         """
         suppress = [self.tokenizers.target.token_id(piece) for piece in decode.suppress]
@@ -185,7 +185,7 @@ class Sequences(Task):
         return one_line(self.tokenizers.target.decode(ids))
 
     def sources(self, texts: Sequence[str]) -> tuple[list[list[int]], list[int]]:
-        """Return up to `max_source_len` tokens of each text, and how many tokens were truncated."""
+        """Return up to `max_source_len` tokens of each text, and how many of its tokens were cut off."""
         encoded, longest = self.tokenizers.source.encode_batch(texts), self.max_source_len
         kept = [ids[:longest] for ids in encoded]
         return kept, [len(ids) - len(first) for ids, first in zip(encoded, kept)]
@@ -194,7 +194,7 @@ class Sequences(Task):
         """Return the tokens that every answer must start with.
 
         Raises:
-            DataError: the vocabulary lacks some of the words.
+            DataError: some of the words aren't in the vocabulary.
         """
         if unknown := self.tokenizers.target.unknown_words(text):
             raise DataError(
@@ -229,7 +229,7 @@ class Sequences(Task):
 
     @abstractmethod
     def judge(self, held_out: HeldOut, answers: Sequence[str], counts: TokenCounts | None) -> Judged:
-        """Score answers, and the target tokens if they were counted."""
+        """Score answers. `counts` adds token accuracy and perplexity, if given."""
 
 
 def token_numbers(scores: Any) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""The explanation of one answer of an encoder-decoder."""
+"""Explain one answer of an encoder-decoder."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -58,7 +58,7 @@ def explain_sequence(task: Sequences, model: EncoderDecoder, text: str, search: 
 
 
 def _source(task: Sequences, text: str) -> list[int]:
-    """Return the tokens of a text, which must fit into the model."""
+    """Return the tokens of a text. Raise a DataError if it's blank, or longer than the model can read."""
     if not text.strip():
         raise DataError("the text is blank", expected="a text to explain", name="text", value=text)
     [ids], [cut] = task.sources([text])
@@ -73,7 +73,7 @@ def _source(task: Sequences, text: str) -> list[int]:
 
 
 def _first_token(encode: Callable[[str], list[int]], words: Sequence[str]) -> Callable[[str, int], int]:
-    """Return a function that finds the first token of a text if it replaced the word at a place."""
+    """Return a function that finds a text's first token if it replaced the word at an index."""
 
     def first(text: str, place: int) -> int:
         before = encode(" ".join(words[:place])) if place else []

@@ -1,4 +1,4 @@
-"""ROUGE scores of summaries, next to those of simple baselines."""
+"""ROUGE scores of summaries and of simple baselines."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class SummarizationScores:
 
     @cached_property
     def baselines(self) -> dict[str, SummaryScores]:
-        """The scores of taking the first or the longest sentences. They're computed once, when first needed."""
+        """The scores of the first and of the longest sentences. They're computed once, when first needed."""
         return {
             name: summary_scores([summarise(text, _PARTS) for text in self.documents], self.references)
             for name, summarise in _BASELINES.items()

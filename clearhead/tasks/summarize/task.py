@@ -15,7 +15,7 @@ from .scores import SummarizationScores, of_each
 
 
 class Summarization(Sequences):
-    """Summarize documents. Long documents are truncated to the length that training saw."""
+    """Summarize documents. Long documents are truncated to the maximum length in training."""
 
     verb = "summarize"
     form = PairForm(SUMMARIES)
@@ -48,7 +48,7 @@ class Summarization(Sequences):
 
     @property
     def readable(self) -> tuple[int, str]:
-        """The same limit as in training, since the model only saw the beginning of longer documents."""
+        """The limit in training, where the model saw only the beginning of longer documents."""
         return self.longest
 
     def judge(self, held_out: HeldOut, answers: Sequence[str], counts: TokenCounts | None) -> Judged:

@@ -32,7 +32,7 @@ class Translation(Sequences):
 
     @classmethod
     def from_data(cls, data: Any, config: Config) -> Mapping[str, Any]:
-        """Return the licence and the source that the data states, for the model card."""
+        """Return the licence and the source stated in the data, for the model card."""
         return origin_of(data, config)
 
     def judge(self, held_out: HeldOut, answers: Sequence[str], counts: TokenCounts | None) -> Judged:

@@ -152,7 +152,7 @@ def test_a_question_of_more_than_a_third_is_cut_and_counted_and_an_answer_withou
 def test_words_of_a_question_that_the_vocabulary_lacks_are_named() -> None:
     found = QuestionEncoder(cutter(), "data.max_len")(corpus(("where is Zed ?", "Rome")))
     [noticed] = found.unknown
-    assert noticed.text == "Zed" and noticed.reason.endswith("trained on as <unk>")
+    assert noticed.text == "Zed" and noticed.reason.endswith("which become <unk>")
 
 
 def test_an_answer_that_is_longer_than_any_that_is_given_is_learnt_and_told() -> None:
