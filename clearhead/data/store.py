@@ -67,7 +67,7 @@ def _damaged(path: Path, why: str) -> DataError:
 
 @dataclass
 class StoreWriter:
-    """Writes examples chunk by chunk; `notes` can hold any JSON values."""
+    """Writes examples chunk by chunk; `notes` can contain any JSON values."""
 
     files: Sequence[tuple[IO[bytes], IO[bytes]]]  # tokens and lengths of each side
     dtype: np.dtype[Any]

@@ -13,7 +13,7 @@ from ..data.forms import TextForm
 from . import library
 from .demo_folder import DemoFolder, command
 
-LIBRARY = "library"  # subfolder of the model folder that holds the source files
+LIBRARY = "library"  # subfolder of the model folder with the source files
 PROMPTS = (
     "def read_lines(path):\n",
     "class Stack:\n    def __init__(self",
@@ -21,8 +21,8 @@ PROMPTS = (
 )
 CONTINUED: dict[str, Any] = {"chars": 200, "temperature": 0.6, "seed": 0}  # decoding settings of the examples
 
-# The shape is fixed, and the budget decides the number of steps. In three minutes a small model learns most, because it
-# reads more text. ALiBi prefers near tokens from the first step on; rotary positions need 6% more bits.
+# The shape is fixed, and the budget determines the number of steps. In three minutes, a small model learns most because
+# it reads more text. ALiBi prefers nearby tokens from the first step on; rotary positions need 6% more bits.
 SETTINGS: dict[str, Any] = {
     "train.task": "generate",
     "train.budget": "3m",
@@ -52,10 +52,10 @@ SETTINGS: dict[str, Any] = {
 def run_code_demo(out: Path) -> None:
     """Train, score and generate into `out`, replacing an earlier demo.
 
-    Its subfolder `library` holds the source files as JSON lines, in the form that `clearhead train` reads.
+    The subfolder `library` contains the source files as JSON Lines, in the format that `clearhead train` reads.
 
     Raises:
-        TrainingError: the folder holds something else.
+        TrainingError: the folder contains something else.
     """
     begun = time.monotonic()
     folder = DemoFolder(out, LIBRARY, SETTINGS["data.name"])
@@ -71,7 +71,7 @@ def run_code_demo(out: Path) -> None:
     app.save_evaluation(evaluation)
     _report(evaluation, library.packed(training, held_out))
     _examples(app)
-    say(f"\nDone in {time.monotonic() - begun:.0f} seconds. {out} holds the model and evaluation.json.")
+    say(f"\nDone in {time.monotonic() - begun:.0f} seconds. {out} contains the model and evaluation.json.")
     say("Try a text of your own:\n")
     say(f'  {shlex.quote(command())} generate {shlex.quote(str(out))} "def main(" --chars 300\n')
 
@@ -91,7 +91,7 @@ def _report(evaluation: Evaluation, packed: library.Packed) -> None:
 
 def _examples(app: LanguageModel) -> None:
     """Print a continuation of each prompt."""
-    print("\nCode it wrote after each prompt:")
+    print("\nCode that the model wrote after each prompt:")
     for prompt in PROMPTS:
         lines = app(prompt, **CONTINUED).splitlines()
         print("\n" + "\n".join(f"  {line}".rstrip() for line in lines))

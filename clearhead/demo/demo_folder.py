@@ -25,7 +25,7 @@ class DemoFolder:
     name: str  # data.name, which identifies an earlier demo
 
     def check_replaceable(self) -> None:
-        """Raise a TrainingError if the folder holds anything but an earlier demo, finished or not."""
+        """Raise a TrainingError if the folder contains anything but an earlier demo, finished or not."""
         if not self.out.is_dir():  # creating the folder rejects a file
             return
         names = {it.name for it in self.out.iterdir() if not it.name.startswith(".")}
@@ -38,14 +38,14 @@ class DemoFolder:
         if not ours:
             raise TrainingError(
                 f"{self.out} isn't an earlier demo",
-                expected="a new or empty folder, or that of an earlier demo",
+                expected="a new or empty folder, or the folder of an earlier demo",
                 fix="choose another folder with --out",
                 name="--out",
                 value=str(self.out),
             )
 
     def write(self, files: Mapping[str, bytes]) -> None:
-        """Create or take over the folder and write the data into it.
+        """Create or reuse the folder, and write the data into it.
 
         The model of an earlier demo stays until training starts to replace it.
         """
@@ -66,6 +66,6 @@ class DemoFolder:
 
 
 def command() -> str:
-    """Return how this program was called, for commands that the user can paste."""
+    """Return the command that started this program, for commands that the user can paste."""
     called = Path(sys.argv[0])
     return str(called) if called.name == "clearhead" and called.exists() else "clearhead"

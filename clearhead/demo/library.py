@@ -11,13 +11,13 @@ from pathlib import Path
 
 from ..errors import DataError
 
-_LEFT_OUT = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}  # folders
+_LEFT_OUT = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}  # excluded folders
 _HELD_OUT = 20  # one file in this many is held out
 
 
 @dataclass(frozen=True)
 class Source:
-    """A source file: its path in the library, with `/`, and its text."""
+    """A source file: its path in the library, separated by `/`, and its text."""
 
     path: str
     text: str
@@ -46,7 +46,7 @@ def split(root: Path) -> tuple[list[Source], list[Source]]:
     if not training or not held_out:
         raise DataError(
             f"{root} has {len(found):,} Python source files",
-            expected="the source of the standard library, which this Python comes without",
+            expected="the source of the standard library, which isn't part of this Python installation",
             fix="use another Python, such as the one from python.org",
             name=str(root),
             value=len(found),
@@ -69,13 +69,13 @@ def _sources(root: Path) -> list[Source]:
 
 
 def as_json_lines(sources: Sequence[Source]) -> bytes:
-    """Return one document per line, in the form that `clearhead train` reads."""
+    """Return one document per line, in the format that `clearhead train` reads."""
     return "".join(f"{json.dumps({'path': it.path, 'text': it.text})}\n" for it in sources).encode()
 
 
 @dataclass(frozen=True)
 class Packed:
-    """Bits per byte of the held-out files, compressed; `xz_after` is primed with the training files."""
+    """Bits per byte of the compressed held-out files. `xz_after` is primed with the training files."""
 
     gzip: float
     xz: float

@@ -1,6 +1,6 @@
 """The demo's English-French phrasebook: sentences from a small grammar, and their split.
 
-`python -m clearhead.demo.phrasebook --sample 200 --seed 1` prints sample pairs, separated by a tab.
+`python -m clearhead.demo.phrasebook --sample 200 --seed 1` prints tab-separated sample pairs.
 """
 
 import argparse
@@ -37,9 +37,9 @@ PATTERNS = [
     *patterns_times.PATTERNS,
 ]
 
-# A pair of content words may be withheld if it makes up at most one in twenty uses of each word.
+# A pair of content words can be held out if it makes up at most one in twenty uses of each word.
 _LEANS = 20
-_SHARE = 45  # one in this many such pairs is withheld
+_SHARE = 45  # one in this many such pairs is held out
 _SEEN = 20  # minimum number of training sentences with each word of a held-out sentence
 
 
@@ -58,7 +58,10 @@ def phrases() -> list[Phrase]:
 
 
 def split(seed: int = 0) -> tuple[list[Phrase], list[Phrase]]:
-    """Return training and held-out sentences. Each held-out one combines two content words that training never does."""
+    """Return training and held-out sentences.
+
+    Each held-out sentence has two content words that never occur together in training.
+    """
     everything = _phrases()
     withheld = withheld_pairs(everything, seed)
     train: list[Phrase] = []
@@ -70,7 +73,7 @@ def split(seed: int = 0) -> tuple[list[Phrase], list[Phrase]]:
 
 
 def withheld_pairs(everything: Iterable[Phrase], seed: int) -> set[tuple[str, str]]:
-    """Return the pairs of lemmas that training must not combine, chosen by a digest of the pair and the seed."""
+    """Return the pairs of lemmas that mustn't occur together in training, chosen by a digest of pair and seed."""
     alone: Counter[str] = Counter()
     together: Counter[tuple[str, str]] = Counter()
     for phrase in everything:
@@ -89,7 +92,7 @@ def pairs(phrase: Phrase) -> set[tuple[str, str]]:
 
 
 def words(phrase: Phrase) -> set[tuple[str, str]]:
-    """Return the words of both sides without punctuation, each with its language."""
+    """Return (language, word) for the words of both sides, without punctuation."""
     sides = (("en", phrase.english), ("fr", phrase.french))
     return {(side, word) for side, text in sides for word in (each.strip(".,?!") for each in text.split()) if word}
 

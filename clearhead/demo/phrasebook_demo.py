@@ -1,4 +1,4 @@
-"""`clearhead demo translate`: train a translator on the embedded phrasebook, score it on unseen sentences, draw it."""
+"""`clearhead demo translate`: train a translator on the embedded phrasebook, and score it on unseen sentences."""
 
 import shlex
 import time
@@ -16,11 +16,11 @@ from ..readers.pairs import read_pairs
 from .demo_folder import DemoFolder, command
 from .phrasebook import Phrase, split
 
-PHRASES = "phrasebook"  # subfolder of the model folder that holds the sentences
+PHRASES = "phrasebook"  # subfolder of the model folder with the sentences
 PICTURES = ("loss.png", "attention.png")
 EXPECTED = 0.98  # exact match on the held-out sentences, with these settings and this seed
 
-# No label smoothing: each sentence has exactly one right translation.
+# No label smoothing: each sentence has exactly one correct translation.
 SETTINGS = preset("nano") | {
     "model.dropout": 0.05,
     "data.tokenizer": "word",
@@ -44,10 +44,10 @@ SETTINGS = preset("nano") | {
 def run_demo(out: Path) -> None:
     """Train, score, translate and draw into `out`, replacing an earlier demo.
 
-    Its subfolder `phrasebook` holds the sentences, in the form that `clearhead train` reads.
+    The subfolder `phrasebook` contains the sentences, in the format that `clearhead train` reads.
 
     Raises:
-        TrainingError: the folder holds something else, or the exact match is below `EXPECTED`.
+        TrainingError: the folder contains something else, or the exact match is below `EXPECTED`.
     """
     begun = time.monotonic()
     folder = DemoFolder(out, PHRASES, SETTINGS["data.name"])
@@ -67,8 +67,8 @@ def run_demo(out: Path) -> None:
     _draw_attention(app, example, out / PICTURES[1])
     seconds = time.monotonic() - begun
     pictures = "".join(f", {name}" for name in PICTURES if (out / name).exists())
-    say(f"\nDone in {seconds:.0f} seconds. {out} holds the model, evaluation.json{pictures}.")
-    say("words.txt lists the words it knows. Try a sentence of your own:\n")
+    say(f"\nDone in {seconds:.0f} seconds. {out} contains the model, evaluation.json{pictures}.")
+    say("words.txt lists the words it knows. Try your own sentence:\n")
     say(f'  {shlex.quote(command())} translate {shlex.quote(str(out))} "{example}"\n')
     if evaluation.scores.exact_match < EXPECTED:
         raise TrainingError(
@@ -102,7 +102,7 @@ def _examples(app: Translator, evaluation: Evaluation) -> str:
 
 
 def _draw_attention(app: Translator, text: str, path: Path) -> None:
-    """Draw where each French word looked in the last decoder layer. Without matplotlib, print a message instead."""
+    """Draw the attention of each French word in the last decoder layer. Without matplotlib, print a message instead."""
     explanation, last = app.explain(text), app.config.model.n_decoder_layers - 1
     rows, columns = explanation.axes("decoder.cross")
     weights = explanation.weights("decoder.cross", last).numpy(force=True)

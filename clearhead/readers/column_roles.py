@@ -229,9 +229,9 @@ def _two_of_several(sample: Sample) -> tuple[int, int]:
         if len(texts) == 2:
             return texts[0], texts[1]
         if len(texts) > 2:
-            raise sample.doubt("more than two of them hold sentences", labels=sample.labels(), texts=texts)
+            raise sample.doubt("more than two of them contain sentences", labels=sample.labels(), texts=texts)
         if sample.header and sample.labels():
-            raise sample.doubt("no two of them hold sentences", labels=sample.labels(), texts=texts)
+            raise sample.doubt("no two of them contain sentences", labels=sample.labels(), texts=texts)
     spoken = [i for i, column in enumerate(sample.cells) if not holds_no_sentences(column)]
     return (spoken[0], spoken[1]) if len(sample.cells) > 2 and spoken[:1] != [0] and len(spoken) > 1 else (0, 1)
 

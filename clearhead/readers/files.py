@@ -147,7 +147,7 @@ def inputs(path: "str | Path | Input") -> list[Input]:
     for entry in entries:
         if entry.is_dir():
             raise DataError(
-                f"{path} has another folder in it, {entry.name}", expected="only data files in it", name=str(path)
+                f"{path} contains another folder, {entry.name}", expected="only data files in it", name=str(path)
             )
     return [Input(entry) for entry in entries]
 

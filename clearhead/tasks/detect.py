@@ -274,18 +274,18 @@ def _by_content(sample: Sample) -> Found | None:
     if not labels and (not texts or (len(texts) == 2 and sizes[1] <= MOST_UNLIKE * sizes[0])):
         return None
     if not labels and len(texts) > 1:
-        why = "the texts of one are much longer" if len(texts) == 2 else "more than two of them hold sentences"
+        why = "the texts of one are much longer" if len(texts) == 2 else "more than two of them contain sentences"
         raise sample.doubt(why, texts=texts)
     if len(labels) > 1:
         raise sample.doubt("several of them could be the label", labels=labels, texts=texts)
     named, _ = LABELLED.named(sample.names)
     if len(texts) == 1 and labels and (texts[0] == named or not _may_be_side(sample, texts[0], labels[0])):
         text, label = (sample.titles()[place] for place in (texts[0], labels[0]))
-        return Found("classify", f"only {text} holds sentences, and only {label} has few values, repeated")
+        return Found("classify", f"only {text} contains sentences, and only {label} has few values, repeated")
     if len(texts) == 1 and not labels:
-        raise sample.doubt("only one of them holds sentences", texts=texts)
+        raise sample.doubt("only one of them contains sentences", texts=texts)
     if not texts:
-        raise sample.doubt("none of them holds sentences", labels=labels)
+        raise sample.doubt("none of them contains sentences", labels=labels)
     raise sample.doubt("they could be pairs of texts, or texts with labels", labels=labels, texts=texts)
 
 

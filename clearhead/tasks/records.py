@@ -102,4 +102,4 @@ class Encoder(Protocol):
     """Tokenizes the data of a task."""
 
     def each(self, chunks: Iterable[Any], count: int, processes: int) -> Iterator[Encoded]:
-        """Tokenize each chunk. The chunks hold `count` examples in total; use up to `processes` processes."""
+        """Tokenize each chunk. The chunks have `count` examples in total; use up to `processes` processes."""

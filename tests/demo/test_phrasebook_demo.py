@@ -104,7 +104,7 @@ def test_without_matplotlib_there_are_no_pictures_and_all_the_rest(
         run_demo(tmp_path / "demo")
     told = capsys.readouterr().err
     assert "no attention picture" in told and "pip install matplotlib" in told
-    assert "holds the model, evaluation.json." in told
+    assert "contains the model, evaluation.json." in told
 
 
 @pytest.mark.parametrize("early", ["before its phrases", "before training"])

@@ -90,7 +90,7 @@ def test_a_folder_that_holds_something_else_is_refused(tmp_path: Path) -> None:
     written(tmp_path / "2", "Read me.\n")
     assert refusal(tmp_path).name == f"{tmp_path}/2"
     (tmp_path / "0").mkdir()
-    assert refusal(tmp_path).what == f"{tmp_path} has another folder in it, 0"
+    assert refusal(tmp_path).what == f"{tmp_path} contains another folder, 0"
 
 
 @pytest.mark.parametrize("path", ["", "pairs\0.tsv"])
@@ -228,7 +228,7 @@ def test_where_no_folder_takes_a_copy_it_is_told(monkeypatch: pytest.MonkeyPatch
         "standard input can't be copied to a temporary folder: No usable temporary directory found\n"
         "  it is read more than once, so it has to be copied\n"
         "  expected: enough free space for all of it\n"
-        "  free some space, or name another folder with TMPDIR=FOLDER"
+        "  free some space, or set another folder with TMPDIR=FOLDER"
     )
 
 

@@ -308,7 +308,7 @@ def test_a_wrong_type_is_refused_with_its_place(tmp_path: Path, path: str, value
         ("[" * 100_000, "x isn't readable JSON"),
         ('{"data": ' + "1" * 5000 + "}", "x isn't readable JSON"),
         ("plain text\n", "(line 1, column 1)"),
-        ("3", "x holds a number"),
+        ("3", "x contains a number"),
         ('{\n"questions": []}', "x: data is missing"),
         (b'{"data": [{"title": "\xff"}]}', "x isn't UTF-8 (line 1, byte 21)"),
         (json.dumps(squad(BORN)).encode("utf-16"), "x is UTF-16"),

@@ -1,4 +1,4 @@
-"""English word forms: plural, verb forms, and a or an."""
+"""English word forms: plurals, verb forms, and "a" or "an"."""
 
 import re
 
@@ -26,14 +26,14 @@ def past(verb: str) -> str:
 
 
 def ing(verb: str) -> str:
-    """Return the regular -ing form: writing, looking for, seeing. The table has forms with a doubled consonant."""
+    """Return the regular -ing form: writing, looking for, seeing. Forms with a doubled consonant are in the lexicon."""
     first, *rest = verb.split()
     stem = first[:-1] if first.endswith("e") and first[-2] not in "eb" else first
     return " ".join([stem + "ing", *rest])
 
 
 def finish(text: str, mark: str) -> str:
-    """Return the finished sentence: a or an chosen by sound, and a capital letter."""
+    """Finish a sentence: choose "a" or "an" by sound, start with a capital, and add the punctuation mark."""
     text = _AN.sub(r"\1n ", text)
     return text[0].upper() + text[1:] + mark
 

@@ -1,16 +1,16 @@
-"""French at the level of words and sounds: plural, feminine, the regular verb, and what neighbours do to each other.
+"""French word forms: plurals, feminines and regular verbs, and elision and contraction between words.
 
-The grammar builds sentences from whole words ("de le ami", "ma amie"); `sound` then says them as French does ("de
-l'ami", "mon amie"). So nothing above this file asks what the next word begins with, adjectives apart.
+The grammar builds sentences from full words ("de le ami", "ma amie"), and `sound` then applies elision ("de l'ami",
+"mon amie"). So, except for adjectives, the other modules needn't know how the next word begins.
 """
 
 import re
 import unicodedata
 
-# No elision stands before these: their h is aspirated, as the grammars say (it is silent all the same).
+# No elision before these words: their h is "aspirated" (which is also silent).
 _ASPIRATED = "hamster|hérisson|hibou|huit|onze"
 _VOWEL = rf"(?!{_ASPIRATED})(?=[aeiouhâàéèêëîïôöùûœ]|y a)"
-_LONE = r"(?<![\w'-])"  # a word of its own, not the end of "est-ce" or of "l'une"
+_LONE = r"(?<![\w'-])"  # a separate word, not the end of "est-ce" or "l'une"
 _ELISION = re.compile(rf"{_LONE}(l[ea]|[jdmtsn]e|que) {_VOWEL}", re.IGNORECASE)
 _IF_HE = re.compile(rf"{_LONE}si (?=ils?\b)")
 _HIATUS = re.compile(rf"{_LONE}([mts]a|ce) {_VOWEL}", re.IGNORECASE)
@@ -20,7 +20,7 @@ _CONTRACTED = {"de le": "du ", "de les": "des ", "à le": "au ", "à les": "aux 
 
 
 def sound(text: str) -> str:
-    """Elide and contract: "je ai peur de le hibou et de le ami" -> "j'ai peur du hibou et de l'ami"."""
+    """Apply elision and contraction: "je ai peur de le hibou et de le ami" -> "j'ai peur du hibou et de l'ami"."""
     text = _ELISION.sub(lambda match: match[1][:-1] + "'", text)
     text = _IF_HE.sub("s'", text)
     text = _HIATUS.sub(lambda match: _BEFORE_VOWEL[match[1]], text)
@@ -62,7 +62,7 @@ def present(infinitive: str) -> tuple[str, ...]:
 
 
 def imperative(present: str, *, to_friend: bool) -> str:
-    """Return the imperative for a tu or vous form. Tu loses its s if the present ends in -es: mange, ouvre, lis."""
+    """Return the imperative for a tu or vous form. The tu form drops the s of -es: mange, ouvre, lis."""
     return present[:-1] if to_friend and present.endswith("es") else present
 
 
@@ -72,13 +72,13 @@ def participle(infinitive: str) -> str:
 
 
 def agree(form: str, *, feminine: bool, plural: bool) -> str:
-    """Return the participle with agreement: arrivé, arrivée, arrivés, arrivées; pris keeps its one s."""
+    """Return the participle with agreement: arrivé, arrivée, arrivés, arrivées. "pris" gets no second s."""
     form += "e" if feminine else ""
     return form + ("s" if plural and not form.endswith("s") else "")
 
 
 def finish(text: str, mark: str) -> str:
-    """Return the finished sentence: elided, with a capital, and a space before ? and !, as French prints them."""
+    """Finish a sentence: apply elision, start with a capital, and add the mark, with a space before ? and !."""
     text = sound(text)
     space = "" if mark == "." else " "
     return unicodedata.normalize("NFC", text[0].upper() + text[1:] + space + mark)

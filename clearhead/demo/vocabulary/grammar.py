@@ -1,7 +1,7 @@
 """Build phrases and clauses from words, in both languages at once.
 
-Everything is made of whole words. At the end, `say` joins them, and `french.finish` and `english.finish` elide and
-contract. A `Part` is a piece of a sentence in both languages; a `Subject` is one that a verb agrees with.
+Everything is built from full words. At the end, `say` joins them, and `french.finish` and `english.finish` adapt their
+forms. A `Part` is a piece of a sentence in both languages; a `Subject` is a part that a verb agrees with.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from functools import cache
 from . import english, french
 from .words import VERBS, Adjective, Noun, Verb, number
 
-JE, TU, IL, NOUS, VOUS, ILS = range(6)  # the persons, in the order of the tables of verbs
+JE, TU, IL, NOUS, VOUS, ILS = range(6)  # grammatical persons, in the order of the verb tables
 _REFLEXIVE = ("me", "te", "se", "nous", "vous", "se")
 _AM_IS_ARE = ("am", "are", "is", "are", "are", "are")
 _WAS = ("was", "were", "was", "were", "were", "were")
@@ -28,7 +28,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Nominal(Part):
-    """A noun phrase. `gender` ("" if the sentence leaves it open) and `plural` are those of the French."""
+    """A noun phrase, with its French `gender` ("" if the sentence leaves it open) and number."""
 
     gender: str = "m"
     plural: bool = False
@@ -36,7 +36,7 @@ class Nominal(Part):
 
 @dataclass(frozen=True, slots=True)
 class Subject(Nominal):
-    """A noun phrase that a verb agrees with. `call` is the person addressed, which decides between tu and vous."""
+    """A noun phrase that a verb agrees with. `call` is the person addressed, who determines tu or vous."""
 
     person: int = IL
     call: Part = Part("", "")
@@ -44,7 +44,7 @@ class Subject(Nominal):
 
 @dataclass(frozen=True, slots=True)
 class Determiner:
-    """A determiner: English singular and plural, French ms, fs, mp, fp, and `content` if it's a number."""
+    """A determiner, with its English singular and plural, its French ms, fs, mp, fp, and its `content` if a number."""
 
     en: str
     en_plural: str
@@ -54,7 +54,7 @@ class Determiner:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """Tense and mood of a verb, and the question word in front."""
+    """Tense and mood of a verb, and the question word before it."""
 
     tense: str  # now, habit, past, future, can, must, want
     mood: str = "yes"  # yes, no, ask, never, often, always
@@ -69,7 +69,7 @@ THIS = Determiner("this", "these", ("ce", "cette", "ces", "ces"))
 SOME = Determiner("some", "some", ("de le", "de la", "des", "des"))
 DES = Determiner("", "", ("de le", "de la", "des", "des"))  # "they are books": des livres
 ANY = Determiner("any", "any", ("de", "de", "de", "de"))  # after a negation
-NOT_A = Determiner("a", "", ("de", "de", "", ""))  # the same of one thing
+NOT_A = Determiner("a", "", ("de", "de", "", ""))  # the same, for one thing
 IN_GENERAL = Determiner("", "", ("le", "la", "les", "les"))  # "I like cats": les chats
 NO = Determiner("no", "no", ("de", "de", "de", "de"))  # "there is no cat": il n'y a pas de chat
 NO_ARTICLE = Determiner("a", "", ("", "", "", ""))  # "she is a nurse": elle est infirmière
@@ -98,14 +98,14 @@ def count(n: int) -> Determiner:
 
 
 def own(subject: Subject) -> Determiner:
-    """Return the subject's possessive: she has her, they have their."""
+    """Return the subject's possessive: "her" for "she", "their" for "they"."""
     of_third = HER if subject.gender == "f" else HIS
     return (MY, YOUR, of_third, OUR, YOUR_VOUS, THEIR)[subject.person]
 
 
 @cache
 def noun_phrase(det: Determiner, noun: Noun, plural: bool = False, *adjectives: Adjective) -> Nominal:
-    """Determiner, adjectives and noun in the order of each language: a small black cat, un petit chat noir."""
+    """Return determiner, adjectives and noun in each language's word order: a small black cat, un petit chat noir."""
     at = 2 * plural + (noun.gender == "f")
     fr_noun, en_noun = (noun.fr_plural, noun.en_plural) if plural else (noun.fr, noun.en)
     before, after = [], []
@@ -152,7 +152,7 @@ def described(adjective: Adjective, of: Nominal, degree: Part = NOTHING) -> Part
 
 
 def join(*parts: Part) -> Part:
-    """Parts that stand in the same order in both languages."""
+    """Join parts that have the same order in both languages."""
     return Part(
         " ".join([part.en for part in parts if part.en]),
         " ".join([part.fr for part in parts if part.fr]),
@@ -161,7 +161,7 @@ def join(*parts: Part) -> Part:
 
 
 def clause(who: Subject, verb: Verb, way: Way, rest: Part = NOTHING, it: Nominal | None = None) -> Part:
-    """Subject, verb and the rest; `it` is an object pronoun, which French puts before the verb."""
+    """Return subject, verb and the rest. `it` is an object pronoun, which precedes the verb in French."""
     en = _english_verb(who, verb, way)
     fr = _french_verb(who, verb, way, it)
     return Part(

@@ -25,7 +25,7 @@ Claire  | f
 Lucie   | f
 """
 
-# who is called (English, French) | gender, s or p | tu or vous. First names are called too, with tu.
+# people addressed, in English | in French | gender, s or p | tu or vous. First names are also used, with tu.
 CALLED = """
 Mom       | maman       | fs | tu
 Dad       | papa        | ms | tu
@@ -221,7 +221,7 @@ grandfather     | grand-père/grands-pères m | kin one
 grandmother     | grand-mère/grands-mères f | kin one
 """
 
-# English | French: masculine, feminine | said of people who bear a name: "my friend Anna"
+# English | French: masculine, feminine | used before a name: "my friend Anna"
 COMPANIONS = """
 friend   | ami     amie
 cousin   | cousin  cousine
@@ -250,10 +250,9 @@ useful   | tool umbrella knife bag car bicycle phone computer book lesson idea e
 peaceful | beach park lake island garden hotel bedroom house apartment
 """
 
-# English | French: masculine/feminine/plural/before a vowel, as far as no rule gives them | place: before or after the
-# noun, or "be": only with the verb | comparative (nothing: with "more"; -: never compared) | kinds of nouns. Of
-# persons: "people" stands with "to be", "person" also beside man, woman, boy and girl; "attribute":
-# never with "be"; "passing": what lasts only for a while.
+# English | French: masculine/feminine/plural/before a vowel, if irregular | place: before or after the noun, or "be":
+# only with the verb | comparative (empty: with "more"; -: never compared) | kinds of nouns. "people": people, after
+# "to be"; "person": also before man, woman, boy and girl; "attribute": never after "be"; "passing": temporary.
 ADJECTIVES = """
 big         | grand                            | before | bigger   | vehicle furniture mirror lamp building container
     tree room public island lake forest garden

@@ -1,6 +1,6 @@
-"""Verbs, games, places and times of the phrasebook as tables: the second half of `lexicon.py`."""
+"""Verbs, games, places and times of the phrasebook, as tables like those in `lexicon.py`."""
 
-# French infinitive | present of je, tu, il, nous, vous, ils | past participle, of the verbs that break the rules
+# Irregular verbs: French infinitive | present of je, tu, il, nous, vous, ils | past participle
 IRREGULAR = """
 boire     | bois bois boit buvons buvez boivent                         | bu
 acheter   | achète achètes achète achetons achetez achètent             |
@@ -32,8 +32,8 @@ apprendre | apprends apprends apprend apprenons apprenez apprennent     | appris
 savoir    | sais sais sait savons savez savent                          | su
 """
 
-# English base/past/-ing, as far as no rule gives them | French infinitive | kinds of objects; "habit": also said of
-# every day; "person": of persons; "event": only said when it is over; "state": never in progress; "lasting": no event
+# English base/past/-ing, if irregular | French infinitive | kinds of objects; "habit": also done every day; "person":
+# done to people; "event": only in the past; "state": never in progress; "lasting": not an event
 ACTIONS = """
 eat/ate                  | manger    | food eaten habit
 drink/drank              | boire     | drunk habit
@@ -74,7 +74,7 @@ invite                   | inviter   | person
 thank                    | remercier | person
 """
 
-# The same, of verbs with an indirect object: "to give the book to Anna"
+# The same for verbs with an indirect object: "to give the book to Anna"
 GIFTS = """
 give/gave     | donner   | gift book key pen pencil notebook flower rose toy ball doll apple pear cookie orange
     umbrella ticket bicycle
@@ -85,7 +85,7 @@ bring/brought | apporter | gift book flower umbrella food bread cheese soup sala
 lend/lent     | prêter   | car bicycle book pen pencil umbrella coat bag suitcase guitar violin phone computer scarf
 """
 
-# The same, of verbs without an object; "être" where the past is made with it
+# The same for verbs without an object; "être": the past is formed with it
 MOVES = """
 sleep/slept               | dormir       | habit
 run/ran/running           | courir       | habit
@@ -112,7 +112,7 @@ go to bed/went to bed     | se coucher   | être habit
 rest                      | se reposer   | être habit
 """
 
-# The same, of the verbs that patterns name
+# The same for verbs used in patterns by name
 HELPERS = """
 be/was                | être      |
 have/had              | avoir     |
@@ -184,7 +184,7 @@ Brazil            | le Brésil
 the United States | les États-Unis
 """
 
-# English | French | snowy where winters bring snow
+# English | French | "snowy" if it snows there in winter
 CITIES = """
 Paris     | Paris     | snowy
 Lyon      | Lyon      | snowy
@@ -266,7 +266,7 @@ in the morning | le matin
 in the evening | le soir
 """
 
-# English before the hour | French after it | whether the hour is past or to come
+# English before the hour | French after the hour | whether the hour is past or next
 MINUTES = """
 five past        | cinq             | past
 ten past         | dix              | past
@@ -288,7 +288,7 @@ in the afternoon | de l'après-midi | 1 2 3 4 5
 in the evening   | du soir         | 6 7 8 9 10 11
 """
 
-# One to nineteen and the tens; the French tens are what the units are added to.
+# One to nineteen, and the tens. Units are added to the French tens.
 UNITS = [
     "one",
     "two",

@@ -1,4 +1,4 @@
-"""Sentence patterns, and the noun phrases that many patterns share."""
+"""Sentence patterns, and noun phrases that many patterns use."""
 
 import random
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
@@ -31,9 +31,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A kind of sentence: the choices for each slot, how to build it, and how many to draw at most.
+    """A sentence pattern with choices for each slot.
 
-    `make` gets one choice for each slot and returns the sentence, or None if the choices make no sense together.
+    `make` takes one choice for each slot and returns the sentence, or None if the choices make no sense together.
+    `size` is the maximum number of sentences to draw.
     """
 
     name: str
@@ -101,7 +102,7 @@ THINGS = [noun for noun in NOUNS.values() if noun.family not in _PEOPLE]
 
 
 def evened(items: Sequence[T], key: Callable[[T], Hashable]) -> list[T]:
-    """Return the items, repeating those with rare keys so that each key is about equally likely to be drawn."""
+    """Repeat items with rare keys, so that each key is about equally likely to be drawn."""
     groups: dict[Hashable, list[T]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)
@@ -110,7 +111,7 @@ def evened(items: Sequence[T], key: Callable[[T], Hashable]) -> list[T]:
 
 
 def numbers(noun: Noun) -> tuple[bool, ...]:
-    """Return whether a noun is used in the plural (True), the singular, or both: shoes; bread, hospitals; cats."""
+    """Return the values of `plural` to use with a noun: one for bread and for shoes, both for cats."""
     if noun.family in ("mass", "public", "nature", "room", "goal", "instrument", "transport"):
         return (False,)
     return (True,) if "plural" in noun.kinds else (False, True)
@@ -120,7 +121,7 @@ NUMBERED = [(noun, plural) for noun in THINGS for plural in numbers(noun)]
 
 
 def owned(noun: Noun, plural: bool) -> bool:
-    """Return whether people own it: my key, my keys, my car, but not my mountain or my pianos."""
+    """Return whether people own such things: my key, my keys, my car, but not my mountain or my pianos."""
     if plural and not noun.kinds.isdisjoint(OWNED_SINGLY):
         return False
     return noun.en == "garden" or not fits(noun, _NOT_OWNED)
@@ -131,7 +132,7 @@ def matches(noun: Noun, adjective: Adjective) -> bool:
     return fits(noun, adjective.kinds)
 
 
-# Nothing is two of these at once, and nobody says that the pretty house is beautiful.
+# Adjectives that exclude each other, or would repeat each other: "the pretty house is beautiful".
 _EXCLUSIVE = [
     {"red", "white", "black", "blue", "green", "yellow", "gray", "brown"},
     {"French", "English", "Italian", "German"},
@@ -161,17 +162,17 @@ def contradicts(adjective: Adjective, said: Collection[str]) -> bool:
 
 
 def suits(who: Subject, noun: Noun) -> bool:
-    """Return whether the subject wears such clothes: in this book, men have no skirts."""
+    """Return whether the subject wears such clothes. In the phrasebook, men have no skirts."""
     return "ladies" not in noun.kinds or who.gender == "f"
 
 
 def shared(who_are_several: bool, noun: Noun, plural: bool) -> bool:
-    """Return whether several people would share what each has for themselves: our skirt, our fork."""
+    """Return whether several people would have to share a personal thing: our skirt, our fork."""
     return who_are_several and not plural and (noun.family in ("clothing", "dish", "vessel") or noun.en == "ring")
 
 
 def thing(det: Determiner, noun: Noun, plural: bool, *adjectives: Adjective) -> Nominal | None:
-    """Return a noun phrase, or None for what nobody says: my mountain, my pianos."""
+    """Return a noun phrase, or None if nobody would say it: my mountain, my pianos."""
     if (det in (MY, HIS, HER, OUR) and not owned(noun, plural)) or (det is HIS and "ladies" in noun.kinds):
         return None
     if shared(det is OUR, noun, plural):

@@ -1,4 +1,4 @@
-"""Sentences about doing something to something: Paul is eating an apple; did you buy the bread, Anna?"""
+"""Sentences about actions with an object: Paul is eating an apple; did you buy the bread, Anna?"""
 
 from functools import partial
 from typing import Any
@@ -44,7 +44,7 @@ from .people import ANYONE, HE, KNOWN, MYSELF, OURSELVES, SHE, TALKING, YOU
 from .times import FUTURE, HABIT, PAST
 from .words import ACTIONS, VERBS, Noun, Verb, fits
 
-_Done = tuple[Verb, Noun, bool]  # a verb, what it is done to, and whether to several of them
+_Done = tuple[Verb, Noun, bool]  # a verb, its object, and whether the object is plural
 _ONE_AT_A_TIME = (*OWNED_SINGLY, "transport", "public", "building", "nature")
 _DONE: list[_Done] = [
     (verb, noun, plural)
@@ -107,19 +107,19 @@ def _does(way: Way, who: Subject, done: _Done, det: str, when: Part = NOTHING) -
     if verb.en in _SOON_DONE and when.en.endswith(("week", "month")):
         return None
     if what is None or (way == Way("past") and verb.en == verb.past and not when.en):
-        return None  # "I read a book" may be of today
+        return None  # "I read a book" can be present or past
     tense = "habit" if way.tense == "now" and "state" in verb.kinds else way.tense
     said = clause(who, verb, Way(tense, way.mood), join(what, when))
     return tell(way.mood, said, who)
 
 
 def _every_day(mood: str, who: Subject, done: _Done, when: Part, det: str) -> Part | None:
-    """Coffee every morning: du café; never coffee: jamais de café."""
+    """Return a habit: coffee every morning, du café; never coffee, jamais de café."""
     verb, noun, plural = done
     if det == "own":
         what = _what("own", who, done) if "food" not in noun.kinds and "dish" not in noun.kinds else None
         if verb.en == "read" and (who.person != HE.person or ("written" in noun.kinds and not plural)):
-            what = None  # "we never read our letter" may be of the past, and nobody reads one letter every day
+            what = None  # "we never read our letter" can be past, and nobody reads the same letter every day
     elif verb.en not in ("eat", "drink", "read"):
         what = None
     else:
@@ -130,10 +130,10 @@ def _every_day(mood: str, who: Subject, done: _Done, when: Part, det: str) -> Pa
 
 
 def _order(you: Subject, done: _Done, det: str, forbidden: bool) -> Part | None:
-    """Paul, please open the door; with "do not": Paul, n'ouvre pas la porte."""
+    """Return an order: Paul, please open the door; with "do not": Paul, n'ouvre pas la porte."""
     verb = done[0]
     what = _what(det, you, done, negated=forbidden)
-    if what is None or verb.en == "wear":  # "put on" would be said
+    if what is None or verb.en == "wear":  # people say "put on"
         return None
     imperative = french.imperative(verb.present[you.person], to_friend=you.person == TU)
     if forbidden:
@@ -162,7 +162,7 @@ def _what_does(who: Subject, verb: Verb, tense: str) -> Part:
 
 
 def _agreeing(what: Nominal) -> Nominal:
-    """Nothing to be said, but a participle after it agrees: la robe qu'elle a achetée."""
+    """Return an unspoken object that a participle agrees with: la robe qu'elle a achetée."""
     return Nominal("", "", (), what.gender, what.plural)
 
 
@@ -186,7 +186,7 @@ def _that(who: Subject, verb: Verb, tense: str, each: Described) -> Part | None:
 
 
 def _stands_for(who: Subject) -> Subject:
-    """Return the pronoun that continues about somebody: he, she, they; I, we and you stay."""
+    """Return the pronoun for a subject: he, she or they; I, we and you are unchanged."""
     if who.person in (MYSELF.person, OURSELVES.person) or who.call.en:
         return who
     if who.plural:
@@ -195,7 +195,7 @@ def _stands_for(who: Subject) -> Subject:
 
 
 def _and_does_it(who: Subject, first: Verb, then: _Done, way: Way) -> Part | None:
-    """Anna bought some apples. She is washing them: elle les lave."""
+    """Return two sentences: Anna bought some apples. She is washing them (elle les lave)."""
     verb, noun, plural = then
     if not (fits(noun, first.kinds) or (first.en == "have" and owned(noun, plural))) or not suits(who, noun):
         return None
@@ -220,7 +220,7 @@ def _like_this(who: Subject, verb: Verb, tense: str, each: Described) -> Part | 
 
 
 def _does_to_such(way: Way, who: Subject, done: tuple[Verb, Described], det: str, when: Part = NOTHING) -> Part | None:
-    """Paul is eating a green apple; did you wash the red dress, Anna?"""
+    """Return a sentence with an adjective: Paul is eating a green apple; did you wash the red dress, Anna?"""
     verb, (noun, adjective, plural) = done
     if _what(det, who, (verb, noun, plural)) is None:
         return None
@@ -248,7 +248,7 @@ def _doing(name: str, size: int, way: Way, *slots: list[Subject] | list[_Done] |
 
 
 def _done_to_such(*without: str) -> list[tuple[Verb, Described]]:
-    """Return the actions for things of a kind: nobody buys a wet umbrella, but somebody may look for it."""
+    """Return the actions that fit a described object: nobody buys a wet umbrella, but somebody may look for one."""
     found = [
         (verb, each)
         for verb, noun, plural in _DONE

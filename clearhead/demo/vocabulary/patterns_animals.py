@@ -54,7 +54,7 @@ _MOVING: list[_Doing] = [
     (_MOVE["leave"], ["pet", "flying", "wild"]),
     (_MOVE["fall"], ["pet", "horse", "bird"]),
 ]
-_ACTING: list[tuple[Verb, list[str], list[str]]] = [  # a verb, which animals do it, and to what
+_ACTING: list[tuple[Verb, list[str], list[str]]] = [  # a verb, which animals do it, and its objects
     (
         _ACTION["eat"],
         ["rabbit", "hamster", "turtle", "farm", "mouse", "hedgehog", "elephant"],
@@ -90,7 +90,7 @@ def _moves(way: Way, each: Creature, det: Determiner, doing: _Doing, when: Part 
     if who is None or not fits(each.noun, those):
         return None
     if verb.reflexive and (way.tense in ("future", "past", "want") or when.en):
-        return None  # nobody tells when a frog got up
+        return None  # nobody says when a frog got up
     if verb.en == "fall" and way.tense in ("future", "want"):
         return None
     return tell(way.mood, clause(who, verb, way, when))

@@ -19,12 +19,12 @@ _PLAYED = [
 _PLAYED += [Part(en, f"à {fr}", (en,)) for en, fr in rows(lexicon_verbs.GAMES)]
 
 
-# When people do what they do once a day, if it is worth saying.
+# Times at which people do things once a day.
 _NATURALLY = {"wake up": "this morning", "get up": "this morning", "go to bed": "yesterday evening"}
 
 
 def _moves(way: Way, who: Subject, verb: Verb, rest: Part = NOTHING) -> Part | None:
-    """Sleep, leave, get up; with être the participle agrees, so the gender must show."""
+    """Sleep, leave, get up. With être, the participle agrees, so the gender must be known."""
     if verb.reflexive and way.tense == "future" and rest.en:
         return None  # nobody announces when they will get up
     if way.tense == "past" and rest.en and rest.en != _NATURALLY.get(verb.en, rest.en):

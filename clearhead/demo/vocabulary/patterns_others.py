@@ -1,4 +1,4 @@
-"""Sentences about what people are to others and to things: they help, love, give, like, want, need and fear."""
+"""Sentences about people and others or things: they help, love, give, like, want, need and fear."""
 
 from functools import partial
 
@@ -25,7 +25,7 @@ from .words import ACTIONS, GIFTS, VERBS, Noun, Verb, nouns
 
 
 def _sensible(verb: Verb, tense: str) -> bool:
-    """Paul is helping Anna and Paul loves Anna, not the other way round."""
+    """Return whether the verb fits the tense: Paul is helping Anna, but Paul loves Anna."""
     if tense == "past":
         return "lasting" not in verb.kinds
     return ("state" not in verb.kinds) if tense != "habit" else bool({"state", "habit"} & {*verb.kinds})
@@ -40,7 +40,7 @@ def _helps(way: Way, who: Subject, verb: Verb, other: Subject | Noun, when: Part
     return tell(way.mood, clause(who, verb, way, join(whom, when)), who)
 
 
-# Object pronouns; a gender where the English tells one, which a participle before it shows.
+# Object pronouns, with a gender if the English has one, because a French participle agrees with it.
 _HIM, _HER = Nominal("him", "le", (), "m"), Nominal("her", "la", (), "f")
 _THEM, _ME, _US = Nominal("them", "les", (), "", True), Nominal("me", "me", (), ""), Nominal("us", "nous", (), "", True)
 
@@ -93,7 +93,7 @@ def _wants(who: Subject, mood: str, noun: Noun) -> Part | None:
 
 
 def _needs(who: Subject, mood: str, noun: Noun, det: str) -> Part | None:
-    """To need: avoir besoin de; the article of "some" falls after de."""
+    """To need: avoir besoin de. After de, the article of "some" is dropped."""
     if not suits(who, noun):
         return None
     if det == "own":

@@ -1,4 +1,4 @@
-"""Sentences about people: how and what they are, how old, what they feel, have, think and speak."""
+"""Sentences about people: their traits, jobs, age, feelings, belongings, thoughts and languages."""
 
 from functools import partial
 
@@ -62,7 +62,7 @@ def _leaves_open(who: Subject, adjective: Adjective) -> bool:
 
 
 def _being_a(who: Subject, phrase: Part) -> Part:
-    """To be somebody with an article: "she is a good nurse" is "c'est une bonne infirmière"."""
+    """Return "to be" with a noun and an article: "she is a good nurse" is "c'est une bonne infirmière"."""
     part = being(who, phrase)
     return Part(part.en, f"c'est {phrase.fr}", part.content) if who in (HE, SHE) else part
 
@@ -110,7 +110,7 @@ def _is_a_kind_man(who: Subject, adjective: Adjective) -> Part | None:
 
 
 def _named(name: Subject, as_who: str, told: Adjective | _Role | int) -> Part:
-    """Return who they are and one more fact: "my name is Anna and I am tired" tells the gender of "I"."""
+    """Return a name and one more fact. In "my name is Anna and I am tired", the name tells the gender of "I"."""
     if as_who == "my":
         who = Subject("I", "je", (), name.gender, False, MYSELF.person)
         opening = Part(f"my name is {name.en} and", f"je me appelle {name.fr} et", name.content)

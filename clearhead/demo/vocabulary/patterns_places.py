@@ -58,7 +58,7 @@ _NEAR += [
 
 _LANDMARKS = nouns("building", "public", "market", "beach", "park", "lake", "river")
 
-_SIDES = {  # of what has no front and no back
+_SIDES = {  # for things without a front and a back
     "apartment": ("near", "far from"),
     **dict.fromkeys(("beach", "lake", "river"), ("near", "next to", "far from")),
 }
@@ -76,7 +76,7 @@ _LYING = [(noun, False) for noun in nouns("vehicle", "cow", "horse", "goat", "do
 
 
 def _is_there(mood: str, tense: str, numbered: _Numbered, det: str, who: Subject, place: Part) -> Part | None:
-    """The key is on the table; asked about "your" key, the one who has it is called."""
+    """The key is on the table. In questions about "your" key, its owner is addressed."""
     noun, plural = numbered
     if (
         not _fits_in(noun, place)
@@ -106,7 +106,7 @@ def _such_is_there(mood: str, tense: str, each: Described, det: str, place: Part
 
 
 def _fits_in(noun: Noun, place: Part) -> bool:
-    """No dog in the drawer, no table on the table."""
+    """Return whether the thing fits: no dog in the drawer, no table on the table."""
     crowded = {"drawer", "suitcase", "bag", "wardrobe"} & {*place.content} and "animal" in noun.kinds
     return noun.en not in place.content and not crowded
 
@@ -118,7 +118,7 @@ def _where_is(numbered: _Numbered, det: str, who: Subject) -> Part | None:
 
 
 def _where_is_such(each: Described, det: Determiner | None, who: Subject) -> Part | None:
-    """Where is my black umbrella? Without a determiner it is that of the one who is called."""
+    """Where is my black umbrella? Without a determiner, it belongs to the person addressed."""
     noun, adjective, plural = each
     if not fits(noun, ("small", "vehicle", "pet")) or (det is None and not suits(who, noun)):
         return None

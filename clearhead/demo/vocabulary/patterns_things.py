@@ -1,4 +1,4 @@
-"""Sentences that say what things are like: the soup is hot, this is my new car, what a beautiful house!"""
+"""Sentences that describe things: the soup is hot, this is my new car, what a beautiful house!"""
 
 from functools import partial
 
@@ -75,7 +75,7 @@ def _is(mood: str, tense: str, each: Described, det: Determiner, degree: Part) -
 
 
 def _old_one_is(mood: str, tense: str, twice: tuple[Described, Adjective], det: Determiner) -> Part | None:
-    """The old house is big: an adjective beside the noun and another after the verb."""
+    """The old house is big: one adjective next to the noun, and another after the verb."""
     (noun, adjective, plural), quality = twice
     phrase = thing(det, noun, plural, adjective)
     return tell(mood, being(subject(phrase), described(quality, phrase), mood, tense)) if phrase else None

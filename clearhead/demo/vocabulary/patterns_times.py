@@ -33,7 +33,7 @@ _Time = tuple[Part, int]  # a time of day and its hour: 12 at noon, 24 at midnig
 
 
 def _clock() -> list[_Time]:
-    """Every five minutes of the clock. At noon and midnight nobody counts half hours here."""
+    """Return the times of the clock in steps of five minutes. Noon and midnight have no half hours here."""
     hours = [(number(hour)[0], f"{number(hour)[2]} heure{'s' * (hour > 1)}", hour) for hour in range(1, 12)]
     times = [(Part(f"{en} o'clock", fr, (en,)), hour) for en, fr, hour in hours]
     hours += [("noon", "midi", 12), ("midnight", "minuit", 24)]
@@ -95,7 +95,7 @@ def _when_runs(noun: Noun, city: Part, verb: Verb) -> Part:
 
 
 def _opens(det: Determiner, noun: Noun, verb: Verb, day: Part, time: _Time) -> Part | None:
-    """Shops open and movies begin at a time, on a day or on every such day."""
+    """Shops open and movies begin at a time, on a day or on Mondays."""
     if day.en and day.en.endswith("s") != ("shop" in noun.kinds):
         return None
     closing = range(9, 13) if noun.en == "restaurant" else range(4, 10)

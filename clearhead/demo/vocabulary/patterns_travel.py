@@ -82,11 +82,11 @@ def _where_does(who: Subject, asked: tuple[Verb, str]) -> Part:
     return say(clause(who, verb, Way(tense, "ask", Part("where", "où"))), "?", who)
 
 
-_Weather = tuple[str, dict[str, Part], list[str]]  # its lemma, how it is said, and the seasons that bring it
+_Weather = tuple[str, dict[str, Part], list[str]]  # lemma, phrases, and seasons
 
 
 def _sky(en: str, finite: str, infinitive: str, rest: str, seasons: str) -> _Weather:
-    """It is raining, it often rains, it is not raining, it is going to rain: and the same with an adjective."""
+    """It is raining, it often rains, it is not raining, it is going to rain; also with an adjective."""
     verb = en in ("rain", "snow")
     without = rest.removeprefix("de le ")
     negated = f"de {without}" if without != rest else rest

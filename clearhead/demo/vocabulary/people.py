@@ -86,28 +86,28 @@ FAMILIES = [subject(noun_phrase(det, noun, True)) for noun in nouns("several") f
 FAMILIES += [_noun(det, "parent", True) for det in (MY, HIS, HER, OUR)]
 FOLK = [_noun(THE, en) for en in ("man", "woman", "boy", "girl", "king", "queen")]
 CROWDS = [_noun(THE, en, True) for en in ("man", "woman", "boy", "girl", "child")]
-PASSERS_BY = FOLK[:4] + CROWDS  # "the man" is nobody whom friends and relatives know
+PASSERS_BY = FOLK[:4] + CROWDS  # "the man" is a stranger
 DESCRIBED_FOLK = _described_folk()
 BABIES = [_noun(det, "baby") for det in (THE, MY, OUR)]
 COMPANIONSHIP = _companions()
 
-# Whole casts, with the short ones repeated so that they are heard as often as the long ones.
+# Lists of subjects, in which short lists are repeated so that they're used as often as long ones.
 _PLURAL_YOU = [you for you in YOU if you.fr == "vous"]
 THIRDS = NAMES * 2 + [HE, SHE] * 8 + KIN + FAMILIES + FOLK * 2 + CROWDS * 2 + COMPANIONSHIP[::5] + PAIRS
 THIRDS += DESCRIBED_FOLK[::5]
 MANY = FAMILIES * 2 + CROWDS * 3 + PAIRS + _PLURAL_YOU * 2
-KNOWN = THIRDS + YOU * 2 + _PLURAL_YOU * 2  # whose gender shows
+KNOWN = THIRDS + YOU * 2 + _PLURAL_YOU * 2  # subjects with a known gender
 ANYONE = KNOWN + [MYSELF, OURSELVES] * 30
 TALKING = ANYONE + [MYSELF, OURSELVES] * 30 + YOU + _PLURAL_YOU * 4  # for the present, where French forms differ most
 _CHILDREN = {"boy", "girl", "child"}
 GROWN = [who for who in ANYONE if not _CHILDREN & {*who.content, *who.call.content}]
 
-# Whom something is done to, or who is compared: themselves, or a noun for a relative of whoever acts.
+# People that something is done to, or that are compared. A noun is a relative of the subject.
 OTHERS = NAMES * 3 + nouns("kin") + FOLK + CROWDS + COMPANIONSHIP[::5]
 
 
 def somebody(who: Subject, other: Subject | Noun) -> Nominal | None:
-    """Return the other person from the subject's view: Anna helps her sister. None for oneself and for in-laws."""
+    """Return the other person as the subject calls them: Anna helps her sister. None for oneself and for in-laws."""
     if isinstance(other, Noun):
         young = other.en in ("son", "daughter") and _CHILDREN & {*who.content, *who.call.content}
         return None if young or who in KIN or who in FAMILIES else noun_phrase(own(who), other)

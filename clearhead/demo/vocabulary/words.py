@@ -10,7 +10,7 @@ from . import english, french, lexicon, lexicon_verbs
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noun:
-    """A noun in both languages. Its `kinds` decide which sentences it fits."""
+    """A noun in both languages. Its `kinds` determine which sentences it fits."""
 
     en: str
     en_plural: str
@@ -37,7 +37,7 @@ class Adjective:
 
     @property
     def epicene(self) -> bool:
-        """Whether men and women share the form, so that "I am sad" is unambiguous."""
+        """True if masculine and feminine are the same, so that "I am sad" is unambiguous."""
         return self.forms["ms"] == self.forms["fs"]
 
 
@@ -52,7 +52,7 @@ class Verb:
     infinitive: str  # without "se"
     present: tuple[str, ...]  # je, tu, il, nous, vous, ils
     participle: str
-    etre: bool  # whether it forms its past with être
+    etre: bool  # True if the past is formed with être
     reflexive: bool
     kinds: tuple[str, ...]
 
@@ -72,7 +72,7 @@ def rows(table: str) -> list[list[str]]:
 
 
 def fits(noun: Noun, kinds: Iterable[str]) -> bool:
-    """Return whether a noun is of one of the kinds, or named itself, and not excluded with `-`."""
+    """Return whether `kinds` contains the noun or one of its kinds, and doesn't exclude it with `-`."""
     names = noun.kinds | {noun.en.replace(" ", "-")}
     return not names.isdisjoint(kinds) and {f"-{name}" for name in names}.isdisjoint(kinds)
 
@@ -168,7 +168,7 @@ def number(n: int) -> tuple[str, str, str]:
     ten, unit = divmod(n, 10)
     en = lexicon_verbs.TENS[ten - 2] + (f"-{units_en[unit - 1]}" if unit else "")
     start = lexicon_verbs.TENS_FR[ten - 2]
-    rest = unit + (10 if ten in (7, 9) else 0)  # seventy is sixty-ten, ninety four-twenties-ten
+    rest = unit + (10 if ten in (7, 9) else 0)  # seventy is soixante-dix, ninety is quatre-vingt-dix
     if not rest:
         fr = start + ("s" if n == 80 else "")
     elif rest in (1, 11) and ten < 8:
