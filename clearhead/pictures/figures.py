@@ -94,7 +94,7 @@ def attention_heatmap(
         path: the PNG or SVG file to write (None: only return the figure).
         title: the title of the figure.
         names: the label of each head (default: its number).
-        across: how many heads to draw side by side.
+        across: the number of heads to draw side by side.
 
     Returns:
         The figure.

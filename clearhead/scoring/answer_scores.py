@@ -39,7 +39,7 @@ class AnswerScores:
 
     @property
     def estimates(self) -> dict[str, Estimate]:
-        """Both scores by name."""
+        """Both scores, keyed by name."""
         return {"f1": self.f1, "exact_match": self.exact_match}
 
     def measures(self) -> dict[str, Any]:

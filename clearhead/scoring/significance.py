@@ -1,6 +1,6 @@
 """Two-tailed test of whether the difference between two systems is due to chance: paired bootstrap (Koehn 2004).
 
-Corpus scores (BLEU, chrF) and means over examples are both resampled like in sacrebleu.
+Corpus scores (BLEU, chrF) and means over examples are both resampled as in sacrebleu.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

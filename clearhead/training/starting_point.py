@@ -72,7 +72,7 @@ class StartingPoint:
         return config.assign(own, "model")
 
     def is_same_task(self, config: Config) -> bool:
-        """Return whether this model and `config` have the same task and head, so that the head's weights fit."""
+        """Return whether this model and `config` have the same task and head, so the head's weights fit."""
         heads = [it.model.head for it in (self.config, config)]
         return task_of(self.config) is task_of(config) and heads[0] == heads[1]
 

@@ -20,7 +20,7 @@ class Run:
         folder: model folder, with checkpoints.
         log: metrics of steps and evaluations.
         progress: progress line and messages for the user.
-        stop: Ctrl-C and SIGTERM.
+        stop: handler of Ctrl-C and SIGTERM.
         on_step: called with a record of each update.
         on_eval: called with a record of each evaluation.
         rank: index of this process among the processes that share the run.

@@ -109,7 +109,7 @@ class Trainer:
                 self._next_step()
 
     def restore(self, checkpoint: Checkpoint, kept: Mapping[str, Any] | None = None) -> None:
-        """Restore the state of the run when a checkpoint was saved.
+        """Restore the state of the run from a checkpoint.
 
         Args:
             checkpoint: a checkpoint of this run.
@@ -161,7 +161,7 @@ class Trainer:
         state.loss_sum, state.n_tokens = 0.0, 0
 
     def _keep_pace(self) -> None:
-        """Move the last step if the run wouldn't end on time for its budget."""
+        """Move the last step if the run wouldn't end on time."""
         if self.pace is None:
             return
         self.schedule = self.pace.adjust(self.schedule, self.state.step, chosen(self.config.eval_every))

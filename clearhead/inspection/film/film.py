@@ -78,7 +78,7 @@ class Film:
     def render(self, place: str, *, color: bool = False) -> str:
         """Render the frames as text, one below the other: scores, answer and small pictures of all heads at `place`.
 
-        In early frames, the answer may never end, so no frame shows more rows than the last one has.
+        Early answers may never end, so no frame shows more rows than the last one.
         """
         blocks, rows = [], min(len(self.frames[-1].axes[place][0]), _ROWS)
         for it in self.frames:

@@ -44,7 +44,7 @@ def nudged_models(model: nn.Module) -> list[nn.Module]:
 
 
 def bound_of(before: Sequence[Tensor], afters: Sequence[Sequence[Tensor]], what: str) -> Bound:
-    """Return a bound for the outputs `before`, given the outputs `afters` when `what` moves by one eps."""
+    """Return a bound for the outputs `before`, given outputs `afters` computed after moving `what` by one eps."""
     eps = max((torch.finfo(tensor.dtype).eps for tensor in before), default=0.0)
     scale = max((largest(tensor) for tensor in before), default=0.0)
     moved = max(furthest(after, before).value for after in afters)

@@ -40,7 +40,7 @@ _NO_PART_ALONE = (
     "no attention, position scheme, norm or feed-forward network breaks it alone, so check the code between them, "
     "such as the masks and the cache"
 )
-_ROUNDING = "in {}, rounding alone can be this large: does a part compute in that precision, whatever its input?"
+_ROUNDING = "in {}, rounding alone can be this large; check whether a part computes in that precision for any input"
 
 
 def verify(subject: Subject) -> Verification:

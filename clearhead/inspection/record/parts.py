@@ -62,7 +62,7 @@ def _short_name(path: str) -> str:
 
 
 def parts(model: nn.Module) -> list[Part]:
-    """Return the stacks, each with one block that stands for all, and the head.
+    """Return the stacks, each with one block representing all its blocks, and the head.
 
     A matrix shared by two parts counts once.
     """

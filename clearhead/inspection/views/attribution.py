@@ -52,7 +52,7 @@ class Attribution:
         return abs(sum(it.value for it in self.contributions) - self.difference)
 
     def by_layer(self) -> dict[str, float]:
-        """Return the sum of contributions per layer, before the first layer ("input") and after the last ("end")."""
+        """Return the sum of contributions in each layer, before the first one ("input") and after the last ("end")."""
         sums: dict[str, float] = {}
         for it in self.contributions:
             number = it.part.split(".")[1]
@@ -87,8 +87,8 @@ class Attribution:
 
     def _extremes(self) -> str:
         most, least = (pick(self.contributions, key=lambda it: it.value) for pick in (max, min))
-        strongest_for = f"Strongest for it: {most.part}" if most.value > 0 else "No part spoke for it"
-        strongest_against = f"strongest against it: {least.part}" if least.value < 0 else "no part spoke against it"
+        strongest_for = f"Strongest for it: {most.part}" if most.value > 0 else "No part counted for it"
+        strongest_against = f"strongest against it: {least.part}" if least.value < 0 else "no part counted against it"
         return f"{strongest_for}; {strongest_against}."
 
 

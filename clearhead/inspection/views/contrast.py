@@ -102,7 +102,7 @@ class Words:
         token = self.first(other, index)
         if token == UNK:
             raise ConfigError(
-                f"the model can't say {other!r}", expected="a word from its vocabulary", name="not", value=other
+                f"the model can't generate {other!r}", expected="a word from its vocabulary", name="not", value=other
             )
         if token == said:
             raise ConfigError(

@@ -55,7 +55,7 @@ class Explanation(RecordedAttention):
 
     @property
     def translation(self) -> str:
-        """The answer, under the name used for translations."""
+        """Alias of `answer`, for translation models."""
         return self.answer
 
     @property

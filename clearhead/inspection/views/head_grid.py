@@ -72,7 +72,7 @@ def render_heads(name: str, weights: Labelled, *, color: bool = False, of: int |
 
     Args:
         name: the name of the attention module.
-        weights: weights with axes head, query, key. In a map, rows are queries and columns are keys.
+        weights: attention weights with axes head, query, key. In a map, rows are queries and columns are keys.
         color: use background colours instead of characters from blank to full blocks.
         of: the total number of queries, if `weights` contains only the first ones.
     """

@@ -1,4 +1,4 @@
-"""Estimate the size of a run before its first step. The progress line shows the time left, once it can be measured.
+"""Estimate the size of a run before its first step. The progress line estimates its duration later.
 
 Nothing in the run depends on these estimates.
 """

@@ -181,9 +181,9 @@ def choose_schedule(config: Config, batches_an_epoch: int) -> tuple[Config, list
 def fast_rate(config: Config, n_tokens: int) -> tuple[float, str]:
     """Return the peak learning rate of Muon in a pre-norm model, and the reason.
 
-    It's higher than the paper's rate; other optimisers and post-norm models would diverge. Language models learn faster
-    at twice the rate. Classifiers do better at a lower rate after a warm start, or on large data sets, which they see
-    only a few times. `n_tokens` is the number of tokens per epoch.
+    Other optimisers and post-norm models would diverge at this rate, which is higher than the paper's. Language models
+    learn faster at twice the rate. Classifiers do better at a lower rate after a warm start, or on large data sets,
+    which they see only a few times. `n_tokens` is the number of tokens per epoch.
     """
     width, factor = config.model.d_model, 0.16 if config.model.topology == "decoder-only" else 0.08
     if config.model.head == "class":

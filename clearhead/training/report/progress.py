@@ -69,14 +69,14 @@ class Progress:
         self._steps = steps
 
     def evaluation(self, text: str) -> None:
-        """Report an evaluation. In a pipe, the next line may replace one that comes within a second of another."""
+        """Report an evaluation. In a pipe, lines that follow each other within a second may be skipped."""
         if self._live is not None:
             self._live.message(text)
         else:
             self._print_or_hold_back(text)
 
     def message(self, text: str) -> None:
-        """Report something at once. Messages are never dropped."""
+        """Print a message at once. Messages are never skipped."""
         if self._live is not None:
             self._live.message(text)
         else:

@@ -40,7 +40,7 @@ def is_warm_start(config: Config, out: str | Path, options: RunOptions) -> bool:
             )
     if not (options.resume or options.replace) and was_requested(out):
         raise TrainingError(
-            f"{out} is occupied: it holds a warm start in progress",
+            f"{out} is occupied: it contains a warm start in progress",
             fix="continue it with --resume, or choose another folder with --out",
             name=str(out),
         )

@@ -144,8 +144,8 @@ def test_only_what_speaks_against_a_word_is_said_to() -> None:
         return " ".join(last)
 
     assert said(1.0, -2.0) == "Strongest for it: decoder.0.feed_forward; strongest against it: decoder.1.feed_forward."
-    assert said(1.0, 2.0) == "Strongest for it: decoder.1.feed_forward; no part spoke against it."
-    assert said(-1.0, -2.0) == "No part spoke for it; strongest against it: decoder.1.feed_forward."
+    assert said(1.0, 2.0) == "Strongest for it: decoder.1.feed_forward; no part counted against it."
+    assert said(-1.0, -2.0) == "No part counted for it; strongest against it: decoder.1.feed_forward."
 
 
 def test_a_norm_of_ones_own_cannot_be_taken_apart() -> None:
