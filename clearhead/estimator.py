@@ -43,7 +43,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     data.split, train.best, train.patience or train.warm_start, some texts are held out (default: a twentieth).
 
     Args:
-        preset: train.preset (None: depends on the amount of data). `steps`, `epochs` and `budget` are set likewise.
+        preset: train.preset (None: depends on the amount of data). The same goes for `steps` and `epochs`.
+        budget: train.budget (None: no time limit).
         seed: train.seed.
         settings: other settings by dotted name, such as {"model.dropout": 0.3}.
         out: the model folder to write or replace (None: keep the model in memory).
@@ -164,7 +165,7 @@ def _is_whole(text: str) -> bool:
 
 
 def _names(classes: npt.NDArray[Any]) -> list[str]:
-    """Return the model's label for each class. Raise DataError if one is blank, damaged or longer than a line."""
+    """Return the model's label for each class. Raise DataError if one is blank, invalid or has several lines."""
     names = [str(label) for label in classes.tolist()]
     for name in names:
         if "\n" in name:

@@ -67,7 +67,7 @@ class App:
         return self.loaded.weights_digest
 
     def override(self, values: dict[str, Any]) -> Self:
-        """Return an app with some settings changed that shares the weights: `app.override({"decode.beam": 1})`."""
+        """Return an app that shares the weights but has different settings: `app.override({"decode.beam": 1})`."""
         return type(self)(self.loaded.override(values))
 
     def __call__(self, *inputs: Any, **decode: Any) -> Any:
@@ -105,7 +105,7 @@ class App:
         return subject_of(self.loaded, self.decode_config(), data, seed)
 
     def verify(self, data: Any = None, *, seed: int = 0) -> "Verification":
-        """Check the model's guarantees, such as causal masking, on this machine. `data` is as for `evaluate`."""
+        """Check the model's guarantees, such as causal masking. `data` can be anything that `evaluate` accepts."""
         from ..inspection.promises.verification import verify
 
         return verify(self.subject(None if data is None else self._data(data), seed=seed))
@@ -194,7 +194,7 @@ class App:
         return search
 
     def _idle(self, name: str, search: DecodeConfig) -> str:
-        """Return the reason why a setting has no effect on this search, or "" if it has an effect."""
+        """Explain why a setting has no effect on this search. Return "" if it has one."""
         if name == "unknown":
             return "only `generate` uses it"
         if search.sample and name == "beam":

@@ -101,7 +101,7 @@ class LoadedModel:
 
 
 class FolderHandle:
-    """Implementation of `decode.model_handle.ModelHandle` for a loaded model."""
+    """Model handle of a loaded model, as defined by `decode.model_handle.ModelHandle`."""
 
     def __init__(self, loaded: LoadedModel) -> None:
         self._loaded = loaded

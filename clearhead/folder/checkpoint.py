@@ -256,7 +256,7 @@ class RunFolder:
             return
         try:
             names = list(Manifest.read(self.path).files)
-        except ModelError:  # damaged, which is no reason not to replace the run
+        except ModelError:  # damaged, but the run is replaced anyway
             names = []
         with writing(self.path):
             for step in self._steps():

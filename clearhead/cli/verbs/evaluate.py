@@ -127,7 +127,7 @@ def _columns(it: "Compared", label: "Label") -> str:
 
 
 def _save(app: "App", evaluation: "Evaluation") -> None:
-    """Store the scores in the model folder. If that fails, only print a message: the scores themselves were printed."""
+    """Store the scores in the model folder. Failure only prints a message, because the scores were already printed."""
     try:
         path = app.save_evaluation(evaluation)
     except TrainingError as error:

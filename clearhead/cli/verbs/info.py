@@ -28,7 +28,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("folder", nargs="?", metavar="DIR", help="model folder (default: use the settings below)")
     parser.add_argument("--vocab", metavar="N", help="size of a vocabulary shared by source and target")
     parser.add_argument("--config", metavar="FILE", help="TOML file with settings; options override it")
-    parser.add_argument("--json", action="store_true", help="print the same as JSON")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
     add_consent(parser)
     shape = [name for name in settings() if name.startswith("model.")]
     add_settings(parser, ["train.preset", *shape], _SHORT, helps=_HELPS)
@@ -95,7 +95,7 @@ def _as_json(config: Config, folder: dict[str, Any] | None) -> str:
 
 
 def _check_sizes(config: ModelConfig, folder: Path) -> None:
-    """Raise ModelError if the stored weights don't fit the configuration: laying out a billion blocks takes hours."""
+    """Raise ModelError if the stored weights don't fit the configuration, before building what could be huge."""
     from ...folder.model_folder import weight_shapes
     from ...model.restore import check_shapes
 
