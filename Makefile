@@ -1,5 +1,6 @@
-# make demo   train, score and use a small translator, from nothing (a few minutes)
-# make test   the tests; make test-slow: those that take minutes
+# make demo        train, score and use a small translator from scratch (a few minutes)
+# make test        run the fast tests
+# make test-slow   run the tests that take minutes
 VENV ?= .venv
 PYTHON ?= python3
 PIP_ARGS ?=
@@ -23,7 +24,7 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 demo: setup
 	@$(BIN)/clearhead demo
 
-# One thread a test process: the tests are small, and two processes of one thread beat one of two.
+# One thread per process: the tests are small, so two single-threaded processes are faster than one with two threads.
 test: setup-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not slow"
 

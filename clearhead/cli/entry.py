@@ -31,7 +31,7 @@ _SIGNALS: dict[int, str] = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 _HELP = f"""\
 usage: clearhead VERB ...
 
-A Transformer you can see through: train one on your own files, use it fast, look inside every step.
+A Transformer you can see through: train it on your own files, run it fast, and look inside every step.
 
 {"".join(f"  {verb.name:<10} {verb.summary}{chr(10)}" for verb in VERBS.values())}
   clearhead VERB --help   options and examples
