@@ -5,7 +5,7 @@
 
 The first command times one text on one thread, in float32, forward only. It uses CPU time, so other programs don't
 affect it. The layers take turns, and the best time of each is printed. The memory column is the size of the attention
-weights of all heads: Equation 1 stores them, the fused kernel never does. It takes about half a minute.
+weights of all heads, which Equation 1 stores and the fused kernel doesn't. The script takes about half a minute.
 
 `--memory` measures the peak memory of fused attention, and of a training step of the `base` encoder, for each kind of
 mask. Each case runs in its own process. Its peak is the memory added to what the process already used.

@@ -3,7 +3,7 @@
     python benchmarks/looking.py runs/demo
 
 The forward passes run `base` with random weights on two sentences of 30 tokens. Plain and recorded passes alternate,
-and the median of each is printed. A tensor that a recording holds twice counts once. `explain` and `verify` run the
+and the median of each is printed. A tensor that a recording contains twice counts once. `explain` and `verify` use the
 model in the folder.
 """
 

@@ -3,8 +3,8 @@
     T=$CLEARHEAD_DATA/tatoeba/eng-fra.train.tsv.xz
     python benchmarks/resident_memory.py $T --config configs/tatoeba-15m.toml --out runs/tatoeba-15m
 
-Takes the arguments of `clearhead train` and runs it unchanged in another process. Also prints the peak during the first
-epoch, after it, and while the final weights are scored and the loss curve is drawn.
+The script passes its arguments to `clearhead train` in another process. It also prints the peak during the first epoch,
+after it, and while the final weights are scored and the loss curve is drawn.
 """
 
 import subprocess

@@ -4,7 +4,7 @@
 
 Clearhead runs with the default settings of `clearhead train --task generate`. The recipe is a plain PyTorch loop in
 bfloat16. Both read characters, train on the first nine tenths of the text, and are scored in the same way: the mean
-loss over consecutive blocks of 64 characters in the last tenth. The two take turns.
+loss over consecutive blocks of 64 characters in the last tenth. The two runs alternate.
 
 Scoring time isn't counted. The loop is timed for its steps only. Clearhead is timed from the call of `train`, so its
 time includes reading the text, building the vocabulary and planning.

@@ -4,7 +4,7 @@
     python benchmarks/small_tasks.py positions
 
 `heads`: each token must predict the pair of its neighbours, the left one first, so it needs to look at two places at
-once. The models have one layer and the same number of parameters; only the number of heads differs.
+once. All models have one layer and the same number of parameters; only the number of heads differs.
 
 `positions`: each token must predict the token three places earlier (`back`) or the one at the mirrored position
 (`reverse`). The models train on texts of 16 tokens and are tested on texts of 16 and of 32. The table shows the mean

@@ -3,7 +3,7 @@
     M=$CLEARHEAD_DATA/multi30k
     python benchmarks/tokenised_bleu.py runs/multi30k $M/test_2016_flickr.en.gz $M/test_2016_flickr.de.gz --language de
 
-Also prints today's cased BLEU with its sacrebleu signature. You need the package `sacremoses`.
+The script also prints cased BLEU as reported today, with its sacrebleu signature. It needs the package `sacremoses`.
 """
 
 import argparse

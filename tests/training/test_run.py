@@ -237,7 +237,7 @@ def test_without_a_split_the_newest_weights_are_kept_and_it_is_said(toy, said) -
         written = load_model_folder(folder).weights
         assert all(torch.equal(newest[key], written[key]) for key in newest)
         assert records(folder, "valid_loss") == []
-        assert "None: nothing was held out." in (folder / "README.md").read_text()
+        assert "None, because no data was held out." in (folder / "README.md").read_text()
     assert "nothing held out: data.split is 0" in said
     assert "the newest weights are kept, and their quality isn't measured" in said
 

@@ -1,1 +1,1 @@
-"""Reports of a run: metrics, progress, model card, TensorBoard, and the film of a watched text."""
+"""Reports on a training run: metrics, progress, model card, TensorBoard, and the film of a watched text."""

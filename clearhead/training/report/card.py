@@ -44,7 +44,7 @@ def model_card(config: Config, task: type[Task], *, count: int, notes: Sequence[
         "",
         _model(config),
         "",
-        "All settings are in `config.json`. To train such a model again:",
+        "All settings are in `config.json`. To train this model again:",
         "",
         "```",
         training_command(config),
@@ -86,7 +86,7 @@ def _layers(config: Config) -> str:
 
 
 def training_command(config: Config) -> str:
-    """Return the command that trains such a model, with the user's settings and file names without folders."""
+    """Return the command that trains the model again, with the user's settings and file names without folders."""
     words = ["clearhead", "train", *(Path(name).name for name in config.data.train), "--out", "ANOTHER_FOLDER"]
     for name, value in sorted(config.by_origin().get("user", {}).items()):
         if name in ("data.train", "data.store") or value == ():
@@ -100,7 +100,7 @@ def training_command(config: Config) -> str:
 
 def with_scores(card: str, scores: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the card with its scores filled in: values of `Scores.to_dict`, keyed by the name of the data."""
-    return card.replace(_UNSCORED, table(scores) if scores else "None: nothing was held out.")
+    return card.replace(_UNSCORED, table(scores) if scores else "None, because no data was held out.")
 
 
 def with_section(card: str, heading: str, text: str) -> str:

@@ -17,7 +17,7 @@ class MetricsLog:
     """A log file. Each line is written completely before training continues."""
 
     def __init__(self, path: Path, *, after: int) -> None:
-        """Open the log of a run that continues after step `after`; 0 is a new run.
+        """Open the log of a run that continues after step `after` (0 for a new run).
 
         This removes later lines, an incomplete last line, and the scores of averaged weights, which are logged after
         the last step.
@@ -64,7 +64,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 def _cut(path: Path, after: int) -> None:
-    """Keep the lines up to step `after`. Rewrite the file only if that changes it."""
+    """Keep only the lines up to step `after`. Rewrite the file only if it changes."""
     data = path.read_bytes()
     records = _parse(path, data.split(b"\n"))
     kept = [line for line, record in records if record.get("step", 0) <= after and "averaged" not in record]
@@ -74,7 +74,7 @@ def _cut(path: Path, after: int) -> None:
 
 
 def _parse(path: Path, lines: list[bytes]) -> list[tuple[bytes, dict[str, Any]]]:
-    """Return each line with its object. An incomplete last line is dropped; any other bad line is an error."""
+    """Return each line with its parsed object. Drop an incomplete last line; raise on any other bad line."""
     records: list[tuple[bytes, dict[str, Any]]] = []
     bad = 0
     for number, line in enumerate(lines[:-1], start=1):  # the text after the last line feed isn't a complete line

@@ -63,7 +63,7 @@ class Progress:
             self._print_or_hold_back(f"step {step:,}/{self._steps:,}  {text}")
 
     def aim(self, steps: int) -> None:
-        """Change the last step."""
+        """Change the total number of steps."""
         if steps != self._steps and self._live is not None:
             self._live.aim(steps)
         self._steps = steps

@@ -33,7 +33,7 @@ class TensorBoard:
     """Write event files to the run's `tensorboard` folder. `on_step` and `on_eval` are observers for `train`."""
 
     def __init__(self, run: Path, *, after: int) -> None:
-        """Continue after step `after`; 0 is a new run, whose folder is emptied first."""
+        """Continue after step `after`. If it's 0, start a new run and delete old event files."""
         writer = summary_writer()
         with writing(run):
             if not after:

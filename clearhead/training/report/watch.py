@@ -18,10 +18,10 @@ _POSITION = ("step", "epoch", "averaged", "seconds")  # entries of an evaluation
 
 
 class Watch:
-    """Write a frame of the text in `train.watch` to `film.jsonl`, at each evaluation and before the first step."""
+    """Write a frame for the text in `train.watch` to `film.jsonl` before the first step and at each evaluation."""
 
     def __init__(self, folder: Path, task: Task, model: nn.Module, config: Config, *, after: int) -> None:
-        """Continue the film of a run after step `after`; 0 is a new run."""
+        """Continue the film of a run after step `after` (0 for a new run)."""
         self.task, self.model, self.text = task, model, config.train.watch
         self.search = replace(config.decode, sample=False, n_best=1, beam=1)
         first = None if after else self._frame(0, {})  # raises if the text can't be read, before a file is opened

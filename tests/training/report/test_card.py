@@ -104,6 +104,6 @@ def test_a_run_that_ended_elsewhere_says_where() -> None:
 
 
 def test_where_nothing_was_held_out_there_are_no_scores_and_it_says_so() -> None:
-    assert "## Scores\n\nNone: nothing was held out.\n" in with_scores(
+    assert "## Scores\n\nNone, because no data was held out.\n" in with_scores(
         model_card(config(), task_named("translate"), count=1), {}
     )
