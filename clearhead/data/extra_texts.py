@@ -94,7 +94,7 @@ class _Both:
         return self.data.digest() + self.texts.digest()
 
     def expect_digest(self, digest: str) -> None:
-        """Raise a DataError if any of the files have changed since this digest."""
+        """Raise a DataError if any of the files have changed since `digest` was computed."""
         half = len(digest) // 2
         self.data.expect_digest(digest[:half])
         self.texts.expect_digest(digest[half:])

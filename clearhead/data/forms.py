@@ -33,7 +33,7 @@ class Source(Protocol):
         """Return the SHA-256 of the bytes of all files."""
 
     def expect_digest(self, digest: str) -> None:
-        """Raise a DataError if the files have changed since this digest."""
+        """Raise a DataError if the files have changed since `digest` was computed."""
 
 
 class Texts(Sized, Iterable[str], Protocol):

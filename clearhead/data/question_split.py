@@ -8,7 +8,7 @@ from .split import FEWEST, spelling, split
 
 @dataclass(frozen=True)
 class QuestionSplit:
-    """Training questions, held-out questions, and a note that says how many."""
+    """Training questions, held-out questions, and a note on their numbers."""
 
     train: QuestionCorpus
     held_out: QuestionCorpus

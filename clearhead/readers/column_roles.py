@@ -16,7 +16,7 @@ _FEW = 20  # rows needed to tell a label from a repeated text
 _COMMON = 2 / 3  # maximum distinct labels per row
 _LONG = 100  # maximum characters of a label
 MOST_UNLIKE = 2.5  # maximum ratio of average lengths between texts of the same kind
-FAST_TEXT = "__label__"  # what fastText writes in front of each label
+FAST_TEXT = "__label__"  # fastText's prefix of each label
 _CERTAIN = ("label", "labels", "class label", "class", "class index", "target")  # unambiguous names
 
 Columns = tuple[tuple[int, ...], int]  # source columns and target column, 0-based
@@ -209,7 +209,7 @@ def _labels(each: Sequence[Sequence[str]], sizes: Sequence[float], text: int | N
 
 
 def _sentences(roles: Roles, sample: Sample) -> Choice:
-    """Return two columns of sentences: those with languages in the header, or else the best by content."""
+    """Return two columns of sentences: those with known names, or else the best by content."""
     names, each = sample.names, sample.cells
     named = named_pair(names, each)
     first, second = named or _two_of_several(sample)

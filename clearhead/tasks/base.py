@@ -179,7 +179,7 @@ class Task(ABC):
 
     @classmethod
     def main_score(cls) -> str:
-        """Return the score that models are compared by, by default.
+        """Return the default score for comparing models.
 
         Raises:
             ConfigError: the task has none.

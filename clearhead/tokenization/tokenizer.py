@@ -290,7 +290,7 @@ def _trainer(data: DataConfig) -> trainers.Trainer:
     if data.tokenizer == "bpe":
         return trainers.BpeTrainer(
             vocab_size=_size(data),
-            min_frequency=2,  # a pair seen once says nothing about the language
+            min_frequency=2,  # a pair seen once doesn't generalise
             special_tokens=specials,
             initial_alphabet=list(BYTES),
             show_progress=False,

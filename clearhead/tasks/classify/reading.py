@@ -16,7 +16,7 @@ _OTHER_COLUMN = "if another column has the labels, use --target-column NAME, and
 
 
 def label_settings(corpus: Any, config: Config) -> Mapping[str, Any]:
-    """Return the settings for the labels of some data.
+    """Return the settings for the labels in the data.
 
     A model that continues from another (train.init_from) keeps its labels, which must include all labels of the data.
 

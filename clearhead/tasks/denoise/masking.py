@@ -27,7 +27,7 @@ def count_to_find(tokens: list[int]) -> int:
 def hide_tokens(
     tokens: Tensor, counts: Tensor, vocab_size: int, span: float, generator: torch.Generator | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Mask tokens of some texts.
+    """Mask tokens of texts.
 
     Args:
         tokens: the texts (B, S). Special tokens are never masked.

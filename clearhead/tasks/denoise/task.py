@@ -123,7 +123,7 @@ class MaskedTokens(_Denoising):
         return self.encoder.hold_out(data, MaskedTexts)
 
     def loss(self, model: "nn.Module", examples: Examples, rows: IntArray, *, smoothing: float) -> "Tensor":
-        """Return the cross-entropy, summed over the tokens to predict, which are drawn anew in each call."""
+        """Return the cross-entropy, summed over the tokens to predict, which are drawn again in each call."""
         from ..loss import smoothed_cross_entropy
 
         logits, right = self._predicted(model, examples, rows, None)

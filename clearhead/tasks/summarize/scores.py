@@ -15,7 +15,7 @@ _BASELINES: dict[str, Callable[[str, int], str]] = {f"first_{_PARTS}": first, f"
 
 @dataclass(frozen=True)
 class SummarizationScores:
-    """ROUGE of the summaries of some documents, with token accuracy and perplexity if tokens were counted."""
+    """ROUGE of summaries, with token accuracy and perplexity if tokens were counted."""
 
     rouge: SummaryScores
     documents: Sequence[str]
