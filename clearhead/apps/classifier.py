@@ -7,16 +7,15 @@ app.explain("The match ended in a draw.")      # with every step of attention
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 
 from ..config import DecodeConfig
 from ..tasks.classify.task import Classification
-from ..tokenization.ragged import Ragged
 from .answers import Labelled, Reading
 from .app import App
-from .inputs import as_text, as_texts
+from .inputs import as_sources, as_text, is_one_source
 
 if TYPE_CHECKING:
     from ..inspection.views.explanation import Explanation
@@ -40,16 +39,16 @@ class Classifier(App):
     def __call__(self, text: Sequence[str], **decode: Any) -> list[str]: ...
     def __call__(self, text: str | Sequence[str], **decode: Any) -> str | list[str]:
         """Return the most likely label of one text, or of each text in a list."""
-        if isinstance(text, str):
-            return self.results([text], **decode)[0].label
+        if is_one_source(text, self.task.modalities):
+            return self.results([cast(str, text)], **decode)[0].label
         return [result.label for result in self.results(text, **decode)]
 
     def results(self, texts: Sequence[str], **decode: Any) -> list[Labelled]:
         """Label texts and return full records in the same order. Long texts are truncated."""
-        texts = as_texts(texts)
+        texts = as_sources(texts, self.task.modalities)
         tokens, cut = self.task.encoder.tokens(texts)
         together = self.decode_config(**decode).batch_tokens
-        found = np.exp(self.task.log_probabilities(self.model, Ragged(tokens), together))
+        found = np.exp(self.task.log_probabilities(self.model, self.task.ragged(tokens), together))
         return [self._result(*each) for each in zip(texts, found.tolist(), cut)]
 
     def explain(self, text: str, **decode: Any) -> "Explanation":
@@ -59,12 +58,12 @@ class Classifier(App):
     def reading(self, text: str) -> Reading:
         """Return the unknown words in a text, and the number of tokens cut off."""
         [_, [cut]] = self.task.encoder.tokens([text])
-        return Reading(tuple(self.tokenizers.source.unknown_words(text)), cut=cut)
+        return Reading(self.task.unknown_words(text), cut=cut)
 
     def _result(self, text: str, probabilities: list[float], cut: int) -> Labelled:
         order = sorted(range(len(self.labels)), key=lambda number: -probabilities[number])
         of_label = {self.labels[number]: probabilities[number] for number in order}
-        unknown = tuple(self.tokenizers.source.unknown_words(text))
+        unknown = self.task.unknown_words(text)
         best = self.labels[order[0]]
         return Labelled(text, best, of_label[best], of_label, unknown, cut=cut)
 

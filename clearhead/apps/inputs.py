@@ -1,6 +1,7 @@
 """Validation of the texts passed to an app."""
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
+from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
@@ -45,3 +46,26 @@ def as_text(text: Any, what: str = "text") -> str:
 def describe_value(value: Any) -> str:
     """Describe an invalid value for an error message: its repr, truncated, and its type."""
     return f"{' '.join(repr(value).split())[:_WIDTH]} ({type(value).__name__})"
+
+
+def as_sources(sources: Any, modalities: Sequence[str]) -> list[Any]:
+    """Return what a task answers as a list: texts, or paths and arrays of pictures or sounds.
+
+    Raises:
+        DataError: see `as_texts`.
+    """
+    if "text" in modalities:
+        return as_texts(sources)
+    if is_one_source(sources, modalities):
+        raise DataError(f"got {describe_value(sources)}", expected="a list", name="sources", value=sources)
+    return list(sources)
+
+
+def is_one_source(source: Any, modalities: Sequence[str]) -> bool:
+    """Return whether a value is a single text, picture or sound, and not a list of them."""
+    if "text" in modalities:
+        return isinstance(source, str)
+    if "image" in modalities and getattr(source, "ndim", 3) == 4:
+        return False
+    is_sound = isinstance(source, tuple) and len(source) == 2 and isinstance(source[1], int)
+    return isinstance(source, str | Path) or is_sound or hasattr(source, "ndim") or hasattr(source, "convert")

@@ -8,7 +8,7 @@ app.explain("I am hungry.")      # with every step of attention
 
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 from ..decode.beams import Hypothesis
 from ..decode.rules import Rules
@@ -19,7 +19,7 @@ from ..tasks.sequences.task import Sequences
 from ..tokenization.tokenizer import EOS
 from .answers import Answer, Reading, Result, Scored
 from .app import ONE, App
-from .inputs import as_text, as_texts
+from .inputs import as_sources, as_text, is_one_source
 
 if TYPE_CHECKING:
     from ..inspection.views.explanation import Explanation
@@ -37,13 +37,13 @@ class Translator(App):
     def __call__(self, text: str | Sequence[str], **decode: Any) -> str | list[str]:
         """Translate one text or a list of texts. Accepts `prefix`, and search settings such as `beam=1`."""
         one = ONE | decode
-        if isinstance(text, str):
-            return self.results([text], **one)[0].text
+        if is_one_source(text, self.task.modalities):
+            return self.results([cast(str, text)], **one)[0].text
         return [result.text for result in self.results(text, **one)]
 
     def results(self, texts: Sequence[str], **decode: Any) -> list[Result]:
         """Translate texts and return full records in the same order."""
-        texts = as_texts(texts)
+        texts = as_sources(texts, self.task.modalities)
         found = dict(self.stream(texts, **decode))
         return [found[place] for place in range(len(texts))]
 
@@ -55,14 +55,14 @@ class Translator(App):
         """
         search, prefix = self.decode_config(**decode), as_text(prefix, "prefix")
         session, begin = self.task.session(self.loaded.handle, search), self.task.prefix(prefix)
-        filled = [place for place, text in enumerate(texts) if text.strip()]
+        filled = [place for place, text in enumerate(texts) if not isinstance(text, str) or text.strip()]
         for place in set(range(len(texts))).difference(filled):
             yield place, Result("", 0.0, 0.0, (), (), texts[place])
         sources, cut = self.task.sources([texts[place] for place in filled])
         for index, hypotheses in session.stream(sources, begin):
             text = texts[filled[index]]
             best, *others = (self._answer(answer) for answer in hypotheses[: search.n_best])
-            reading = self._reading(text, len(sources[index]) + cut[index], cut[index])
+            reading = self._reading(text, self.task.size(sources[index]) + cut[index], cut[index])
             yield filled[index], Result(**vars(best), source=text, alternatives=tuple(others), **vars(reading))
 
     def reading(self, text: str) -> Reading:
@@ -70,10 +70,10 @@ class Translator(App):
         if not text.strip():
             return Reading()
         [ids], [cut] = self.task.sources([text])
-        return self._reading(text, len(ids) + cut, cut)
+        return self._reading(text, self.task.size(ids) + cut, cut)
 
     def _reading(self, text: str, length: int, cut: int) -> Reading:
-        unknown = tuple(self.tokenizers.source.unknown_words(text))
+        unknown = self.task.unknown_words(text)
         return Reading(unknown, length if length > self.config.data.max_len else 0, cut)
 
     def _answer(self, answer: Hypothesis) -> Answer:

@@ -7,6 +7,7 @@ from .setting import FRACTION, NOT_NEGATIVE, POSITIVE, require, setting
 
 DROPOUT = ("model.dropout", "model.attention_dropout", "model.activation_dropout")
 _MOST = {"d_model": 2**17, "d_ff": 2**20, "n_encoder_layers": 1000, "n_decoder_layers": 1000}
+_FRONT_SIZES = {"image_size": 4096, "patch_size": 4096, "sample_rate": 192_000, "n_mels": 512}
 SHAPE = ("model.d_model", "model.n_heads", "model.d_ff", "model.n_encoder_layers", "model.n_decoder_layers")
 
 
@@ -19,7 +20,9 @@ class ModelConfig:
     )
     src_vocab_size: int = setting(0, "source vocabulary size; 0 until the tokenizer is trained")
     tgt_vocab_size: int = setting(0, "target vocabulary size; 0 until the tokenizer is trained")
-    front: str = setting("tokens", "front end that embeds the encoder's input: tokens or package.module:Class")
+    front: str = setting(
+        "tokens", "front end that embeds the encoder's input: tokens, patches, frames or package.module:Class"
+    )
     d_model: int = setting(512, "width of embeddings and hidden states")
     n_heads: int = setting(8, "number of attention heads; must divide d_model")
     n_kv_heads: int | None = setting(
@@ -37,7 +40,8 @@ class ModelConfig:
     )
     attention: str = setting("softmax", "attention function: softmax (Equation 1) or package.module:Class")
     positions: str = setting(
-        "sinusoidal", "position scheme: sinusoidal, learned, rotary, relative, alibi or package.module:Class"
+        "sinusoidal",
+        "position scheme: sinusoidal, sinusoidal_2d, learned, rotary, relative, alibi or package.module:Class",
     )
     max_len: int = setting(5000, "maximum sequence length in tokens")
     norm: str = setting("layer", "normalisation: layer, rms or package.module:Class")
@@ -69,6 +73,27 @@ class ModelConfig:
         0, "number of learned token-type embeddings, such as for question and text, in an encoder-only model"
     )
 
+    image_size: int | None = setting(
+        None, "height and width in pixels that pictures are resized to (default: depends on the pictures)"
+    )
+    image_channels: int | None = setting(None, "1 for grey pictures, 3 for colour (default: depends on the pictures)")
+    patch_size: int | None = setting(
+        None, "height and width of a patch in pixels; must divide model.image_size (default: 7 patches a row or more)"
+    )
+    shift: int = setting(0, "augmentation: shift training pictures by up to this many pixels in each direction")
+    flip: bool = setting(False, "augmentation: mirror half of the training pictures left to right")
+    crop: float = setting(
+        1.0, "augmentation: crop training pictures at random, keeping at least this share of the area"
+    )
+    sample_rate: int | None = setting(
+        None, "samples per second that sounds are converted to (default: that of the sounds, at most 16000)"
+    )
+    n_mels: int = setting(40, "number of mel bands in a spectrogram")
+    spec_augment: float = setting(
+        0.0, "augmentation: maximum share of bands, and of time, that each SpecAugment mask hides in training"
+    )
+    speed: float = setting(0.0, "augmentation: change the speed of training sounds by up to this fraction")
+
     def __post_init__(self) -> None:
         """Reject invalid settings."""
         for name in ("d_model", "n_heads", "d_ff", "max_len"):
@@ -87,6 +112,7 @@ class ModelConfig:
         self._check_heads()
         self._check_vocabularies()
         self._check_topology()
+        self._check_fronts()
 
     def _check_heads(self) -> None:
         fits = self.d_model % self.n_heads == 0
@@ -126,6 +152,24 @@ class ModelConfig:
         has_classes = self.head == "class" or not self.n_classes
         what = f"doesn't fit model.head={self.head!r}"
         require(has_classes, "model.n_classes", self.n_classes, "model.head='class'", what=what)
+
+    def _check_fronts(self) -> None:
+        for name, most in _FRONT_SIZES.items():
+            value = getattr(self, name)
+            require(value is None or 1 <= value <= most, f"model.{name}", value, f"a number from 1 to {most:,}")
+        require(self.image_channels in (None, 1, 3), "model.image_channels", self.image_channels, "1 or 3")
+        require(self.shift >= 0, "model.shift", self.shift, NOT_NEGATIVE)
+        require(0 < self.crop <= 1, "model.crop", self.crop, "a number above 0, at most 1")
+        for name in ("spec_augment", "speed"):
+            require(0 <= getattr(self, name) < 1, f"model.{name}", getattr(self, name), FRACTION)
+        if self.image_size is not None and self.patch_size is not None:
+            what = f"doesn't divide model.image_size={self.image_size}"
+            expected = f"a divisor of {self.image_size}"
+            require(self.image_size % self.patch_size == 0, "model.patch_size", self.patch_size, expected, what=what)
+        flat = self.positions != "sinusoidal_2d" or (self.front, self.topology) == ("patches", "encoder-only")
+        expected = "another scheme, or model.front='patches' in an encoder-only model"
+        what = "needs the rows and columns of a picture"
+        require(flat, "model.positions", self.positions, expected, what=what)
 
     @property
     def _does_not_fit(self) -> str:

@@ -12,6 +12,7 @@ TASKS: dict[str, dict[str, Any]] = {
     "classify": {"model.topology": "encoder-only", "model.head": "class"},
     "answer": {"model.topology": "encoder-only", "model.head": "span"},
     "summarize": {"model.topology": "encoder-decoder"},
+    "transcribe": {"model.topology": "encoder-decoder"},
 }
 
 # base and big are those of table 3 (section 6.2). The warmup of the smaller ones was tuned by experiment.

@@ -1,7 +1,7 @@
 """Training pairs, re-read from files as needed, so they don't have to fit into memory."""
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby, islice
@@ -29,15 +29,15 @@ class Corpus:
     letters: int = 0  # characters in all pairs, both sides
 
     @classmethod
-    def of(cls, source: PairSource, share: float, seed: int) -> Self:
-        """Read everything once, and hold out a share (see `split`)."""
+    def of(cls, source: Any, share: float, seed: int, key: Callable[[str], str] = str) -> Self:
+        """Read everything once, and hold out a share (see `split`). Sources with the same `key` stay together."""
         letters = 0
 
         def counted() -> Iterator[str]:
             nonlocal letters
             for _, text, other in source:
                 letters += len(text) + len(other)
-                yield text
+                yield key(text)
 
         return cls(source, split(counted(), share, seed, source.roles.plural), letters)
 

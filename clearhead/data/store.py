@@ -3,8 +3,9 @@
 header.json  source.tokens  source.lengths  target.tokens  target.lengths
 
 The files contain plain little-endian numbers, one sequence after another. A token takes two bytes if the vocabulary is
-small enough, otherwise four; a length takes four. A store is written under a temporary name and then renamed. Its
-digest is checked when it's opened. There's no fsync: a store damaged by a power cut is detected and rebuilt.
+small enough, otherwise four; a pixel takes one, a sample two, a length four. A store is written under a temporary name
+and then renamed. Its digest is checked when it's opened. There's no fsync: a store damaged by a power cut is detected
+and rebuilt.
 """
 
 import hashlib
@@ -23,7 +24,7 @@ import numpy as np
 from ..errors import DataError
 from ..tokenization.ragged import Ragged
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _HEADER, _SIDES = "header.json", ("source", "target")
 _LENGTH = np.dtype("<i4")
 _BLOCK = 1 << 20  # tokens read together for their digest
@@ -70,19 +71,19 @@ class StoreWriter:
     """Writes examples chunk by chunk; `notes` can contain any JSON values."""
 
     files: Sequence[tuple[IO[bytes], IO[bytes]]]  # tokens and lengths of each side
-    dtype: np.dtype[Any]
+    dtypes: Sequence[np.dtype[Any]]  # of the tokens of each side
     notes: dict[str, Any] = field(default_factory=dict)
 
     def add(self, *sides: Ragged) -> None:
         """Write the sources and targets of a chunk."""
-        for (tokens, lengths), side in zip(self.files, sides, strict=True):
-            tokens.write(side.tokens.astype(self.dtype, copy=False).tobytes())
+        for (tokens, lengths), dtype, side in zip(self.files, self.dtypes, sides, strict=True):
+            tokens.write(side.tokens.astype(dtype, copy=False).tobytes())
             lengths.write(side.lengths.astype(_LENGTH).tobytes())
 
 
 @contextmanager
-def new_store(path: Path, key: Mapping[str, Any], *, vocab_size: int) -> Iterator[StoreWriter]:
-    """Write a store, and replace an existing one only when it's complete.
+def new_store(path: Path, key: Mapping[str, Any], *, dtypes: Sequence[str]) -> Iterator[StoreWriter]:
+    """Write a store with numbers of these types on each side, and replace an existing one only when it's complete.
 
     If another process has written one with the same key in the meantime, that one is kept. If writing fails, the
     OSError propagates and no files are left.
@@ -90,14 +91,19 @@ def new_store(path: Path, key: Mapping[str, Any], *, vocab_size: int) -> Iterato
     path.parent.mkdir(parents=True, exist_ok=True)
     _remove_abandoned(path)
     aside = _private(path)
-    dtype = np.dtype("<u2" if vocab_size <= 1 << 16 else "<i4")
+    types = [np.dtype(it) for it in dtypes]
     try:
         aside.mkdir()
         with ExitStack() as opened:
             pairs = [tuple(opened.enter_context(path.open("wb")) for path in _paths(aside, side)) for side in _SIDES]
-            writer = StoreWriter([(tokens, lengths) for tokens, lengths in pairs], dtype)
+            writer = StoreWriter([(tokens, lengths) for tokens, lengths in pairs], types)
             yield writer
-        header = {"format_version": FORMAT_VERSION, "key": _plain(key), "dtype": dtype.str, "notes": writer.notes}
+        header = {
+            "format_version": FORMAT_VERSION,
+            "key": _plain(key),
+            "dtypes": [it.str for it in types],
+            "notes": writer.notes,
+        }
         header["sizes"] = [[file.stat().st_size for file in _paths(aside, side)] for side in _SIDES]
         header["digest"] = token_digest(_mapped(aside, header))
         header = _plain(header)
@@ -105,6 +111,11 @@ def new_store(path: Path, key: Mapping[str, Any], *, vocab_size: int) -> Iterato
         _take_place(aside, path, key)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
+
+
+def token_type(vocab_size: int) -> str:
+    """Return the type of the smallest numbers that hold the ids of a vocabulary."""
+    return "<u2" if vocab_size <= 1 << 16 else "<i4"
 
 
 def token_digest(sides: Sequence[Ragged]) -> str:
@@ -120,7 +131,8 @@ def token_digest(sides: Sequence[Ragged]) -> str:
 def _mapped(path: Path, header: Mapping[str, Any]) -> tuple[Ragged, Ragged]:
     """Map the two sides into memory. Raise a ValueError if a file has the wrong size."""
     source, target = (
-        _side(_paths(path, side), sizes, np.dtype(header["dtype"])) for side, sizes in zip(_SIDES, header["sizes"])
+        _side(_paths(path, side), sizes, np.dtype(dtype))
+        for side, sizes, dtype in zip(_SIDES, header["sizes"], header["dtypes"])
     )
     return source, target
 

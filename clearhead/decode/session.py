@@ -100,9 +100,9 @@ class Session:
                 name="decode.engine",
                 value=self.engine.name,
             )
-        self._check("the prefix", prefix, "shorten it")
+        self._check("the prefix", len(prefix), "shorten it")
         for place, source in enumerate(sources):
-            self._check(f"sequence {place + 1}", source, "split it")
+            self._check(f"sequence {place + 1}", self._length(source), "split it")
         for places in self._batches([self._length(source) for source in sources]):
             batch = [sources[place] for place in places]
             requests = [self._request(source, prefix) for source in batch]
@@ -129,8 +129,8 @@ class Session:
                 name=setting,
                 value=self.width,
             )
-        self._check("the prefix", prefix, "shorten it")
-        self._check("sequence 1", source, "split it")
+        self._check("the prefix", len(prefix), "shorten it")
+        self._check("sequence 1", self._length(source), "split it")
         request = self._request(source, prefix)
         if isinstance(self.engine, BatchEngine):
             [[answer, *_]] = self._decode_batch(self.engine, [source], [request])
@@ -158,7 +158,7 @@ class Session:
         return np.full(len(sources), BOS, np.int64)
 
     def _length(self, source: Sequence[int]) -> int:
-        """Return the number of tokens that a source takes in a batch, minus one."""
+        """Return the length of a source, without an end token."""
         return len(source)
 
     def _prefill(self, sources: Sequence[Sequence[int]], steps: int) -> AbstractContextManager[Decoding]:
@@ -221,7 +221,7 @@ class Session:
 
     def _request(self, source: Sequence[int], prefix: Sequence[int]) -> Request:
         """Return the length limits for a source. If minimum and maximum contradict each other, the maximum wins."""
-        config, length = self.config, len(source)
+        config, length = self.config, self._length(source)
         min_len = max(config.min_len, math.ceil(min(config.min_ratio * length, MAX_TOKENS)))
         by_ratio = MAX_TOKENS
         if config.max_ratio is not None:
@@ -235,16 +235,20 @@ class Session:
         """Return a sampler whose generators are seeded by the sources, so an answer doesn't depend on its position."""
         config = self.config
         sampling = Sampling(temperature=config.temperature, top_k=config.top_k, top_p=config.top_p, min_p=config.min_p)
-        return Sampler(sampling, [np.random.default_rng([config.seed, *source]) for source in sources])
+        return Sampler(sampling, [np.random.default_rng([config.seed, *self._key(source)]) for source in sources])
 
-    def _check(self, what: str, tokens: Sequence[int], fix: str) -> None:
-        if self.max_len is not None and len(tokens) >= self.max_len:
+    def _key(self, source: Sequence[int]) -> Sequence[int]:
+        """Return numbers from 0 that identify a source."""
+        return source
+
+    def _check(self, what: str, length: int, fix: str) -> None:
+        if self.max_len is not None and length >= self.max_len:
             raise DataError(
-                f"{what} has {len(tokens):,} tokens, too many for model.max_len={self.max_len}, end token included",
+                f"{what} has {length:,} tokens, too many for model.max_len={self.max_len}, end token included",
                 expected=f"at most {self.max_len - 1:,} tokens",
                 fix=fix,
                 name=what,
-                value=len(tokens),
+                value=length,
             )
 
     def _batches(self, lengths: list[int]) -> Iterator[list[int]]:

@@ -9,8 +9,10 @@ from ..errors import ConfigError
 from .attention import ATTENTIONS, Attend, CrossAttention, SelfAttention
 from .blocks import DecoderBlock, EncoderBlock
 from .feed_forward import ACTIVATIONS, FEED_FORWARDS, SwiGLU
+from .fronts.frames import Frames
 from .fronts.front import Front
-from .fronts.tokens import FRONTS, Embedding
+from .fronts.patches import Patches
+from .fronts.tokens import Embedding
 from .heads import Classifier, SpanFinder, TokenPredictor
 from .norms import NORMS, LayerNorm
 from .positions import POSITIONS, Positions
@@ -18,6 +20,13 @@ from .residual import AddNorm
 from .seams import Seam
 
 A = TypeVar("A", SelfAttention, CrossAttention)
+
+FRONTS: dict[str, type[Front]] = {"tokens": Embedding, "patches": Patches, "frames": Frames}
+
+_SIZES: dict[type[Front], tuple[str, ...]] = {  # what a front end can't do without
+    Patches: ("image_size", "image_channels", "patch_size"),
+    Frames: ("sample_rate",),
+}
 
 FRONT = Seam[Front]("model.front", FRONTS, Front, Front, ("forward", "mask"))
 ATTENTION = Seam[nn.Module]("model.attention", ATTENTIONS, nn.Module, Attend, ("forward", "weights"))
@@ -52,6 +61,13 @@ def make_front(config: ModelConfig) -> Front:
     kind = FRONT.find(config.front, _for_front(config))
     if issubclass(kind, Embedding):
         _require_size(config, "src_vocab_size")
+    for name in _SIZES.get(kind, ()):
+        if getattr(config, name) is None:
+            raise ConfigError(
+                f"model.{name} isn't set, and model.front={config.front!r} needs it",
+                fix="train on data, which decide it, or set it",
+                name=f"model.{name}",
+            )
     return FRONT.make(config.front, _for_front(config))
 
 
@@ -151,7 +167,10 @@ def _add_norm(config: ModelConfig) -> AddNorm:
 
 
 def _for_front(config: ModelConfig) -> dict[str, Any]:
-    return {"d_model": config.d_model, "vocab_size": config.src_vocab_size, "max_len": config.max_len}
+    sizes = {"d_model": config.d_model, "vocab_size": config.src_vocab_size, "max_len": config.max_len}
+    names = ("image_size", "image_channels", "patch_size", "shift", "flip", "crop")
+    sounds = ("sample_rate", "n_mels", "spec_augment", "speed")
+    return sizes | {name: getattr(config, name) for name in (*names, *sounds)} | _for_grid(config)
 
 
 def _for_attention(config: ModelConfig) -> dict[str, Any]:
@@ -161,7 +180,13 @@ def _for_attention(config: ModelConfig) -> dict[str, Any]:
 
 def _for_positions(config: ModelConfig, two_sided: bool) -> dict[str, Any]:
     heads = {"n_heads": config.n_heads, "d_head": config.d_model // config.n_heads}
-    return {"d_model": config.d_model, **heads, "max_len": config.max_len, "two_sided": two_sided}
+    return {"d_model": config.d_model, **heads, "max_len": config.max_len, "two_sided": two_sided, **_for_grid(config)}
+
+
+def _for_grid(config: ModelConfig) -> dict[str, Any]:
+    """Return the sizes of a grid of patches: its columns, and whether a class token comes first."""
+    columns = (config.image_size or 0) // (config.patch_size or 1)
+    return {"columns": columns, "class_token": config.head == "class" and config.pooling == "first"}
 
 
 def _for_feed_forward(config: ModelConfig) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Position schemes, which encode the order of tokens: those of section 3.5, and three later ones.
+"""Position schemes, which encode the order of tokens: those of section 3.5, and four later ones.
 
 A scheme overrides one of three methods: `embed` adds to the embeddings, `rotation` rotates queries and keys, and `bias`
 adds to the attention scores. Positions count from zero and have shape (B, T), or (1, T) if they're the same in all
@@ -71,6 +71,34 @@ class Sinusoidal(Positions):
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:  # (B, T, D), (B, T) -> (B, T, D)
         return x + _look_up(self.table, positions, "sinusoidal")
+
+
+class Sinusoidal2D(Positions):
+    """Add the row of a patch to one half of its embedding and the column to the other, each as in `Sinusoidal`.
+
+    Positions count patches row by row. A class token comes first and gets no position.
+
+    Args:
+        d_model: the width of the embeddings.
+        columns: the patches in a row.
+        class_token: whether there's a class token.
+    """
+
+    endless = False
+    table: Tensor
+
+    def __init__(self, d_model: int, columns: int, class_token: bool = False) -> None:
+        super().__init__()
+        half = d_model // 2
+        rows = sinusoid(columns, half)[:, None].expand(columns, columns, half)
+        across = sinusoid(columns, d_model - half)[None].expand(columns, columns, d_model - half)
+        table = torch.cat((rows, across), -1).reshape(columns**2, d_model)
+        if class_token:
+            table = torch.cat((torch.zeros(1, d_model), table))
+        self.register_buffer("table", table, persistent=False)
+
+    def embed(self, x: Tensor, positions: Tensor) -> Tensor:  # (B, T, D), (B, T) -> (B, T, D)
+        return x + _look_up(self.table, positions, "two-dimensional")
 
 
 class Learned(Positions):
@@ -181,6 +209,7 @@ def alibi_slopes(n_heads: int) -> list[float]:
 
 POSITIONS: dict[str, type[Positions]] = {  # values of model.positions
     "sinusoidal": Sinusoidal,
+    "sinusoidal_2d": Sinusoidal2D,
     "learned": Learned,
     "rotary": Rotary,
     "relative": Relative,

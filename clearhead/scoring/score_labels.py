@@ -43,6 +43,8 @@ LABELS = _Labels(
     {
         "bleu": Label("BLEU", ".2f", "word n-grams shared with the references"),
         "chrf": Label("chrF", ".2f", "character n-grams shared with the references"),
+        "cer": Label("CER", ".4f", "character error rate: edits per character of the reference", lower=True),
+        "wer": Label("WER", ".4f", "word error rate: edits per word of the reference", lower=True),
         "exact_match": Label("exact match", ".4f", "share of answers that equal a reference"),
         "f1": Label("F1", ".4f", "words shared with the best reference"),
         "rouge1": Label("ROUGE-1", ".2f", "F1 of the words shared with the reference"),
@@ -76,7 +78,16 @@ BASELINES = {  # labels of baseline answers, which need no model
     "closest_window": "four words near those of the question",
 }
 _NO_SCORES = {"loss", "step", "epoch", "seconds", "averaged"}  # other keys in the records of a run
-_COUNTS = ("sentences", "documents", "characters", "questions", "texts")  # keys for the number of scored items
+_COUNTS = (
+    "sentences",
+    "documents",
+    "characters",
+    "questions",
+    "texts",
+    "pictures",
+    "sounds",
+    "recordings",
+)  # keys for the number of scored items
 
 
 def count(scores: Mapping[str, Any]) -> tuple[str, int]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ..config import NEWEST, Config, DecodeConfig, settings
 from ..config.values import spell
 from ..data.forms import Form
+from ..data.store import token_type
 from ..errors import ConfigError, suggestion
 from ..scoring.significance import Comparison, compare_means
 from ..tokenization.ragged import IntArray, Ragged
@@ -49,6 +50,9 @@ class Task(ABC):
     """Nouns for messages."""
 
     # --- text for messages
+
+    modalities: ClassVar[Sequence[str]] = ("text",)
+    """The values of data.modality that the task reads."""
 
     title: ClassVar[str] = "A Transformer"
     """The heading of the model card."""
@@ -139,6 +143,12 @@ class Task(ABC):
     def longest(self) -> tuple[int, str]:
         """Maximum number of tokens per side in training, and the setting that it comes from."""
         return min((self.config.data.max_len, "data.max_len"), (self.config.model.max_len, "model.max_len"))
+
+    @property
+    def stored_as(self) -> tuple[str, str]:
+        """The types of the numbers that a store keeps on both sides."""
+        type_of_tokens = token_type(max(self.tokenizers.source.vocab_size, self.tokenizers.target.vocab_size))
+        return type_of_tokens, type_of_tokens
 
     @property
     @abstractmethod

@@ -30,7 +30,7 @@ class Examples:
     def tokens(self) -> int:
         """The size of an epoch: all predicted tokens, or all source tokens with `counts_sources`."""
         if self.counts_sources:
-            return int(self.sources.lengths.sum())
+            return int(self.source_sizes.sum())
         return int(self.targets.lengths.sum()) - self.given * len(self)
 
     @property
@@ -38,10 +38,15 @@ class Examples:
         """Sources and targets, as a store keeps them."""
         return self.sources, self.targets
 
+    @property
+    def source_sizes(self) -> IntArray:
+        """The positions of each source in the encoder. (N,)"""
+        return self.sources.lengths
+
     def batches(self, max_tokens: int, seed: int = 0, max_rows: int | None = None) -> Batches:
         """Return batches of examples of similar length."""
         predicted = self.targets.lengths - self.given
-        return Batches(self.sources.lengths, predicted, max_tokens, seed, max_rows, self.counts_sources)
+        return Batches(self.source_sizes, predicted, max_tokens, seed, max_rows, self.counts_sources)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from ..config import Config
 from ..data.forms import Divided
 from ..readers.lines import shown
 from .base import Task
-from .detect import find_task
+from .detect import find_task, with_modality
 from .registry import task_of
 
 _EXAMPLES = 3  # examples shown
@@ -27,7 +27,7 @@ def preview(config: Config) -> Iterator[str]:
     found = find_task(data.train, data, task=config.train.task)
     if str(found):
         yield str(found)
-    config = config.assign({"train.task": found.verb}, "data")
+    config = with_modality(config.assign({"train.task": found.verb}, "data"))
     task = task_of(config)
     config = task.settle(config)
     with task.form.open(data.train, data) as source:

@@ -3,37 +3,67 @@
 A custom task needs no entry: set `train.task = "package.module:Class"`.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
 from ..config import Config
 from ..config.custom_code import import_class, is_custom
 from ..config.presets import unknown_task
+from ..errors import ConfigError
 from .base import Task
 
 
 @dataclass(frozen=True)
 class Entry:
-    """The classes of a task and its app, as `module:Class`."""
+    """The classes of a task and its app, as `module:Class`; `others` has the task's class for pictures or sounds."""
 
     task: str
     app: str
+    others: Mapping[str, str] = field(default_factory=dict)
 
 
 GENERIC_APP = "clearhead.apps.app:App"
 TASKS = {
     "translate": Entry("clearhead.tasks.translate.task:Translation", "clearhead.apps.translator:Translator"),
     "generate": Entry("clearhead.tasks.generate.task:Generation", "clearhead.apps.language_model:LanguageModel"),
-    "classify": Entry("clearhead.tasks.classify.task:Classification", "clearhead.apps.classifier:Classifier"),
+    "classify": Entry(
+        "clearhead.tasks.classify.task:Classification",
+        "clearhead.apps.classifier:Classifier",
+        {
+            "image": "clearhead.tasks.classify.media:PictureClassification",
+            "audio": "clearhead.tasks.classify.media:SoundClassification",
+        },
+    ),
     "answer": Entry("clearhead.tasks.answer.task:Answering", "clearhead.apps.answerer:Answerer"),
     "summarize": Entry("clearhead.tasks.summarize.task:Summarization", "clearhead.apps.summarizer:Summarizer"),
+    "transcribe": Entry("clearhead.tasks.transcribe.task:Transcription", "clearhead.apps.transcriber:Transcriber"),
 }
 
 
 def task_of(config: Config) -> type[Task]:
-    """Return the class of a configuration's task."""
-    return task_named(config.train.task or "translate")
+    """Return the class of a configuration's task, for its modality.
+
+    Raises:
+        ConfigError: the task doesn't read data of this modality.
+    """
+    name, modality = config.train.task or "translate", config.data.modality
+    entry = TASKS.get(name)
+    if entry is not None and modality in entry.others:
+        found: type[Task] = _imported(entry.others[modality])
+        return found
+    task = task_named(name)
+    if entry is not None and modality not in task.modalities:
+        able = [it for it in TASKS if modality in (*TASKS[it].others, *task_named(it).modalities)]
+        raise ConfigError(
+            f"task {name!r} can't read data.modality={modality!r}",
+            expected=f"one of {', '.join(task.modalities)}",
+            fix=f"choose another task: --task {' or '.join(able)}",
+            name="train.task",
+            value=name,
+        )
+    return task
 
 
 def task_named(name: str) -> type[Task]:

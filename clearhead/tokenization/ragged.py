@@ -24,6 +24,12 @@ class Ragged:
         ragged._hold(tokens, lengths)
         return ragged
 
+    @classmethod
+    def joined(cls, arrays: Sequence[NDArray[np.integer[Any]]], dtype: str) -> Self:
+        """Join arrays (N,), each of which is a sequence."""
+        flat = np.concatenate(arrays) if arrays else np.empty(0)
+        return cls.of(flat.astype(dtype, copy=False), np.array([len(it) for it in arrays], np.int64))
+
     def _hold(self, tokens: NDArray[np.integer[Any]], lengths: IntArray) -> None:
         self.tokens, self.lengths = tokens, lengths
         self.starts: IntArray = np.concatenate([[0], np.cumsum(lengths)])
@@ -35,11 +41,11 @@ class Ragged:
         start = self.starts[:-1][index]
         return self.tokens[start : start + self.lengths[index]].tolist()
 
-    def padded(self, rows: IntArray, pad: int) -> IntArray:
+    def padded(self, rows: IntArray, pad: int, dtype: type[np.integer[Any]] = np.int64) -> NDArray[Any]:
         """Return these sequences as rows, padded on the right. (B,) -> (B, longest)"""
         lengths = self.lengths[rows]
         columns = np.arange(int(lengths.max(initial=0)))
         real = columns < lengths[:, None]
-        padded = np.full(real.shape, pad, np.int64)
+        padded = np.full(real.shape, pad, dtype)
         padded[real] = self.tokens[(self.starts[rows][:, None] + columns)[real]]
         return padded

@@ -83,6 +83,14 @@ class Tokenizer:
             )
         return cls(backend)
 
+    @classmethod
+    def without_text(cls) -> Self:
+        """Return the tokenizer of a model that neither reads nor writes text: it has the special tokens only."""
+        backend = text_pipeline(DataConfig(tokenizer="word"))
+        backend.model = models.WordLevel({special: i for i, special in enumerate(SPECIALS)}, SPECIALS[UNK])
+        backend.add_special_tokens(list(SPECIALS))
+        return cls(backend)
+
     @property
     def vocab_size(self) -> int:
         """Number of tokens, special tokens included."""

@@ -62,8 +62,7 @@ class Shelf:
             DataError: all examples are too long, or the data changed after its digest was computed.
         """
         begun = time.monotonic()
-        vocab_size = max(task.tokenizers.source.vocab_size, task.tokenizers.target.vocab_size)
-        with writing(self.path.parent), new_store(self.path, self.key, vocab_size=vocab_size) as writer:
+        with writing(self.path.parent), new_store(self.path, self.key, dtypes=task.stored_as) as writer:
             kept, noticed, reason = _write(writer, corpus, task)
             for message in noticed:
                 self.say(message)

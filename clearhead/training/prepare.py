@@ -276,6 +276,9 @@ def _train_tokenizers(corpus: Divided, config: Config, say: Say) -> Tokenizers:
     """Train the tokenizers on the training texts."""
     started = time.monotonic()
     sources, targets = corpus.texts()
+    if not len(sources) and not len(targets):
+        none = Tokenizer.without_text()
+        return Tokenizers(none, none)
     tokenizers = train_tokenizers(sources, targets, config.data)
     if len(sources) < len(corpus):
         say(f"the tokenizer is trained on {len(sources) / len(corpus):.1%} of the text, sampled evenly")

@@ -23,7 +23,7 @@ from ..model.transformer import build
 from ..pictures.figures import loss_curve
 from ..scoring import score_labels
 from ..tasks.base import Judged, Task
-from ..tasks.detect import find_task
+from ..tasks.detect import find_task, with_modality
 from ..tasks.examples import Examples, FreshBatches
 from ..tasks.registry import task_of
 from ..tokenization.ragged import IntArray
@@ -139,9 +139,10 @@ def _check(config: Config, out: Path, options: RunOptions, stage: Stage) -> tupl
     check_parts(config.model)
     if config.train.task is None and options.resume and (out / CONFIG).exists():
         stored = read_config(out, allow_custom_code=custom_parts(config).values())
-        config = config.assign({"train.task": task_of(stored).verb}, "data")
-    elif config.train.task is None:
-        config = with_task(config, options.say)
+        config = config.assign({"train.task": task_of(stored).verb, "data.modality": stored.data.modality}, "data")
+    else:
+        config = with_modality(config)
+        config = with_task(config, options.say) if config.train.task is None else config
     if config.train.tensorboard:
         summary_writer()
     task = stage.task or task_of(config)

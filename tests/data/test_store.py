@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clearhead.data.store import Store, new_store, token_digest
+from clearhead.data.store import Store, new_store, token_digest, token_type
 from clearhead.errors import DataError
 from clearhead.tokenization.ragged import Ragged
 
@@ -23,7 +23,7 @@ examples = st.lists(st.tuples(*[st.lists(st.integers(0, 65_535), max_size=5)] * 
 
 
 def fill(path: Path, rows: Sequence, *, key=KEY, chunk: int = 2, vocab_size: int = 65_536) -> None:
-    with new_store(path, key, vocab_size=vocab_size) as writer:
+    with new_store(path, key, dtypes=(token_type(vocab_size),) * 2) as writer:
         for start in range(0, len(rows), chunk):
             part = rows[start : start + chunk]
             writer.add(Ragged([source for source, _ in part]), Ragged([target for _, target in part]))
@@ -66,7 +66,7 @@ def test_there_is_no_store_of_another_key_or_format_or_none_at_all(tmp_path: Pat
     assert Store.open(tmp_path / "s", KEY | {"data": "abd"}) is None
     assert Store.open(tmp_path / "s", KEY) is not None
     header = json.loads((tmp_path / "s" / "header.json").read_text())
-    (tmp_path / "s" / "header.json").write_text(json.dumps(header | {"format_version": 2}))
+    (tmp_path / "s" / "header.json").write_text(json.dumps(header | {"format_version": 1}))
     assert Store.open(tmp_path / "s", KEY) is None
 
 
@@ -93,7 +93,7 @@ def test_every_byte_that_is_changed_cut_off_or_missing_is_noticed(name: str, tmp
 
 def test_what_fails_leaves_the_earlier_store_and_nothing_beside_it(tmp_path: Path) -> None:
     fill(tmp_path / "s", EXAMPLES)
-    with pytest.raises(KeyboardInterrupt), new_store(tmp_path / "s", {"other": 1}, vocab_size=9) as writer:
+    with pytest.raises(KeyboardInterrupt), new_store(tmp_path / "s", {"other": 1}, dtypes=("<u2", "<u2")) as writer:
         writer.add(Ragged([[1]]), Ragged([[2]]))
         raise KeyboardInterrupt
     store = Store.open(tmp_path / "s", KEY)
@@ -121,9 +121,9 @@ def test_a_process_that_dies_at_any_moment_leaves_the_old_store_or_the_new_one(t
 
 def test_two_that_write_at_once_do_not_touch_what_the_other_writes(tmp_path: Path) -> None:
     sides = [Ragged([row[side] for row in EXAMPLES]) for side in (0, 1)]
-    with new_store(tmp_path / "s", KEY, vocab_size=65_536) as one:
+    with new_store(tmp_path / "s", KEY, dtypes=("<u2", "<u2")) as one:
         one.add(*sides)
-        with new_store(tmp_path / "s", KEY, vocab_size=65_536) as other:  # numbers of processes may be the same
+        with new_store(tmp_path / "s", KEY, dtypes=("<u2", "<u2")) as other:  # numbers of processes may be the same
             other.add(*sides)
     store = Store.open(tmp_path / "s", KEY)
     assert store is not None and rows_of(store) == EXAMPLES

@@ -33,11 +33,28 @@ from clearhead.model import (
     residual,
     transformer,
 )
-from clearhead.model.fronts import front, tokens
+from clearhead.model.fronts import frames, front, patches, tokens
 
 # R rows are the hypotheses of B sources; G heads of keys and values; F the inner width of the feed-forward; C classes;
 # N hidden tokens of a batch.
-SIZES = {"B": 2, "R": 4, "T": 3, "S": 5, "D": 12, "H": 4, "G": 2, "K": 3, "Kv": 7, "F": 20, "V": 11, "C": 6, "N": 8}
+SIZES = {
+    "B": 2,
+    "R": 4,
+    "T": 3,
+    "S": 5,
+    "D": 12,
+    "H": 4,
+    "G": 2,
+    "K": 3,
+    "Kv": 7,
+    "F": 20,
+    "V": 11,
+    "C": 6,
+    "N": 8,
+    "M": 9,
+}
+SOUNDS = {"N": 20, "T": 20, "S": 5, "L": 41}  # a hop of 1 sample, and positions of 4 frames
+PICTURES = {"H": 4, "W": 4, "S": 4, "N": 24}  # patches of 2 x 2 pixels with 6 channels
 D, H, G, F, V, C = (SIZES[letter] for letter in "DHGFVC")
 ITEM = r"(?:\w+ )?\([^()]*\)"
 STATEMENT = re.compile(rf"((?:{ITEM}(?:, {ITEM})* )?)-> ({ITEM}(?:, {ITEM})*)")
@@ -126,6 +143,14 @@ def model(topology: str = "encoder-decoder", **more: Any) -> torch.nn.Module:
     return transformer.build(ModelConfig(topology=topology, **sizes, **more))
 
 
+def sound_front() -> frames.Frames:
+    return frames.Frames(D, 100, SIZES["M"], speed=0.5)
+
+
+def samples(x: Tensor) -> Tensor:
+    return (1000 * x).to(torch.int16)
+
+
 def layer_cache() -> cache.LayerCache:
     held = cache.LayerCache(*(torch.zeros(SIZES["R"], G, 9, SIZES["K"]) for _ in range(2)))
     held.append(*(torch.zeros(SIZES["R"], G, SIZES["S"] - SIZES["T"], SIZES["K"]) for _ in range(2)))
@@ -161,6 +186,16 @@ CALLS: dict[str, Callable[..., Tensor | tuple[Tensor, ...]]] = {
     "dropout.Dropout.forward": dropout.Dropout(),
     "feed_forward.FeedForward.forward": lambda x: feed_forward.FeedForward(D, F)(x),
     "feed_forward.SwiGLU.forward": lambda x: feed_forward.SwiGLU(D, F)(x),
+    "fronts.frames.Frames.forward": lambda x: sound_front()(samples(x)),
+    "fronts.frames.Frames.mask": lambda x: sound_front().mask(samples(x)),
+    "fronts.frames.Frames.spectrogram": lambda x: sound_front().spectrogram(samples(x)),
+    "fronts.frames.Frames.normalised": lambda x, real: sound_front().normalised(x, real > 0),
+    "fronts.frames.Frames.augment": lambda x: sound_front().augment(samples(x)),
+    "fronts.frames.mel_filters": lambda: frames.mel_filters(SIZES["M"], 2 * F - 2, 8000),
+    "fronts.patches.Patches.forward": lambda x: patches.Patches(D, 4, C, 2)(x),
+    "fronts.patches.Patches.augment": lambda x: patches.Patches(D, 4, C, 2, shift=1).augment(x),
+    "fronts.patches.patches": lambda x: patches.patches(x, 2),
+    "fronts.front.Front.augment": lambda x: Features().augment(x),
     "fronts.front.Front.forward": lambda x: Features()(x),
     "fronts.front.Front.mask": lambda x: Features().mask(x),
     "fronts.tokens.Embedding.forward": lambda x: tokens.Embedding(V, D)(ids(x)),
@@ -186,6 +221,7 @@ CALLS: dict[str, Callable[..., Tensor | tuple[Tensor, ...]]] = {
     "positions.Positions.bias": lambda *at: positions.Alibi(H).bias(*map(ids, at)),
     "positions.sinusoid": lambda: positions.sinusoid(SIZES["T"], D),
     "positions.Sinusoidal.embed": lambda x, at: positions.Sinusoidal(D).embed(x, ids(at)),
+    "positions.Sinusoidal2D.embed": lambda x, at: positions.Sinusoidal2D(D, 4).embed(x, ids(at)),
     "positions.Learned.embed": lambda x, at: positions.Learned(D).embed(x, ids(at)),
     "positions.Rotary.rotation": lambda at: positions.Rotary(6).rotation(ids(at)),
     "positions.rotate": lambda x, wave: positions.rotate(x, positions.Rotation(wave, wave)),
@@ -214,6 +250,10 @@ def test_stated_shapes_are_the_real_ones(statement, monkeypatch) -> None:
     assert statement.outputs, f"{statement.function} gives tensors and does not state their shapes"
     if "rot" in statement.function:  # a rotated head has an even width
         monkeypatch.setitem(SIZES, "K", 6)
+    for room, special in (("fronts.frames", SOUNDS), ("fronts.patches", PICTURES)):
+        if statement.function.startswith(room):
+            for letter, size in special.items():
+                monkeypatch.setitem(SIZES, letter, size)
     result = CALLS[statement.function](*(torch.randn(sizes(shape)) for shape in statement.inputs))
     shapes = [tuple(tensor.shape) for tensor in ([result] if isinstance(result, Tensor) else result)]
     assert shapes == [sizes(shape) for shape in statement.outputs]

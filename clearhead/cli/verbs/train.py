@@ -111,6 +111,7 @@ def _say_task(config: Config) -> None:
 
 def _completed(config: Config) -> Config:
     """Return the settings that a run would start with, including those of its task."""
+    from ...tasks.detect import with_modality
     from ...tasks.registry import task_of
     from ...training.run import with_task
 
@@ -118,7 +119,7 @@ def _completed(config: Config) -> Config:
         config = with_task(config, say)
     elif config.train.task is None:
         say("note: assuming --task translate, since there's no data to detect the task from")
-    return task_of(config).settle(config)
+    return task_of(with_modality(config)).settle(config)
 
 
 VERB = Verb(

@@ -10,9 +10,7 @@ from torch import Tensor
 
 from ...config import ModelConfig
 from ...model.cache import Cache
-from ...model.masks import padding_mask
 from ...model.transformer import Decoder, EncoderDecoder, evaluation
-from ...tokenization.tokenizer import PAD
 from ..model_handle import ModelHandle
 from ..rules import FloatArray, IntArray
 
@@ -31,7 +29,8 @@ class TorchEngine:
     @classmethod
     def open(cls, model: ModelHandle) -> Self:
         """Return an engine for the model."""
-        return cls(cast(EncoderDecoder, model.module()), pad=PAD)
+        module = cast(EncoderDecoder, model.module())
+        return cls(module, pad=module.encoder.embedding.pad)
 
     @contextmanager
     def prefill(self, sources: Sequence[Sequence[int]], steps: int) -> Iterator["TorchDecoding"]:
@@ -42,8 +41,10 @@ class TorchEngine:
     @torch.inference_mode()
     def _encode(self, sources: Tensor, steps: int) -> "TorchDecoding":  # (B, S)
         tokens = sources.to(next(self.model.parameters()).device)
-        mask = padding_mask(tokens, self.pad)
+        mask = self.model.encoder.embedding.mask(tokens)
         memory = self.model.encode(tokens, mask=mask)
+        if mask is None:
+            mask = torch.ones(len(memory), 1, 1, memory.size(1), dtype=torch.bool, device=memory.device)
         cache = self.model.decoder.new_cache(len(tokens), steps, memory, tokens)
         return TorchDecoding(self.model.decoder, mask, cache)
 

@@ -62,9 +62,6 @@ class TokenTypes(nn.Module):
             ) from error
 
 
-FRONTS: dict[str, type[Front]] = {"tokens": Embedding}  # values of model.front
-
-
 def projection(d_model: int, vocab_size: int, *, tied: Embedding | None = None) -> Linear:
     """Return the output projection, (B, T, D) -> logits (B, T, V).
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from ...inspection.views.explanation import Explanation
+    from ...model.transformer import EncoderModel
 
 
 class Classification(Task):
@@ -96,6 +97,24 @@ class Classification(Task):
         """Prepare texts for scoring."""
         return HeldOutTexts.of(data, self.encoder)
 
+    def inputs(self, sources: Ragged, rows: IntArray) -> "Tensor":
+        """Return what the front end reads of some sources."""
+        import torch
+
+        return torch.from_numpy(sources.padded(rows, PAD)).to(self.config.train.device)
+
+    def unknown_words(self, source: Any) -> tuple[str, ...]:
+        """Return the words of a source that the vocabulary lacks."""
+        return tuple(self.tokenizers.source.unknown_words(source))
+
+    def ragged(self, encoded: Sequence[Any]) -> Ragged:
+        """Return encoded sources in one array."""
+        return Ragged(encoded)
+
+    def sizes(self, sources: Ragged) -> IntArray:
+        """Return the positions of each source in the encoder."""
+        return sources.lengths
+
     def loss(self, model: "nn.Module", examples: LabelledTexts, rows: IntArray, *, smoothing: float) -> "Tensor":
         """Return the cross-entropy, summed over the texts in these rows. With train.balance, it's weighted by label.
 
@@ -107,15 +126,16 @@ class Classification(Task):
 
         from ..loss import class_cross_entropy, disagreement
 
-        device = self.config.train.device
-        texts = torch.from_numpy(examples.sources.padded(rows, PAD)).to(device)
+        device, texts = self.config.train.device, self.inputs(examples.sources, rows)
+        if model.training:
+            texts = cast("EncoderModel", model).encoder.embedding.augment(texts)
         targets, weights = torch.from_numpy(examples.numbers[rows]).to(device), None
         if self.config.train.balance:
             weights = torch.from_numpy(examples.weights(len(self.labels))).to(device)
         drops = any(self.config.value(name) for name in DROPOUT)
         if not (self.config.train.r_drop and drops):
             return class_cross_entropy(model(texts), targets, smoothing=smoothing, weights=weights)
-        both = model(texts.repeat(2, 1))
+        both = model(torch.cat((texts, texts)))
         right = class_cross_entropy(both, targets.repeat(2), smoothing=smoothing, weights=weights)
         one, other = both.chunk(2)
         apart = disagreement(one, other, None if weights is None else weights[targets])
@@ -128,17 +148,18 @@ class Classification(Task):
         from ...model.transformer import evaluation
 
         found = np.empty((len(texts), len(self.labels)))
-        batches = Batches(texts.lengths, np.zeros_like(texts.lengths), together)
+        sizes = self.sizes(texts)
+        batches = Batches(sizes, np.zeros_like(sizes), together)
         with evaluation(model), torch.inference_mode():
             for rows in batches.epoch(0):
-                logits = model(torch.from_numpy(texts.padded(rows, PAD)).to(self.config.train.device))
+                logits = model(self.inputs(texts, rows))
                 found[rows] = logits.double().log_softmax(-1).cpu().numpy()
         return found
 
     def answers(self, model: "nn.Module", texts: Sequence[str], decode: DecodeConfig) -> list[str]:
         """Return the most likely label of each text."""
         tokens, _ = self.encoder.tokens(texts)
-        log_p = self.log_probabilities(model, Ragged(tokens), decode.batch_tokens)
+        log_p = self.log_probabilities(model, self.ragged(tokens), decode.batch_tokens)
         return [self.labels[number] for number in log_p.argmax(1)]
 
     def explain(self, model: Any, text: str, decode: DecodeConfig) -> "Explanation":

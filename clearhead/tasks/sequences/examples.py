@@ -12,15 +12,15 @@ class Batch:
     """The tensors of one micro-batch.
 
     Args:
-        source: source tokens (B, S).
-        source_mask: True where a source token is real (B, 1, 1, S), or None if there is no padding.
+        source: source tokens (B, S), or what another front end reads.
+        ragged: whether the sources have different lengths, so that there's padding to mask.
         inputs: target tokens that the decoder reads (B, T).
         outputs: the next token after each input (B, T).
         n_tokens: the number of real tokens in `outputs`.
     """
 
     source: "Tensor"
-    source_mask: "Tensor | None"
+    ragged: bool
     inputs: "Tensor"
     outputs: "Tensor"
     n_tokens: int

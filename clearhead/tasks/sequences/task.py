@@ -3,7 +3,7 @@
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from ...config import DecodeConfig, chosen
 from ...data.encoding import PairEncoder
@@ -23,6 +23,7 @@ from ..examples import Examples, HeldOut
 from .examples import Batch
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from torch import Tensor, nn
 
     from ...inspection.views.explanation import Explanation
@@ -107,20 +108,31 @@ class Sequences(Task):
         """Return the tensors of the examples in these rows."""
         import torch
 
-        from ...model.masks import padding_mask
-
         n_tokens, device = int(examples.targets.lengths[rows].sum()) - len(rows), self.config.train.device
-        source = torch.from_numpy(examples.sources.padded(rows, PAD)).to(device)
+        source = torch.from_numpy(self.padded(examples.sources, rows)).to(device)
         target = torch.from_numpy(examples.targets.padded(rows, PAD)).to(device)
         ragged = int(examples.sources.lengths[rows].min()) < source.size(1)
-        return Batch(source, padding_mask(source, PAD) if ragged else None, target[:, :-1], target[:, 1:], n_tokens)
+        return Batch(source, ragged, target[:, :-1], target[:, 1:], n_tokens)
+
+    def padded(self, sources: Ragged, rows: IntArray) -> "NDArray[Any]":
+        """Return what the front end reads of some sources. (B,) -> (B, S)"""
+        return sources.padded(rows, PAD)
+
+    def logits(self, model: "nn.Module", batch: Batch) -> "Tensor":
+        """Return the logits of a batch (B, T, V). In training, the front end may change its sources at random."""
+        front, source = cast("EncoderDecoder", model).encoder.embedding, batch.source
+        if model.training:
+            source = front.augment(source)
+        changed = source is not batch.source
+        found: Tensor = model(source, batch.inputs, source_mask=front.mask(source) if batch.ragged or changed else None)
+        return found
 
     def loss(self, model: "nn.Module", examples: Examples, rows: IntArray, *, smoothing: float) -> "Tensor":
         """Return the cross-entropy, summed over the real target tokens of the examples in these rows."""
         from ..loss import smoothed_cross_entropy
 
         batch = self.batch(examples, rows)
-        logits = model(batch.source, batch.inputs, source_mask=batch.source_mask).flatten(0, 1)
+        logits = self.logits(model, batch).flatten(0, 1)
         return smoothed_cross_entropy(logits, batch.outputs.flatten(), smoothing=smoothing, pad=PAD)
 
     def count(self, model: "EncoderDecoder", examples: Examples) -> TokenCounts:
@@ -134,7 +146,7 @@ class Sequences(Task):
         with evaluation(model), torch.inference_mode():
             for rows in examples.batches(self._scored_together).epoch(0):
                 batch = self.batch(examples, rows)
-                logits = model(batch.source, batch.inputs, source_mask=batch.source_mask).flatten(0, 1)
+                logits = self.logits(model, batch).flatten(0, 1)
                 outputs = batch.outputs.flatten()
                 right = int(((logits.argmax(-1) == outputs) & (outputs != PAD)).sum())
                 counts += TokenCounts(batch.n_tokens, right, float(smoothed_cross_entropy(logits, outputs, pad=PAD)))
@@ -150,7 +162,7 @@ class Sequences(Task):
         with evaluation(model), torch.inference_mode():
             for rows in examples.batches(self._scored_together).epoch(0):
                 batch = self.batch(examples, rows)
-                logits = model(batch.source, batch.inputs, source_mask=batch.source_mask)
+                logits = self.logits(model, batch)
                 log_p = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
                 taken = log_p.gather(-1, batch.outputs[..., None])[..., 0].tolist()
                 for row, values in zip(rows.tolist(), taken):
@@ -189,6 +201,14 @@ class Sequences(Task):
         encoded, longest = self.tokenizers.source.encode_batch(texts), self.max_source_len
         kept = [ids[:longest] for ids in encoded]
         return kept, [len(ids) - len(first) for ids, first in zip(encoded, kept)]
+
+    def size(self, source: Sequence[int]) -> int:
+        """Return the positions of an encoded source in the encoder, without EOS."""
+        return len(source)
+
+    def unknown_words(self, source: Any) -> tuple[str, ...]:
+        """Return the words of a source that the vocabulary lacks."""
+        return tuple(self.tokenizers.source.unknown_words(source))
 
     def prefix(self, text: str) -> list[int]:
         """Return the tokens that every answer must start with.

@@ -8,8 +8,9 @@ from torch import Tensor, nn
 
 from clearhead.config import ModelConfig
 from clearhead.errors import ConfigError
+from clearhead.model.assembly import FRONTS
 from clearhead.model.fronts.front import Front
-from clearhead.model.fronts.tokens import FRONTS, Embedding
+from clearhead.model.fronts.tokens import Embedding
 from clearhead.model.transformer import Encoder, EncoderDecoder, EncoderModel, build
 
 B, S, N, D, V = 3, 6, 4, 16, 9
@@ -29,7 +30,7 @@ class Vectors(Front):
         return inputs.any(-1)[:, None, None]
 
 
-class Patches(Front):
+class Squares(Front):
     """Pictures (B, C, H, W) in patches of 2 x 2; none of them is padding."""
 
     def __init__(self, d_model: int) -> None:
@@ -43,7 +44,7 @@ class Patches(Front):
 @pytest.fixture(autouse=True)
 def named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(FRONTS, "vectors", Vectors)
-    monkeypatch.setitem(FRONTS, "patches", Patches)
+    monkeypatch.setitem(FRONTS, "squares", Squares)
 
 
 def model(front: str, **changed) -> Encoder | EncoderModel | EncoderDecoder:
@@ -80,14 +81,14 @@ def test_types_are_added_to_any_front() -> None:
 
 
 def test_pictures_become_a_sequence_of_patches_without_padding() -> None:
-    net, pictures = model("patches", head="class", n_classes=5), torch.randn(B, 3, 4, 6)
+    net, pictures = model("squares", head="class", n_classes=5), torch.randn(B, 3, 4, 6)
     assert net.encoder(pictures).shape == (B, 6, D)
     assert net(pictures).shape == (B, 5)
 
 
 @pytest.mark.parametrize("tie", ["all", "target", "none"])
 def test_a_decoder_reads_a_memory_of_anything_and_keeps_its_own_vocabulary(tie) -> None:
-    net = model("patches", topology="encoder-decoder", tgt_vocab_size=V, tie=tie)
+    net = model("squares", topology="encoder-decoder", tgt_vocab_size=V, tie=tie)
     logits = net(torch.randn(B, 3, 4, 6), torch.randint(V, (B, 5)))
     assert logits.shape == (B, 5, V)
     assert (net.decoder.projection.weight is net.decoder.embedding.weight) == (tie != "none")

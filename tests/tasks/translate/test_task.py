@@ -103,14 +103,13 @@ def test_a_batch_teaches_every_token_from_those_before_it() -> None:
         assert inputs[: len(target)].tolist()[: len(target) - 1] == target[:-1]
         assert outputs[outputs != PAD].tolist() == target[1:]
     assert batch.n_tokens == int((batch.outputs != PAD).sum()) == examples.tokens
-    assert batch.source_mask is not None
-    assert batch.source_mask[:, 0, 0].equal(batch.source != PAD)
+    assert batch.ragged
 
 
 def test_sources_of_one_length_need_no_mask() -> None:
     translation = task()
     examples, _ = translation.encode(pairs(["I am hungry.", "You are late."], FRENCH[:2]))
-    assert translation.batch(examples, np.arange(2)).source_mask is None
+    assert translation.batch(examples, np.arange(2)).ragged is False
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

@@ -1,0 +1,26 @@
+"""`clearhead transcribe`: write down what is said in sound files."""
+
+from ..parser import Options, Parser, Verb
+from ..text_to_text import add_text_options, answer_texts
+
+
+def _add_options(parser: Parser) -> None:
+    add_text_options(parser, "transcribe", "transcript")
+
+
+def _run(options: Options) -> None:
+    answer_texts(options, "transcribe", "the path of a sound")
+
+
+VERB = Verb(
+    name="transcribe",
+    summary="transcribe sound files, or the files named on standard input",
+    usage="DIR [FILE ...] [options]",
+    examples=(
+        "clearhead transcribe models/calls a.wav b.wav",
+        "ls calls/*.flac | clearhead transcribe models/calls --json",
+    ),
+    add_options=_add_options,
+    run=_run,
+    less_memory="lower --batch-tokens to use less",
+)

@@ -1,0 +1,97 @@
+"""Data sets of pictures and sounds: where their files are, and what is held out."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from ..config import DataConfig
+from ..readers.column_roles import LABELLED, Roles
+from ..readers.media.media_source import MediaSource
+from ..readers.pairs import Pairs
+from .corpus import Corpus, LabelledCorpus, Texts
+from .forms import PairForm
+
+_PATHS = ("path", "file", "filename", "file name", "filepath", "file path")
+PICTURES = Roles(
+    "picture",
+    "label",
+    "pictures labels",
+    "line n of the labels is that of picture n",
+    source_names=(*_PATHS, "image", "img", "picture", "image path"),
+    target_names=LABELLED.target_names,
+    plural=("pictures", "labels"),
+    labels=True,
+)
+SOUNDS = Roles(
+    "sound",
+    "label",
+    "sounds labels",
+    "line n of the labels is that of sound n",
+    source_names=(*_PATHS, "audio", "wav", "sound", "clip", "audio path", "audio filepath"),
+    target_names=LABELLED.target_names,
+    plural=("sounds", "labels"),
+    labels=True,
+)
+TRANSCRIPTS = Roles(
+    "sound",
+    "transcript",
+    "sounds transcripts",
+    "line n of the transcripts is that of sound n",
+    source_names=SOUNDS.source_names,
+    target_names=("text", "transcript", "transcription", "sentence", "normalized text", "target", "words"),
+    plural=("sounds", "transcripts"),
+)
+
+
+class LabelledMedia(LabelledCorpus):
+    """Pictures or sounds with labels. They have no text to learn a tokenizer from."""
+
+    def texts(self, most: int = 0) -> tuple[Any, Any]:
+        """Return no texts."""
+        return (), ()
+
+    def sample_sources(self, most: int) -> Texts:
+        """Return some of the names, spread evenly."""
+        return Texts(self, 1, most)
+
+
+class TranscribedMedia(Corpus):
+    """Sounds with transcripts, from which the tokenizer learns."""
+
+    def texts(self, most: int = 2_000_000) -> tuple[Texts, tuple[()]]:
+        """Return the transcripts."""
+        return Texts(self, 2, most), ()
+
+    def sample_sources(self, most: int) -> Texts:
+        """Return some of the names, spread evenly."""
+        return Texts(self, 1, most)
+
+
+class MediaForm(PairForm):
+    """Pictures or sounds with a label or a transcript, named by their paths until they're encoded."""
+
+    def __init__(self, roles: Roles, modality: str) -> None:
+        super().__init__(roles)
+        self.modality = modality
+
+    def open(self, paths: Any, data: DataConfig) -> MediaSource:  # type: ignore[override]
+        """Open a folder for each label, a manifest, or arrays."""
+        return MediaSource(paths, data, self._roles(data), self.modality)
+
+    def read(self, paths: Any, data: DataConfig) -> Pairs:
+        """Return the names of all pictures or sounds, with their targets."""
+        with self.open(paths, data) as source:
+            pairs = Pairs.of(source, source.report)
+            return Pairs(pairs.sources, pairs.targets, pairs.lines, source.report)
+
+    def divide(self, source: Any, share: float, seed: int) -> Corpus:
+        """Hold out a share of the pictures or sounds; copies of one stay together."""
+        kind = LabelledMedia if self.roles.labels else TranscribedMedia
+        return kind.of(source, share, seed, key=source.content_key)
+
+    def extent(self, data: Corpus) -> tuple[int, str]:
+        """Return their number."""
+        return len(data), f"{len(data):,} {self.roles.plural[0]}"
+
+    def preview(self, data: Pairs) -> Iterator[dict[str, str]]:
+        """Yield path and target of each."""
+        yield from ({self.roles.source: it, self.roles.target: to} for it, to in zip(data.sources, data.targets))

@@ -1,0 +1,73 @@
+"""Files that hold many pictures or labels in one array: idx (MNIST) and NumPy's npy. `path#7` names item 7, from 0."""
+
+import gzip
+import lzma
+import struct
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import DataError
+
+_IDX_TYPES = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
+_OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
+
+
+def is_array_file(path: str | Path) -> bool:
+    """Return whether a file's name says that it's an array, compressed or not."""
+    path = Path(path)
+    name = path.name.removesuffix(path.suffix) if path.suffix in _OPENERS else path.name
+    return name.endswith(".npy") or "-idx" in name or ".idx" in name
+
+
+def item_name(path: str, index: int) -> str:
+    """Return the name of one item of an array file."""
+    return f"{path}#{index}"
+
+
+def split_item(name: str) -> tuple[str, int] | None:
+    """Return the array file and the index that an item's name consists of, or None if it's an ordinary path."""
+    path, mark, index = name.rpartition("#")
+    return (path, int(index)) if mark and index.isdecimal() and is_array_file(path) else None
+
+
+def read_array(path: str | Path) -> NDArray[Any]:
+    """Return the array of an idx or npy file. A npy file stays on disk and is mapped into memory.
+
+    Raises:
+        DataError: the file doesn't exist, is damaged, or isn't an array.
+    """
+    try:
+        status = Path(path).stat()
+        return _read(str(path), status.st_mtime_ns, status.st_size)
+    except FileNotFoundError as error:
+        raise DataError(f"{path} doesn't exist", expected="an idx or npy file", name=str(path)) from error
+    except (OSError, EOFError, ValueError, struct.error, lzma.LZMAError) as error:
+        raise DataError(
+            f"{path} can't be read as an array: {error}", expected="an idx or npy file", name=str(path)
+        ) from error
+
+
+@lru_cache(maxsize=4)
+def _read(path: str, _changed: int, _size: int) -> NDArray[Any]:
+    """Read a file once, as long as it doesn't change."""
+    if path.endswith(".npy"):
+        found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        return found
+    with _OPENERS.get(Path(path).suffix, open)(path, "rb") as file:
+        zero, kind, n_axes = struct.unpack(">HBB", file.read(4))
+        if zero or kind not in _IDX_TYPES or not n_axes:
+            raise ValueError("it doesn't begin as an idx file does")
+        shape = struct.unpack(f">{n_axes}I", file.read(4 * n_axes))
+        dtype = np.dtype(_IDX_TYPES[kind])
+        expected = int(np.prod(shape, dtype=np.float64)) * dtype.itemsize
+        content = file.read(expected + 1) if expected < _MOST else b""
+    if len(content) != expected:
+        raise ValueError(f"it should hold {expected:,} bytes for the shape {shape}")
+    return np.frombuffer(content, dtype).reshape(shape)
+
+
+_MOST = 1 << 33  # bytes of an idx file in memory

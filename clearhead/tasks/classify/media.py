@@ -1,0 +1,209 @@
+"""Classification of pictures and sounds: the encoder of texts with another front end (ViT, Dosovitskiy et al. 2021)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ...config import NEWEST, TASKS, Config, chosen
+from ...data.media_encoding import UNREADABLE, ImageLoader, Loader, MediaEncoder, SoundLoader
+from ...data.media_forms import PICTURES, SOUNDS, MediaForm
+from ...errors import DataError
+from ...readers.pairs import Pairs
+from ...readers.skipped import Skipped
+from ...tokenization.ragged import IntArray, Ragged
+from ..base import Units, search_settings_but
+from ..media_settings import picture_settings, sample_rate_setting, sound_lengths
+from .examples import UNSEEN, HeldOutTexts, LabelledTexts
+from .reading import label_settings
+from .task import Classification
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_UNUSED = ("data.tokenizer", "data.vocab_size", "data.subword_dropout", "data.lowercase", "data.texts", "model.copy")
+
+
+@dataclass(frozen=True)
+class LabelledMedia(LabelledTexts):
+    """Pictures or sounds as arrays; the target side holds one label number for each."""
+
+    loader: Loader = field(kw_only=True)
+
+    @property
+    def source_sizes(self) -> IntArray:
+        """The positions of each picture or sound in the encoder. (N,)"""
+        return self.loader.positions(self.sources.lengths)
+
+
+class MediaClassification(Classification):
+    """What pictures and sounds have in common. A subclass says how a file is read."""
+
+    answers_text = True
+    unused = ("model.n_token_types", *_UNUSED, *search_settings_but("batch_tokens"))
+
+    @property
+    def loader(self) -> Loader:
+        """Reads one file."""
+        raise NotImplementedError
+
+    @property
+    def stored_as(self) -> tuple[str, str]:
+        """The types of the numbers that a store keeps on both sides."""
+        return self.loader.dtype, "<i4"
+
+    @classmethod
+    def texts(cls, data: Any) -> Sequence[str]:
+        """Return no texts: there's nothing to learn a tokenizer from."""
+        return ()
+
+    @property
+    def encoder(self) -> MediaEncoder:  # type: ignore[override]
+        """The encoder of files and labels."""
+        numbers = {label: number for number, label in enumerate(self.labels)}
+
+        def targets(labels: Sequence[str]) -> list[list[int] | None]:
+            return [[numbers[label]] if label in numbers else None for label in labels]
+
+        length, setting = self.longest
+        limit = f"longer than {length} positions ({setting})"
+        return MediaEncoder(self.loader, targets, UNSEEN, f"{self.units.examples} {limit}")
+
+    def examples(self, sides: tuple[Ragged, Ragged]) -> LabelledMedia:
+        """Return the examples that a store holds."""
+        return LabelledMedia(*sides, loader=self.loader)
+
+    def inputs(self, sources: Ragged, rows: IntArray) -> "Tensor":
+        """Return what the front end reads: pictures (B, C, H, W) or samples (B, N)."""
+        import torch
+
+        return torch.from_numpy(self.loader.batch(sources, rows)).to(self.config.train.device)
+
+    def ragged(self, encoded: Sequence[Any]) -> Ragged:
+        """Return encoded files in one array."""
+        return Ragged.joined(encoded, self.loader.dtype)
+
+    def unknown_words(self, source: Any) -> tuple[str, ...]:
+        """Return nothing: only a text has words."""
+        return ()
+
+    def sizes(self, sources: Ragged) -> IntArray:
+        """Return the positions of each picture or sound in the encoder."""
+        return self.loader.positions(sources.lengths)
+
+    def hold_out(self, data: Pairs) -> HeldOutTexts:
+        """Read files for scoring. Those that can't be read are reported, and not scored."""
+        encoder, known = self.encoder, set(self.labels)
+        labels = (*self.labels, *sorted({*data.targets} - known))
+        numbers = {label: number for number, label in enumerate(labels)}
+        arrays, places, left_out = list[Any](), list[int](), list[Skipped]()
+        cut = 0
+        for i, source in enumerate(data.sources):
+            try:
+                [array], [missing] = encoder.tokens([source])
+            except DataError as error:
+                left_out.append(Skipped(int(data.lines[i]), UNREADABLE, error.what))
+                continue
+            arrays.append(array)
+            places.append(i)
+            cut += bool(missing)
+            if data.targets[i] not in known:
+                left_out.append(Skipped(int(data.lines[i]), UNSEEN, f"{data.targets[i]}: {source}"))
+        truth = np.array([numbers[data.targets[i]] for i in places], np.int64)
+        usable = [n for n, i in enumerate(places) if data.targets[i] in known]
+        examples = LabelledMedia(
+            self.ragged([arrays[n] for n in usable]), Ragged([[int(truth[n])] for n in usable]), loader=self.loader
+        )
+        sources = [str(data.sources[i]) for i in places]
+        return HeldOutTexts(examples, left_out, cut, sources, self.ragged(arrays), labels, truth)
+
+
+class PictureClassification(MediaClassification):
+    """Label pictures."""
+
+    form = MediaForm(PICTURES, "image")
+    units = Units("pictures", "patches", "label", "pictures")
+    title = "A picture classifier"
+    training_data = "labelled pictures"
+    usage = "picture.png"
+    modalities = ("image",)
+    required: ClassVar[dict[str, Any]] = {**TASKS["classify"], "data.modality": "image"}
+    defaults: ClassVar[dict[str, Any]] = {
+        "model.front": "patches",
+        "model.positions": "sinusoidal_2d",
+        "model.pre_norm": True,
+        "model.dropout": 0.1,
+        "model.activation": "gelu",
+        "model.shift": 2,
+        "data.split": 0.05,
+        "train.best": NEWEST,
+        "train.eval_sentences": 5_000,
+    }
+
+    @classmethod
+    def derived(cls, config: Config) -> Mapping[str, Any]:
+        """Return nothing: the sizes depend on the pictures."""
+        return {}
+
+    @classmethod
+    def from_data(cls, data: Any, config: Config) -> Mapping[str, Any]:
+        """Return the settings for the labels, and for the size of the pictures."""
+        return {**label_settings(data, config), **picture_settings(data, config)}
+
+    @property
+    def longest(self) -> tuple[int, str]:
+        """The positions of every picture."""
+        return self.config.model.max_len, "model.max_len"
+
+    @property
+    def loader(self) -> ImageLoader:
+        """Reads one picture."""
+        model = self.config.model
+        return ImageLoader(
+            chosen(model.image_size), chosen(model.image_channels), chosen(model.patch_size), model.pooling == "first"
+        )
+
+
+class SoundClassification(MediaClassification):
+    """Label sounds."""
+
+    form = MediaForm(SOUNDS, "audio")
+    units = Units("sounds", "positions", "label", "sounds")
+    title = "A sound classifier"
+    training_data = "labelled sounds"
+    usage = "sound.wav"
+    modalities = ("audio",)
+    required: ClassVar[dict[str, Any]] = {**TASKS["classify"], "data.modality": "audio"}
+    defaults: ClassVar[dict[str, Any]] = {
+        "model.front": "frames",
+        "model.pre_norm": True,
+        "model.dropout": 0.1,
+        "model.activation": "gelu",
+        "model.spec_augment": 0.2,
+        "model.speed": 0.1,
+        "data.split": 0.05,
+        "data.max_len": 250,
+        "train.best": NEWEST,
+        "train.eval_sentences": 5_000,
+    }
+
+    @classmethod
+    def derived(cls, config: Config) -> Mapping[str, Any]:
+        """Return the positions that a slowed-down sound may take."""
+        return sound_lengths(config)
+
+    @classmethod
+    def from_data(cls, data: Any, config: Config) -> Mapping[str, Any]:
+        """Return the settings for the labels, and the sample rate."""
+        return {**label_settings(data, config), **sample_rate_setting(data, config)}
+
+    @property
+    def longest(self) -> tuple[int, str]:
+        """The maximum positions of a sound; longer sounds are cut."""
+        return self.config.data.max_len, "data.max_len"
+
+    @property
+    def loader(self) -> SoundLoader:
+        """Reads one sound."""
+        return SoundLoader(chosen(self.config.model.sample_rate), self.longest[0])

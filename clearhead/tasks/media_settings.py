@@ -1,0 +1,60 @@
+"""Settings of the front ends for pictures and sounds, as the data suggest them."""
+
+from typing import Any
+
+from ..config import Config
+from ..config.front_geometry import picture_positions, usual_patch_size
+from ..errors import DataError
+from ..readers.media.images import probe_image
+from ..readers.media.sounds import probe_sound
+
+_PROBED = 300  # files that decide the size of all
+_LARGEST, _FASTEST = 64, 16_000  # defaults: pixels, and samples per second
+
+
+def sound_lengths(config: Config) -> dict[str, Any]:
+    """Return model.max_len for the longest sound at its slowest."""
+    return {"model.max_len": int(config.data.max_len / (1 - config.model.speed)) + 2}
+
+
+def sample_rate_setting(data: Any, config: Config) -> dict[str, Any]:
+    """Return the most frequent sample rate of some sounds, at most 16,000, unless it's set already."""
+    if config.model.sample_rate is not None:
+        return {}
+    rates = [info.sample_rate for info in _probed(data, probe_sound)]
+    return {"model.sample_rate": min(max(set(rates), key=lambda it: (rates.count(it), it)), _FASTEST)}
+
+
+def picture_settings(data: Any, config: Config) -> dict[str, Any]:
+    """Return the size and the channels of pictures, the size of a patch, and the positions that these make."""
+    model = config.model
+    size, channels = model.image_size, model.image_channels
+    if size is None or channels is None:
+        usual, colours = _picture_size(data)
+        size, channels = size or usual, channels or colours
+    patch = model.patch_size or usual_patch_size(size)
+    longest = picture_positions(size, patch, class_token=model.pooling == "first")
+    found = {"image_size": size, "image_channels": channels, "patch_size": patch, "max_len": longest}
+    return {f"model.{name}": value for name, value in found.items()} | {"data.max_len": longest}
+
+
+def _picture_size(data: Any) -> tuple[int, int]:
+    """Return the size of all pictures, if they're small squares of one size, or 64; and whether any has colours."""
+    found = _probed(data, probe_image)
+    shapes = {(it.height, it.width) for it in found}
+    height, width = next(iter(shapes))
+    same = len(shapes) == 1 and height == width and height <= _LARGEST
+    return height if same else _LARGEST, max(it.channels for it in found)
+
+
+def _probed(data: Any, probe: Any) -> list[Any]:
+    """Return the sizes of some files, spread evenly over the data. Raise the last error if none can be read."""
+    found, last = list[Any](), None
+    for name in data.sample_sources(_PROBED):
+        try:
+            found.append(probe(name))
+        except DataError as error:
+            last = error
+    if not found:
+        raise last or DataError("there are no files to train on")
+    return found

@@ -1,0 +1,166 @@
+"""Transcription: from a sound to its text. Only the front end and the reader differ from translation."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ...config import TASKS, Config, DecodeConfig, chosen
+from ...config.front_geometry import sound_positions
+from ...data.media_encoding import UNREADABLE, MediaEncoder, SoundLoader
+from ...data.media_forms import TRANSCRIPTS, MediaForm
+from ...decode.model_handle import ModelHandle, as_handle
+from ...decode.registry import open_engine
+from ...decode.session import Session
+from ...decode.sound_session import SoundSession
+from ...readers.pairs import Pairs, references
+from ...scoring.transcript_scores import error_rates
+from ...scoring.translation_scores import TokenCounts
+from ...tokenization.ragged import IntArray, Ragged
+from ...tokenization.tokenizer import BOS, EOS
+from ..base import Judged, Units
+from ..examples import HeldOut
+from ..media_settings import sample_rate_setting, sound_lengths
+from ..sequences.task import Sequences, token_numbers
+from .examples import Transcribed
+from .scores import TranscriptScores
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import nn
+
+
+class Transcription(Sequences):
+    """Write down what is said in a sound. Word and character error rates are the scores."""
+
+    verb = "transcribe"
+    form = MediaForm(TRANSCRIPTS, "audio")
+    units = Units("recordings", "target tokens", "transcript", "recordings")
+    title = "A transcription model"
+    training_data = "recordings with transcripts"
+    usage = "recording.wav"
+    modalities = ("audio",)
+    subword_dropout = False
+    required: ClassVar[dict[str, Any]] = {**TASKS["transcribe"], "data.modality": "audio", "data.joint": True}
+    defaults: ClassVar[dict[str, Any]] = {
+        "model.front": "frames",
+        "model.pre_norm": True,
+        "model.activation": "gelu",
+        "model.spec_augment": 0.2,
+        "model.speed": 0.1,
+        "data.tokenizer": "character",
+        "data.max_len": 750,  # positions of 40 ms: half a minute
+        "data.split": 0.05,
+        "decode.max_extra": 10,
+        "train.best": "loss",
+    }
+    unused = ("model.pooling", "model.n_token_types", "model.copy", "data.reverse")
+    scores = ("loss", "token_accuracy", "wer", "cer", "exact_match")
+    compared_by = ("cer", "wer")
+
+    @classmethod
+    def derived(cls, config: Config) -> Mapping[str, Any]:
+        """Return the positions that a slowed-down sound may take."""
+        return sound_lengths(config)
+
+    @classmethod
+    def from_data(cls, data: Any, config: Config) -> Mapping[str, Any]:
+        """Return the sample rate."""
+        return sample_rate_setting(data, config)
+
+    @classmethod
+    def texts(cls, data: Any) -> Sequence[str]:
+        """Return the transcripts."""
+        found: Sequence[str] = data.targets
+        return found
+
+    @property
+    def loader(self) -> SoundLoader:
+        """Reads one sound."""
+        return SoundLoader(chosen(self.config.model.sample_rate), self.longest[0])
+
+    @property
+    def stored_as(self) -> tuple[str, str]:
+        """The types of the numbers that a store keeps on both sides."""
+        return self.loader.dtype, super().stored_as[1]
+
+    @property
+    def readable(self) -> tuple[int, str]:
+        """The same limit as in training."""
+        return self.longest
+
+    @property
+    def encoder(self) -> MediaEncoder:  # type: ignore[override]
+        """The encoder of sounds and transcripts."""
+        length, setting = self.longest
+        limit = f"longer than {length} positions of 40 ms ({setting})"
+        return MediaEncoder(self.loader, self._targets, f"with a transcript {limit}", limit, cuts=False)
+
+    @property
+    def reader(self) -> MediaEncoder:  # type: ignore[override]
+        """The encoder for use."""
+        return self.encoder
+
+    def size(self, source: Sequence[int]) -> int:
+        """Return the positions of a sound in the encoder."""
+        return sound_positions(len(source), chosen(self.config.model.sample_rate))
+
+    def unknown_words(self, source: Any) -> tuple[str, ...]:
+        """Return nothing: a sound has no words to look up."""
+        return ()
+
+    def _targets(self, texts: Sequence[str]) -> list[list[int] | None]:
+        longest = self.longest[0]
+        encoded = self.tokenizers.target.encode_batch(texts)
+        return [[BOS, *ids, EOS] if len(ids) <= longest else None for ids in encoded]
+
+    def examples(self, sides: tuple[Ragged, Ragged]) -> Transcribed:
+        """Return the examples that a store holds."""
+        return Transcribed(*sides, loader=self.loader)
+
+    def padded(self, sources: Ragged, rows: IntArray) -> "NDArray[Any]":
+        """Return samples, padded. (B,) -> (B, N)"""
+        return self.loader.batch(sources, rows)
+
+    def hold_out(self, data: Pairs) -> HeldOut:
+        """Prepare recordings for scoring. Those that can't be read, or are too long, are reported."""
+        found = self.encoder(data)
+        unread = [it for it in found.skipped if it.reason == UNREADABLE]
+        lines = {it.line for it in unread}
+        kept = [i for i, line in enumerate(data.lines) if line not in lines]
+        sources, targets = references(data.take(kept, ""))
+        examples = Transcribed(found.sources, found.targets, loader=self.loader)
+        return HeldOut(examples, found.skipped, 0, sources, targets)
+
+    def session(self, model: "ModelHandle | nn.Module", decode: DecodeConfig) -> Session:
+        """Return the model ready to decode, in the engine that `decode.engine` names."""
+        suppress = [self.tokenizers.target.token_id(piece) for piece in decode.suppress]
+        engine = open_engine(as_handle(model, self.config.model), decode.engine)
+        longest = self.config.model.max_len
+        session = SoundSession(engine, decode, max_len=longest, suppress=suppress, detokenize=self.text)
+        session.sample_rate = chosen(self.config.model.sample_rate)
+        return session
+
+    def sources(self, texts: Sequence[Any]) -> tuple[list[Any], list[int]]:
+        """Return the samples of some sounds, and how many positions of each were cut."""
+        found = [self.loader(it) for it in texts]
+        return [samples for samples, _ in found], [cut for _, cut in found]
+
+    def judge(self, held_out: HeldOut, answers: Sequence[str], counts: TokenCounts | None) -> Judged:
+        """Score transcripts by their errors, all together and one by one."""
+        right = [targets[0] for targets in held_out.references]
+        wer, cer = error_rates(answers, right)
+        exact = np.array([one.split() == other.split() for one, other in zip(answers, right)], np.float64)
+        of_counts = (counts.accuracy, counts.perplexity) if counts else ()
+        return Judged(
+            TranscriptScores(wer, cer, float(exact.mean()), *of_counts),
+            held_out.sources,
+            answers,
+            held_out.references,
+            lambda: {"cer": cer.singly(), "wer": wer.singly(), "exact_match": exact},
+        )
+
+    def numbers(self, scores: TranscriptScores) -> dict[str, float]:
+        """Return the scores for the training log."""
+        values = {"wer": scores.wer.rate, "cer": scores.cer.rate, "exact_match": scores.exact_match}
+        return values | token_numbers(scores)
