@@ -54,7 +54,7 @@ def task_of(config: Config) -> type[Task]:
         found: type[Task] = _imported(entry.others[modality])
         return found
     task = task_named(name)
-    if entry is not None and modality not in task.modalities:
+    if entry is not None and modality not in ("text", *task.modalities):  # text may just be the default
         able = [it for it in TASKS if modality in (*TASKS[it].others, *task_named(it).modalities)]
         raise ConfigError(
             f"task {name!r} can't read data.modality={modality!r}",

@@ -374,6 +374,7 @@ def test_all_choices_are_written_down_before_the_first_step(toy, monkeypatch) ->
         train(Config().override({"data.train": (str(toy.pairs()),)}), toy.folder / "run", say=quiet)
     stored = json.loads((toy.folder / "run" / "config.json").read_bytes())
     never = {  # None means something here: as many as heads; as model.dropout; as steps say; as a warm start has
+        *(("model", it) for it in ("image_size", "image_channels", "patch_size", "sample_rate")),  # not of texts
         ("model", "n_kv_heads"),
         ("model", "attention_dropout"),
         ("model", "activation_dropout"),
