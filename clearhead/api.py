@@ -55,6 +55,7 @@ def train(
     on_step: Callable[[dict[str, Any]], object] | None = None,
     on_eval: Callable[[dict[str, Any]], object] | None = None,
     began: float | None = None,
+    allow_custom_code: bool = False,
 ) -> Path:
     """Train a model, write it to a folder and return the folder. With `train.warm_start`, this takes several runs.
 
@@ -70,9 +71,12 @@ def train(
         on_eval: called after each evaluation with {"step", "epoch", "seconds"} and the scores, such as "loss". With a
             warm start, both callbacks are called only in the last stage. If they raise an exception, training ends.
         began: the `time.monotonic` value at which the time budget starts (default: now).
+        allow_custom_code: import custom classes named in the folder of `train.init_from`, or of the run to resume. If
+            False, only those that `config` names are imported.
 
     Raises:
         ConfigError, DataError, TrainingError: the settings, the data or the folder can't be used.
+        ModelError: a folder is damaged, or names custom code that isn't allowed.
         StoppedError: a signal stopped the run. It can be resumed.
     """
     if not isinstance(config, Config):
@@ -80,11 +84,12 @@ def train(
             f"config is {describe_value(config)}", expected="a clearhead.Config", name="config", value=config
         )
     out = _checked_path(out, "out")
-    _check_options({"resume": resume, "replace": replace}, {"say": say, "on_step": on_step, "on_eval": on_eval})
+    flags = {"resume": resume, "replace": replace, "allow_custom_code": allow_custom_code}
+    _check_options(flags, {"say": say, "on_step": on_step, "on_eval": on_eval})
     from .training import run
     from .training.warm_start import request, stages
 
-    options = run.RunOptions(resume, replace, say, on_step, on_eval, began)
+    options = run.RunOptions(resume, replace, say, on_step, on_eval, began, allow_custom_code)
     with _files(data) as files:
         if files:
             config = config.assign({"data.train": files}, "user")

@@ -22,7 +22,7 @@ def page(loaded: LoadedModel, name: str) -> str:
     lines = [f"<b>{_text(name)}</b> of <code>{_text(loaded.path)}</code>", _text(sizes)]
     if scores := _evaluation(loaded):
         lines.append(_text(f"{score_labels.spoken(scores)} ({score_labels.count_of(scores)})"))
-    lines.append(f"on the command line: <code>{_text(loaded.task.example(str(loaded.path)))}</code>")
+    lines.append(f"on the command line: <code>{_text(loaded.task.example(str(loaded.path), loaded.config))}</code>")
     rows = [_row("part", "parameters", "th"), *_rows(loaded.model), _row("total", f"{total:,}", "th")]
     return f"<p>{'<br>'.join(lines)}</p><table>{''.join(rows)}</table>"
 

@@ -126,7 +126,7 @@ def expect_task(app: "App", *verbs: str) -> None:
         raise ModelError(
             f"{app.path} is a model for `{app.task.verb}`",
             expected=f"a model for {' or '.join(f'`{verb}`' for verb in verbs)}",
-            fix=f"use it with: {app.task.example(str(app.path))}",
+            fix=f"use it with: {app.task.example(str(app.path), app.config)}",
             name=str(app.path),
             value=app.task.verb,
         )

@@ -5,12 +5,13 @@ written to the model folder and reused when the run resumes.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from ..errors import ConfigError
+from .custom_code import check_consent
 from .data_config import DataConfig
 from .decode_config import DecodeConfig
 from .model_config import SHAPE, ModelConfig
@@ -173,8 +174,19 @@ class Config:
         return {**self.to_dict(), "origins": dict(self.origins)}
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any], *, source: str) -> Self:
-        """Read the result of `to_record`. In a record without origins, non-default values get the origin "unknown"."""
+    def from_record(
+        cls, record: Mapping[str, Any], *, source: str, allow_custom_code: bool | Collection[str] = False
+    ) -> Self:
+        """Read the result of `to_record`. In a record without origins, non-default values get the origin "unknown".
+
+        A record can come from anywhere, so it may only name custom parts that are allowed (see `check_consent`).
+        """
+        config = cls._from_record(record, source)
+        check_consent(config, source, allow_custom_code)
+        return config
+
+    @classmethod
+    def _from_record(cls, record: Mapping[str, Any], source: str) -> Self:
         values = flatten({name: value for name, value in record.items() if name != "origins"}, source)
         values = {name: read_setting(name, value, source) for name, value in values.items()}
         origins = record.get("origins")

@@ -12,14 +12,20 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 from ..errors import ConfigError, ModelError, nearest
-from .config import Config
 
 T = TypeVar("T")
 
 SETTINGS = ("model.front", "model.attention", "model.positions", "model.feed_forward", "model.norm", "train.task")
+
+
+class Settings(Protocol):
+    """Settings by dotted name: a `Config`, which imports this module."""
+
+    def value(self, name: str) -> Any:
+        """Return the value of a setting."""
 
 
 def is_custom(name: object) -> bool:
@@ -27,12 +33,12 @@ def is_custom(name: object) -> bool:
     return isinstance(name, str) and ":" in name
 
 
-def custom_parts(config: Config) -> dict[str, str]:
+def custom_parts(config: Settings) -> dict[str, str]:
     """Return the custom parts of a configuration, keyed by setting: {"model.norm": "own_parts:ScaleNorm"}."""
     return {setting: config.value(setting) for setting in SETTINGS if is_custom(config.value(setting))}
 
 
-def check_consent(config: Config, origin: object, allowed: bool | Collection[str]) -> None:
+def check_consent(config: Settings, origin: object, allowed: bool | Collection[str]) -> None:
     """Raise ModelError if a configuration names a custom part that isn't allowed. Imports nothing.
 
     Args:
@@ -46,8 +52,7 @@ def check_consent(config: Config, origin: object, allowed: bool | Collection[str
         if not allowed or part not in allowed:
             raise ModelError(
                 f"{origin} names custom code: {setting}={part!r}",
-                fix="if you trust it, pass --allow-custom-code (in Python: allow_custom_code=True); "
-                f"to train, name the part yourself: --{setting}={part}",
+                fix="if you trust it, pass --allow-custom-code (in Python: allow_custom_code=True)",
                 name=setting,
                 value=part,
             )

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from safetensors import SafetensorError, safe_open
 
 from ..config import Config, messages
-from ..config.custom_code import check_consent
 from ..errors import ConfigError, ModelError
 from .atomic import writing
 from .lock import FolderLock
@@ -149,14 +148,12 @@ def _parse_config(path: Path, data: bytes, allow_custom_code: bool | Collection[
     check_format(path, values)
     del values["format_version"]
     try:
-        config = Config.from_record(values, source=str(path))
+        return Config.from_record(values, source=str(path), allow_custom_code=allow_custom_code)
     except ConfigError as error:
         fix = "it may come from a newer Clearhead: install that version"
         raise ModelError(
             error.what, expected=error.expected, fix=error.fix or fix, name=error.name, value=error.value
         ) from error
-    check_consent(config, path, allow_custom_code)
-    return config
 
 
 @contextmanager

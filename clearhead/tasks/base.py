@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..config import NEWEST, Config, DecodeConfig, settings
+from ..config.custom_code import custom_parts
 from ..config.values import spell
 from ..data.forms import Form
 from ..data.store import token_type
@@ -94,11 +95,12 @@ class Task(ABC):
     # --- settings of a run
 
     @classmethod
-    def example(cls, folder: str) -> str:
-        """Return a command, or a line of Python, that uses a model of this task."""
+    def example(cls, folder: str, config: Config | None = None) -> str:
+        """Return a command, or a line of Python, that uses a model of this task with these settings."""
+        custom = config is not None and bool(custom_parts(config))
         if cls.usage:
-            return f"clearhead {cls.verb} {shlex.quote(folder)} {cls.usage}"
-        return f'clearhead.load({folder!r})("a text")'
+            return f"clearhead {cls.verb} {shlex.quote(folder)} {cls.usage}{' --allow-custom-code' * custom}"
+        return f'clearhead.load({folder!r}{", allow_custom_code=True" * custom})("a text")'
 
     @classmethod
     def settle(cls, config: Config) -> Config:

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from ..config import Config, chosen
-from ..config.custom_code import custom_parts
 from ..config.values import spell
 from ..data.forms import Divided, Source
 from ..data.store import Store, token_digest
@@ -107,7 +106,7 @@ def prepare(
     """
     _check_files(config)
     task_type = task_type or task_of(config)
-    config, start = _start_from(config, start, say)
+    config = _start_from(config, start, say) if start is not None else config
     config, first = budget.begin(config) if config.train.budget else (config, [])
     config, machine = recipe.choose_machine(config)
     torch.set_num_threads(chosen(config.train.threads))
@@ -137,16 +136,12 @@ def prepare(
     return replace(prepared, config=config, task=task_type(tokenizers, config), start=start)
 
 
-def _start_from(config: Config, start: StartingPoint | None, say: Say) -> tuple[Config, StartingPoint | None]:
-    """Load the model to start from, if any. Return the settings with its shape and tokenizer, and the model."""
-    if config.train.init_from:
-        start = StartingPoint.load(Path(config.train.init_from), allow_custom_code=custom_parts(config).values())
-    if start is None:
-        return config, None
+def _start_from(config: Config, start: StartingPoint, say: Say) -> Config:
+    """Return the settings with the shape and the tokenizer of the model to start from."""
     config = start.configure(config)
     for message in start.differences(config):
         say(message)
-    return config, start
+    return config
 
 
 def _choose_steps(config: Config, prepared: Prepared, end: float) -> tuple[Config, list[recipe.Choice]]:
@@ -175,13 +170,20 @@ def _word_list(tokenizer: Tokenizer) -> str:
     return "\n".join(sorted(words, key=str.casefold)) + "\n"
 
 
-def prepare_again(folder: RunFolder, asked: Config, say: Say, *, task_type: type[Task] | None = None) -> Prepared:
+def prepare_again(
+    folder: RunFolder,
+    asked: Config,
+    say: Say,
+    *,
+    allow_custom_code: bool | Collection[str],
+    task_type: type[Task] | None = None,
+) -> Prepared:
     """Prepare to resume a run from the settings recorded at its start. Only file paths are taken from `asked`.
 
     If the tokenized training data still exists, the training files are read only to compute their digest.
     """
     out = folder.path
-    config = read_config(out, allow_custom_code=custom_parts(asked).values())
+    config = read_config(out, allow_custom_code=allow_custom_code)
     refuse_contradictions(out, config, asked)
     places = {name: asked.value(name) for name in PLACES}
     config = config.assign({name: place for name, place in places.items() if place}, "user")

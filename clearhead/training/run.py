@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -56,6 +56,7 @@ class RunOptions:
         on_step: called after each update with {"step", "epoch", "loss", "lr", "grad_norm", "tokens", "seconds"}.
         on_eval: called after each evaluation with {"step", "epoch", "seconds"} and the scores, such as "loss".
         began: start of the time budget, as a `time.monotonic` value (default: now).
+        allow_custom_code: import all custom classes that are named in the folder of the run or of its starting point.
     """
 
     resume: bool = False
@@ -64,6 +65,11 @@ class RunOptions:
     on_step: Observer | None = None
     on_eval: Observer | None = None
     began: float | None = None
+    allow_custom_code: bool = False
+
+    def allowed(self, config: Config) -> bool | Collection[str]:
+        """Return which custom classes folders may name: all with consent, else those in the user's settings."""
+        return self.allow_custom_code or custom_parts(config).values()
 
 
 @dataclass(frozen=True)
@@ -97,7 +103,7 @@ def train(config: Config, out: str | Path, options: RunOptions, stage: Stage = S
         StoppedError: a signal stopped the run. It can be resumed.
     """
     began = time.monotonic() if options.began is None else options.began
-    out, say = Path(out), options.say
+    out, say, allowed = Path(out), options.say, options.allowed(config)
     config, task = _check(config, out, options, stage)
     if stage.end is None and config.train.budget:
         stage = replace(stage, end=began + read_duration(config.train.budget))
@@ -107,19 +113,20 @@ def train(config: Config, out: str | Path, options: RunOptions, stage: Stage = S
         RunFolder.create(out, resume=options.resume, replace=options.replace, say=say) as folder,
     ):
         if options.resume and folder.finished_step is not None:
-            refuse_contradictions(out, read_config(out, allow_custom_code=True), config)
+            refuse_contradictions(out, read_config(out, allow_custom_code=allowed), config)
             say(f"{out} is complete: it was trained to step {folder.finished_step:,}")
             return out
         checkpoint = folder.latest_checkpoint() if options.resume else None
         if checkpoint is None:
             end = math.inf if stage.end is None else stage.end
-            prepared = prepare(folder, config, say, task_type=task, start=stage.start, end=end)
+            start = _load_start(config, allowed) if config.train.init_from else stage.start
+            prepared = prepare(folder, config, say, task_type=task, start=start, end=end)
         else:
-            prepared = prepare_again(folder, config, say, task_type=task)
+            prepared = prepare_again(folder, config, say, allow_custom_code=allowed, task_type=task)
         trainer = _fit(prepared, folder, stop, checkpoint, options, stage)
         _finish(folder, prepared, trainer, stage, say)
     if stage.is_last:
-        say(f"use it: {prepared.task.example(str(out))}")
+        say(f"use it: {prepared.task.example(str(out), prepared.config)}")
     return out
 
 
@@ -138,7 +145,7 @@ def _check(config: Config, out: Path, options: RunOptions, stage: Stage) -> tupl
         raise ConfigError("data.train names no file", expected=expected, name="data.train")
     check_parts(config.model)
     if config.train.task is None and options.resume and (out / CONFIG).exists():
-        stored = read_config(out, allow_custom_code=custom_parts(config).values())
+        stored = read_config(out, allow_custom_code=options.allowed(config))
         config = config.assign({"train.task": task_of(stored).verb, "data.modality": stored.data.modality}, "data")
     else:
         config = with_modality(config)
@@ -147,6 +154,11 @@ def _check(config: Config, out: Path, options: RunOptions, stage: Stage) -> tupl
         summary_writer()
     task = stage.task or task_of(config)
     return task.settle(config), task
+
+
+def _load_start(config: Config, allowed: bool | Collection[str]) -> StartingPoint:
+    """Read the model named in train.init_from."""
+    return StartingPoint.load(Path(config.train.init_from), allow_custom_code=allowed)
 
 
 # --- training -------------------------------------------------------------------------------------------------------
@@ -252,7 +264,8 @@ def _batches(prepared: Prepared) -> Plan:
 
 def _finish(folder: RunFolder, prepared: Prepared, trainer: Trainer, stage: Stage, say: Say) -> None:
     """Score the weights that were kept, complete the model card, and mark the run as finished."""
-    load_weights(trainer.model, load_model_folder(folder.path, allow_custom_code=True).weights)
+    allowed = custom_parts(prepared.config).values()
+    load_weights(trainer.model, load_model_folder(folder.path, allow_custom_code=allowed).weights)
     judged = _judge(prepared, trainer.model, trainer.state, say)
     if text := shortfall(trainer.state.step, prepared.config.train):
         say(text)

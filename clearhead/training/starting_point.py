@@ -34,7 +34,7 @@ class StartingPoint:
     weights: Mapping[str, Tensor]
 
     @classmethod
-    def load(cls, path: Path, *, allow_custom_code: bool | Collection[str] = True) -> Self:
+    def load(cls, path: Path, *, allow_custom_code: bool | Collection[str]) -> Self:
         """Read a model folder. See `load_model_folder`."""
         folder = load_model_folder(path, allow_custom_code=allow_custom_code)
         tokenizers = Tokenizers.from_json(folder.tokenizer, origin=str(path / TOKENIZER))

@@ -197,7 +197,7 @@ def _reloaded(model: nn.Module, folder: Path, config: Config, tokenizers: Tokeni
     """
     files = model_files(config=config.to_record(), tokenizer=tokenizers.to_json(), weights=model.state_dict(), card="")
     save_files(folder, files)
-    found = load_model_folder(folder, allow_custom_code=True)
+    found = load_model_folder(folder, allow_custom_code=True)  # the caller's own model, written two lines above
     with torch.random.fork_rng(devices=()):  # leaves the caller's random state alone
         fresh: nn.Module = build(found.config.model)
     if [type(part) for part in fresh.modules()] != [type(part) for part in model.modules()]:

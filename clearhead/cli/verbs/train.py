@@ -6,6 +6,7 @@ from ...config import Config, settings
 from ...config.messages import say
 from ..configure import configure
 from ..data_options import FILES, READING
+from ..models import add_consent
 from ..parser import Options, Parser, UsageError, Verb
 from ..setting_options import add_settings
 
@@ -57,6 +58,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("--config", metavar="FILE", help="TOML file with settings; options override it")
     parser.add_argument("--dry-run", action="store_true", help="show the task, columns and examples without training")
     parser.add_argument("--print-config", action="store_true", help="print the settings as TOML and exit")
+    add_consent(parser)
     names = [name for name in settings() if name not in _FROM_DATA]
     add_settings(parser, names, _SHORT, rare=_RARE, helps=_HELPS)
 
@@ -90,7 +92,13 @@ def _run(options: Options) -> None:
 
     if config.train.task is not None and not options.resume:
         _say_task(config)
-    train(config, options.out, resume=options.resume, began=process_began())
+    train(
+        config,
+        options.out,
+        resume=options.resume,
+        began=process_began(),
+        allow_custom_code=options.allow_custom_code,
+    )
 
 
 def _show_data(config: Config) -> None:

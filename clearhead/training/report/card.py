@@ -29,7 +29,7 @@ def model_card(config: Config, task: type[Task], *, count: int, notes: Sequence[
         "Trained with Clearhead, an implementation of the Transformer from *Attention Is All You Need*. To use it:",
         "",
         "```",
-        task.example("THIS_FOLDER"),
+        task.example("THIS_FOLDER", config),
         "```",
         "",
         "## Data",

@@ -1,9 +1,11 @@
 """Compare a warm start with the same training without it, for the model card and the log."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from ...config import chosen
+from ...config.custom_code import custom_parts
 from ...folder.checkpoint import METRICS
 from ...folder.model_folder import load_model_folder, load_weights, read_config
 from ...model.transformer import build
@@ -36,7 +38,8 @@ class Comparison:
 
     def section(self, prepared: Prepared, judged: Judged | None) -> tuple[str, str, str]:
         """Return heading, text and verdict, given the final scores. The verdict is "" without a validation split."""
-        text = _describe_pretraining(self.pretrained)
+        allowed = custom_parts(prepared.config).values()
+        text = _describe_pretraining(self.pretrained, allowed)
         if self.n_runs > 1:
             text += f" The task was then trained {self.n_runs} times from there, and the mean of the weights was tried."
         if judged is None:
@@ -50,17 +53,17 @@ class Comparison:
         return _HEADING, text, what
 
     def _judge_baseline(self, prepared: Prepared) -> Judged:
-        folder = load_model_folder(self.without, allow_custom_code=True)
+        folder = load_model_folder(self.without, allow_custom_code=custom_parts(prepared.config).values())
         model = build(folder.config.model).to(folder.config.train.device)
         load_weights(model, folder.weights)
         search = prepared.config.override({"decode.n_best": 1}).decode
         return prepared.task.evaluate(model, prepared.valid, search)
 
 
-def _describe_pretraining(pretrained: Path) -> str:
+def _describe_pretraining(pretrained: Path, allowed: Collection[str]) -> str:
     """Describe the steps and the score of the pretraining."""
     records = read_metrics(pretrained / METRICS)
-    is_denoising = read_config(pretrained, allow_custom_code=True).model.topology != "decoder-only"
+    is_denoising = read_config(pretrained, allow_custom_code=allowed).model.topology != "decoder-only"
     what = "with some of their tokens hidden" if is_denoising else "as a language model"
     text = f"The model was first pretrained for {records[-1]['step']:,} steps on the texts alone, {what}"
     name = "hidden_accuracy" if is_denoising else "token_accuracy"

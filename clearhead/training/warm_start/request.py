@@ -5,6 +5,7 @@ the model that it will replace, if any.
 """
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 
 from ...config import Config
@@ -28,7 +29,7 @@ def is_warm_start(config: Config, out: str | Path, options: RunOptions) -> bool:
         TrainingError: the folder contains a warm start in progress, and neither `resume` nor `replace` is set.
     """
     out = Path(out)
-    if config.train.warm_start or (options.resume and _was_warm_start(out)):
+    if config.train.warm_start or (options.resume and _was_warm_start(out, options.allowed(config))):
         return bool(config.data.train)
     for name in ("data.texts", *OF_WARM_START):
         if (value := config.value(name)) not in (None, ()):
@@ -58,16 +59,18 @@ def write_request(out: Path, config: Config) -> None:
         write_file(out / _REQUEST, json.dumps(config.to_record(), indent=1).encode() + b"\n")
 
 
-def read_request(out: Path, config: Config) -> Config:
+def read_request(out: Path, config: Config, allowed: bool | Collection[str]) -> Config:
     """Return the settings that the warm start in a folder began with, updated with the file paths in `config`.
 
     The user may now set values that were left open. The stages check them.
 
     Raises:
         ConfigError: the user changed a setting.
+        ModelError: the file is damaged, or names custom code that isn't allowed.
     """
     path = out / _REQUEST
-    begun = Config.from_record(parse_json_object(path, read_bytes(path)), source=str(path))
+    record = parse_json_object(path, read_bytes(path))
+    begun = Config.from_record(record, source=str(path), allow_custom_code=allowed)
     asked = {name for name in config.by_origin().get("user", ()) if name not in PLACES}
     new = {name for name in asked if not begun.is_users(name) and begun.value(name) in (None, "auto")}
     refuse_contradictions(out, begun, config, asked - new)
@@ -99,7 +102,7 @@ def forget_request(out: Path) -> None:
     (out / _REQUEST).unlink(missing_ok=True)
 
 
-def _was_warm_start(out: Path) -> bool:
+def _was_warm_start(out: Path, allowed: bool | Collection[str]) -> bool:
     if (out / CONFIG).exists() and not holds_old_model(out):
-        return bool(read_config(out, allow_custom_code=True).train.warm_start)
+        return bool(read_config(out, allow_custom_code=allowed).train.warm_start)
     return was_requested(out)

@@ -46,11 +46,11 @@ def train(config: Config, out: str | Path, options: RunOptions) -> Path:
         StoppedError: a signal stopped the run. It can be resumed.
     """
     began = time.monotonic() if options.began is None else options.began
-    out = Path(out)
+    out, allowed = Path(out), options.allowed(config)
     if options.resume and (out / CONFIG).exists() and not holds_old_model(out) and config.is_users("train.warm_start"):
-        refuse_contradictions(out, read_config(out, allow_custom_code=True), config, ["train.warm_start"])
+        refuse_contradictions(out, read_config(out, allow_custom_code=allowed), config, ["train.warm_start"])
     if options.resume and was_requested(out):
-        config = read_request(out, config)
+        config = read_request(out, config, allowed)
     if config.train.task is None:
         config = with_task(config, options.say)
     config = config.choose({"train.warm_start": "denoise"}, "user")
@@ -64,6 +64,7 @@ class _WarmStart:
         """Raise a ConfigError if pretraining on the texts can't help, or if its effect can't be measured."""
         self.config, self.out, self.options, self.say = config, out, options, options.say
         self.without, self.pretrained = out / WITHOUT, out / PRETRAINED
+        self.allowed = options.allowed(config)
         self.task = task_of(config)
         self.denoising = denoising(self.task, config.data.texts)
         self.n_runs = number_of_runs(config, self.task)
@@ -74,7 +75,8 @@ class _WarmStart:
         """Run the stages. On resume, skip those that are complete."""
         self.task.settle(self.config)  # fail early on errors of the last stage
         if self._prepare_folder():
-            train_stage(self.config, self.out, RunOptions(resume=True, say=self.say))
+            options = RunOptions(resume=True, say=self.say, allow_custom_code=self.options.allow_custom_code)
+            train_stage(self.config, self.out, options)
         else:
             try:
                 with StopSignals():  # each stage has its own; this one covers the time between two stages
@@ -107,12 +109,12 @@ class _WarmStart:
 
         self.say(f"stage 1 of {count}: {verb}, from random weights, in {self.without}{self._duration()}")
         self._run(self.without, baseline(self.config), Stage(end=clock.end(0), is_last=False))
-        first = dataclasses.replace(StartingPoint.load(self.without), weights={})
+        first = dataclasses.replace(StartingPoint.load(self.without, allow_custom_code=self.allowed), weights={})
 
         self.say(f"stage 2 of {count}: pretraining on the texts alone, in {self.pretrained}")
         stage = Stage(self.denoising, first, clock.end(1), is_last=False)
         self._run(self.pretrained, pretraining(self.config, first.config, self.task), stage)
-        pretrained = StartingPoint.load(self.pretrained)
+        pretrained = StartingPoint.load(self.pretrained, allow_custom_code=self.allowed)
         dropout = {name: first.config.value(name) for name in DROPOUT}  # that of the task
         start = dataclasses.replace(pretrained, config=pretrained.config.assign(dropout, "model"))
 
@@ -123,7 +125,7 @@ class _WarmStart:
             self._run(path, intermediate(config), stage)
         mean = f"; then the mean of all {self.n_runs} runs is tried" if self.also else ""
         self.say(f"stage {count} of {count}: {verb}, from the pretrained weights, in {self.out}{mean}")
-        average = partial(try_soup, others=self.also) if self.also else None
+        average = partial(try_soup, others=self.also, allowed=self.allowed) if self.also else None
         stage = Stage(start=start, end=clock.end(count - 1), after_training=average, section=self._section)
         self._run(self.out, config, stage)
 
