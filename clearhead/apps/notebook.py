@@ -1,9 +1,10 @@
 """HTML summary of a model for notebooks: its task, sizes and scores."""
 
 import html
-import json
 from typing import Any
 
+from ..errors import ModelError
+from ..folder.manifest import parse_json_object, read_bytes
 from ..scoring import score_labels
 from .loaded import LoadedModel
 
@@ -20,8 +21,8 @@ def page(loaded: LoadedModel, name: str) -> str:
     ]
     sizes = f"{' and '.join(layers)}, d_model {model.d_model}, {model.n_heads} heads, d_ff {model.d_ff}"
     lines = [f"<b>{_text(name)}</b> of <code>{_text(loaded.path)}</code>", _text(sizes)]
-    if scores := _evaluation(loaded):
-        lines.append(_text(f"{score_labels.spoken(scores)} ({score_labels.count_of(scores)})"))
+    if scores := _scores(loaded):
+        lines.append(_text(scores))
     lines.append(f"on the command line: <code>{_text(loaded.task.example(str(loaded.path), loaded.config))}</code>")
     rows = [_row("part", "parameters", "th"), *_rows(loaded.model), _row("total", f"{total:,}", "th")]
     return f"<p>{'<br>'.join(lines)}</p><table>{''.join(rows)}</table>"
@@ -45,14 +46,15 @@ def _row(name: str, value: str, cell: str) -> str:
     return f"<tr><{cell}{style}>{_text(name)}</{cell}><{cell}{style}>{_text(value)}</{cell}></tr>"
 
 
-def _evaluation(loaded: LoadedModel) -> dict[str, Any]:
-    """Return the stored scores if they're of the current weights, otherwise {}."""
+def _scores(loaded: LoadedModel) -> str:
+    """Return the stored scores if they're of the current weights and can be read, otherwise ""."""
+    path = loaded.path / "evaluation.json"
     try:
-        values = json.loads((loaded.path / "evaluation.json").read_text(encoding="utf-8"))
-        score_labels.count_of(values)
-    except (OSError, ValueError, TypeError, StopIteration):
-        return {}
-    return values if values.get("weights") == loaded.weights_digest else {}
+        values = parse_json_object(path, read_bytes(path))
+        scores = f"{score_labels.spoken(values)} ({score_labels.count_of(values)})"
+    except (ModelError, ValueError, TypeError, OverflowError, StopIteration):
+        return ""
+    return scores if values.get("weights") == loaded.weights_digest else ""
 
 
 def _text(value: object) -> str:

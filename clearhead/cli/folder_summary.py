@@ -1,11 +1,13 @@
 """Summary of a model folder: its settings, data and scores, without reading the weights."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ..config import NEWEST, Config
+from ..errors import ModelError
 
 _EVALUATION = "evaluation.json"
 _SHOWN = 8  # maximum number of labels to show
@@ -38,7 +40,12 @@ def summarize_folder(folder: Path, *, allow_custom_code: bool = False) -> tuple[
 
 
 def render_folder(config: Config, about: dict[str, Any]) -> str:
-    """Format the result of `summarize_folder` as text."""
+    """Format the result of `summarize_folder` as text.
+
+    Raises:
+        ModelError: the scores in a file are damaged.
+    """
+    from ..folder.checkpoint import METRICS
     from ..tasks.registry import task_of
 
     data, finished, validation = about["data"], about["finished"], about["validation"]
@@ -57,9 +64,11 @@ def render_folder(config: Config, about: dict[str, Any]) -> str:
     if validation:
         greedy = "greedy, " * searches
         mean = f"mean of {validation['averaged']} checkpoints, " if "averaged" in validation else ""
-        rows.append(("validation", f"{_scores(validation)} ({greedy}{mean}step {validation['step']:,})"))
+        with _expect_scores(Path(about["folder"]), METRICS):
+            rows.append(("validation", f"{_scores(validation)} ({greedy}{mean}step {validation['step']:,})"))
     if about["evaluation"]:
-        rows.append(("evaluation", _evaluation(about["evaluation"], searches=searches)))
+        with _expect_scores(Path(about["folder"]), _EVALUATION):
+            rows.append(("evaluation", _evaluation(about["evaluation"], searches=searches)))
     return "\n".join(f"{name:<12}{text}" for name, text in rows)
 
 
@@ -120,8 +129,23 @@ def _best_validation(folder: Path, config: Config) -> dict[str, Any] | None:
         value = 0.0 if score == NEWEST else -record[name] if score == "loss" else record[name]
         return -math.inf if math.isnan(value) else value, record["step"]  # of equal scores, the newest was kept
 
-    best = max(reversed(records), key=rank, default=None)  # a mean comes after the last step that it averages
+    with _expect_scores(folder, METRICS):
+        best = max(reversed(records), key=rank, default=None)  # a mean comes after the last step that it averages
     return best and {key.removeprefix("valid_"): value for key, value in best.items()}
+
+
+@contextmanager
+def _expect_scores(folder: Path, name: str) -> Iterator[None]:
+    """Turn the errors of values that were read from a file, and may be anything, into a ModelError."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, StopIteration, TypeError, ValueError) as error:
+        raise ModelError(
+            f"{folder / name} has missing or strange values ({type(error).__name__}: {error})",
+            expected="the file that Clearhead wrote",
+            fix=f"restore or delete {name}",
+            name=name,
+        ) from error
 
 
 def _scores(values: dict[str, Any]) -> str:

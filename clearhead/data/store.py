@@ -47,6 +47,7 @@ class Store:
             DataError: the store is damaged.
         """
         try:
+            _expect_regular(path)
             header = json.loads((path / _HEADER).read_bytes())
             if header["format_version"] != FORMAT_VERSION or header["key"] != _plain(key):
                 return None
@@ -60,6 +61,13 @@ class Store:
             raise _damaged(path, "a file is missing") from None
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise _damaged(path, str(error)) from error
+
+
+def _expect_regular(path: Path) -> None:
+    """Raise a ValueError if a file is a pipe or a device, which could block."""
+    for file in (path / _HEADER, *(it for side in _SIDES for it in _paths(path, side))):
+        if file.exists() and not file.is_file():
+            raise ValueError(f"{file.name} isn't a regular file")
 
 
 def _damaged(path: Path, why: str) -> DataError:

@@ -17,10 +17,11 @@ from ..errors import TrainingError
 def write_file(path: Path, data: bytes) -> None:
     """Replace a file atomically. If an OSError occurs, the old content is kept.
 
-    If the path is a symbolic link, the file it points to is replaced. Devices and pipes are written to directly.
+    If the path is a symbolic link, the file it points to is replaced. Devices and pipes are written to directly. A pipe
+    that nobody reads is an OSError, because waiting for a reader could take forever.
     """
     if path.exists() and not path.is_file():
-        with path.open("wb") as file:
+        with open(path, "wb", opener=_without_waiting) as file:
             file.write(data)
         return
     path = Path(os.path.realpath(path))
@@ -132,7 +133,16 @@ def _retire(path: Path) -> Path:
     return path.replace(retired)
 
 
+def _without_waiting(path: str, flags: int) -> int:
+    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    if os.name != "nt":
+        os.set_blocking(descriptor, True)  # a slow reader is waited for
+    return descriptor
+
+
 def _write_synced(path: Path, data: bytes) -> None:
+    if path.exists() and not path.is_file():  # opening a pipe would block
+        _discard(path)
     with path.open("wb") as file:
         file.write(data)
         file.flush()

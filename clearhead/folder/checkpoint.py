@@ -169,7 +169,7 @@ class RunFolder:
         with suppress(ModelError):  # no weights or no metadata
             found, path = digest(read_bytes(self.path / WEIGHTS)), self.path / _KEPT
             known = parse_json_object(path, read_bytes(path))
-            self._about = {found: known[found]} if found in known else {}
+            self._about = {found: known[found]} if isinstance(known.get(found), dict) else {}
         return next(iter(self._about.values()), {})
 
     def save_checkpoint(self, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]) -> Path:
@@ -288,5 +288,10 @@ def read_checkpoint(folder: Path) -> Checkpoint:
             f"{folder} isn't a checkpoint: {MANIFEST} doesn't name {_STATE}", expected="a checkpoint", name=_STATE
         )
     values = parse_json_object(folder / _STATE, files.pop(_STATE))
+    step, state = values.get("step"), values.get("state")
+    if type(step) is not int or not isinstance(state, dict):
+        raise ModelError(
+            f"{folder / _STATE} is damaged", expected='"step", an integer, and "state", an object', name=_STATE
+        )
     tensors = {name.removesuffix(_SUFFIX): weights_from_bytes(folder / name, data) for name, data in files.items()}
-    return Checkpoint(values["step"], tensors, values["state"])
+    return Checkpoint(step, tensors, state)

@@ -25,6 +25,7 @@ from .manifest import (
     check_format,
     digest,
     parse_json_object,
+    read_bytes,
     read_verified,
     replace_files,
 )
@@ -132,6 +133,11 @@ def read_settings(folder: Path, *, allow_custom_code: bool = False) -> tuple[Con
 def read_tokenizer(folder: Path) -> str:
     """Read the tokenizer file. Raise ModelError if it's missing or damaged."""
     return _parse_text(folder / TOKENIZER, read_verified(folder, (TOKENIZER,))[TOKENIZER])
+
+
+def read_card(folder: Path) -> str:
+    """Read the model card, which users may have edited. Raise ModelError if it can't be read."""
+    return _parse_text(folder / CARD, read_bytes(folder / CARD))
 
 
 def _parse_text(path: Path, data: bytes) -> str:

@@ -130,7 +130,7 @@ def inputs(path: "str | Path | Input") -> list[Input]:
     Hidden files are skipped, and so is _SUCCESS, which some tools write next to their output.
 
     Raises:
-        DataError: the folder has no files, or contains another folder.
+        DataError: the folder has no files, or contains another folder, a pipe or a device.
     """
     if isinstance(path, Input):
         return [path]
@@ -148,6 +148,10 @@ def inputs(path: "str | Path | Input") -> list[Input]:
         if entry.is_dir():
             raise DataError(
                 f"{path} contains another folder, {entry.name}", expected="only data files in it", name=str(path)
+            )
+        if is_stream(entry):  # opening it could block
+            raise DataError(
+                f"{path} contains a pipe or a device, {entry.name}", expected="only data files in it", name=str(path)
             )
     return [Input(entry) for entry in entries]
 

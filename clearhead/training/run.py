@@ -17,7 +17,7 @@ from ..config.values import read_duration
 from ..data.batches import Batches, Plan
 from ..errors import ConfigError
 from ..folder.checkpoint import METRICS, Checkpoint, RunFolder
-from ..folder.model_folder import CARD, CONFIG, load_model_folder, load_weights, model_files, read_config
+from ..folder.model_folder import CARD, CONFIG, load_model_folder, load_weights, model_files, read_card, read_config
 from ..model.assembly import check_parts
 from ..model.transformer import build
 from ..pictures.figures import loss_curve
@@ -290,9 +290,8 @@ def _judge(prepared: Prepared, model: nn.Module, state: State, say: Say) -> dict
 
 
 def _write_card(folder: RunFolder, prepared: Prepared, judged: dict[str, Judged], state: State, stage: Stage) -> None:
-    path = folder.path / CARD
-    if path.exists():
-        card = path.read_text("utf-8")
+    if (folder.path / CARD).exists():
+        card = read_card(folder.path)
     else:
         card = model_card(prepared.config, type(prepared.task), count=len(prepared.examples))
     card = with_scores(card, {name: it.scores.to_dict() for name, it in judged.items()})

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
+from ..errors import ModelError
 from ..folder.checkpoint import RunFolder
 from .report.metrics import MetricsLog
 from .report.progress import Progress
@@ -55,9 +56,19 @@ class State:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Return the state stored in a checkpoint, ignoring any other values."""
-        known = {it.name for it in fields(cls)}
-        return cls(**{name: value for name, value in values.items() if name in known})
+        """Return the state stored in a checkpoint, ignoring any other values. Raise ModelError for a wrong type."""
+        known: dict[str, Any] = {it.name: it.type for it in fields(cls)}
+        found = {name: value for name, value in values.items() if name in known}
+        for name, value in found.items():
+            if not isinstance(value, known[name]) and not (type(value) is int and known[name] is float):
+                raise ModelError(
+                    f"the checkpoint has {name}={value!r}",
+                    expected=f"a value of type {getattr(known[name], '__name__', known[name])}",
+                    fix="delete the checkpoint to resume from an earlier one",
+                    name=name,
+                    value=value,
+                )
+        return cls(**found)
 
     @property
     def kept_weights(self) -> str:

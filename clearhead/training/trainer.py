@@ -14,7 +14,7 @@ from torch import nn
 
 from ..config import TrainConfig, chosen
 from ..data.batches import Plan
-from ..errors import TrainingError
+from ..errors import ModelError, TrainingError
 from ..folder.checkpoint import Checkpoint
 from ..folder.model_folder import load_weights
 from ..tokenization.ragged import IntArray
@@ -115,12 +115,23 @@ class Trainer:
             checkpoint: a checkpoint of this run.
             kept: the entries about the kept weights (`RunFolder.kept`). They may be newer than the checkpoint
                 if the process was killed before it saved the next one.
+
+        Raises:
+            ModelError: a value is missing or has the wrong type.
         """
-        load_weights(self.model, checkpoint.tensors["model"])
-        load_optimizer(self.update.optimizer, self.model, checkpoint.tensors["optimizer"])
-        if self.average:
-            self.average.load(checkpoint.tensors["average"])
-        self.schedule = self.schedule.restored(checkpoint.state)
+        try:
+            load_weights(self.model, checkpoint.tensors["model"])
+            load_optimizer(self.update.optimizer, self.model, checkpoint.tensors["optimizer"])
+            if self.average:
+                self.average.load(checkpoint.tensors["average"])
+            self.schedule = self.schedule.restored(checkpoint.state)
+        except KeyError as error:
+            raise ModelError(
+                f"the checkpoint of step {checkpoint.step:,} has no {error.args[0]}",
+                expected="a checkpoint of this run",
+                fix="delete the checkpoint to resume from an earlier one",
+                name=str(error.args[0]),
+            ) from error
         self.state = State.from_dict({**checkpoint.state, **(kept or {}), "step": checkpoint.step})
         self._saved_step, self._epoch = checkpoint.step, []
 

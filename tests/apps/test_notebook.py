@@ -2,6 +2,7 @@
 
 import html
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -89,3 +90,14 @@ def test_a_stack_alone_is_shown_alone(model_folder: Path, topology: str, said: s
     shown = page(loaded, "Translator")
     assert sum(numbers(shown)) == count_parameters(loaded.model)["total"]
     assert f"{said} layers" in shown and shown.count("layers, d_model") == 1 and " and " not in shown
+
+
+@pytest.mark.parametrize("content", ["[]", '{"sentences": "x"}', '{"sentences": 1, "bleu": "x"}', "[" * 9999, None])
+def test_a_strange_evaluation_is_left_out(model_folder: Path, tmp_path: Path, content: str | None) -> None:
+    copy = Path(shutil.copytree(model_folder, tmp_path / "copy"))
+    (copy / "evaluation.json").unlink(missing_ok=True)
+    if content is None:
+        os.mkfifo(copy / "evaluation.json")
+    else:
+        (copy / "evaluation.json").write_text(content)
+    assert "sentences" not in load(copy, device="cpu")._repr_html_()

@@ -178,3 +178,12 @@ def test_a_disk_that_is_full_passes_through_and_leaves_nothing(tmp_path: Path, d
         with pytest.raises(OSError, match="No space left"):
             fill(tmp_path / "s", EXAMPLES)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["header.json", "source.tokens", "source.lengths"])
+def test_a_pipe_in_place_of_a_file_does_not_block(name: str, tmp_path: Path) -> None:
+    fill(tmp_path / "s", EXAMPLES)
+    (tmp_path / "s" / name).unlink()
+    os.mkfifo(tmp_path / "s" / name)
+    with pytest.raises(DataError, match="isn't a regular file"):
+        Store.open(tmp_path / "s", KEY)

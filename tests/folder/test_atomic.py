@@ -51,6 +51,16 @@ def test_what_is_no_regular_file_gets_the_data_and_stays_what_it_is(tmp_path: Pa
     assert (tmp_path / "null").is_symlink() and not Path(os.devnull).is_file()
 
 
+def test_a_pipe_that_nobody_reads_is_an_error_and_does_not_block(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(TrainingError) as caught, writing(tmp_path):
+        write_file(tmp_path / "pipe", b"data")
+    assert caught.value.value == tmp_path
+    os.mkfifo(tmp_path / ".file.partial")
+    write_file(tmp_path / "file", b"data")
+    assert (tmp_path / "file").read_bytes() == b"data"
+
+
 def test_what_to_do_is_for_the_caller_to_say(tmp_path: Path, disk_full, read_only) -> None:
     for error, advice in ((disk_full, "make room and drink tea; "), (read_only, "change its permissions, or leave")):
         with pytest.raises(TrainingError) as caught, writing(tmp_path, again="drink tea", instead="leave"):

@@ -1,9 +1,11 @@
 """A run loses nothing that it has saved."""
 
 import errno
+import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +13,7 @@ import torch
 from clearhead.config import Config
 from clearhead.errors import ModelError, TrainingError
 from clearhead.folder.checkpoint import Checkpoint, RunFolder, read_checkpoint
-from clearhead.folder.manifest import write_folder_with_manifest
+from clearhead.folder.manifest import replace_files, write_folder_with_manifest
 from clearhead.folder.model_folder import load_model_folder, model_files
 
 STATE = {"position": [3, 120], "best": 31.4, "loss": 1 / 3, "worst": float("-inf"), "words": "déjà", "none": None}
@@ -399,6 +401,28 @@ def test_a_damaged_newest_checkpoint_is_said_and_the_one_before_is_used(
         assert "damaged checkpoint" in message and str(path) in message
         again.save_checkpoint(80, tensors(80), STATE)  # the run comes by again, and repairs it
         assert (found := again.latest_checkpoint()) and found.step == 80 and len(said) == 1
+
+
+@pytest.mark.parametrize("content", [{}, {"step": "80", "state": {}}, {"step": 80}, {"step": 80, "state": []}])
+def test_a_checkpoint_with_a_strange_state_is_said_and_skipped_though_its_digest_is_right(
+    run: RunFolder, said: list[str], content: dict[str, Any]
+) -> None:
+    for step in (40, 80):
+        run.save_checkpoint(step, tensors(step), STATE)
+    newest = run.path / "checkpoints" / "step-00000080"
+    replace_files(newest, {"state.json": json.dumps(content).encode()})
+    with reopen(run, said.append) as again:
+        found = again.latest_checkpoint()
+    assert found and found.step == 40
+    (message,) = said
+    assert "damaged checkpoint" in message and str(newest / "state.json") in message
+
+
+def test_strange_metadata_of_the_kept_weights_are_ignored(run: RunFolder) -> None:
+    run.keep({"w": torch.zeros(2)}, {"best": 1.0})
+    path = run.path / ".kept.json"
+    path.write_text(json.dumps(dict.fromkeys(json.loads(path.read_text()), 3)))
+    assert run.kept() == {}
 
 
 def test_with_every_checkpoint_damaged_training_starts_afresh_and_says_why(run: RunFolder, said: list[str]) -> None:

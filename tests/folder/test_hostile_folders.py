@@ -85,3 +85,42 @@ def test_code_in_the_folder_does_not_run(folder: Path, monkeypatch: pytest.Monke
         _ = load(folder, device="cpu").model
     assert (caught.value.name, caught.value.value) == ("model.attention", "evilmod:A")
     assert "evilmod" not in sys.modules
+
+
+@pytest.mark.parametrize("verb", ["verify", "info", "evaluate"])
+def test_a_pipe_in_place_of_the_evaluation_does_not_block(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str
+) -> None:
+    (folder / "evaluation.json").unlink(missing_ok=True)
+    os.mkfifo(folder / "evaluation.json")
+    os.mkfifo(folder / ".evaluation.json.partial")
+    (data := tmp_path / "data.tsv").write_text("one two\ttwo one\n")
+    more = ["--data", str(data)] if verb == "evaluate" else []
+    assert main([verb, str(folder), *more]) == (1 if verb == "info" else 0)
+    assert ("a pipe or a device" in capsys.readouterr().err) == (verb == "info")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"weights": 1}, {"sentences": "x"}, {"sentences": 1, "bleu": [], "data": [], "decode": {}}, {"sentences": 1}],
+)
+def test_info_reports_an_evaluation_with_strange_values(
+    folder: Path, capsys: pytest.CaptureFixture[str], values: dict[str, Any]
+) -> None:
+    save_files(folder, {"evaluation.json": json.dumps(values).encode()})
+    assert main(["info", str(folder)]) == 1
+    assert f"{folder / 'evaluation.json'} has missing or strange values" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("values", [{"step": "x"}, {"step": "x", "valid_loss": "y"}, {"valid_loss": 1.0}, {"step": []}])
+def test_info_reports_metrics_with_strange_values(
+    folder: Path, capsys: pytest.CaptureFixture[str], values: dict[str, Any]
+) -> None:
+    from clearhead.folder.model_folder import read_config
+
+    best = read_config(folder).train.best
+    values = {f"valid_{best}" if name == "valid_loss" else name: value for name, value in values.items()}
+    lines = [{"step": 1, f"valid_{best}": 1.0}, {f"valid_{best}": 1.0, **values}]
+    (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(it)}\n" for it in lines))
+    assert main(["info", str(folder)]) == 1
+    assert f"{folder / 'metrics.jsonl'} has missing or strange values" in capsys.readouterr().err

@@ -269,3 +269,10 @@ def test_columns_that_are_named_for_aligned_files_are_said_to_mean_nothing(tmp_p
     assert both(pairs) == [("a", "b")]
     assert pairs.report.notes == ["columns and separator aren't used: line-aligned files have none"]
     assert both(read_pairs(paths, DataConfig(reverse=True))) == [("b", "a")]
+
+
+def test_a_pipe_in_a_folder_is_an_error_and_does_not_block(tmp_path: Path) -> None:
+    written(tmp_path / "part-1.tsv", "a\tb\n")
+    os.mkfifo(tmp_path / "part-2.tsv")
+    error = error_of(lambda: inputs(tmp_path))
+    assert error.name == str(tmp_path) and "part-2.tsv" in error.what and error.expected == "only data files in it"

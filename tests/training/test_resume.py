@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+import os
 import random
 import re
 import shutil
@@ -17,8 +18,9 @@ import torch
 
 from clearhead.api import train
 from clearhead.config import Config, preset
-from clearhead.errors import ConfigError, ModelError, TrainingError
+from clearhead.errors import ConfigError, DataError, ModelError, TrainingError
 from clearhead.folder.checkpoint import RunFolder, read_checkpoint
+from clearhead.folder.manifest import replace_files
 from clearhead.folder.model_folder import read_config
 from clearhead.tasks.translate.task import Translation
 from clearhead.training.choices import recipe
@@ -565,3 +567,38 @@ def test_a_model_card_that_is_gone_is_written_again(toy, stopped: Path) -> None:
     until_finished(toy.config(), run)
     card = (run / "README.md").read_text()
     assert "| validation | 6 |" in card and "hasn't finished" not in card
+
+
+# --- folders from elsewhere
+
+
+@pytest.mark.parametrize("name", ["README.md", "metrics.jsonl", ".replaced", ".asked.json", ".kept.json"])
+def test_a_pipe_in_place_of_a_file_of_the_run_does_not_block(toy, run_stopped_at_6: Path, name: str) -> None:
+    out = toy.folder / "out"
+    if name == ".asked.json":  # only read if nothing else is there
+        out.mkdir()
+    else:
+        shutil.copytree(run_stopped_at_6, out)
+    (out / name).unlink(missing_ok=True)
+    os.mkfifo(out / name)
+    with pytest.raises((ModelError, DataError, TrainingError)) as caught:
+        train(toy.config(), out, resume=True, say=quiet)
+    assert caught.value.expected in ("a regular file", "a folder with write permission")
+
+
+@pytest.mark.parametrize(("name", "value"), [("epoch", "x"), ("best", []), ("last_step", None), ("since", None)])
+def test_a_checkpoint_with_a_strange_value_is_an_error_that_names_it(
+    toy, run_stopped_at_6: Path, name: str, value: Any
+) -> None:
+    out = Path(shutil.copytree(run_stopped_at_6, toy.folder / "out"))
+    newest = max((out / "checkpoints").iterdir())
+    content = json.loads((newest / "state.json").read_bytes())
+    if value is None:
+        del content["state"][name]
+    else:
+        content["state"][name] = value
+    replace_files(newest, {"state.json": json.dumps(content).encode()})
+    (out / ".kept.json").unlink(missing_ok=True)
+    with pytest.raises(ModelError) as caught:
+        train(toy.config(), out, resume=True, say=quiet)
+    assert caught.value.name == name

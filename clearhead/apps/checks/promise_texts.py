@@ -1,6 +1,5 @@
 """Choose a few tokenized texts for `verify`, from data, from a model folder or at random."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,8 @@ import torch
 from torch import Tensor
 
 from ...data.forms import PairForm
+from ...errors import ModelError
+from ...folder.manifest import parse_json_object, read_bytes
 from ...readers.pairs import Pairs
 from ...readers.skipped import Report
 from ...tasks.base import Task
@@ -37,9 +38,9 @@ def known(task: Task, data: Any, folder: Path, seed: int) -> tuple[Any, str]:
 def _evaluated(path: Path) -> list[tuple[int, str, str]]:
     """Return the sources of an evaluation with one reference each, or [] if the file is missing or unreadable."""
     try:
-        lines = json.loads(path.read_text(encoding="utf-8"))["examples"]
+        lines = parse_json_object(path, read_bytes(path))["examples"]
         return [(place, str(it["source"]), str(it["references"][0])) for place, it in enumerate(lines, 1)]
-    except (OSError, ValueError, LookupError, TypeError):
+    except (ModelError, LookupError, TypeError):
         return []
 
 

@@ -14,8 +14,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...errors import TrainingError
+from ...errors import ModelError, TrainingError
 from ...folder.atomic import write_file, writing
+from ...folder.manifest import read_bytes
 from ..record.switches import without
 from ..record.uncompiled import uncompiled
 
@@ -75,8 +76,8 @@ class KeptOutcomes:
         """Return the outcome stored under a name, or None if its file is missing, damaged or in another format."""
         if self.folder is None:
             return None
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            found = json.loads((self.folder / f"{name}.json").read_bytes())
+        with suppress(ModelError, ValueError, KeyError, TypeError):
+            found = json.loads(read_bytes(self.folder / f"{name}.json"))
             if found["format_version"] == _FORMAT and found["sha256"] == _digest(found["outcome"]):
                 return Outcome(**found["outcome"])
         return None

@@ -23,7 +23,7 @@ class MetricsLog:
         the last step.
 
         Raises:
-            DataError: a line in the middle isn't a JSON object.
+            DataError: the file isn't a log.
         """
         self._path = path
         with writing(path.parent):
@@ -56,21 +56,24 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     Raises:
         DataError: the file is missing or isn't a log.
     """
-    try:
-        lines = read_bytes(path).split(b"\n")
-    except ModelError as error:
-        raise DataError(error.what, expected=error.expected, name=str(path)) from error
-    return [record for _, record in _parse(path, lines)]
+    return [record for _, record in _parse(path, _read(path).split(b"\n"))]
 
 
 def _cut(path: Path, after: int) -> None:
     """Keep only the lines up to step `after`. Rewrite the file only if it changes."""
-    data = path.read_bytes()
+    data = _read(path)
     records = _parse(path, data.split(b"\n"))
     kept = [line for line, record in records if record.get("step", 0) <= after and "averaged" not in record]
     text = b"".join(line + b"\n" for line in kept)
     if text != data:
         write_file(path, text)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return read_bytes(path)
+    except ModelError as error:
+        raise DataError(error.what, expected=error.expected, name=str(path)) from error
 
 
 def _parse(path: Path, lines: list[bytes]) -> list[tuple[bytes, dict[str, Any]]]:

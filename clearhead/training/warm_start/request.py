@@ -83,7 +83,7 @@ def mark_old_model(out: Path) -> None:
     manifest = out / MANIFEST
     if manifest.exists():
         with writing(out):
-            write_file(out / _OLD_MODEL, digest(manifest.read_bytes()).encode())
+            write_file(out / _OLD_MODEL, digest(read_bytes(manifest)).encode())
 
 
 def forget_old_model(out: Path) -> None:
@@ -94,7 +94,7 @@ def forget_old_model(out: Path) -> None:
 def holds_old_model(out: Path) -> bool:
     """Return whether the model in a folder is still the one to replace."""
     mark, manifest = out / _OLD_MODEL, out / MANIFEST
-    return mark.exists() and manifest.exists() and mark.read_text("utf-8") == digest(manifest.read_bytes())
+    return mark.exists() and manifest.exists() and read_bytes(mark) == digest(read_bytes(manifest)).encode()
 
 
 def forget_request(out: Path) -> None:

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -200,3 +201,11 @@ def test_hooks_are_seen() -> None:
     with record(net):
         assert has_hooks(net)
     assert not has_hooks(net) and switches(net)
+
+
+def test_a_pipe_in_place_of_an_outcome_does_not_block(tmp_path: Path) -> None:
+    kept = KeptOutcomes(tmp_path, KEY)
+    assert kept.folder
+    kept.folder.mkdir()
+    os.mkfifo(kept.folder / f"{WHOLE}.json")
+    assert kept.get(WHOLE) is None
