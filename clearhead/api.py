@@ -19,7 +19,7 @@ from .apps.classifier import Classifier
 from .apps.evaluation import Evaluation
 from .apps.inputs import describe_value
 from .apps.language_model import LanguageModel
-from .apps.loaded import LoadedModel
+from .apps.loaded import CONVERTERS, LoadedModel
 from .apps.summarizer import Summarizer
 from .apps.translator import Translator
 from .config import Config, messages
@@ -147,7 +147,7 @@ def load(path: str | Path, *, device: str = "auto", threads: int | None = None, 
                 name=name,
                 value=config.value(name),
             )
-    app: App = app_of(config)(LoadedModel(folder, config, tokenizer, stored=stored, threads=here.threads))
+    app: App = app_of(config)(LoadedModel(folder, config, tokenizer, stored=stored, converters=CONVERTERS))
     return app
 
 

@@ -733,3 +733,10 @@ def test_scores_stand_beside_their_own_texts_where_a_line_has_several_references
     for it in scored:
         alone = app.score(pairs(tmp_path, f"{it.source}\t{it.text}"))[0][0]
         assert (alone.tokens, alone.score) == (it.tokens, pytest.approx(it.score, rel=1e-5))
+
+
+def test_overriding_settings_keeps_the_number_of_threads(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = list[int]()
+    monkeypatch.setattr(torch, "set_num_threads", found.append)
+    app = load(model_folder, threads=3).override({"decode.beam": 1})
+    assert app.model is not None and found == [3]

@@ -11,9 +11,10 @@ from ..config.values import finite
 from ..errors import ConfigError, DataError, TrainingError
 from ..readers.in_memory import as_paths
 from ..tokenization.tokenizer import Tokenizers
+from .answers import Reading
 from .evaluation import Evaluation
 from .inputs import as_text, as_texts
-from .loaded import LoadedModel
+from .loaded import LoadedModel, check_stored_engine
 from .notebook import page
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class App:
         Apps for tasks with different inputs override this method.
         """
         texts, search = _only(inputs), self.decode_config(**(ONE | decode))
-        found = self.task.answers(self.model, [texts] if isinstance(texts, str) else as_texts(texts), search)
+        found = self.task.answers(self.loaded.handle, [texts] if isinstance(texts, str) else as_texts(texts), search)
         return found[0] if isinstance(texts, str) else found
 
     def explain(self, *inputs: Any, **decode: Any) -> "Explanation":
@@ -93,10 +94,14 @@ class App:
         """
         data = self._data(data)
         held_out, search = self.task.hold_out(data), self.decode_config(**(ONE | decode))
-        judged = self.task.evaluate(self.model, held_out, search)
+        judged = self.task.evaluate(self.loaded.handle, held_out, search)
         files = [str(path) for path in data.report.paths]
         counts = (len(held_out.too_long), held_out.cut)
         return Evaluation(judged, files, search, self.weights_digest, *counts, self.task.units.answer)
+
+    def reading(self, source: Any) -> Reading:
+        """Return the problems with an input, such as unknown words. By default, none are looked for."""
+        return Reading()
 
     def subject(self, data: Any = None, *, seed: int = 0) -> "Subject":
         """Return the model and the texts that `verify` checks: from `data`, the last evaluation, or random tokens."""
@@ -180,9 +185,12 @@ class App:
 
         Raises:
             ConfigError: a setting is unknown, is invalid, or has no effect.
+            ModelError: the model folder names an unknown engine, and `changes` doesn't replace it.
         """
         values = {f"decode.{name}": value for name, value in changes.items()}
         search = self.config.override(values, source="the call").decode
+        if search.engine == self.loaded.stored.decode.engine:
+            check_stored_engine(self.path, self.loaded.stored)
         for name, value in changes.items():
             if reason := self._idle(name, search):
                 raise ConfigError(

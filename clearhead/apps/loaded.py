@@ -1,11 +1,13 @@
 """Loaded model folders. The weights are read on first use."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..config import Config, ModelConfig
+from ..decode.registry import check_name
 from ..errors import ConfigError, ModelError
 from ..folder.model_folder import TOKENIZER
 from ..tasks.registry import task_of
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
     from ..tasks.base import Task
 
 
+Converter: TypeAlias = Callable[[Path], Path]  # from a model folder to a folder in another program's format
+CONVERTERS: Mapping[str, Converter] = MappingProxyType({})  # by format; no engine converts models yet
+
+
 class LoadedModel:
     """The settings, tokenizers, task and weights of a model folder.
 
@@ -26,21 +32,28 @@ class LoadedModel:
 
     Args:
         path: the model folder.
-        config: its settings, possibly with some overridden.
+        config: its settings, possibly with some overridden, and with the device and threads to use.
         tokenizer: the content of its tokenizer file.
         stored: the settings as stored in the folder.
-        threads: number of CPU threads for torch (None: unchanged).
+        converters: a converter for each format that engines can ask for.
     """
 
     def __init__(
-        self, path: Path, config: Config, tokenizer: str, *, stored: Config, threads: int | None = None
+        self,
+        path: Path,
+        config: Config,
+        tokenizer: str,
+        *,
+        stored: Config,
+        converters: Mapping[str, Converter] = CONVERTERS,
     ) -> None:
-        self.path, self.config, self.threads = path, config, threads
-        self._tokenizer, self._stored = tokenizer, stored
+        self.path, self.config, self.converters = path, config, dict(converters)
+        self._tokenizer, self.stored = tokenizer, stored
 
     def override(self, values: dict[str, Any]) -> "LoadedModel":
         """Return the same model with some settings changed. Weights that were already read are shared."""
-        other = LoadedModel(self.path, self.config.override(values), self._tokenizer, stored=self._stored)
+        config = self.config.override(values)
+        other = LoadedModel(self.path, config, self._tokenizer, stored=self.stored, converters=self.converters)
         if "_weights" in self.__dict__:
             other.__dict__["_weights"] = self._weights
         return other
@@ -88,16 +101,26 @@ class LoadedModel:
 
         keep_freed_memory()
         folder = load_model_folder(self.path, allow_custom_code=True)  # `load` checked consent
-        if (folder.config, folder.tokenizer) != (self._stored, self._tokenizer):
+        if (folder.config, folder.tokenizer) != (self.stored, self._tokenizer):
             raise ModelError(f"{self.path} has changed since it was loaded", fix="load it again", name=str(self.path))
-        if self.threads is not None:
-            torch.set_num_threads(self.threads)
+        if self.config.train.threads is not None:
+            torch.set_num_threads(self.config.train.threads)
         model: nn.Module = restore(self.config.model, folder.weights)
         return model.to(self.config.train.device).eval(), folder.weights_digest
 
     def __getstate__(self) -> dict[str, Any]:
         left_out = ("_weights", "task", "tokenizers", "handle")
         return {name: value for name, value in self.__dict__.items() if name not in left_out}
+
+
+def check_stored_engine(folder: Path, stored: Config) -> None:
+    """Raise ModelError if the settings stored in a model folder name an unknown decoding engine."""
+    try:
+        check_name(stored.decode.engine)
+    except ConfigError as error:
+        raise ModelError(
+            f"{folder} has {error.what}", expected=error.expected, fix=error.fix, name=error.name, value=error.value
+        ) from error
 
 
 class FolderHandle:
@@ -116,6 +139,11 @@ class FolderHandle:
         """The device to run on."""
         return self._loaded.config.train.device
 
+    @property
+    def formats(self) -> Collection[str]:
+        """The formats that a converter is given for."""
+        return self._loaded.converters.keys()
+
     def module(self) -> "nn.Module":
         """Return the torch module on its device. The first call reads the weights."""
         return self._loaded.model
@@ -130,5 +158,8 @@ class FolderHandle:
         return load(read_verified(self._loaded.path, (WEIGHTS,))[WEIGHTS])
 
     def converted(self, format: str) -> Path:
-        """Raise ConfigError, because no format is supported yet."""
-        raise ConfigError(f"a model can't be converted to {format!r}", name="format", value=format)
+        """Return a folder with the model in another format. Raise ConfigError if there's no converter for it."""
+        if format not in self.formats:
+            known = ", ".join(self.formats)
+            raise ConfigError(f"a model can't be converted to {format!r}", expected=known, name="format", value=format)
+        return self._loaded.converters[format](self._loaded.path)

@@ -35,7 +35,7 @@ def summarize_folder(folder: Path, *, allow_custom_code: bool = False) -> tuple[
         "data": {"train": list(config.data.train), "name": config.data.name, "licence": config.data.licence},
         "validation": _best_validation(folder, config),
         "evaluation": evaluation,
-        "engine": _engine(config),
+        "engine": _engine(folder, config),
     }
 
 
@@ -72,14 +72,16 @@ def render_folder(config: Config, about: dict[str, Any]) -> str:
     return "\n".join(f"{name:<12}{text}" for name, text in rows)
 
 
-def _engine(config: Config) -> str | None:
+def _engine(folder: Path, config: Config) -> str | None:
     """Return the decoding engine for this machine, or None if the model doesn't decode."""
+    from ..apps.loaded import CONVERTERS, check_stored_engine
     from ..decode.registry import choose_engine
     from ..training.choices.recipe import choose_device
 
     if config.model.topology == "encoder-only":
         return None
-    return choose_engine(config.model, config.decode.engine, choose_device("auto"))
+    check_stored_engine(folder, config)
+    return choose_engine(config.model, config.decode, choose_device("auto"), CONVERTERS)
 
 
 def _labels(labels: Sequence[str]) -> str:

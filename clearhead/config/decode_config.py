@@ -5,6 +5,13 @@ from typing import Literal
 
 from .setting import NOT_NEGATIVE, POSITIVE, require, setting
 
+_MOST = {
+    "alpha": 100,
+    "repetition_penalty": 1000,
+    "beam": 1000,
+    "n_best": 1000,
+}  # larger values overflow numbers or memory
+
 
 @dataclass(frozen=True, kw_only=True)
 class DecodeConfig:
@@ -44,7 +51,7 @@ class DecodeConfig:
             require(getattr(self, name) >= 1, f"decode.{name}", getattr(self, name), POSITIVE)
         for name in ("alpha", "min_len", "min_ratio", "no_repeat_ngram", "top_k", "seed"):
             require(getattr(self, name) >= 0, f"decode.{name}", getattr(self, name), NOT_NEGATIVE)
-        for name, most in (("alpha", 100), ("repetition_penalty", 1000)):  # higher values overflow
+        for name, most in _MOST.items():
             require(getattr(self, name) <= most, f"decode.{name}", getattr(self, name), f"{most} or less")
         require(self.temperature > 0, "decode.temperature", self.temperature, "a number above 0")
         require(0 < self.top_p <= 1, "decode.top_p", self.top_p, "above 0, and at most 1")

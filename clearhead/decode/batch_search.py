@@ -1,5 +1,6 @@
 """Check a batch engine's settings, and convert its answers to the form that `beam_search` returns."""
 
+from collections.abc import Collection
 from dataclasses import fields, replace
 
 import numpy as np
@@ -16,22 +17,34 @@ _OF_SAMPLING = {"temperature", "top_k", "top_p", "min_p", "seed"}
 _OF_BEAM_SEARCH = {"beam", "alpha", "diverse"}
 
 
-def check_support(engine: BatchEngine, config: DecodeConfig) -> None:
-    """Check that the engine supports every setting in use.
-
-    Raises:
-        ConfigError: one of them isn't supported.
-    """
+def unsupported(settings: Collection[str], config: DecodeConfig) -> str:
+    """Return the first setting in use that a batch engine with these `settings` doesn't support, or ""."""
     ignored = _OF_BEAM_SEARCH if config.sample else _OF_SAMPLING
     if config.beam == 1:
         ignored = ignored | {"alpha"}
     for field in fields(DecodeConfig):
         name, value, neutral = field.name, getattr(config, field.name), getattr(_GREEDY, field.name)
-        if value == neutral or name in _HANDLED_BY_US | ignored | engine.settings:
-            continue
+        if value != neutral and name not in {*_HANDLED_BY_US, *ignored, *settings}:
+            return name
+    return ""
+
+
+def check_support(engine: str, settings: Collection[str], config: DecodeConfig) -> None:
+    """Check that a batch engine supports every setting in use.
+
+    Args:
+        engine: its name.
+        settings: the settings that it supports.
+        config: the decoding settings.
+
+    Raises:
+        ConfigError: one of them isn't supported.
+    """
+    if name := unsupported(settings, config):
+        value = getattr(config, name)
         raise ConfigError(
-            f"decode.{name}={value!r} isn't supported by decode.engine={engine.name!r}",
-            expected=f"decode.{name}={neutral!r} with this engine",
+            f"decode.{name}={value!r} isn't supported by decode.engine={engine!r}",
+            expected=f"decode.{name}={getattr(_GREEDY, name)!r} with this engine",
             fix="set decode.engine='torch', which supports every setting",
             name=f"decode.{name}",
             value=value,

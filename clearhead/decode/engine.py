@@ -3,10 +3,10 @@
 Engines are registered in `registry.ENGINES`. Axes: B live sentences, W beams per sentence, k candidates per beam.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 
 from ..config import DecodeConfig, ModelConfig
 from .beams import Hypothesis, Request
@@ -65,13 +65,10 @@ class BatchEngine(Protocol):
     answers are cut afterwards.
     """
 
-    @property
-    def name(self) -> str:
-        """The name in the registry, for messages."""
-
-    @property
-    def settings(self) -> frozenset[str]:
-        """Names of the supported `DecodeConfig` settings, except those that only set a maximum length."""
+    name: ClassVar[str]
+    """The name in the registry, for messages."""
+    settings: ClassVar[frozenset[str]]
+    """Names of the supported `DecodeConfig` settings, except those that only set a maximum length."""
 
     def decode(self, batch: Batch, config: DecodeConfig) -> list[list[Hypothesis]]:
         """Return up to `config.n_best` answers for each source, best first."""
@@ -109,8 +106,11 @@ class EngineClass(Protocol):
     """Class methods that the registry needs to open an engine."""
 
     @classmethod
-    def obstacle(cls, config: ModelConfig, device: str) -> str:
-        """Return the reason why the engine can't run a model with this config on this device, or "" if it can."""
+    def obstacle(cls, config: ModelConfig, device: str, formats: Container[str]) -> str:
+        """Return the reason why the engine can't run a model with this config on this device, or "" if it can.
+
+        `formats` are those that the model can be converted to (see `ModelHandle.converted`).
+        """
 
     @classmethod
     def open(cls, model: ModelHandle) -> Engine:

@@ -1,6 +1,6 @@
 """Model handles, which give an engine the model's configuration and load its weights in the form it needs."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
@@ -27,6 +27,10 @@ class ModelHandle(Protocol):
     @property
     def device(self) -> str:
         """The device to run on, such as "cpu" or "cuda:0"."""
+
+    @property
+    def formats(self) -> Container[str]:
+        """The formats that `converted` supports."""
 
     def module(self) -> "nn.Module":
         """Return the torch module on its device. The first call loads it."""
@@ -58,6 +62,11 @@ class InMemoryModel:
         """The device of the module's parameters."""
         return str(next(self._module.parameters()).device)
 
+    @property
+    def formats(self) -> Container[str]:
+        """None: a module in memory has no folder to convert."""
+        return ()
+
     def module(self) -> "nn.Module":
         """Return the module itself."""
         return self._module
@@ -71,13 +80,18 @@ class InMemoryModel:
         return found
 
     def converted(self, format: str) -> Path:
-        """Reject every format: a module in memory has no folder to convert."""
+        """Raise ConfigError: a module in memory has no folder to convert."""
         raise ConfigError(
             f"a model in memory can't be converted to {format!r}",
             fix="save it as a model folder, and load that",
             name="format",
             value=format,
         )
+
+
+def as_module(model: "ModelHandle | nn.Module") -> "nn.Module":
+    """Return the torch module of a handle. A module is returned unchanged."""
+    return model.module() if isinstance(model, ModelHandle) else model
 
 
 def as_handle(model: "ModelHandle | nn.Module", config: ModelConfig) -> ModelHandle:

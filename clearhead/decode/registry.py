@@ -1,19 +1,23 @@
 """Registry of decoding engines. To add one, write its class and list it in `ENGINES`.
 
-engine = open_engine(as_handle(model, config.model), "auto")
+engine = open_engine(as_handle(model, config.model), config.decode)
 """
 
 import importlib
+from collections.abc import Container
+from typing import Any
 
-from ..config import ModelConfig
+from ..config import DecodeConfig, ModelConfig
 from ..errors import ConfigError, nearest
-from .engine import Engine, EngineClass
+from .batch_search import check_support, unsupported
+from .engine import Engine
 from .model_handle import ModelHandle
 
 AUTO = "auto"
+IN_MEMORY = "torch"  # runs the torch module itself, so it's the engine for training, recording and ablation
 
 # The "module:Class" of each engine, by name and supported topology. It's imported when needed. `auto` picks the first
-# engine that can run the model.
+# engine that can run the model and supports the decoding settings.
 ENGINES: dict[str, dict[str, str]] = {
     "torch": {
         "encoder-decoder": "clearhead.decode.engines.torch_engine:TorchEngine",
@@ -22,64 +26,96 @@ ENGINES: dict[str, dict[str, str]] = {
 }
 
 
-def open_engine(model: ModelHandle, name: str = AUTO) -> Engine:
+def open_engine(model: ModelHandle, decode: DecodeConfig) -> Engine:
     """Return an engine ready to decode with the model.
 
     Args:
         model: a handle; `as_handle` makes one from a torch module.
-        name: a key of `ENGINES`, or "auto" for the first one that can run the model.
+        decode: the decoding settings. `decode.engine` is a key of `ENGINES`, or "auto" for the first engine that can
+            run the model and supports all settings.
 
     Raises:
-        ConfigError: the name is unknown, or the engine can't run the model.
+        ConfigError: the name is unknown, or the engine can't run the model or doesn't support a setting.
     """
-    return _engine_class(choose_engine(model.config, name, model.device), model.config).open(model)
+    name = choose_engine(model.config, decode, model.device, model.formats)
+    return _engine_class(name, model.config).open(model)
 
 
-def choose_engine(config: ModelConfig, name: str = AUTO, device: str = "cpu") -> str:
-    """Return the name of the engine that `open_engine` would open, without loading any weights."""
-    if name == AUTO:
-        usable = usable_engines(config, device)
-        if not usable:
-            raise ConfigError(f"no decoding engine supports model.topology={config.topology!r}", name="decode.engine")
-        return usable[0]
-    if name not in ENGINES:
-        known = [AUTO, *ENGINES]
-        close = nearest(name, known)
-        raise ConfigError(
-            f"decode.engine={name!r} isn't a decoding engine",
-            expected=", ".join(known),
-            fix=f"did you mean {close!r}?" if close else "",
-            name="decode.engine",
-            value=name,
-        )
-    if obstacle := _obstacle(config, name, device):
+def choose_engine(config: ModelConfig, decode: DecodeConfig, device: str = "cpu", formats: Container[str] = ()) -> str:
+    """Return the name of the engine that `open_engine` would open, without loading any weights.
+
+    Args:
+        config: the model's configuration.
+        decode: the decoding settings.
+        device: the device to run on.
+        formats: formats that the model can be converted to.
+    """
+    check_name(decode.engine)
+    if decode.engine != AUTO:
+        return _checked(config, decode, device, formats)
+    for name in usable_engines(config, device, formats):
+        engine = _engine_class(name, config)
+        if not (_is_batch(engine) and unsupported(engine.settings, decode)):
+            return name
+    raise ConfigError(
+        f"no decoding engine supports model.topology={config.topology!r} with these settings", name="decode.engine"
+    )
+
+
+def check_name(name: str) -> None:
+    """Raise ConfigError if there's no such engine."""
+    if name == AUTO or name in ENGINES:
+        return
+    known = [AUTO, *ENGINES]
+    close = nearest(name, known)
+    raise ConfigError(
+        f"decode.engine={name!r} isn't a decoding engine",
+        expected=", ".join(known),
+        fix=f"did you mean {close!r}?" if close else "",
+        name="decode.engine",
+        value=name,
+    )
+
+
+def usable_engines(config: ModelConfig, device: str = "cpu", formats: Container[str] = ()) -> list[str]:
+    """Return the names of the engines that can run the model, in registry order."""
+    return [name for name in ENGINES if not _obstacle(config, name, device, formats)]
+
+
+def step_engines(config: ModelConfig, device: str = "cpu") -> list[str]:
+    """Return the names of the step engines that can run a model in memory, in registry order."""
+    return [name for name in usable_engines(config, device) if not _is_batch(_engine_class(name, config))]
+
+
+def _checked(config: ModelConfig, decode: DecodeConfig, device: str, formats: Container[str]) -> str:
+    """Return the named engine. Raise ConfigError if it can't run the model with these settings."""
+    name = decode.engine
+    if obstacle := _obstacle(config, name, device, formats):
         raise ConfigError(
             f"decode.engine={name!r} can't run this model: {obstacle}",
             fix="set decode.engine='auto' to use an engine that can",
             name="decode.engine",
             value=name,
         )
+    engine = _engine_class(name, config)
+    if _is_batch(engine):
+        check_support(name, engine.settings, decode)
     return name
 
 
-def usable_engines(config: ModelConfig, device: str = "cpu") -> list[str]:
-    """Return the names of the engines that can run the model, in registry order."""
-    return [name for name in ENGINES if not _obstacle(config, name, device)]
-
-
-def step_engines(config: ModelConfig, device: str = "cpu") -> list[str]:
-    """Return the names of the step engines that can run the model, in registry order."""
-    return [name for name in usable_engines(config, device) if hasattr(_engine_class(name, config), "prefill")]
-
-
-def _obstacle(config: ModelConfig, name: str, device: str) -> str:
+def _obstacle(config: ModelConfig, name: str, device: str, formats: Container[str]) -> str:
     """Return the reason why an engine can't run the model, or "" if it can."""
     if config.topology not in ENGINES[name]:
         return f"it doesn't support model.topology={config.topology!r}"
-    return _engine_class(name, config).obstacle(config, device)
-
-
-def _engine_class(name: str, config: ModelConfig) -> type[EngineClass]:
-    module, _, attribute = ENGINES[name][config.topology].partition(":")
-    found: type[EngineClass] = getattr(importlib.import_module(module), attribute)
+    found: str = _engine_class(name, config).obstacle(config, device, formats)
     return found
+
+
+def _is_batch(engine: Any) -> bool:
+    return not hasattr(engine, "prefill")
+
+
+def _engine_class(name: str, config: ModelConfig) -> Any:
+    """Return the class of an engine: an `EngineClass`, with `settings` if it's a batch engine."""
+    module, _, attribute = ENGINES[name][config.topology].partition(":")
+    return getattr(importlib.import_module(module), attribute)

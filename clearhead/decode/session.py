@@ -50,7 +50,7 @@ class Session:
         detokenize: Callable[[Sequence[int]], str] | None = None,
     ) -> None:
         if isinstance(engine, BatchEngine):
-            check_support(engine, config)
+            check_support(engine.name, engine.settings, config)
         self.engine, self.config, self.max_len = engine, config, max_len
         self.detokenize = None if config.sample or config.n_best == 1 else detokenize
         self.width = config.n_best if config.sample else config.beam

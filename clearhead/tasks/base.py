@@ -115,13 +115,7 @@ class Task(ABC):
             config = config.assign({"train.task": cls.verb}, "data")
         config = config.assign(cls.required, "task")
         config = config.choose({name: it for name, it in cls.defaults.items() if name not in cls.required}, "task")
-        if config.train.best == NEWEST and config.train.patience:
-            raise ConfigError(
-                f"train.patience={config.train.patience} needs a score to watch, but train.best={NEWEST!r} has none",
-                expected=f"train.patience=0, or train.best set to {_listed(cls.scores)}",
-                name="train.patience",
-                value=config.train.patience,
-            )
+        check_best(config, cls.scores, repr(cls.verb))
         return config.choose(cls.derived(config), "task")
 
     @classmethod
@@ -177,7 +171,13 @@ class Task(ABC):
 
     @abstractmethod
     def evaluate(self, model: Any, held_out: Any, decode: DecodeConfig) -> Judged:
-        """Answer held-out data and score the answers."""
+        """Answer held-out data and score the answers.
+
+        Args:
+            model: a torch module or a handle of a loaded model. `decode.model_handle` converts between them.
+            held_out: what `hold_out` returned.
+            decode: the decoding settings.
+        """
 
     @abstractmethod
     def numbers(self, scores: Any) -> dict[str, float]:
@@ -208,7 +208,7 @@ class Task(ABC):
     # --- use
 
     def answers(self, model: Any, texts: Sequence[str], decode: DecodeConfig) -> list[str]:
-        """Return the best answer to each text.
+        """Return the best answer to each text. See `evaluate` for the kinds of models.
 
         Raises:
             ConfigError: the task needs more than a text.
@@ -243,15 +243,7 @@ class Task(ABC):
 
     @classmethod
     def _check_support(cls, config: Config) -> None:
-        train, known = config.train, (*cls.scores, NEWEST)
-        if train.best not in known:
-            raise ConfigError(
-                f"train.best={train.best!r} isn't a score for {cls.verb!r}",
-                expected=_listed(known),
-                fix=suggestion(train.best, known),
-                name="train.best",
-                value=train.best,
-            )
+        train = config.train
         if config.data.subword_dropout and not cls.subword_dropout:
             raise cls._misfit("data.subword_dropout", config, expected="0")
         if train.watch and not cls.answers_text:
@@ -266,6 +258,26 @@ class Task(ABC):
         value = config.value(name)
         what = f"{name}={spell(value)} doesn't work with task {cls.verb!r}{why}"
         return ConfigError(what, expected=expected, fix=fix, name=name, value=value)
+
+
+def check_best(config: Config, scores: Sequence[str], of: str) -> None:
+    """Raise ConfigError if train.best is none of the scores, or train.patience has none to watch."""
+    train, known = config.train, [*dict.fromkeys((*scores, NEWEST))]
+    if train.best not in known:
+        raise ConfigError(
+            f"train.best={train.best!r} isn't a score for {of}",
+            expected=_listed(known),
+            fix=suggestion(train.best, known),
+            name="train.best",
+            value=train.best,
+        )
+    if train.best == NEWEST and train.patience:
+        raise ConfigError(
+            f"train.patience={train.patience} needs a score to watch, but train.best={NEWEST!r} has none",
+            expected=f"train.patience=0, or train.best set to {_listed(known[:-1])}",
+            name="train.patience",
+            value=train.patience,
+        )
 
 
 def rotary_positions(config: Config) -> dict[str, str]:

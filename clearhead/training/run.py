@@ -15,6 +15,7 @@ from ..config import Config, chosen, messages
 from ..config.custom_code import custom_parts
 from ..config.values import read_duration
 from ..data.batches import Batches, Plan
+from ..decode.registry import IN_MEMORY
 from ..errors import ConfigError
 from ..folder.checkpoint import METRICS, Checkpoint, RunFolder
 from ..folder.model_folder import CARD, CONFIG, load_model_folder, load_weights, model_files, read_card, read_config
@@ -27,6 +28,7 @@ from ..tasks.detect import find_task, with_modality
 from ..tasks.examples import Examples, FreshBatches
 from ..tasks.registry import task_of
 from ..tokenization.ragged import IntArray
+from .choices.early_checks import check_early, check_search
 from .choices.forecast import forecast
 from .example_store import Say
 from .memory import keep_freed_memory
@@ -42,7 +44,7 @@ from .starting_point import StartingPoint
 from .state import Observer, Run, State
 from .trainer import Objective, Trainer
 
-_GREEDY: dict[str, Any] = {"beam": 1, "n_best": 1, "diverse": False, "sample": False}
+_GREEDY: dict[str, Any] = {"beam": 1, "n_best": 1, "diverse": False, "sample": False, "engine": IN_MEMORY}
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,8 @@ def _check(config: Config, out: Path, options: RunOptions, stage: Stage) -> tupl
         expected = "a file, a folder, or two line-aligned files"
         raise ConfigError("data.train names no file", expected=expected, name="data.train")
     check_parts(config.model)
+    if stage.task is None and not options.resume:
+        check_early(config)
     if config.train.task is None and options.resume and (out / CONFIG).exists():
         stored = read_config(out, allow_custom_code=options.allowed(config))
         config = config.assign({"train.task": task_of(stored).verb, "data.modality": stored.data.modality}, "data")
@@ -153,7 +157,10 @@ def _check(config: Config, out: Path, options: RunOptions, stage: Stage) -> tupl
     if config.train.tensorboard:
         summary_writer()
     task = stage.task or task_of(config)
-    return task.settle(config), task
+    config = task.settle(config)
+    if stage.task is None:
+        check_search(config)
+    return config, task
 
 
 def _load_start(config: Config, allowed: bool | Collection[str]) -> StartingPoint:
@@ -276,7 +283,7 @@ def _finish(folder: RunFolder, prepared: Prepared, trainer: Trainer, stage: Stag
 
 def _judge(prepared: Prepared, model: nn.Module, state: State, say: Say) -> dict[str, Judged]:
     """Score the held-out data with the same search that the task's verb uses for a single answer."""
-    search = replace(prepared.config.decode, n_best=1)
+    search = replace(prepared.config.decode, n_best=1, engine=IN_MEMORY)
     judged: dict[str, Judged] = {}
     for name, held_out in (("validation", prepared.valid), ("test", prepared.test)):
         if held_out is None:

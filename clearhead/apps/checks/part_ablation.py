@@ -12,6 +12,7 @@ from torch import nn
 
 from ... import __version__
 from ...config import DecodeConfig
+from ...decode.registry import IN_MEMORY
 from ...errors import ConfigError, nearest
 from ...inspection.ablation.ablation_report import Ablation, Measure, Study
 from ...inspection.ablation.study import KeptOutcomes, Outcome, Row, Watch, fingerprint, has_hooks, study
@@ -76,7 +77,7 @@ def ablate(loaded: LoadedModel, data: Any, request: Request, search: DecodeConfi
     task, model = loaded.task, loaded.model
     request.check(task.verb, task.compared_by)
     chosen, sampled = request.of(model), ""
-    search = replace(search, engine="torch")  # the only engine whose components can be disabled
+    search = replace(search, engine=IN_MEMORY)  # the only engine whose components can be disabled
     if request.limit is not None:
         data, sampled = task.form.sample(data, request.limit, loaded.config.train.seed, "limit")
     held_out = task.hold_out(data)

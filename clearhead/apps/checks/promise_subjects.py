@@ -164,7 +164,7 @@ def _engines(config: ModelConfig) -> dict[str, OpenEngine]:
 
 
 def _open_step_engine(config: ModelConfig, name: str, model: nn.Module, max_len: int) -> StepEngine:
-    engine = open_engine(as_handle(model, replace(config, max_len=max_len)), name)
+    engine = open_engine(as_handle(model, replace(config, max_len=max_len)), DecodeConfig(engine=name))
     assert isinstance(engine, StepEngine)
     return engine
 

@@ -10,7 +10,7 @@ Texts longer than the context window are read through a window, which moves depe
 Axes: B texts, W beams per text, R = B * W rows, T tokens read at once, S tokens in a window.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Self, cast
 
@@ -37,7 +37,7 @@ class TextEngine:
         self.ring = model.positions.endless
 
     @classmethod
-    def obstacle(cls, config: ModelConfig, device: str) -> str:
+    def obstacle(cls, config: ModelConfig, device: str, formats: Container[str]) -> str:
         """Return "": this engine runs every model on every device."""
         return ""
 

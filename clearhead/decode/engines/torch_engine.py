@@ -1,6 +1,6 @@
 """Step engine for the encoder-decoder of `clearhead.model`, on any device and in any precision."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Self, cast
 
@@ -22,7 +22,7 @@ class TorchEngine:
         self.model, self.pad = model, pad
 
     @classmethod
-    def obstacle(cls, config: ModelConfig, device: str) -> str:
+    def obstacle(cls, config: ModelConfig, device: str, formats: Container[str]) -> str:
         """Return "": this engine runs every model on every device."""
         return ""
 

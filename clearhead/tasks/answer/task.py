@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 
 from ...config import TASKS, Config, DecodeConfig
+from ...decode.model_handle import ModelHandle, as_module
 from ...errors import ConfigError
 from ...readers.questions import Paragraph, QuestionCorpus
 from ...tokenization.ragged import IntArray, Ragged
@@ -174,9 +175,9 @@ class Answering(Task):
         may_lack, count = self.config.data.unanswerable, search.n_best
         return [ranked(it.text, own, count, may_lack=may_lack) for it, own in zip(held_out.asked, spans)], total
 
-    def evaluate(self, model: "nn.Module", held_out: HeldOutQuestions, decode: DecodeConfig) -> Judged:
+    def evaluate(self, model: "ModelHandle | nn.Module", held_out: HeldOutQuestions, decode: DecodeConfig) -> Judged:
         """Answer every question, and score the answers and the baselines."""
-        found, total = self.read(model, held_out, decode)
+        found, total = self.read(as_module(model), held_out, decode)
         answers = [passages[0].text for passages in found]
         judged = held_out.scores(answers)
         scores = AnsweringScores(judged, total / (2 * len(held_out.windows)), held_out.baselines)

@@ -9,6 +9,7 @@ import numpy as np
 from ...config import DROPOUT, NEWEST, TASKS, Config, DecodeConfig
 from ...data.batches import Batches
 from ...data.forms import PairForm
+from ...decode.model_handle import ModelHandle, as_module
 from ...readers.column_roles import LABELLED
 from ...readers.pairs import Pairs
 from ...scoring.class_scores import class_scores
@@ -168,9 +169,10 @@ class Classification(Task):
 
         return explain_label(self, model, text, decode)
 
-    def evaluate(self, model: "nn.Module", held_out: HeldOutTexts, decode: DecodeConfig) -> Judged:
+    def evaluate(self, model: "ModelHandle | nn.Module", held_out: HeldOutTexts, decode: DecodeConfig) -> Judged:
         """Label every text and score the labels."""
-        log_p, truth = self.log_probabilities(model, held_out.tokens, decode.batch_tokens), held_out.truth
+        truth = held_out.truth
+        log_p = self.log_probabilities(as_module(model), held_out.tokens, decode.batch_tokens)
         never = np.full((len(log_p), len(held_out.labels) - len(self.labels)), -np.inf)
         log_p = np.concatenate([log_p, never], axis=1)
         of_right, known = log_p[np.arange(len(truth)), truth], truth < len(self.labels)

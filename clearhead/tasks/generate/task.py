@@ -12,7 +12,7 @@ from ...data.forms import TextForm
 from ...data.running_text import Running
 from ...decode.continuation import TextGenerator
 from ...decode.engine import WindowedEngine
-from ...decode.model_handle import ModelHandle, as_handle
+from ...decode.model_handle import ModelHandle, as_handle, as_module
 from ...decode.registry import open_engine
 from ...decode.stopping import StoppingCriteria
 from ...errors import ConfigError, DataError
@@ -131,9 +131,9 @@ class Generation(Task):
                 right += int(((logits.argmax(-1) == outputs) & real).sum())
         return np.concatenate(found), n_tokens, right
 
-    def evaluate(self, model: "nn.Module", held_out: HeldOutText, decode: DecodeConfig) -> Judged:
+    def evaluate(self, model: "ModelHandle | nn.Module", held_out: HeldOutText, decode: DecodeConfig) -> Judged:
         """Score how well the model predicts the text. Nothing is generated."""
-        nats, n_tokens, right = self.losses(model, held_out.examples)
+        nats, n_tokens, right = self.losses(as_module(model), held_out.examples)
         total = float(nats.sum())
         scores = TextScores(
             characters=held_out.characters,
@@ -176,7 +176,7 @@ class Generation(Task):
             ConfigError: the engine can't run the model, or doesn't support one of the settings.
             DataError: a token to suppress isn't in the vocabulary.
         """
-        engine = open_engine(as_handle(model, self.config.model), decode.engine)
+        engine = open_engine(as_handle(model, self.config.model), decode)
         return TextGenerator(cast(WindowedEngine, engine), self.tokenizers.target, decode, stopping=stopping)
 
     def answers(self, model: Any, texts: Sequence[str], decode: DecodeConfig) -> list[str]:

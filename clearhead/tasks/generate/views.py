@@ -6,6 +6,7 @@ from functools import partial
 import torch
 
 from ...config import DecodeConfig
+from ...decode.registry import IN_MEMORY
 from ...errors import DataError
 from ...inspection.record.recorder import record
 from ...inspection.views.contrast import Words
@@ -28,7 +29,7 @@ def explain_continuation(task: Generation, model: Decoder, text: str, search: De
             vocabulary.
     """
     block, target = task.config.model.max_len, task.tokenizers.target
-    search = replace(search, engine="torch")  # the recorder watches torch modules
+    search = replace(search, engine=IN_MEMORY)  # the recorder watches torch modules
     read = target.encode(text) if search.unknown == "unk" else task.generator(model, search).prompt(text)
     prompt = read or [BOS]
     if search.max_len is None:

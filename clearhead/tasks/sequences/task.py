@@ -3,12 +3,13 @@
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from ...config import DecodeConfig, chosen
 from ...data.encoding import PairEncoder
-from ...decode.model_handle import ModelHandle, as_handle
-from ...decode.registry import open_engine
+from ...decode.model_handle import ModelHandle, as_handle, as_module
+from ...decode.registry import IN_MEMORY, open_engine
 from ...decode.session import Session
 from ...errors import DataError
 from ...readers.lines import one_line, shown
@@ -188,7 +189,7 @@ class Sequences(Task):
             DataError: a token to suppress isn't in the vocabulary.
         """
         suppress = [self.tokenizers.target.token_id(piece) for piece in decode.suppress]
-        engine = open_engine(as_handle(model, self.config.model), decode.engine)
+        engine = open_engine(as_handle(model, self.config.model), decode)
         longest = self.config.model.max_len
         return Session(engine, decode, max_len=longest, suppress=suppress, detokenize=self.text)
 
@@ -236,15 +237,16 @@ class Sequences(Task):
 
         return explain_sequence(self, model, text, decode)
 
-    def check_search(self, model: "ModelHandle | nn.Module") -> None:
+    def check_search(self, model: "nn.Module") -> None:
         """Raise an error if the decoding settings don't fit the model and its vocabulary."""
-        self.session(model, self.config.decode)
+        self.session(model, replace(self.config.decode, engine=IN_MEMORY))
 
     # --- scores
 
-    def evaluate(self, model: "EncoderDecoder", held_out: HeldOut, decode: DecodeConfig) -> Judged:
+    def evaluate(self, model: "ModelHandle | nn.Module", held_out: HeldOut, decode: DecodeConfig) -> Judged:
         """Answer each distinct source and score the answers. There is no loss if all pairs are too long for it."""
-        counts = self.count(model, held_out.examples) if len(held_out.examples) else None
+        examples = held_out.examples
+        counts = self.count(cast("EncoderDecoder", as_module(model)), examples) if len(examples) else None
         return self.judge(held_out, self.answers(model, held_out.sources, decode), counts)
 
     @abstractmethod

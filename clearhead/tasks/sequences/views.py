@@ -7,6 +7,7 @@ from functools import partial
 import torch
 
 from ...config import DecodeConfig
+from ...decode.registry import IN_MEMORY
 from ...errors import DataError
 from ...inspection.record.recorder import record
 from ...inspection.views.alignment import words_of
@@ -27,7 +28,7 @@ def explain_sequence(task: Sequences, model: EncoderDecoder, text: str, search: 
     """
     ids = _source(task, text)
     source, target = task.tokenizers.source, task.tokenizers.target
-    session = task.session(model, replace(search, engine="torch"))  # the recorder watches torch modules
+    session = task.session(model, replace(search, engine=IN_MEMORY))  # the recorder watches torch modules
     tree = SearchTree(lambda i: target.pieces([i])[0], lambda n: float(session.rules.penalty(n)))
     with tree.watching(model):
         [hypotheses] = session.answers([ids], tree.observe)

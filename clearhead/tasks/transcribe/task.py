@@ -135,7 +135,7 @@ class Transcription(Sequences):
     def session(self, model: "ModelHandle | nn.Module", decode: DecodeConfig) -> Session:
         """Return the model ready to decode, in the engine that `decode.engine` names."""
         suppress = [self.tokenizers.target.token_id(piece) for piece in decode.suppress]
-        engine = open_engine(as_handle(model, self.config.model), decode.engine)
+        engine = open_engine(as_handle(model, self.config.model), decode)
         longest = self.config.model.max_len
         session = SoundSession(engine, decode, max_len=longest, suppress=suppress, detokenize=self.text)
         session.sample_rate = chosen(self.config.model.sample_rate)

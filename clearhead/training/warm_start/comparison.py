@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ...config import chosen
 from ...config.custom_code import custom_parts
+from ...decode.registry import IN_MEMORY
 from ...folder.checkpoint import METRICS
 from ...folder.model_folder import load_model_folder, load_weights, read_config
 from ...model.transformer import build
@@ -56,7 +57,7 @@ class Comparison:
         folder = load_model_folder(self.without, allow_custom_code=custom_parts(prepared.config).values())
         model = build(folder.config.model).to(folder.config.train.device)
         load_weights(model, folder.weights)
-        search = prepared.config.override({"decode.n_best": 1}).decode
+        search = prepared.config.override({"decode.n_best": 1, "decode.engine": IN_MEMORY}).decode
         return prepared.task.evaluate(model, prepared.valid, search)
 
 

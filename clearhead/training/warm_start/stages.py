@@ -14,6 +14,7 @@ from ...folder.model_folder import CONFIG, read_config
 from ...tasks.base import Judged
 from ...tasks.denoise.task import denoising
 from ...tasks.registry import task_of
+from ..choices.early_checks import check_early
 from ..prepare import Prepared, refuse_contradictions
 from ..run import RunOptions, Stage, with_task
 from ..run import train as train_stage
@@ -51,6 +52,8 @@ def train(config: Config, out: str | Path, options: RunOptions) -> Path:
         refuse_contradictions(out, read_config(out, allow_custom_code=allowed), config, ["train.warm_start"])
     if options.resume and was_requested(out):
         config = read_request(out, config, allowed)
+    if not options.resume:
+        check_early(config)
     if config.train.task is None:
         config = with_task(config, options.say)
     config = config.choose({"train.warm_start": "denoise"}, "user")

@@ -8,7 +8,7 @@ import torch
 import clearhead
 from clearhead.cli.folder_summary import render_folder, summarize_folder
 from clearhead.folder.manifest import mark_finished
-from clearhead.folder.model_folder import save_files, weights_to_bytes
+from clearhead.folder.model_folder import model_files, read_config, save_files, weights_to_bytes
 from clearhead.training.report.metrics import MetricsLog
 
 from ..conftest import Run
@@ -179,3 +179,13 @@ def test_one_size_or_both_are_expected(run: Run, sizes: list[str]) -> None:
 def test_a_size_that_is_no_number_is_a_wrong_use(run: Run) -> None:
     done = run("info", "--preset", "nano", "--vocab", "many")
     assert done.code == 2 and "model.src_vocab_size" in done.err and "'many'" in done.err
+
+
+def test_an_unknown_engine_in_a_folder_is_a_fault_of_the_folder(run: Run, folder: Path) -> None:
+    config = read_config(folder).override({"decode.engine": "xyz"})
+    save_files(folder, model_files(config=config.to_record()))
+    for command in (["info", folder], ["translate", folder, "I am hungry."]):
+        done = run(*command)
+        assert done.code == 1 and "decode.engine" in done.err and str(folder) in done.err
+    assert run("translate", folder, "I am hungry.", "--engine", "torch").code == 0
+    assert run("translate", folder, "I am hungry.", "--engine", "xyy").code == 2

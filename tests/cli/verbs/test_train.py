@@ -1,10 +1,12 @@
 import tomllib
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from clearhead.config import Config
+from clearhead.config import Config, ModelConfig
+from clearhead.decode.registry import ENGINES
 from clearhead.tasks.registry import TASKS, task_named
 
 from ..conftest import Run
@@ -135,3 +137,45 @@ def test_a_file_that_is_absent_is_a_failure(run: Run, tmp_path: Path) -> None:
     done = run("train", tmp_path / "a.tsv", "--out", tmp_path / "out")
     assert done.code == 1
     assert str(tmp_path / "a.tsv") in done.err.split("error: ")[1]
+
+
+@pytest.mark.parametrize("task", [["--task", "translate"], []])
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        (["--decode.engine", "xyz"], "decode.engine"),
+        (["--train.best", "blue"], "train.best"),
+        (["--train.best", "newest", "--train.patience", "3"], "train.patience"),
+        (["--device", "cuda:99"], "train.device"),
+    ],
+)
+def test_a_bad_choice_is_reported_before_the_data_is_read(
+    run: Run, tmp_path: Path, task: list[str], options: list[str], name: str
+) -> None:
+    data, out = tmp_path / "pairs.tsv", tmp_path / "model"
+    data.write_text("a b\tc d\n" * 20, encoding="utf-8")
+    done = run("train", data, "--out", out, *task, *options)
+    assert done.code == 2 and name in done.err and not out.exists()
+    assert "task:" not in done.err and done.err.startswith("error")
+
+
+def test_settings_that_the_engine_does_not_support_are_reported_before_a_folder_is_made(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = f"{Greedy.__module__}:{Greedy.__name__}"
+    monkeypatch.setitem(ENGINES, "greedy", {"encoder-decoder": path})
+    data, out = tmp_path / "pairs.tsv", tmp_path / "model"
+    data.write_text("a b\tc d\n" * 20, encoding="utf-8")
+    for task in (["--task", "translate"], []):
+        done = run("train", data, "--out", out, "--decode.engine", "greedy", *task)
+        assert done.code == 2 and "decode.beam" in done.err and not out.exists()
+
+
+class Greedy:
+    """A batch engine that supports no setting."""
+
+    name, settings = "greedy", frozenset()  # type: ignore[var-annotated]
+
+    @classmethod
+    def obstacle(cls, config: ModelConfig, device: str, formats: Container[str]) -> str:
+        return ""

@@ -4,7 +4,7 @@ A new engine is tested here as soon as it's in the registry. A batch engine must
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -14,8 +14,12 @@ import pytest
 import torch
 from torch import nn
 
-from clearhead.api import load
-from clearhead.config import DataConfig, DecodeConfig, ModelConfig
+from clearhead import api
+from clearhead.api import load, train
+from clearhead.apps import loaded
+from clearhead.apps.app import App
+from clearhead.cli.folder_summary import summarize_folder
+from clearhead.config import Config, DataConfig, DecodeConfig, ModelConfig
 from clearhead.decode.beams import Hypothesis
 from clearhead.decode.continuation import TextGenerator
 from clearhead.decode.engine import Batch, BatchEngine
@@ -41,7 +45,7 @@ class ToyEngine:
         self.model, self.max_len, self.overflow = model, model.config.max_len, "the newest tokens only"
 
     @classmethod
-    def obstacle(cls, config: ModelConfig, device: str) -> str:
+    def obstacle(cls, config: ModelConfig, device: str, formats: Container[str]) -> str:
         return "it runs on the CPU only" if device != "cpu" else ""
 
     @classmethod
@@ -123,7 +127,7 @@ def full_forward(net: nn.Module, source: Sequence[int], target: Sequence[int]) -
 
 
 def session(name: str, topology: str, config: DecodeConfig, **more: object) -> Session:
-    opened = open_engine(handle(topology), name)
+    opened = open_engine(handle(topology), replace(config, engine=name))
     if topology == "decoder-only":
         return TextGenerator(opened, tokenizer(), config).session  # type: ignore[arg-type]
     return Session(opened, config, max_len=MAX_LEN, **more)  # type: ignore[arg-type]
@@ -131,7 +135,7 @@ def session(name: str, topology: str, config: DecodeConfig, **more: object) -> S
 
 def supported(name: str, topology: str, config: DecodeConfig) -> Session | None:
     """The session, if the engine supports these settings; else None, after checking that it rejects them."""
-    opened = open_engine(handle(topology), name)
+    opened = open_engine(handle(topology), DecodeConfig(engine=name, beam=1))
     unsupported = set()
     if isinstance(opened, BatchEngine):
         changed = {key for key, value in vars(config).items() if value != vars(DecodeConfig())[key] or key == "beam"}
@@ -217,7 +221,7 @@ def test_streamed_tokens_are_the_answer(name: str, topology: str) -> None:
 @every_engine
 def test_a_text_ends_before_a_stop_string_and_after_so_many_characters(name: str) -> None:
     def text(stopping: StoppingCriteria) -> tuple[str, str]:
-        opened = open_engine(handle("decoder-only"), name)
+        opened = open_engine(handle("decoder-only"), DecodeConfig(engine=name, beam=1))
         config = DecodeConfig(beam=1, max_len=12)
         writer = TextGenerator(opened, tokenizer(), config, stopping=stopping)  # type: ignore[arg-type]
         [[found]] = writer.continuations([tokenizer().encode("abc")])
@@ -267,17 +271,32 @@ def test_a_model_in_training_decodes_without_dropout_and_stays_in_training(name:
 
 def test_auto_takes_the_first_engine_that_can_run_the_model() -> None:
     config = model("encoder-decoder")[1]
-    assert choose_engine(config) == next(iter(ENGINES)) == usable_engines(config)[0]
-    assert choose_engine(config, "toy") == "toy"
+    assert choose_engine(config, DecodeConfig()) == next(iter(ENGINES)) == usable_engines(config)[0]
+    assert choose_engine(config, DecodeConfig(engine="toy", beam=1)) == "toy"
     assert usable_engines(config, "cuda:0") == [name for name in usable_engines(config) if name != "toy"]
 
 
 @pytest.mark.parametrize(("name", "fix"), [("toch", "did you mean 'torch'?"), ("xyz", "")])
 def test_an_unknown_engine_is_rejected_with_a_suggestion(name: str, fix: str) -> None:
     with pytest.raises(ConfigError, match=rf"^decode\.engine={name!r} isn't a decoding engine") as caught:
-        open_engine(handle("decoder-only"), name)
+        open_engine(handle("decoder-only"), DecodeConfig(engine=name))
     assert (caught.value.name, caught.value.value, caught.value.fix) == ("decode.engine", name, fix)
     assert caught.value.expected == f"auto, {', '.join(ENGINES)}"
+
+
+def test_auto_skips_an_engine_that_does_not_support_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = model("encoder-decoder")[1]
+    for name, paths in list(ENGINES.items()):
+        if name != "toy":  # registered again, after the batch engine
+            monkeypatch.delitem(ENGINES, name)
+            monkeypatch.setitem(ENGINES, name, paths)
+    assert next(iter(ENGINES)) == "toy"
+    greedy, sampled = DecodeConfig(beam=1), DecodeConfig(sample=True, top_k=5)
+    assert [choose_engine(config, it) for it in (greedy, DecodeConfig(), sampled)] == ["toy", "torch", "torch"]
+    assert not isinstance(open_engine(handle("encoder-decoder"), sampled), ToyEngine)
+    with pytest.raises(ConfigError) as caught:
+        choose_engine(config, replace(sampled, engine="toy"))
+    assert (caught.value.name, caught.value.value) == ("decode.top_k", 5)
 
 
 def test_an_engine_that_cannot_run_the_model_is_rejected_with_the_reason() -> None:
@@ -287,10 +306,10 @@ def test_an_engine_that_cannot_run_the_model_is_rejected_with_the_reason() -> No
         (model("decoder-only")[1], "toy", "cuda:0", "it runs on the CPU only"),
     ):
         with pytest.raises(ConfigError, match=rf"^decode\.engine='{name}' can't run this model: {reason}") as caught:
-            choose_engine(config, name, device)
+            choose_engine(config, DecodeConfig(engine=name, beam=1), device)
         assert (caught.value.name, caught.value.value) == ("decode.engine", name) and caught.value.fix
     with pytest.raises(ConfigError) as caught:
-        choose_engine(encoder)
+        choose_engine(encoder, DecodeConfig())
     assert caught.value.name == "decode.engine" and "encoder-only" in caught.value.what
 
 
@@ -324,7 +343,7 @@ def test_a_handle_gives_the_module_its_weights_as_numpy_and_a_conversion_by_whoe
 
 def test_an_engine_can_run_on_numpy_weights_or_a_converted_folder_without_the_module(tmp_path: Path) -> None:
     class Handle:
-        config, device = model("decoder-only")[1], "cpu"
+        config, device, formats = model("decoder-only")[1], "cpu", ("toy",)
         weights = staticmethod(lambda: {"scale": np.ones(1)})
 
         def module(self) -> nn.Module:
@@ -341,11 +360,68 @@ def test_an_engine_can_run_on_numpy_weights_or_a_converted_folder_without_the_mo
     globals()["Converted"] = Converted
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(ENGINES, "converted", {"decoder-only": f"{__name__}:Converted"})
-        opened = open_engine(Handle(), "converted")
+        opened = open_engine(Handle(), DecodeConfig(engine="converted", beam=1))
     assert isinstance(opened, Converted) and opened.folder == tmp_path / "toy" and "scale" in opened.weights
 
 
 # --- an engine in use
+
+
+class Converting(ToyEngine):
+    """A batch engine that needs the model as a folder in a format of its own."""
+
+    name = "converting"
+
+    @classmethod
+    def obstacle(cls, config: ModelConfig, device: str, formats: Container[str]) -> str:
+        return "" if "toy" in formats else "the model can't be converted to toy"
+
+    @classmethod
+    def open(cls, model: ModelHandle) -> Self:
+        assert model.converted("toy").name == "converted"
+        return cls(model)
+
+
+@pytest.fixture
+def converting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ENGINES, "converting", dict.fromkeys(ENGINES["toy"], f"{__name__}:Converting"))
+    for module in (api, loaded):
+        monkeypatch.setattr(module, "CONVERTERS", {"toy": lambda path: path / "converted"})
+
+
+def test_an_engine_that_converts_runs_in_every_app(converting: None, model_folder: Path) -> None:
+    for app in (load(model_folder), App(load(model_folder).loaded)):
+        assert app("I am hungry.", engine="converting", beam=1) == app("I am hungry.", beam=1)
+        pairs = [("I am hungry.", "J'ai faim.")]
+        answers = app.evaluate(pairs, engine="converting", beam=1).answers
+        assert answers == app.evaluate(pairs, beam=1).answers
+        changed = app.override({"decode.engine": "converting", "decode.beam": 1})
+        assert changed("I am hungry.") == app("I am hungry.", beam=1)
+    with pytest.raises(ConfigError) as caught:
+        load(model_folder).loaded.handle.converted("other")
+    assert (caught.value.name, caught.value.value, caught.value.expected) == ("format", "other", "toy")
+
+
+def test_an_engine_that_converts_does_not_run_a_module_in_memory(converting: None) -> None:
+    config = model("encoder-decoder")[1]
+    assert "converting" not in usable_engines(config) and "converting" in usable_engines(config, "cpu", ("toy",))
+    with pytest.raises(ConfigError) as caught:
+        open_engine(handle("encoder-decoder"), DecodeConfig(engine="converting", beam=1))
+    assert (caught.value.name, caught.value.value) == ("decode.engine", "converting")
+
+
+def test_training_runs_the_module_whatever_engine_will_answer(converting: None, tmp_path: Path) -> None:
+    pairs = [("a b c", "c b a"), ("b c", "c b"), ("a c", "c a")] * 5
+    shape = {"d_model": 8, "n_heads": 2, "d_ff": 16, "n_encoder_layers": 1, "n_decoder_layers": 1}
+    config = Config().override(
+        {f"model.{name}": value for name, value in shape.items()}
+        | {"train.steps": 2, "train.device": "cpu", "train.threads": 1, "decode.engine": "converting", "decode.beam": 1}
+        | {"train.precision": "fp32", "data.tokenizer": "word", "data.split": 0.2, "train.task": "translate"}
+    )
+    folder = train(config, tmp_path / "model", data=pairs, say=lambda _: None)
+    app = load(folder)
+    assert app.config.decode.engine == "converting" and app("a b") == app("a b", engine="torch")
+    assert summarize_folder(folder)[1]["engine"] == "converting"
 
 
 def test_an_app_runs_the_engine_that_it_is_told_to(model_folder: Path) -> None:
