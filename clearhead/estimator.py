@@ -40,7 +40,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     """Text classifier with the scikit-learn interface. It trains like `clearhead train --task classify`.
 
     Training uses all texts except blank ones and those with a NUL or an unpaired surrogate. If `settings` sets
-    data.split, train.best, train.patience or train.warm_start, some texts are held out (default: a twentieth).
+    data.split, train.best, train.patience or train.warm_start, some texts are held out (default: 5%).
 
     Args:
         preset: train.preset (None: depends on the amount of data). The same goes for `steps` and `epochs`.

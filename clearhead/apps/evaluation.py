@@ -48,12 +48,12 @@ class Evaluation:
 
     @property
     def answers(self) -> Sequence[str]:
-        """The answer to each source."""
+        """The model's output for each source."""
         return self.judged.answers
 
     @property
     def references(self) -> Sequence[Sequence[str]]:
-        """The correct answers to each source."""
+        """The correct answers for each source."""
         return self.judged.references
 
     def lines(self, most: int = 10) -> dict[str, list[dict[str, Any]]]:

@@ -21,7 +21,9 @@ Place = tuple[str, Line]  # the location of a text, for messages, and the text
 def add_text_options(parser: Parser, verb: str, answer: str) -> None:
     """Add the options for the model, the texts and the output. `answer` is a noun such as "translation"."""
     add_model_options(parser)
-    parser.add_argument("texts", nargs="*", metavar="TEXT", help=f"text to {verb} (default: lines of standard input)")
+    name, what = ("TEXT", "text") if verb != "transcribe" else ("FILE", "audio file")
+    lines = "lines of standard input" if verb != "transcribe" else "paths listed on standard input"
+    parser.add_argument("texts", nargs="*", metavar=name, help=f"{what} to {verb} (default: {lines})")
     parser.add_argument("--prefix", metavar="TEXT", default="", help=f"text that every {answer} starts with")
     parser.add_argument(
         "--stream", action="store_true", help=f"print each {answer} as it's generated, without beam search"

@@ -26,7 +26,7 @@ class DataConfig:
         (), "additional unlabelled text for train.warm_start: one text per line, or JSON Lines with one text per object"
     )
     modality: Literal["text", "image", "audio"] = setting(
-        "text", "what the sources are: text, image or audio (default: detected from the data)"
+        "text", "modality of the sources: text, image or audio (default: detected from the data)"
     )
     source_column: str = setting("", "source column: header name, JSON key or 1-based index (default: detected)")
     target_column: str = setting("", "target column: header name, JSON key or 1-based index (default: detected)")

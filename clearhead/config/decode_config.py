@@ -36,11 +36,12 @@ class DecodeConfig:
     temperature: float = setting(1.0, "sampling temperature; below 1 sharpens the distribution, above 1 flattens it")
     top_k: int = setting(0, "sample only from the k most likely tokens; 0 means all tokens")
     top_p: float = setting(
-        1.0, "nucleus sampling: sample from the fewest most likely tokens whose probabilities add up to at least this"
+        1.0, "nucleus sampling: sample from the smallest set of top tokens whose probabilities add up to at least this"
     )
     min_p: float = setting(0.0, "sample only tokens with at least this fraction of the top token's probability")
     unknown: Literal["error", "unk"] = setting(
-        "error", "how to read prompt characters that the model has never seen: stop with an error, or use <unk>"
+        "error",
+        "how to handle prompt characters missing from the vocabulary: error stops, unk replaces them with <unk>",
     )
     seed: int = setting(0, "random seed for sampling; the same seed and text give the same answer")
     batch_tokens: int = setting(4096, "maximum number of tokens per batch, counting every beam and padding")

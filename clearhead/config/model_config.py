@@ -70,29 +70,32 @@ class ModelConfig:
         "mean", "input of the class head: the mean of all tokens, or the first token"
     )
     n_token_types: int = setting(
-        0, "number of learned token-type embeddings, such as for question and text, in an encoder-only model"
+        0, "number of learned token-type embeddings in an encoder-only model, such as 2 for question and text"
     )
 
     image_size: int | None = setting(
-        None, "height and width in pixels that pictures are resized to (default: depends on the pictures)"
+        None, "height and width in pixels that images are resized to (default: depends on the images)"
     )
-    image_channels: int | None = setting(None, "1 for grey pictures, 3 for colour (default: depends on the pictures)")
+    image_channels: int | None = setting(
+        None, "number of colour channels: 1 for greyscale, 3 for colour (default: depends on the images)"
+    )
     patch_size: int | None = setting(
-        None, "height and width of a patch in pixels; must divide model.image_size (default: 7 patches a row or more)"
+        None,
+        "height and width of a patch in pixels; must divide model.image_size (default: the largest size with at least 7 patches per row)",
     )
-    shift: int = setting(0, "augmentation: shift training pictures by up to this many pixels in each direction")
-    flip: bool = setting(False, "augmentation: mirror half of the training pictures left to right")
+    shift: int = setting(0, "augmentation: shift training images by up to this many pixels in each direction")
+    flip: bool = setting(False, "augmentation: flip half of the training images horizontally")
     crop: float = setting(
-        1.0, "augmentation: crop training pictures at random, keeping at least this share of the area"
+        1.0, "augmentation: randomly crop training images, keeping at least this fraction of the area"
     )
     sample_rate: int | None = setting(
-        None, "samples per second that sounds are converted to (default: that of the sounds, at most 16000)"
+        None, "sample rate in Hz that audio is resampled to (default: that of the recordings, at most 16000)"
     )
     n_mels: int = setting(40, "number of mel bands in a spectrogram")
     spec_augment: float = setting(
-        0.0, "augmentation: maximum share of bands, and of time, that each SpecAugment mask hides in training"
+        0.0, "augmentation: maximum fraction of the bands or frames that each SpecAugment mask covers in training"
     )
-    speed: float = setting(0.0, "augmentation: change the speed of training sounds by up to this fraction")
+    speed: float = setting(0.0, "augmentation: randomly change the speed of training audio by up to this fraction")
 
     def __post_init__(self) -> None:
         """Reject invalid settings."""

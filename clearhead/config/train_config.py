@@ -48,7 +48,7 @@ class TrainConfig:
     epochs: float | None = setting(None, "number of passes over the training data, as an alternative to train.steps")
     seed: int = setting(0, "random seed for initial weights, data order and dropout")
     optimizer: Literal["adam", "adamw", "muon"] | None = setting(
-        None, "optimiser: adam (section 5.3), adamw, or muon, which learns from fewer tokens (default: muon)"
+        None, "optimiser: adam (section 5.3), adamw, or muon, which needs fewer training tokens (default: muon)"
     )
     lr: float | None = setting(
         None, "peak learning rate (default: depends on model width and warmup; a fifth of that with train.init_from)"
@@ -78,21 +78,21 @@ class TrainConfig:
     )
     device: str = setting("auto", "device to run on: auto, cpu, cuda or cuda:1")
     threads: int | None = setting(None, "number of CPU threads (default: OMP_NUM_THREADS, or all available cores)")
-    eval_every: int | None = setting(None, "steps between evaluations (default: a twentieth of the run)")
+    eval_every: int | None = setting(None, "steps between evaluations (default: 5% of the run)")
     eval_sentences: int = setting(500, "maximum number of validation examples to score in each evaluation")
     best: str = setting(
         "loss",
-        "validation score that selects the weights to keep: loss or another score; newest keeps the latest weights",
+        "validation score that selects the weights to keep: loss, or one of the task's scores; newest keeps the latest weights",
     )
     patience: int = setting(0, "stop after this many evaluations without a better score; 0 never stops early")
-    average: int = setting(0, "number of newest checkpoints to average at the end; 0 disables averaging")
+    average: int = setting(0, "number of most recent checkpoints to average at the end; 0 disables averaging")
     ema: float = setting(
         0.0, "decay of an exponential moving average that is saved in place of the weights; 0 disables it"
     )
     save_every: int | None = setting(None, "steps between checkpoints (default: train.eval_every)")
-    keep: int = setting(2, "number of newest checkpoints to keep")
+    keep: int = setting(2, "number of most recent checkpoints to keep")
     log_every: int = setting(20, "steps between lines in metrics.jsonl")
-    watch: str = setting("", "text to follow through training, for `explain --film`")
+    watch: str = setting("", "text to track during training, for `explain --film`")
     tensorboard: bool = setting(False, "write TensorBoard logs to tensorboard/ in the model folder")
 
     @property

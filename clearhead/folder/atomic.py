@@ -33,7 +33,7 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def write_files(folder: Path, files: Mapping[str, bytes], *, before_moving: tuple[str, bytes]) -> None:
-    """Write `files` under temporary names, replace the file `before_moving`, then rename `files` into place."""
+    """Write `files` under temporary names, write the file `before_moving`, then rename `files` into place."""
     with _discarding_on_error(*(_partial(folder / name) for name in files)):
         for name, data in files.items():
             _write_synced(_partial(folder / name), data)

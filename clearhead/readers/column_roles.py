@@ -47,7 +47,7 @@ class Roles:
     known: frozenset[str] = frozenset()  # labels of a trained model, which identify their column
 
     def fault(self, source: str, target: str) -> str | None:
-        """Return why a pair can't be used, or None."""
+        """Return the reason why a pair is unusable, or None."""
         if not source.strip():
             return f"empty {self.source}" if target.strip() else "blank line"
         if not target.strip():

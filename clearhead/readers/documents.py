@@ -169,7 +169,7 @@ def _from_json(file: Input, key: Sequence[str], report: Report) -> Iterator[Piec
 
 
 def _unusable(line: bytes, text: object, key: str) -> str | None:
-    """Return why the value at the key can't be used as a document, or None."""
+    """Return the reason why the value at the key isn't usable as a document, or None."""
     if not isinstance(text, str):
         return f"no string in {key}"
     if not text.strip():
@@ -215,7 +215,7 @@ def _readable(lines: Sequence[bytes], report: Report) -> str:
 
 
 def pieces_of(name: str, parts: Iterable[str], line: int, *, escaped: bool = False) -> Iterator[Piece]:
-    """Split a document into pieces. Its text comes in `parts` and begins on this line."""
+    """Split a document into pieces. `parts` yields its text, which starts at line `line`."""
     piece = None
     for text in _sized(parts):
         if piece is not None:

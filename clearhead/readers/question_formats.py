@@ -150,7 +150,7 @@ def _of_item(item: Any) -> Entry:
 
 
 def _of_object(values: dict[str, Any] | None, why: str, text: str) -> Entry:
-    """Return the entry of an object with context, question, and `answers` (Hugging Face, or a list) or `answer`."""
+    """Parse an object with `context`, `question`, and `answers` (a list, or Hugging Face's form) or `answer`."""
     if values is None:
         return Entry(fault=why, text=text)
     for key in ("context", "question"):

@@ -120,7 +120,7 @@ class _Lines:
 
 
 def _unusable(text: str | None) -> str | None:
-    """Return why a line can't be used, or None."""
+    """Return the reason why a line is unusable, or None."""
     if text is None:
         return "not UTF-8"
     return "NUL character" if "\0" in text else None if text.strip() else "blank line"

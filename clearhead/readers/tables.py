@@ -207,7 +207,7 @@ def _rows(lines: Iterable[bytes], separator: str, roles: Roles) -> Iterator[Row]
 
 
 def _doubt(first: Sequence[str], each: Sequence[Sequence[str]], columns: Columns, roles: Roles) -> str:
-    """Return why the first row may be a header, although the evidence is weak, or ""."""
+    """Return the (weak) evidence that the first row is a header, or ""."""
     labels, label = each[columns[1]], first[columns[1]] if len(first) == len(each) else ""
     if not roles.labels or not label or label in labels or label in roles.known:
         return ""
@@ -258,7 +258,7 @@ def whole_rows(head: Sequence[bytes], separator: str, roles: Roles = SENTENCES) 
 
 
 def _regularity(head: Sequence[bytes], separator: str) -> float:
-    """Return the share of rows with the usual number of columns; 0 if the separators are punctuation before a space."""
+    """Return the share of rows with the usual number of columns; 0 if most separators precede a space, as in text."""
     sample = [cells for _, text, cells, why in whole_rows(head, separator) if text.strip() and why != NOT_UTF_8]
     widths = Counter(len(cells) for cells in sample if cells)
     width, number = max(widths.items(), key=lambda it: (it[1], it[0]), default=(1, 0))

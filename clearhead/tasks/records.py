@@ -84,9 +84,9 @@ class Judged:
         scores: the scores of all answers together.
         sources: the inputs that were answered.
         answers: one answer per source; empty if the text itself is scored.
-        references: the correct answers to each source.
-        singly: function that returns the scores of each answer, (N,) by name. The first one ranks the best and worst
-            answers.
+        references: the correct answers for each source.
+        singly: function that returns an array (N,) for each score, one number per answer. The first score ranks the
+            best and worst answers.
         details: additional lines for the report.
     """
 

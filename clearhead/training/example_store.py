@@ -28,9 +28,9 @@ class Shelf:
 
     @classmethod
     def of(cls, digest: str, task: Task, run: Path, say: Say) -> "Shelf":
-        """Choose the folder for a task's tokens: one in `data.store` named after the key, or `run` without a store.
+        """Choose the folder for a task's tokens: one in `data.store` named after the key, or `run` if it isn't set.
 
-        `digest` is the digest of the data, computed before the data is read.
+        `digest` is the digest of the data, taken before reading it.
         """
         data, train = task.config.data, task.config.train
         key = {

@@ -40,11 +40,11 @@ class Scoring:
     mean: bool = False
 
     def evaluation(self, step: float) -> float:
-        """Estimate how many seconds an evaluation takes from the seconds per step."""
+        """Estimate the duration of an evaluation in seconds, given the seconds per step."""
         return _of_sentence(step) * max(self.valid, _FEW) if self.valid else 0.0
 
     def closing(self, evaluation: float, step: float) -> float:
-        """Estimate how many seconds all scoring after the last step takes."""
+        """Estimate the duration of all scoring after the last step, in seconds."""
         each = evaluation / max(self.valid, _FEW) if self.valid else _of_sentence(step)
         return (1 + self.mean) * evaluation + _SEARCH * each * (self.valid + self.test)
 

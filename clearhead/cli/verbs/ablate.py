@@ -31,13 +31,13 @@ def _add_options(parser: Parser) -> None:
         type=_count,
         metavar="N",
         default=_LIMIT,
-        help=f"maximum number of texts to score, always the same random sample, or all (default: {_LIMIT})",
+        help=f"number of texts to score, drawn as a fixed random sample, or all (default: {_LIMIT})",
     )
     parser.add_argument(
         "--score", metavar="NAME", help="score to compare, such as bleu, chrf or f1 (default: the task's main score)"
     )
-    parser.add_argument("--png", type=new_picture("png"), metavar="FILE", help="save a picture of the results as PNG")
-    parser.add_argument("--svg", type=new_picture("svg"), metavar="FILE", help="save a picture of the results as SVG")
+    parser.add_argument("--png", type=new_picture("png"), metavar="FILE", help="save a plot of the results as PNG")
+    parser.add_argument("--svg", type=new_picture("svg"), metavar="FILE", help="save a plot of the results as SVG")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     add_reading_options(parser)
     add_search_options(parser, WATCHED)
@@ -89,7 +89,7 @@ def _count(text: str) -> int | None:
 
 VERB = Verb(
     name="ablate",
-    summary="measure how the score changes without each head, attention module or feed-forward network",
+    summary="measure how the score changes when each head, attention module or feed-forward network is removed",
     usage="DIR FILE [FILE] [options]",
     examples=(
         "clearhead ablate models/en-fr test.tsv",

@@ -62,7 +62,7 @@ def _row(it: "Passage") -> str:
 
 VERB = Verb(
     name="answer",
-    summary="answer questions about a text, with the position of each answer",
+    summary="answer questions about a text, and show where each answer is",
     usage="DIR --context FILE [QUESTION ...] [options]",
     examples=(
         'clearhead answer models/squad --context article.txt "Who won the game?"',

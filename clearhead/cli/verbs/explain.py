@@ -25,7 +25,9 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("text", nargs="?", metavar="TEXT", help="text to explain")
     parser.add_argument("--context", metavar="FILE", help="file to find the answer in; - means standard input")
     parser.add_argument("--step", choices=["attention"], help="show Equation 1 step by step for one head")
-    parser.add_argument("--heads", action="store_true", help="show a small picture of each head, with its entropy")
+    parser.add_argument(
+        "--heads", action="store_true", help="show a thumbnail of each head's attention, with its entropy"
+    )
     parser.add_argument(
         "--decode", action="store_true", help="show the hypotheses that each search step kept and dropped"
     )
@@ -41,19 +43,22 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "--film",
         action="store_true",
-        help="show how attention changed during training, for the text of `train --watch`; with --lens, show the "
+        help="show how attention changed during training, for the text passed to `train --watch`; with --lens, show the "
         "predictions of each layer",
     )
     parser.add_argument("--attention", choices=PLACES, help="attention module to show (default: the model's last)")
     parser.add_argument(
-        "--layer", type=int, metavar="N", help="layer, counted from 0 (default: 0; all layers for --heads and pictures)"
+        "--layer",
+        type=int,
+        metavar="N",
+        help="layer index, starting at 0 (default: 0; all layers for --heads and pictures)",
     )
-    parser.add_argument("--head", type=int, metavar="N", help="head, counted from 0 (default: 0)")
+    parser.add_argument("--head", type=int, metavar="N", help="head index, starting at 0 (default: 0)")
     parser.add_argument(
-        "--png", type=new_picture("png"), metavar="FILE", help="save the view as a PNG picture (default view: --heads)"
+        "--png", type=new_picture("png"), metavar="FILE", help="save the view as a PNG image (default view: --heads)"
     )
     parser.add_argument(
-        "--svg", type=new_picture("svg"), metavar="FILE", help=parser.rare("save the view as an SVG picture")
+        "--svg", type=new_picture("svg"), metavar="FILE", help=parser.rare("save the view as an SVG image")
     )
     parser.add_argument(
         "--gif", type=new_picture("gif"), metavar="FILE", help=parser.rare("save the film as an animated GIF")

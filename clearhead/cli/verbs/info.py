@@ -15,7 +15,7 @@ from ..setting_options import add_settings, given_settings
 
 _SOURCE, _TARGET = "model.src_vocab_size", "model.tgt_vocab_size"
 _SHORT = {"train.preset": ["--preset"], _SOURCE: ["--src-vocab"], _TARGET: ["--tgt-vocab"]}
-_SIDE = "size of the {} vocabulary; with separate vocabularies, only --model.tie=target ties weights"
+_SIDE = "size of the {} vocabulary; separate vocabularies can only be tied with --model.tie=target"
 _HELPS = {
     "train.preset": "model size (default: base)",
     _SOURCE: _SIDE.format("source"),

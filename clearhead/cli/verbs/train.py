@@ -39,7 +39,7 @@ _HELPS = {
     "train.budget": "time limit, such as 15m or 1h30m; sets the preset and the number of steps",
     "train.steps": "number of weight updates (default: depends on the amount of data)",
     "train.init_from": "model folder to fine-tune",
-    "train.warm_start": "denoise: first pretrain on the texts without targets",
+    "train.warm_start": "pretrain first: denoise reconstructs masked text",
     "train.device": "auto, cpu, cuda or cuda:1 (default: auto)",
 }
 _FROM_DATA = (  # training derives these from the data

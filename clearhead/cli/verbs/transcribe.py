@@ -9,12 +9,12 @@ def _add_options(parser: Parser) -> None:
 
 
 def _run(options: Options) -> None:
-    answer_texts(options, "transcribe", "the path of a sound")
+    answer_texts(options, "transcribe", "the path of an audio file")
 
 
 VERB = Verb(
     name="transcribe",
-    summary="transcribe sound files, or the files named on standard input",
+    summary="transcribe audio files, or the files listed on standard input",
     usage="DIR [FILE ...] [options]",
     examples=(
         "clearhead transcribe models/calls a.wav b.wav",

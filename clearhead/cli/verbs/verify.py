@@ -19,7 +19,7 @@ def _add_options(parser: Parser) -> None:
         "data",
         nargs="*",
         metavar="DATA",
-        help="data to sample a few texts from (default: the last evaluation, or else random tokens)",
+        help="data to sample a few texts from (default: the data of the last evaluation, or random tokens if there is none)",
     )
     parser.add_argument(
         "--seed", type=int, default=0, metavar="N", help="random seed for sampling the texts (default: 0)"
@@ -54,7 +54,7 @@ def _broken(folder: str, found: "Verification") -> ModelError:
 
 VERB = Verb(
     name="verify",
-    summary="check a trained model's guarantees, such as causal masking, caching and gradients",
+    summary="check that a trained model's masking, caching and gradients are correct",
     usage="DIR [DATA [DATA]] [options]",
     examples=(
         "clearhead verify models/en-fr",

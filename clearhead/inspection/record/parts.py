@@ -12,7 +12,7 @@ from .uncompiled import WRAPPED, unwrapped_name
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a model, which occurs `times` times in a row. `parameters` excludes the parameters of its `parts`."""
+    """A model component, repeated `times` times in a row. `parameters` excludes the parameters of its `parts`."""
 
     name: str
     parameters: int = 0

@@ -62,7 +62,7 @@ class RecordedAttention:
         """Return the latest recorded attention call at a place of a layer.
 
         Raises:
-            ConfigError: there's no such place or layer.
+            ConfigError: the model has no such attention module or layer.
         """
         n_layers, (stack, kind) = self.n_layers(place), place.split(".")
         if layer not in range(n_layers):
@@ -78,7 +78,7 @@ class RecordedAttention:
         """Return the attention weights of every head of a layer, (H, T, S).
 
         Raises:
-            ConfigError: there's no such place or layer.
+            ConfigError: the model has no such attention module or layer.
             ModelError: a custom attention module doesn't report its weights.
         """
         return self.attention(place, layer).weights.values[0]

@@ -197,7 +197,7 @@ class MaskedSpans(_Denoising):
         return self._pairs.loss(model, examples, rows, smoothing=smoothing)
 
     def evaluate(self, model: Any, held_out: HeldOut, decode: DecodeConfig) -> Judged:
-        """Predict every token of the texts from the masked text and the tokens before it."""
+        """Predict each token of the texts from the masked text and the preceding tokens."""
         return self._judged(held_out, self._pairs.count(model, held_out.examples))
 
     def _sides(self, texts: Ragged) -> tuple[Ragged, Ragged]:
