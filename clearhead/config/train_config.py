@@ -82,7 +82,7 @@ class TrainConfig:
     eval_sentences: int = setting(500, "maximum number of validation examples to score in each evaluation")
     best: str = setting(
         "loss",
-        "validation score that selects the weights to keep: loss, or one of the task's scores; newest keeps the latest weights",
+        "score that selects the weights to keep: loss, or one of the task's scores; newest keeps the latest weights",
     )
     patience: int = setting(0, "stop after this many evaluations without a better score; 0 never stops early")
     average: int = setting(0, "number of most recent checkpoints to average at the end; 0 disables averaging")

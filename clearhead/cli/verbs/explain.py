@@ -25,9 +25,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("text", nargs="?", metavar="TEXT", help="text to explain")
     parser.add_argument("--context", metavar="FILE", help="file to find the answer in; - means standard input")
     parser.add_argument("--step", choices=["attention"], help="show Equation 1 step by step for one head")
-    parser.add_argument(
-        "--heads", action="store_true", help="show a thumbnail of each head's attention, with its entropy"
-    )
+    parser.add_argument("--heads", action="store_true", help="show a thumbnail of each head, with its entropy")
     parser.add_argument(
         "--decode", action="store_true", help="show the hypotheses that each search step kept and dropped"
     )
@@ -43,15 +41,15 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "--film",
         action="store_true",
-        help="show how attention changed during training, for the text passed to `train --watch`; with --lens, show the "
-        "predictions of each layer",
+        help="show how attention changed during training, for the text passed to `train --watch`; with --lens, show "
+        "the predictions of each layer",
     )
     parser.add_argument("--attention", choices=PLACES, help="attention module to show (default: the model's last)")
     parser.add_argument(
         "--layer",
         type=int,
         metavar="N",
-        help="layer index, starting at 0 (default: 0; all layers for --heads and pictures)",
+        help="layer index, starting at 0 (default: 0; all for --heads and images)",
     )
     parser.add_argument("--head", type=int, metavar="N", help="head index, starting at 0 (default: 0)")
     parser.add_argument(

@@ -19,7 +19,7 @@ def _add_options(parser: Parser) -> None:
         "data",
         nargs="*",
         metavar="DATA",
-        help="data to sample a few texts from (default: the data of the last evaluation, or random tokens if there is none)",
+        help="data to sample a few texts from (default: those of the last evaluation, or random tokens)",
     )
     parser.add_argument(
         "--seed", type=int, default=0, metavar="N", help="random seed for sampling the texts (default: 0)"
