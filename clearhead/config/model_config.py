@@ -81,7 +81,7 @@ class ModelConfig:
     )
     patch_size: int | None = setting(
         None,
-        "height and width of a patch in pixels; divides model.image_size (default: the largest with at least 7 per row)",
+        "height and width of a patch in pixels; divides model.image_size (default: the largest for 7 patches per row)",
     )
     shift: int = setting(0, "augmentation: shift training images by up to this many pixels in each direction")
     flip: bool = setting(False, "augmentation: flip half of the training images horizontally")
