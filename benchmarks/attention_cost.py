@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from clearhead.config import ModelConfig
 from clearhead.model.attention import Attend, SelfAttention, attention_weights, fused_attention
-from clearhead.model.masks import causal_mask, length_mask
+from clearhead.model.masks import causal_mask, padding_mask
 from clearhead.model.transformer import build
 
 
@@ -57,10 +57,15 @@ def seconds(layers: dict[str, Callable[[Tensor], object]], n: int, width: int, r
     return least
 
 
+def first_keys(lengths: list[int], n_keys: int) -> Tensor:
+    """Return a mask that opens as many first keys of each row. -> (B, 1, 1, S)"""
+    return padding_mask((torch.arange(n_keys) < torch.tensor(lengths)[:, None]).long())
+
+
 def attend(kind: str) -> None:
     """Run fused attention forward (B 4, H 8, T 1,024, K 64)."""
     q, k, v = torch.randn(3, 4, 8, 1024, 64)
-    mask = {"padding": length_mask(torch.tensor([1024, 900, 800, 700]), 1024), "causal": causal_mask(1024)}.get(kind)
+    mask = {"padding": first_keys([1024, 900, 800, 700], 1024), "causal": causal_mask(1024)}.get(kind)
     with torch.inference_mode():
         fused_attention(q, k, v, mask=mask)
 
@@ -68,7 +73,7 @@ def attend(kind: str) -> None:
 def train_step(kind: str) -> None:
     """Run the `base` encoder forward and backward on one text of 4,096 tokens, without dropout."""
     net = build(ModelConfig(topology="encoder-only", src_vocab_size=1000, dropout=0.0))
-    mask = {"padding": length_mask(torch.tensor([4000]), 4096), "causal": causal_mask(4096)}.get(kind)
+    mask = {"padding": first_keys([4000], 4096), "causal": causal_mask(4096)}.get(kind)
     net(torch.randint(1, 1000, (1, 4096)), mask=mask).square().mean().backward()
 
 

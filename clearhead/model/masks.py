@@ -39,22 +39,6 @@ def is_causal(mask: Tensor) -> bool:
     return made is not None and made == _version(mask)
 
 
-def length_mask(valid_lengths: Tensor, n_keys: int) -> Tensor:
-    """Let queries see the first `valid_lengths` keys: one length for each row, or one for each query.
-
-    (B,) -> (B, 1, 1, S);  (B, T) -> (B, 1, T, S)
-    """
-    if valid_lengths.dim() not in (1, 2):
-        raise ModelError(
-            f"valid_lengths has shape {tuple(valid_lengths.shape)}",
-            expected="(B,) or (B, T)",
-            name="valid_lengths",
-            value=tuple(valid_lengths.shape),
-        )
-    per_query = valid_lengths[:, None] if valid_lengths.dim() == 1 else valid_lengths
-    return (torch.arange(n_keys, device=valid_lengths.device) < per_query[..., None])[:, None]
-
-
 def check_mask(mask: Tensor, scores: tuple[int, ...]) -> None:
     """Raise ModelError unless the mask is boolean and broadcasts to the scores' shape, (B, H, T, S)."""
     if mask.dtype != torch.bool:

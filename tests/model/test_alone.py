@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 PARTS = """
-from clearhead.model.masks import causal_mask, length_mask, padding_mask
-mask = padding_mask(torch.tensor([[5, 6, 0]])) & causal_mask(3) & length_mask(torch.tensor([2]), 3)
+from clearhead.model.masks import causal_mask, padding_mask
+mask = padding_mask(torch.tensor([[5, 6, 0]])) & causal_mask(3)
 mask.int()
 
 from clearhead.model.attention import scaled_dot_product_attention

@@ -14,20 +14,26 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from clearhead.errors import ModelError
 from clearhead.model import attention
 from clearhead.model.attention import Attend, fused_attention, masked_softmax, scaled_dot_product_attention
-from clearhead.model.masks import causal_mask, length_mask, padding_mask
+from clearhead.model.masks import causal_mask, padding_mask
 from clearhead.model.positions import Alibi
 
 B, H, T, S, K, KV = 2, 3, 4, 5, 6, 7
 TOLERANCE = [pytest.param(torch.float32, 1e-5, id="float32"), pytest.param(torch.float64, 1e-12, id="float64")]
 SOMEWHERE_NOTHING = torch.tensor([[True, True, False], [False, False, False], [True, False, False]])
 
+
+def first_keys(lengths: list[int], n_keys: int) -> Tensor:
+    """A mask that opens as many first keys of each row: (B, 1, 1, S)."""
+    return padding_mask((torch.arange(n_keys) < torch.tensor(lengths)[:, None]).long())
+
+
 MASKS = {
     "no mask": None,
     "one for all": torch.tensor([True, False, True, True, False]),
     "padding": padding_mask(torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])),
     "causal": causal_mask(T, S),
-    "a length a query": length_mask(torch.tensor([[1, 2, 0, 5], [3, 3, 3, 3]]), S),
-    "a row with nothing": length_mask(torch.tensor([0, 4]), S),
+    "a length a query": (torch.arange(S) < torch.tensor([[1, 2, 0, 5], [3, 3, 3, 3]])[..., None])[:, None],
+    "a row with nothing": first_keys([0, 4], S),
     "nothing at all": torch.zeros(1, 1, dtype=torch.bool),
     "a head": torch.tensor([True, False, True])[None, :, None, None],
 }
@@ -157,7 +163,7 @@ def fused_as_expanded(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, dropout: fl
 def test_a_broadcast_or_causal_mask_gives_the_bits_of_the_expanded_one(kind, dropout, dtype, gradients) -> None:
     length = 300
     inputs = [torch.randn(2, 2, length, 8, dtype=dtype, requires_grad=True) for _ in range(3)]
-    masks = {"padding": length_mask(torch.tensor([length, 120]), length), "causal": causal_mask(length)}
+    masks = {"padding": first_keys([length, 120], length), "causal": causal_mask(length)}
     mask = masks.get(kind, masks["padding"] & masks["causal"])
     found = []
     for attend in (fused_attention, fused_as_expanded):
@@ -199,7 +205,7 @@ def test_no_mask_of_every_row_head_query_and_key_is_made_forwards_or_backwards(k
     q, k, v = (torch.randn(rows, heads, length, width, dtype=torch.float32, requires_grad=True) for _ in range(3))
     at = torch.arange(length)[None]
     given = {
-        "padding": {"mask": length_mask(torch.tensor([length, 99]), length)},
+        "padding": {"mask": first_keys([length, 99], length)},
         "causal": {"mask": causal_mask(length)},
         "alibi": {"bias": Alibi(heads).bias(at, at).float(), "mask": causal_mask(length)},
     }[kind]

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clearhead.errors import ModelError
-from clearhead.model.masks import causal_mask, check_mask, length_mask, padding_mask
+from clearhead.model.masks import causal_mask, check_mask, padding_mask
 
 SIDES = st.integers(1, 5)
 
@@ -36,41 +36,14 @@ def test_a_causal_mask_with_fewer_keys_than_queries_is_refused() -> None:
     assert (caught.value.name, caught.value.value) == ("n_keys", 3)
 
 
-@given(st.lists(st.integers(0, 6), min_size=1, max_size=4))
-@settings(deadline=None)
-def test_a_length_a_row_opens_that_many_first_keys(lengths) -> None:
-    mask = length_mask(torch.tensor(lengths), 5)
-    assert mask.dtype == torch.bool and mask.shape == (len(lengths), 1, 1, 5)
-    assert mask[:, 0, 0].tolist() == [[s < length for s in range(5)] for length in lengths]
-
-
-@given(st.lists(st.lists(st.integers(0, 6), min_size=3, max_size=3), min_size=1, max_size=4))
-@settings(deadline=None)
-def test_a_length_a_query_opens_that_many_first_keys_for_it(lengths) -> None:
-    mask = length_mask(torch.tensor(lengths), 5)
-    assert mask.dtype == torch.bool and mask.shape == (len(lengths), 1, 3, 5)
-    assert mask[:, 0].tolist() == [[[s < length for s in range(5)] for length in row] for row in lengths]
-
-
-def test_the_causal_mask_is_a_length_mask_with_one_key_more_a_query() -> None:
-    assert causal_mask(5).equal(length_mask(torch.arange(1, 6)[None], 5))
-
-
-@pytest.mark.parametrize("shape", [(), (2, 3, 4)])
-def test_lengths_of_another_shape_are_refused(shape) -> None:
-    with pytest.raises(ModelError) as caught:
-        length_mask(torch.ones(shape, dtype=torch.long), 5)
-    assert (caught.value.name, caught.value.value) == ("valid_lengths", shape)
-
-
 def test_masks_combined_with_and_open_what_all_of_them_open() -> None:
-    tokens, lengths = torch.tensor([[7, 7, 0, 7], [0, 7, 7, 7]]), torch.tensor([4, 3])
-    mask = padding_mask(tokens) & causal_mask(4) & length_mask(lengths, 4)
+    tokens = torch.tensor([[7, 7, 0, 7], [0, 7, 7, 7]])
+    mask = padding_mask(tokens) & causal_mask(4)
     assert mask.shape == (2, 1, 4, 4)
     for b in range(2):
         for t in range(4):
             for s in range(4):
-                assert bool(mask[b, 0, t, s]) == (int(tokens[b, s]) != 0 and s <= t and s < int(lengths[b]))
+                assert bool(mask[b, 0, t, s]) == (int(tokens[b, s]) != 0 and s <= t)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.uint8])

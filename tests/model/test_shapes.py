@@ -207,7 +207,6 @@ CALLS: dict[str, Callable[..., Tensor | tuple[Tensor, ...]]] = {
     "linear.Linear.matrices": lambda x: linear.Linear(D, F, F).matrices(x),
     "masks.padding_mask": lambda x: masks.padding_mask(ids(x)),
     "masks.causal_mask": lambda: masks.causal_mask(SIZES["T"], SIZES["S"]),
-    "masks.length_mask": lambda x: masks.length_mask(ids(x), SIZES["S"]),
     "norms.layer_norm": lambda x: norms.layer_norm(x, 2),
     "norms.rms_norm": norms.rms_norm,
     "norms.LayerNorm.forward": lambda x: norms.LayerNorm((SIZES["T"], D))(x),
@@ -261,4 +260,3 @@ def test_stated_shapes_are_the_real_ones(statement, monkeypatch) -> None:
 
 def test_every_call_is_of_a_function_that_states_its_shapes() -> None:
     assert {statement.function for statement in STATED} == CALLS.keys()
-    assert [s.inputs for s in STATED if s.function == "masks.length_mask"] == [("(B,)",), ("(B, T)",)]

@@ -1,5 +1,6 @@
 """A task in one file: it trains, saves, loads, answers, evaluates and explains like a built-in one."""
 
+import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ import torch
 
 import clearhead
 from clearhead.apps.app import App
+from clearhead.cli import main
 from clearhead.config import TASKS as OF_CONFIG
 from clearhead.config import Config
 from clearhead.errors import ConfigError
@@ -45,7 +47,7 @@ def test_the_task_is_one_short_file() -> None:
     assert len((HERE / "reverse_task.py").read_text(encoding="utf-8").splitlines()) <= 80
 
 
-def test_a_custom_task_does_all_that_a_built_in_one_does(tmp_path: Path) -> None:
+def test_a_custom_task_does_all_that_a_built_in_one_does(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     data = str(write(tmp_path / "texts.txt", 600, 0))
     config = Config().override({**SETTINGS, "train.task": PATH, "data.train": [data]})
     folder = clearhead.train(config, tmp_path / "model", say=lambda _: None)
@@ -57,6 +59,41 @@ def test_a_custom_task_does_all_that_a_built_in_one_does(tmp_path: Path) -> None
     explained = app.explain("b c d")
     assert explained.answer == "d c b" and explained.tokens["encoder"][:3] == ("▁b", "▁c", "▁d")
     assert "clearhead.load" in (folder / "README.md").read_text(encoding="utf-8")
+    _works_on_the_command_line(folder, str(write(tmp_path / "few.txt", 8, 2)), capfd)
+
+
+def _works_on_the_command_line(folder: Path, data: str, capfd: pytest.CaptureFixture[str]) -> None:
+    def run(*arguments: str) -> str:
+        capfd.readouterr()
+        code = main([arguments[0], str(folder), *arguments[1:], "--allow-custom-code", "--json"])
+        out, err = capfd.readouterr()
+        assert code == 0, err
+        return out
+
+    assert json.loads(run("evaluate", "--data", data))["exact_match"] > 0.5
+    assert json.loads(run("explain", "b c d"))["text"] == "d c b"
+    assert json.loads(run("ablate", data, "--parts", "feed-forwards"))["parts"]
+    for checked in (run("verify"), run("verify", data)):
+        assert json.loads(checked)["passed"]
+
+
+def test_a_task_of_its_own_kind_is_verified_by_its_topology(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = str(write(tmp_path / "texts.txt", 40, 0))
+    config = Config().override({**SETTINGS, "train.task": PATH, "data.train": [data], "train.steps": 10})
+    app = clearhead.load(clearhead.train(config, tmp_path / "model", say=lambda _: None), allow_custom_code=True)
+
+    class Other:  # so that none of the built-in tasks matches
+        pass
+
+    for name in ("Sequences", "Generation", "Classification", "Answering"):
+        monkeypatch.setattr(f"clearhead.apps.checks.promise_subjects.{name}", Other)
+    without, with_data = app.subject(), app.subject(app._data(data))
+    assert without.loss is None and with_data.loss is not None
+    for subject in (without, with_data):
+        assert subject.search is None and subject.engines and subject.inputs.source is not None
+        assert subject.inputs.target is not None
+    assert "random" in without.texts and "texts.txt" in with_data.texts
+    assert app.verify(data).passed
 
 
 def test_a_registered_task_goes_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,9 +51,13 @@ def longest(max_len: int) -> int:
 
 def pick(*sides: Ragged, most: int, seed: int) -> list[list[list[int]]]:
     """Pick the same few rows from all sides. Truncate them to `most` tokens, but keep the end token."""
-    count = len(sides[0])
-    rows = sorted(np.random.default_rng(seed).choice(count, min(count, TEXTS), replace=False).tolist())
+    rows = choose_rows(len(sides[0]), seed)
     return [[_cut(side[row], most) for row in rows] for side in sides]
+
+
+def choose_rows(count: int, seed: int) -> list[int]:
+    """Return the numbers of a few of `count` examples."""
+    return sorted(np.random.default_rng(seed).choice(count, min(count, TEXTS), replace=False).tolist())
 
 
 def random_ids(vocab_size: int, most: int, seed: int) -> list[list[int]]:

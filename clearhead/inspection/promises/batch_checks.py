@@ -13,7 +13,7 @@ from ...tokenization.tokenizer import PAD, UNK
 from ..record.parts import stacks
 from .check import Check, Difference, Promise, judge, skip
 from .rounding import furthest
-from .subject import Case, Inputs, numbered, outputs, split, whole
+from .subject import Case, Inputs, numbered, outputs, reads_tokens, source_mask, split, whole
 
 BATCHED = Promise("batched = single", "a text has the same outputs in a batch as alone")
 PADDED = Promise("padded = unpadded", "more padding changes no output")
@@ -37,10 +37,12 @@ def check_batch(case: Case) -> Check:
 def check_padding(case: Case) -> Check:
     """Compare outputs with more and less padding, on the right, or for a language model on the left, like prompts."""
     count, inputs = len(case.inputs), case.inputs
-    room = case.subject.max_len - max(it.size(1) for it in (inputs.source, inputs.target) if it is not None)
+    if inputs.source is not None and source_mask(case.model, inputs.source) is None:
+        return skip(PADDED, "the front end has no padding")
+    room = case.subject.max_len - _width(case)
     if room < 1:
         return skip(PADDED, f"the texts leave no room for padding (model.max_len={case.subject.max_len})")
-    longer = inputs.padded(min(_MORE, room))
+    longer = inputs.padded(min(_MORE, room), _stride(case))
 
     def measure() -> Difference:
         if isinstance(case.model, Decoder):
@@ -76,7 +78,9 @@ def check_future(case: Case) -> Check:
 
 def check_masked(case: Case) -> Check:
     """Check that replacing padding, with the same mask, changes no output."""
-    inputs = case.inputs.padded(1) if _room(case) else case.inputs
+    if not reads_tokens(case.model):
+        return skip(MASKED, "only a text has tokens; the front end tells padding from the input")
+    inputs = case.inputs.padded(1) if _width(case) < case.subject.max_len else case.inputs
     tokens = inputs.target if inputs.source is None else inputs.source
     assert tokens is not None
     if not (tokens == PAD).any():
@@ -117,13 +121,13 @@ def _under_mask(model: nn.Module, inputs: Inputs) -> Callable[[Tensor], list[Ten
             found = model(moved, mask=mask, positions=positions)
             return [row[tokens.size(1) - length :] for row, length in zip(found, inputs.lengths)]
         assert inputs.source is not None
-        mask = padding_mask(inputs.source, PAD)
+        fixed = source_mask(model, inputs.source)
         if isinstance(model, EncoderDecoder):
             assert inputs.target is not None
-            return split(model, model(tokens, inputs.target, source_mask=mask), inputs)
+            return split(model, model(tokens, inputs.target, source_mask=fixed), inputs)
         encoder = model.encoder if isinstance(model, EncoderModel) else model
         assert isinstance(encoder, Encoder)
-        x = encoder(tokens, inputs.types, mask=mask)
+        x = encoder(tokens, inputs.types, mask=fixed)
         if isinstance(model, EncoderModel):
             x = model.head(x, inputs.source != PAD if inputs.at is None else inputs.at)
         return split(model, x, inputs)
@@ -143,6 +147,15 @@ def _outputs(case: Case) -> Callable[[nn.Module], list[Tensor]]:
     return lambda model: outputs(model, case.inputs)
 
 
-def _room(case: Case) -> bool:
-    widths = [it.size(1) for it in (case.inputs.source, case.inputs.target) if it is not None]
-    return max(widths) < case.subject.max_len
+def _width(case: Case) -> int:
+    """Return the number of positions that the model reads, of its source or its target."""
+    mask = None if case.inputs.source is None else source_mask(case.model, case.inputs.source)
+    widths = [mask.size(-1)] if mask is not None else []
+    return max(widths + ([case.inputs.target.size(1)] if case.inputs.target is not None else []))
+
+
+def _stride(case: Case) -> int:
+    """Return the columns of the source for each position: 1 for tokens, many samples for sounds."""
+    source = case.inputs.source
+    mask = None if source is None else source_mask(case.model, source)
+    return 1 if source is None or mask is None else -(-source.size(1) // mask.size(-1))

@@ -4,7 +4,7 @@ import math
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 _WIDTH = 80  # columns of a terminal
@@ -181,6 +181,11 @@ def _share(value: float, limit: float) -> float:
     if value <= limit:
         return value / limit if limit else 0.0
     return value / limit if limit > 0 and math.isfinite(value) else math.inf
+
+
+def blaming(name: str, check: Check) -> Check:
+    """Begin the details of a failed check with the name of what it checked, such as an engine."""
+    return replace(check, detail=f"{name}: {check.detail}") if check.status == "failed" else check
 
 
 def skip(promise: Promise, reason: str) -> Check:

@@ -10,13 +10,12 @@ from torch import Tensor, nn
 from ...decode.beams import Hypothesis
 from ...decode.engine import StepEngine
 from ...errors import ModelError
-from ...model.masks import padding_mask
 from ...model.transformer import Decoder, EncoderDecoder
-from ...tokenization.tokenizer import BOS, EOS, PAD
+from ...tokenization.tokenizer import BOS, EOS
 from .batch_checks import ragged
-from .check import Bound, Check, Difference, Promise, judge, skip
+from .check import Bound, Check, Difference, Promise, blaming, judge, skip
 from .rounding import furthest
-from .subject import Case, OpenEngine, numbered, outputs
+from .subject import Case, OpenEngine, numbered, outputs, source_mask
 
 CACHED = Promise("cached = full", "decoding token by token with a cache gives the same logits as one forward pass")
 ENGINE = Promise("engine = full", "an engine's steps give the same log-probabilities as one forward pass")
@@ -58,7 +57,7 @@ def check_engine(case: Case, name: str, open_engine: OpenEngine) -> Check:
         full = _log_p(case.model, case)
         return furthest(found, [row[len(row) - len(steps) :] for row, steps in zip(full, found)], numbered(len(found)))
 
-    return judge(ENGINE, case.precision, lambda: case.bound(lambda model: _log_p(model, case)), measure)
+    return blaming(name, judge(ENGINE, case.precision, lambda: case.bound(lambda model: _log_p(model, case)), measure))
 
 
 def check_engines(case: Case) -> Check:
@@ -120,7 +119,7 @@ def _stepwise(model: nn.Module, case: Case) -> Tensor:
     assert tokens is not None
     if isinstance(model, EncoderDecoder):
         assert source is not None
-        mask = padding_mask(source, PAD)
+        mask = source_mask(model, source)
         decoder, memory = model.decoder, model.encode(source, mask=mask)
         cache = decoder.new_cache(len(tokens), tokens.size(1), memory, source)
     else:
@@ -160,7 +159,7 @@ def _target_steps(engine: StepEngine, case: Case) -> list[Tensor]:
         prompts = [row[:count].tolist() for row, count in zip(tokens, read)]
     else:
         read = [0] * len(lengths)
-        prompts = [row[row != PAD].tolist() for row in case.inputs.source]
+        prompts = [row[row != case.inputs.pad].tolist() for row in case.inputs.source]
     rest = [row[count:length].tolist() for row, count, length in zip(tokens, read, lengths)]
     return [it.to(case.device) for it in engine_steps(engine, prompts, rest)]
 
@@ -190,7 +189,7 @@ def _rescored(
     tokens = [*answer.ids, EOS][: len(answer.token_log_probabilities)]
     if isinstance(model, EncoderDecoder):
         start = [BOS]
-        source = torch.tensor([[*prompt, EOS]], device=device)
+        source = torch.from_numpy(np.array(prompt))[None].to(device)
         logits = model(source, torch.tensor([[*start, *tokens[:-1]]], device=device))
     else:
         start = list(prompt) or [BOS]

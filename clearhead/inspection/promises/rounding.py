@@ -10,6 +10,7 @@ from copy import deepcopy
 import torch
 from torch import Tensor, nn
 
+from ...model.fronts.front import Front
 from .check import Bound, Difference
 
 FACTOR = 32  # multiplies the largest effect of the draws, since sums in another order round differently
@@ -29,11 +30,13 @@ def nudged(tensor: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def nudged_model(model: nn.Module, seed: int = 0) -> nn.Module:
-    """Return a copy of the model with nudged weights."""
+    """Return a copy of the model with nudged weights, and nudged tables in its front end."""
     copy, generator = deepcopy(model), torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in copy.parameters():
             parameter.copy_(nudged(parameter, generator))
+        for table in (it for part in copy.modules() if isinstance(part, Front) for it in part.buffers()):
+            table.copy_(nudged(table, generator))
     return copy
 
 

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from ...decode.beams import Hypothesis
 from ...decode.engine import StepEngine
+from ...model.fronts.front import Front
+from ...model.fronts.tokens import Embedding
 from ...model.heads import TokenPredictor
-from ...model.masks import padding_mask
-from ...model.transformer import Decoder, EncoderDecoder, EncoderModel
+from ...model.transformer import Decoder, Encoder, EncoderDecoder, EncoderModel
 from ...tokenization.tokenizer import PAD
 from .check import Bound
 from .rounding import Run, bound_of, nudged_models
@@ -21,19 +22,21 @@ from .rounding import Run, bound_of, nudged_models
 
 @dataclass(frozen=True)
 class Inputs:
-    """A batch of tokenized texts, padded on the right.
+    """A batch of tokenized texts, pictures or sounds, padded on the right.
 
     Attributes:
-        source: encoder input, (B, S).
+        source: encoder input, (B, S) for tokens; otherwise whatever the front end reads, (B, ...).
         target: decoder input, (B, T).
         types: token types of the source, (B, S).
         at: True for the positions that a head reads, (B, S).
+        pad: the value that marks padding in the source: that of the front end.
     """
 
     source: Tensor | None = None
     target: Tensor | None = None
     types: Tensor | None = None
     at: Tensor | None = None
+    pad: int = PAD
 
     def __len__(self) -> int:
         return len(self.source if self.target is None else self.target)  # type: ignore[arg-type]
@@ -41,32 +44,45 @@ class Inputs:
     @property
     def lengths(self) -> list[int]:
         """The number of tokens in each text: of the target if there is one, or else of the source."""
-        tokens = self.source if self.target is None else self.target
-        assert tokens is not None
-        return _lengths(tokens)
+        return self._source_lengths if self.target is None else _lengths(self.target)
+
+    @property
+    def _source_lengths(self) -> list[int]:
+        """The number of columns of each source without padding."""
+        assert self.source is not None
+        if self.source.dim() != 2:  # pictures have no padding
+            return [self.source.size(1)] * len(self.source)
+        return _lengths(self.source, self.pad)
 
     def each(self, change: Callable[[Tensor], Tensor]) -> "Inputs":
         """Return inputs with `change` applied to every tensor."""
-        values = {name: None if it is None else change(it) for name, it in vars(self).items()}
-        return Inputs(**values)
+        return self._with({name: change(it) for name, it in self._tensors.items()})
 
     def row(self, place: int) -> "Inputs":
         """Return one text without padding."""
         widths = {}
         if self.source is not None:
-            widths = dict.fromkeys(("source", "types", "at"), _lengths(self.source)[place])
+            widths = dict.fromkeys(("source", "types", "at"), self._source_lengths[place])
         if self.target is not None:
             widths["target"] = _lengths(self.target)[place]
-        cut = {name: it[place : place + 1, : widths[name]] for name, it in vars(self).items() if it is not None}
-        return Inputs(**cut)
+        cut = {name: it[place : place + 1, : widths[name]] for name, it in self._tensors.items()}
+        return self._with(cut)
 
-    def padded(self, more: int) -> "Inputs":
-        """Return inputs with `more` additional columns of padding."""
+    def padded(self, more: int, stride: int = 1) -> "Inputs":
+        """Return inputs with `more` additional positions of padding, each of `stride` columns of the source."""
+        longer = {}
+        for name, it in self._tensors.items():
+            count, value = (more * stride, self.pad) if name == "source" else (more, PAD)
+            longer[name] = torch.nn.functional.pad(it, (0, count), value=value)
+        return self._with(longer)
 
-        def longer(tensor: Tensor) -> Tensor:
-            return torch.nn.functional.pad(tensor, (0, more), value=PAD)
+    @property
+    def _tensors(self) -> dict[str, Tensor]:
+        return {name: it for name, it in vars(self).items() if isinstance(it, Tensor)}
 
-        return self.each(longer)
+    def _with(self, tensors: Mapping[str, Tensor]) -> "Inputs":
+        source, target, types, at = map(tensors.get, ("source", "target", "types", "at"))
+        return Inputs(source, target, types, at, self.pad)
 
 
 OpenEngine: TypeAlias = Callable[[nn.Module, int], StepEngine]
@@ -76,7 +92,7 @@ OpenEngine: TypeAlias = Callable[[nn.Module, int], StepEngine]
 class Search:
     """A task's search. `answers` returns a model's answers to each prompt, ranked with length penalty `alpha`.
 
-    A prompt is a source without special tokens, or the beginning of a text to continue.
+    A prompt is what the encoder reads, or the beginning of a text to continue.
     """
 
     prompts: Sequence[Sequence[int]]
@@ -135,26 +151,52 @@ def whole(model: nn.Module, inputs: Inputs) -> Tensor:
     """Return the model's output, padding included."""
     if isinstance(model, EncoderDecoder):
         assert inputs.source is not None
-        found = model(inputs.source, inputs.target, source_mask=padding_mask(inputs.source, PAD))
+        found = model(inputs.source, inputs.target, source_mask=source_mask(model, inputs.source))
     elif isinstance(model, Decoder):
         found = model(inputs.target)
     elif isinstance(model, EncoderModel):
         found = model(inputs.source, inputs.types, at=inputs.at)
     else:
         assert inputs.source is not None
-        found = model(inputs.source, inputs.types, mask=padding_mask(inputs.source, PAD))
+        found = model(inputs.source, inputs.types, mask=source_mask(model, inputs.source))
     assert isinstance(found, Tensor)
     return found
 
 
 def split(model: nn.Module, found: Tensor, inputs: Inputs) -> list[Tensor]:
     """Split a model's output into texts, without padding."""
-    lengths = inputs.lengths
     if isinstance(model, EncoderModel) and isinstance(model.head, TokenPredictor):
-        return list(found.split(lengths if inputs.at is None else inputs.at.sum(1).tolist()))
+        return list(found.split(_positions(model, inputs) if inputs.at is None else inputs.at.sum(1).tolist()))
     if found.dim() == 2:  # one vector for each text
         return list(found)
-    return [row[:length] for row, length in zip(found, lengths)]
+    return [row[:length] for row, length in zip(found, _positions(model, inputs))]
+
+
+def front_of(model: nn.Module) -> Front | None:
+    """Return the front end of a model's encoder, or None if it has no encoder."""
+    encoder = model.encoder if isinstance(model, EncoderDecoder | EncoderModel) else model
+    return encoder.embedding if isinstance(encoder, Encoder) else None
+
+
+def reads_tokens(model: nn.Module) -> bool:
+    """Return whether a model reads tokens only, and no pictures or sounds."""
+    front = front_of(model)
+    return front is None or isinstance(front, Embedding)
+
+
+def source_mask(model: nn.Module, source: Tensor) -> Tensor | None:
+    """Return the mask that the model's front end makes of its inputs. (B, ...) -> (B, 1, 1, S)"""
+    front = front_of(model)
+    assert front is not None
+    return front.mask(source)
+
+
+def _positions(model: nn.Module, inputs: Inputs) -> list[int]:
+    """Return the number of positions of each output."""
+    if inputs.target is not None or inputs.source is None:
+        return inputs.lengths
+    mask = source_mask(model, inputs.source)
+    return inputs.lengths if mask is None else mask[:, 0, 0].sum(1).tolist()
 
 
 def numbered(count: int, what: str = "text") -> list[str]:
@@ -162,8 +204,8 @@ def numbered(count: int, what: str = "text") -> list[str]:
     return [f"{what} {place + 1}" for place in range(count)]
 
 
-def _lengths(tokens: Tensor) -> list[int]:
-    return [int(length) for length in (tokens != PAD).sum(1)]
+def _lengths(tokens: Tensor, pad: int = PAD) -> list[int]:
+    return [int(length) for length in (tokens != pad).sum(1)]
 
 
 def _copy(model: nn.Module, dtype: torch.dtype, device: torch.device) -> nn.Module:

@@ -7,7 +7,15 @@ from dataclasses import replace
 import torch
 
 from ...model.transformer import evaluation
-from . import attention_checks, batch_checks, decoding_checks, gradient_checks, recording_checks, window_checks
+from . import (
+    attention_checks,
+    batch_checks,
+    decoding_checks,
+    front_checks,
+    gradient_checks,
+    recording_checks,
+    window_checks,
+)
 from .check import Check, Promise, Verification
 from .diagnosis import (
     CACHE,
@@ -22,7 +30,7 @@ from .diagnosis import (
     find_faults,
     kinds_by_part,
 )
-from .subject import Case, Subject
+from .subject import Case, Subject, reads_tokens
 
 _ALONE = (TOKENS, ROWS)
 _DECODING = (CACHE, CAUSALITY, PADDING, PERMUTATION, POSITIONS, *_ALONE)
@@ -53,7 +61,7 @@ def verify(subject: Subject) -> Verification:
     with evaluation(subject.model), torch.no_grad():
         sharp = Case(subject, torch.float64, torch.device("cpu"))
         used = sharp if first.dtype == torch.float64 else None
-        checks = [*_in_each_precision(sharp), gradient_checks.check_gradients(sharp)]
+        checks = [*_in_each_precision(sharp), *front_checks.check_front(sharp), gradient_checks.check_gradients(sharp)]
         faults = find_faults(sharp) if _broken(checks) else []
         checks = _with_parts(checks, faults)
         del sharp  # to free its copies of the weights
@@ -64,6 +72,8 @@ def verify(subject: Subject) -> Verification:
                 faults += [it for it in find_faults(used) if it.part not in kinds_by_part(faults)]
             checks = _explained_by_rounding(checks, again) + _with_parts(again, faults, _broken(checks))
         checks += [recording_checks.check_recording(used), recording_checks.check_saving(used)]
+    if not reads_tokens(subject.model):  # then many checks don't apply
+        checks = [check for check in checks if check.status != "skipped"]
     return Verification(tuple(_grouped(checks)), subject.texts, time.perf_counter() - started, kinds_by_part(faults))
 
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from ...model.transformer import Decoder
 from ...tokenization.tokenizer import PAD
-from .check import Check, Difference, Promise, judge, skip
+from .check import Check, Difference, Promise, blaming, judge, skip
 from .decoding_checks import engine_steps
 from .rounding import furthest
 from .subject import Case, OpenEngine, numbered
@@ -24,11 +24,11 @@ def check_windows(case: Case) -> Iterator[Check]:
     elif not case.subject.engines:
         yield skip(WINDOW, "no engine is given")
     else:
-        for open_engine in case.subject.engines.values():
-            yield _check_window(case, open_engine)
+        for name, open_engine in case.subject.engines.items():
+            yield _check_window(case, name, open_engine)
 
 
-def _check_window(case: Case, open_engine: OpenEngine) -> Check:
+def _check_window(case: Case, name: str, open_engine: OpenEngine) -> Check:
     """Compare an engine's steps with forward passes over the tokens in its window.
 
     The window is small and overflows twice. One text is shorter than the other.
@@ -49,7 +49,7 @@ def _check_window(case: Case, open_engine: OpenEngine) -> Check:
         assert isinstance(model, Decoder)
         return [_through_window(model, text, read, window) for text in texts]
 
-    return judge(WINDOW, case.precision, lambda: case.bound(expected), measure)
+    return blaming(name, judge(WINDOW, case.precision, lambda: case.bound(expected), measure))
 
 
 def _through_window(model: Decoder, text: Tensor, read: int, window: int) -> Tensor:

@@ -84,7 +84,7 @@ class Frames(Front):
 
     def normalised(self, spectrogram: Tensor, real: Tensor) -> Tensor:
         """Give each sound mean 0 and variance 1 over its real frames and all bands. (B, T, M), (B, T) -> (B, T, M)"""
-        weight = real[..., None] / (real.sum(1) * spectrogram.size(2)).clamp(min=1)[:, None, None]
+        weight = real[..., None].to(spectrogram.dtype) / (real.sum(1) * spectrogram.size(2)).clamp(min=1)[:, None, None]
         centred = spectrogram - (spectrogram * weight).sum((1, 2), keepdim=True)
         variance = (centred.square() * weight).sum((1, 2), keepdim=True)
         return centred * (variance + 1e-5).rsqrt()

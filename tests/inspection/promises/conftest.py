@@ -59,7 +59,7 @@ def subject(net: nn.Module, **changes: object) -> Subject:
     if isinstance(net, Decoder):
         more["engines"] = {"text": lambda model, window: TextEngine(model, pad=PAD, max_len=window)}
     if more:
-        prompts = [row[(row != PAD) & (row != EOS)].tolist() for row in SOURCE]
+        prompts = [row[(row != PAD) & ((row != EOS) | isinstance(net, EncoderDecoder))].tolist() for row in SOURCE]
         more["search"] = Search(prompts, lambda model: searched(model, prompts), ALPHA)
     return Subject(net, inputs, "three texts", MAX_LEN, **({"loss": loss(inputs), "reload": reload} | more | changes))
 
@@ -91,7 +91,7 @@ def searched(net: nn.Module, prompts: list[list[int]]) -> list[list[Hypothesis]]
             [it[-1] for it in prompts],
         )
     else:
-        engine, read, start = TorchEngine(net, pad=PAD), [[*it, EOS] for it in prompts], [BOS] * len(prompts)
+        engine, read, start = TorchEngine(net, pad=PAD), prompts, [BOS] * len(prompts)
     with engine.prefill(read, 6) as decoding:
         return beam_search(decoding, np.array(start), [Request(6)] * len(prompts), rules)
 

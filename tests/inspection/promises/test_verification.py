@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from clearhead.decode.engines.torch_engine import TorchEngine
 from clearhead.inspection.promises.subject import Inputs
 from clearhead.inspection.promises.verification import verify
 from clearhead.model.dropout import Dropout
@@ -97,6 +98,22 @@ def test_what_a_subject_lacks_is_skipped_with_the_reason_and_never_passed() -> N
     }
     assert found.passed and found.counts["skipped"] == 6
     assert all(check.difference is None and check.bound is None for check in found.checks if check.status == "skipped")
+
+
+def test_the_engine_that_fails_is_named() -> None:
+    class Wrong(TorchEngine):
+        def prefill(self, sources, steps):
+            return super().prefill([[4, *source] for source in sources], steps)
+
+    class Failing(TorchEngine):
+        def prefill(self, sources, steps):
+            raise ValueError("no memory")
+
+    for broken in (Wrong, Failing):
+        engines = {"good": lambda net, _: TorchEngine(net, pad=0), "bad": lambda net, _: broken(net, pad=0)}  # noqa: B023
+        found = verify(subject(model(), loss=None, engines=engines, search=None))
+        failing = [check for check in found.checks if check.name == "engine = full" and check.status == "failed"]
+        assert len(failing) == 2 and all(check.detail.startswith("bad: ") for check in failing)
 
 
 def test_texts_that_fill_the_model_leave_no_room_for_padding() -> None:

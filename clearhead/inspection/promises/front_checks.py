@@ -1,0 +1,101 @@
+"""Check the front ends of pictures and sounds against their formulas, written out."""
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from ...model.fronts.frames import Frames
+from ...model.fronts.patches import Patches
+from .check import EXACT, Check, Difference, Promise, judge
+from .rounding import furthest
+from .subject import Case, front_of, numbered, outputs, reads_tokens
+
+FRONT = Promise("front end = formula", "the front end computes its formula, written out for each patch or frame")
+REPEATED = Promise("again = before", "the same inputs give the same bits again")
+
+
+def check_front(case: Case) -> Iterator[Check]:
+    """Check the front end of a model that reads pictures or sounds, and that nothing in it is random."""
+    if reads_tokens(case.model):
+        return
+    front = front_of(case.model)
+    names = numbered(len(case.inputs), "input")
+
+    def again() -> Difference:
+        return furthest(outputs(case.model, case.inputs), outputs(case.model, case.inputs), names)
+
+    yield judge(REPEATED, case.precision, lambda: EXACT, again)
+    if isinstance(front, Patches | Frames):
+        expected = _embedded_patches if isinstance(front, Patches) else _embedded_frames
+
+        def measure() -> Difference:
+            return furthest(list(_embedded(case.model, case)), list(expected(front, _source(case))), names)  # type: ignore[arg-type]
+
+        yield judge(FRONT, case.precision, lambda: case.bound(lambda model: list(_embedded(model, case))), measure)
+
+
+def _source(case: Case) -> Tensor:
+    assert case.inputs.source is not None
+    return case.inputs.source
+
+
+def _embedded(model: nn.Module, case: Case) -> Tensor:
+    front = front_of(model)
+    assert front is not None
+    found: Tensor = front(_source(case))
+    return found
+
+
+def _embedded_patches(front: Patches, pictures: Tensor) -> Tensor:
+    """Return W p + b of every patch p, row by row, whose pixels are scaled to -1 ... 1. (B, C, H, W) -> (B, S, D)"""
+    size, weight, bias = front.patch_size, front.project.weight, front.project.bias
+    pixels = pictures.to(weight.dtype) / 127.5 - 1
+    _, _, height, width = pixels.shape
+    found = [] if front.class_token is None else [front.class_token.expand(len(pixels), -1)]
+    for top in range(0, height, size):
+        for left in range(0, width, size):
+            patch = pixels[:, :, top : top + size, left : left + size].flatten(1)
+            found.append((weight * patch[:, None]).sum(-1) + (0 if bias is None else bias))
+    return torch.stack(found, 1)
+
+
+def _embedded_frames(front: Frames, sounds: Tensor) -> Tensor:
+    """Return the convolutions of a log-mel spectrogram by the discrete Fourier transform. (B, N) -> (B, S, D)"""
+    padding = sounds == front.pad
+    real = ~padding[:, :: front.hop]  # frames centred on a sample
+    x = torch.zeros(len(sounds), real.size(1), front.filters.size(1), dtype=front.window.dtype, device=sounds.device)
+    wave = sounds.masked_fill(padding, 0).to(x.dtype) / 2**15
+    for t in range(real.size(1)):
+        x[:, t] = _log_mel(front, wave, t * front.hop)
+    for row, kept in zip(x, real):  # mean 0 and variance 1 of each sound
+        values = row[kept]
+        row.sub_(values.mean()).div_((values.var(correction=0) + 1e-5).sqrt())
+    for convolution in front.convolutions:
+        x, real = _convolved(convolution, x * real[..., None]), real[:, ::2]  # type: ignore[arg-type]
+    return x
+
+
+def _log_mel(front: Frames, wave: Tensor, centre: int) -> Tensor:
+    """Return the logarithm of the power in each band around a sample. (B, N) -> (B, M)"""
+    count, n_fft = len(front.window), front.n_fft
+    first = centre - n_fft // 2 + (n_fft - count) // 2  # the window is in the middle of the transform
+    at = torch.arange(first, first + count, device=wave.device)
+    inside = (at >= 0) & (at < wave.size(1))
+    samples = wave[:, at.clamp(0, wave.size(1) - 1)] * inside * front.window
+    frequencies = torch.arange(n_fft // 2 + 1, device=wave.device, dtype=wave.dtype)
+    angles = 2 * math.pi / n_fft * frequencies[:, None] * torch.arange(count, device=wave.device)
+    power = (samples @ angles.cos().T).square() + (samples @ angles.sin().T).square()
+    return (power @ front.filters + 1e-6).log()
+
+
+def _convolved(convolution: nn.Conv1d, x: Tensor) -> Tensor:
+    """Return gelu(b + sum over j of W_j x_(2t + j - 1)). (B, T, C) -> (B, ceil(T / 2), D)"""
+    assert convolution.bias is not None
+    count = -(-x.size(1) // 2)
+    padded = nn.functional.pad(x, (0, 0, 1, 2))
+    total = convolution.bias.expand(len(x), count, -1)
+    for j in range(3):
+        total = total + padded[:, j : j + 2 * count : 2] @ convolution.weight[:, :, j].T
+    return total * 0.5 * (1 + torch.erf(total / math.sqrt(2)))
