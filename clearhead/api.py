@@ -25,7 +25,7 @@ from .apps.translator import Translator
 from .config import Config, messages
 from .errors import ConfigError, ModelError
 from .folder.model_folder import read_settings
-from .readers.in_memory import Rows, as_paths
+from .readers.in_memory import IN_MEMORY, Rows, as_paths
 from .tasks.registry import app_of, task_of
 
 __all__ = [
@@ -114,7 +114,7 @@ def _files(data: Any) -> Iterator[tuple[str, ...]]:
         yield tuple(map(str, paths))
         return
     with TemporaryDirectory() as folder, paths[0].open() as rows:
-        path = Path(folder) / "data.jsonl"
+        path = Path(folder) / IN_MEMORY
         path.write_bytes(rows.read())
         yield (str(path),)
 

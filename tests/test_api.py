@@ -20,7 +20,7 @@ from clearhead.config import Config, DecodeConfig
 from clearhead.errors import ConfigError, DataError, ModelError, TrainingError
 from clearhead.folder import model_folder as model_folder_module
 from clearhead.folder.checkpoint import RunFolder
-from clearhead.folder.manifest import digest, read_verified
+from clearhead.folder.manifest import digest, mark_finished, read_verified
 from clearhead.folder.model_folder import model_files, save_files
 from clearhead.model.transformer import build
 from clearhead.readers.lines import one_line
@@ -551,6 +551,17 @@ def test_training_takes_rows_in_memory(tmp_path: Path) -> None:
     folder = train(config, tmp_path / "model", data=rows, say=lambda _: None)
     classifier = load(folder, device="cpu")
     assert classifier.labels == ("neg", "pos") and classifier.evaluate(rows[:4]).scores
+    assert json.loads((folder / "config.json").read_bytes())["data"]["train"] == ["rows in memory"]
+    card = (folder / "README.md").read_text("utf-8")
+    assert " from rows in memory.\n" in card and "clearhead train FILE --out" in card and "jsonl" not in card
+    mark_finished(folder, None)  # as if it had been stopped
+    said: list[str] = []
+    train(config, folder, data=rows, resume=True, say=said.append)
+    assert any("resuming" in it for it in said)
+    with pytest.raises(TrainingError) as caught:
+        mark_finished(folder, None)
+        train(config, folder, data=rows[:-1], resume=True, say=said.append)
+    assert caught.value.name == "the training data"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,8 @@
 """Warnings about input texts that a model can't read properly."""
 
+import os
+import re
+import shlex
 from typing import TYPE_CHECKING
 
 from ..config.messages import say
@@ -8,6 +11,10 @@ from .input_lines import Line
 if TYPE_CHECKING:
     from ..apps.answerer import FoundAnswer
     from ..apps.answers import Labelled, Reading, Result
+
+_FILE_NAME = re.compile(
+    r"\S+\.(txt|text|md|rst|tex|csv|tsv|jsonl?|xml|html?|pdf|docx?|odt|rtf|log|gz|bz2|xz|zip)", re.I
+)
 
 
 def warn(place: str, line: Line, result: "Reading | Result | Labelled | FoundAnswer") -> None:
@@ -28,3 +35,11 @@ def warn_of_bytes(place: str, line: Line) -> None:
     """Warn about an input text that isn't UTF-8."""
     if line.damaged:
         say(f"{place} isn't UTF-8; bytes that can't be decoded are read as U+FFFD")
+
+
+def warn_of_file_name(place: str, text: str, option: str) -> None:
+    """Warn about a text that seems to be the name of a file, and suggest the option that reads files."""
+    is_file = os.path.isfile(text)  # noqa: PTH113 - Path.is_file raises an error for a long text
+    if is_file or _FILE_NAME.fullmatch(text):
+        how = f"{option} {shlex.quote(text)}"
+        say(f"{place}, {text}, looks like a file name but is read as a text; to read the file: {how}")

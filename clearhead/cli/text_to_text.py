@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError
 from .input_lines import STDIN, Line, standard_input, text_of, whole_file
-from .input_warnings import warn, warn_of_bytes
+from .input_warnings import warn, warn_of_bytes, warn_of_file_name
 from .models import add_model_options, open_model
 from .output import to_json
 from .parser import Options, Parser, UsageError
@@ -70,6 +70,8 @@ def numbered_lines(verb: str, what: str) -> Iterator[list[Place]]:
 def _groups(options: Options, verb: str, what: str, files: Sequence[str]) -> Iterable[list[Place]]:
     if options.texts == [STDIN] or not (options.texts or files):
         return numbered_lines(verb, what)
+    for number, text in enumerate(options.texts, 1):
+        warn_of_file_name(f"text {number:,}", text, "--file" if "file" in vars(options) else "<")
     return [[*numbered_texts(options.texts), *map(whole_file, files)]]
 
 

@@ -7,13 +7,13 @@ import json
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError, safe_open
 
-from ..config import Config, messages
+from ..config import Config, messages, settings
 from ..errors import ConfigError, ModelError
 from .atomic import writing
 from .lock import FolderLock
@@ -156,10 +156,10 @@ def _parse_config(path: Path, data: bytes, allow_custom_code: bool | Collection[
     try:
         return Config.from_record(values, source=str(path), allow_custom_code=allow_custom_code)
     except ConfigError as error:
-        fix = "it may come from a newer Clearhead: install that version"
-        raise ModelError(
-            error.what, expected=error.expected, fix=error.fix or fix, name=error.name, value=error.value
-        ) from error
+        known = (*settings(), *(it.name for it in fields(Config)))
+        newer = "it may come from a newer Clearhead: install that version"
+        fix = error.fix or (RESTORE if error.name in known else newer)
+        raise ModelError(error.what, expected=error.expected, fix=fix, name=error.name, value=error.value) from error
 
 
 @contextmanager

@@ -71,8 +71,9 @@ class Sample:
         text = ",".join(map(self._option, texts[:2])) or self.what.upper()
         label = self._option(labels[-1]) if labels else self.what.upper()
         fix = f"choose them, for example: --task classify --text {text} --label {label}"
-        if len(texts) == 2:
-            source, target = map(self._option, texts)
+        pair = range(2) if len(titles) == 2 else texts
+        if len(pair) == 2:
+            source, target = map(self._option, pair)
             fix += f"\n  or, for pairs of texts: --task translate --source-column {source} --target-column {target}"
         return DataError(
             f"{self.file} has {len(titles)} {self.what}s, and {why}\n{self.listing()}",

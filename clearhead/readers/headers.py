@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from .columns import data_type, is_number, n_words
 
@@ -81,20 +81,23 @@ def holds_no_sentences(column: Sequence[str]) -> bool:
     return few and all(re.fullmatch(r"[\w-]+", cell) for cell in column)
 
 
-def looks_like_header(first: Sequence[str], each: Sequence[Sequence[str]]) -> bool:
+def looks_like_header(first: Sequence[str], each: Sequence[Sequence[str]], known: Collection[str] = ()) -> bool:
     """Return whether the first row differs enough from the rows below it to be a header.
 
     If it were a row like the others, each of its cells would be as likely as any other cell of its column to be the odd
     one out: a word above numbers or dates, a value that occurs nowhere below, the shortest of all texts. The product of
     these probabilities must be below 5%. A row isn't a header if one of its cells can't be a name or occurs below.
+    Equal cells may be a word and its translation, so they're a header only if they're known above longer texts.
 
     Args:
         first: the cells of the first row.
         each: the cells below, for each column.
+        known: usual names of columns, in lower case.
     """
     cells = [cell.strip() for cell in first]
     names = [cell.casefold() for cell in cells if cell]
-    if len(names) < 2 or len({*names}) < len(names) or not all(_may_be_name(cell) for cell in cells if cell):
+    same = len({*names}) < len(names)
+    if len(names) < 2 or (same and not {*names} <= {*known}) or not all(_may_be_name(cell) for cell in cells if cell):
         return False
     columns = [[below.strip() for below in column if below.strip()] for column in each]
     if len(each) != len(cells) or any(cell in column for cell, column in zip(cells, columns) if cell):
@@ -106,7 +109,7 @@ def looks_like_header(first: Sequence[str], each: Sequence[Sequence[str]]) -> bo
             if evidence == "texts" and chance > 0.5:
                 return False
             chances[evidence] *= chance
-    if chances["types"] == chances["values"] == 1:
+    if same or chances["types"] == chances["values"] == 1:
         return chances["texts"] < _OF_TEXTS_ALONE
     return min(chances["types"], chances["texts"]) < 0.5 and math.prod(chances.values()) < _SURPRISE
 

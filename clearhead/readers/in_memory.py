@@ -11,6 +11,7 @@ from ..errors import DataError
 from .files import Input
 
 SOURCE, TARGET = "source", "target"  # keys of a pair
+IN_MEMORY = "rows in memory"  # what a run records as the name of its data; its temporary file has this name
 _EXPECTED = "a path, two paths, (source, target) pairs, dicts, or a pandas or polars DataFrame"
 
 

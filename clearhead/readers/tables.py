@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..config import SEPARATORS, DataConfig
 from ..errors import DataError
-from .column_roles import FAST_TEXT, SENTENCES, Columns, Roles
+from .column_roles import FAST_TEXT, LABELLED, SENTENCES, SUMMARIES, Columns, Roles
 from .columns import Sample, asked_columns, attribution
 from .headers import holds_no_sentences, looks_like_header, named_pair
 from .lines import HEAD_LINES, decode, shown, to_utf8, undecodable
@@ -19,6 +19,7 @@ _NAMES = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six"}
 _MARKS = {mark: name for name, mark in SEPARATORS.items()} | {" ": "space"}
 _FEW = 20  # labels needed to tell a label from a column name
 _REGULAR = 0.9  # minimum share of CSV rows with the usual number of columns
+_COLUMN_NAMES = {it for roles in (LABELLED, SUMMARIES) for it in (*roles.source_names, *roles.target_names)}
 _OTHERS = ",;|"  # possible separators besides the tab
 
 
@@ -155,7 +156,11 @@ def detect_table(
 def sample_table(
     name: str, head: Sequence[bytes], data: DataConfig, roles: Roles = SENTENCES
 ) -> tuple[str, Sample] | None:
-    """Return the separator of a table and a sample of its columns, or None if there are no columns."""
+    """Return the separator of a table and a sample of its columns, or None if there are no columns.
+
+    Raises:
+        DataError: there's only a header.
+    """
     separator = asked_separator(data) or _separator(head, roles)
     if separator is None or not any(separator.encode() in line for line in head):
         return None
@@ -164,11 +169,24 @@ def sample_table(
     rows = [cells for cells in rows if len(cells) > 1]
     if not rows:
         return None
+    if len(found) == 1:
+        _expect_not_header(name, rows[0])
     width = Counter(map(len, rows)).most_common(1)[0][0]
     below = [row for row in rows[1:] if len(row) == width] or rows[:1]  # the first may be a header
     each = list(zip(*below))
     names = _names(found[0][2] or (), each)
-    return separator, Sample(name, names, each, looks_like_header(names, each))
+    return separator, Sample(name, names, each, looks_like_header(names, each, _COLUMN_NAMES))
+
+
+def _expect_not_header(name: str, row: Sequence[str]) -> None:
+    """Raise a DataError if the only row of a file is a header, even one that belongs to another task."""
+    if any(None not in roles.named(row) for roles in (LABELLED, SUMMARIES)):
+        raise DataError(
+            f"{name} has a header, {shown(', '.join(map(str.strip, row)))}, but no rows below it",
+            expected="at least one row of data",
+            name=name,
+            line=1,
+        )
 
 
 def _chosen(sample: Sample, data: DataConfig, roles: Roles) -> tuple[Columns, bool, str]:

@@ -16,7 +16,7 @@ from ..readers.files import Input, is_folder, is_stream, tree
 from ..readers.headers import named_pair
 from ..readers.in_memory import as_paths
 from ..readers.json_lines import JsonLines, detect_json_lines, read_object
-from ..readers.lines import HEAD_LINES, read_lines
+from ..readers.lines import HEAD_LINES, read_lines, shown
 from ..readers.media.media_source import MediaSource, has_manifest, modality_of
 from ..readers.tables import Table, begin_with_label, detect_table, sample_table, whole_rows
 
@@ -29,6 +29,7 @@ _DOCUMENT, _SHORTER = 300, 4  # average characters of a document, and how many t
 _MARKS = (b"|", b";")  # possible separators that don't make a table
 _MOST = 0.9  # minimum share of lines with such a separator
 _FEW = 5  # minimum number of rows to choose columns by content
+_KINDS = {"date": "dates", "number": "numbers", "address": "addresses", "code": "codes"}  # `data_type`
 _ROLES = {"translate": SENTENCES, "classify": LABELLED, "summarize": SUMMARIES}
 
 
@@ -225,7 +226,8 @@ def _of_lines(name: str, head: Sequence[bytes], data: DataConfig) -> Found:
         spoken = [line for line in head if line.strip()]
         if any(sum(mark in line for line in spoken) >= _MOST * len(spoken) for mark in _MARKS):
             return _PAIRS  # reading the file as pairs raises an error that suggests --separator
-        return Found("generate", f"the file is running text, without columns{_first_words(spoken)}")
+        hint = _first_words(spoken) or _one_column(name, spoken)
+        return Found("generate", f"the file is running text, without columns{hint}")
     separator, sample = found
     rows = [cells for _, _, cells, _ in whole_rows(head, separator) if cells and len(cells) == len(sample.names)]
     if len(rows) < 2:
@@ -239,15 +241,28 @@ def _of_lines(name: str, head: Sequence[bytes], data: DataConfig) -> Found:
     usable = sample.usable()
     if len(usable) > 2:
         return _by_content(sample) or _PAIRS
-    return _of_two([sample.cells[place] for place in usable])
+    return _of_two(sample, usable)
 
 
-def _of_two(columns: Sequence[Sequence[str]]) -> Found:
+def _of_two(sample: Sample, usable: Sequence[int]) -> Found:
+    """Return the task that fits the content of two columns.
+
+    Raises:
+        DataError: one of them has numbers, dates, addresses or codes, so they aren't pairs of texts.
+    """
+    columns = [sample.cells[place] for place in usable]
     if any(_are_repeated(column, 1) and any(map(str.strip, column)) for column in columns):  # may be sorted by label
         return Found("classify", "one of two columns has few values, which are repeated")
     sizes = sorted(fmean(map(len, column)) for column in columns)
     if len(sizes) == 2 and sizes[1] >= _DOCUMENT and sizes[1] >= _SHORTER * sizes[0]:
         return Found("summarize", "one column has long texts, the other much shorter ones")
+    kinds = [data_type(column) for column in columns]
+    if len([kind for kind in kinds if kind]) == 1 and len(kinds) == 2 and len(columns[0]) >= _FEW:
+        typed = next(place for place, kind in zip(usable, kinds) if kind)
+        title, [kind] = sample.titles()[typed], filter(None, kinds)
+        raise sample.doubt(
+            f"{title} contains {_KINDS[kind]}", labels=[typed], texts=[it for it in usable if it != typed]
+        )
     return _PAIRS
 
 
@@ -257,6 +272,17 @@ def _first_words(lines: Sequence[bytes]) -> str:
     if len(words) < len(lines) or not all(words) or not _are_repeated(words):
         return ""
     return ' (if the first word of each line is a label: --task classify --separator " ")'
+
+
+def _one_column(name: str, lines: Sequence[bytes]) -> str:
+    """Return a warning if the file seems to be a table with a single column, else ""."""
+    first = lines[0].decode("utf-8", "replace").strip()
+    is_table = any(it.casefold() in (".csv", ".tsv") for it in Path(name).suffixes[-2:])  # texts.csv.gz
+    is_header = first.casefold() in (*LABELLED.source_names, *SUMMARIES.source_names)
+    if not (is_table or is_header) or len(lines) < 2:
+        return ""
+    header = f", even a header such as {shown(first, 40)}" if is_header else ""
+    return f" (every line is trained on as it is{header}; if it's a table, keep only its texts)"
 
 
 def _by_choice(sample: Sample, data: DataConfig) -> Found | None:

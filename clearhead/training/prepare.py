@@ -17,6 +17,7 @@ from ..errors import ConfigError, DataError
 from ..folder.checkpoint import RunFolder
 from ..folder.model_folder import TOKENIZER, WORDS, model_files, read_config, read_tokenizer
 from ..readers.files import STDIN
+from ..readers.in_memory import IN_MEMORY
 from ..readers.skipped import Report, Skipped
 from ..scoring import score_labels
 from ..tasks.base import Learnable, Scorable, Task
@@ -158,10 +159,16 @@ def _choose_steps(config: Config, prepared: Prepared, end: float) -> tuple[Confi
 
 def _first_files(config: Config, tokenizers: Tokenizers, card: str) -> dict[str, bytes]:
     """Return the files that a run writes before its first step."""
+    config = config.assign({"data.train": _without_temporary(config.data.train)}, config.origin("data.train"))
     files = model_files(config=config.to_record(), tokenizer=tokenizers.to_json(), card=card)
     if tokenizers.source.kind == "word":  # other tokenizers have no list of known words
         files[WORDS] = _word_list(tokenizers.source).encode()
     return files
+
+
+def _without_temporary(paths: Sequence[str]) -> list[str]:
+    """Return the names to record for training files: rows in memory have a temporary file, which soon disappears."""
+    return [IN_MEMORY if Path(it).name == IN_MEMORY else it for it in paths]
 
 
 def _word_list(tokenizer: Tokenizer) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from clearhead.apps.answers import Reading
 from clearhead.cli.input_lines import text_of
-from clearhead.cli.input_warnings import warn
+from clearhead.cli.input_warnings import warn, warn_of_file_name
 
 from .conftest import Run
 
@@ -51,3 +51,25 @@ def test_bytes_of_the_command_line_that_are_not_utf_8_are_replaced_and_that_is_s
         [f"{what} isn't UTF-8; bytes that can't be decoded are read as U+FFFD"],
     )
     assert done.out.startswith("caf\ufffd") == (what == "the prefix")
+
+
+@pytest.mark.parametrize(
+    ("text", "warned"),
+    [
+        *((it, True) for it in ("letter.txt", "notes/a.md", "there")),
+        *((it, False) for it in ("A text.", "a letter.txt", "e.g.", "www.example.com", "a" * 5000, "no", "a\nb.txt")),
+    ],
+)
+def test_a_text_that_looks_like_a_file_is_said_to_be_read_as_a_text(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, warned: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there").touch()
+    warn_of_file_name("text 1", text, "--file")
+    assert (f"--file {text}\n" in capsys.readouterr().err) == warned
+
+
+def test_a_file_name_is_translated_and_that_is_said(run: Run, model_folder: Path) -> None:
+    done = run("translate", model_folder, "letter.txt", "She sings.")
+    assert done.code == 0 and done.err.count("text 1, letter.txt, looks like a file name") == 1
+    assert done.err.count("< letter.txt") == 1 and "text 2" not in done.err

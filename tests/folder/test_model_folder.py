@@ -4,6 +4,7 @@ import errno
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 import safetensors.torch
@@ -246,6 +247,26 @@ def test_a_file_of_another_format_is_said(folder: Path, name: str, data: bytes, 
     with pytest.raises(ModelError) as caught:
         load_model_folder(folder)
     assert name in caught.value.what and wrong in (None, caught.value.name)
+
+
+@pytest.mark.parametrize(
+    ("values", "name", "newer"),
+    [
+        ({"model": {"n_heads": 3}}, "model.n_heads", False),
+        ({"train": {"optimizer": []}}, "train.optimizer", False),
+        ({"model": 3}, "model", False),
+        ({"origins": 3}, "origins", False),
+        ({"model": {"zzqqxx": 3}}, "model.zzqqxx", True),
+        ({"zzqqxx": {}}, "zzqqxx", True),
+    ],
+)
+def test_only_unknown_settings_may_come_from_a_newer_version(
+    folder: Path, values: dict[str, Any], name: str, newer: bool
+) -> None:
+    forge(folder, "config.json", json.dumps({"format_version": 1, **values}).encode())
+    with pytest.raises(ModelError) as caught:
+        load_model_folder(folder)
+    assert caught.value.name == name and caught.value.fix and ("newer Clearhead" in caught.value.fix) == newer
 
 
 def test_a_pickle_is_not_read(folder: Path, tmp_path: Path) -> None:

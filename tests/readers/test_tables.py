@@ -361,3 +361,12 @@ def test_a_column_that_states_licence_and_source_is_kept_for_the_model_card(read
 )
 def test_a_header_is_unlike_the_rows_below_it(first: list[str], rows: list[list[str]], is_header: bool) -> None:
     assert looks_like_header(first, [*zip(*rows)]) == is_header
+
+
+def test_equal_names_are_a_header_if_they_are_usual_ones_above_longer_texts(read) -> None:
+    texts = [(f"a longer text {n}", f"another text of line {n}") for n in range(60)]
+    pairs = read(as_csv([("text", "text"), *texts]))
+    assert both(pairs) == texts and "header (text, text)" in pairs.report.form
+    for first, others in (("taxi", texts), ("text", texts[:8]), ("text", [("one", "un"), ("two", "deux"), *texts])):
+        pairs = read(as_csv([(first, first), *others]))
+        assert both(pairs)[0] == (first, first) and "no header" in pairs.report.form

@@ -9,6 +9,7 @@ import pytest
 from clearhead.config import DataConfig
 from clearhead.errors import DataError
 from clearhead.tasks.detect import find_task
+from clearhead.tasks.registry import task_named
 
 TEXT = "The quick brown fox jumps over the lazy dog, and then it sleeps for a while"
 SENTENCES = [f"{TEXT} {n}." for n in range(60)]
@@ -24,7 +25,7 @@ def found(*paths: str, **data: object) -> str:
     try:
         return find_task(paths, DataConfig(**data)).verb  # type: ignore[arg-type]
     except DataError as error:
-        assert isinstance(error.value, tuple) and len(error.value) > 2 and "--label" in error.fix
+        assert isinstance(error.value, tuple) and len(error.value) > 1 and "--label" in error.fix
         return "doubt"
 
 
@@ -70,7 +71,7 @@ def test_where_text_and_label_are_named_the_labels_may_be_many_or_the_rows_few(
     body = [f"{it}\t{n % labels}" for n, it in enumerate(SENTENCES[:rows])]
     assert found(lines(tmp_path / "a.tsv", "text\tcategory", *body)) == "classify"
     distinct = [f"{it}\t{n}" for n, it in enumerate(SENTENCES[:rows])]
-    assert found(lines(tmp_path / "b.tsv", "text\tcategory", *distinct)) == "translate"
+    assert found(lines(tmp_path / "b.tsv", "text\tcategory", *distinct)) == ("doubt" if rows > 3 else "translate")
     assert (
         found(lines(tmp_path / "c.tsv", "sentence\ttarget", *body)) == "translate"
     )  # which may be two sides of a pair
@@ -246,3 +247,51 @@ def test_nothing_is_said_about_data_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "empty.tsv").touch()
     for name in ("absent", "empty.tsv"):
         assert str(find_task(str(tmp_path / name), DataConfig())) == ""
+
+
+@pytest.mark.parametrize("header", [True, False])
+@pytest.mark.parametrize(
+    ("name", "kind", "value"),
+    [("id", "numbers", "{}"), ("date", "dates", "2024-01-{:02}"), ("url", "addresses", "https://a.org/{}"),
+     ("key", "codes", "AB-{}")],
+)  # fmt: skip
+@pytest.mark.parametrize("swapped", [True, False])
+def test_two_columns_of_which_one_has_no_texts_are_doubtful(
+    tmp_path: Path, header: bool, name: str, kind: str, value: str, swapped: bool
+) -> None:
+    table = [(name, "message")] * header + [(value.format(n + 3), it) for n, it in enumerate(SENTENCES[:26])]
+    file = lines(tmp_path / "a.tsv", *("\t".join(row[:: -1 if swapped else 1]) for row in table))
+    with pytest.raises(DataError) as caught:
+        find_task([file], DataConfig())
+    title, other = (name, "message") if header else ("column 2", "column 1") if swapped else ("column 1", "column 2")
+    assert caught.value.what.startswith(f"{file} has 2 columns, and {title} contains {kind}\n")
+    assert sorted(caught.value.value) == sorted((title, other))
+    assert "--task classify" in caught.value.fix and "--task translate" in caught.value.fix
+    assert find_task([file], DataConfig(source_column="1", target_column="2")).verb == "translate"
+    assert find_task([file], DataConfig(), task="translate").verb == "translate"
+
+
+def test_symbols_on_both_sides_and_very_few_rows_are_pairs(tmp_path: Path) -> None:
+    assert found(lines(tmp_path / "a.tsv", *(f"A{n}\tB-{n}" for n in range(30)))) == "translate"
+    assert found(lines(tmp_path / "b.tsv", *(f"{n}\tnumber {n} in words" for n in range(4)))) == "translate"
+
+
+@pytest.mark.parametrize("header", ["text,label", "label,text", "document,summary"])
+def test_a_header_alone_is_no_data(tmp_path: Path, header: str) -> None:
+    file = lines(tmp_path / "a.csv", header)
+    with pytest.raises(DataError) as caught:
+        find_task([file], DataConfig())
+    assert (caught.value.name, caught.value.line) == (file, 1) and "no rows" in caught.value.what
+    for task in ("translate", "classify"):
+        with pytest.raises(DataError) as caught:
+            task_named(task).form.read([file], DataConfig())
+        assert caught.value.line == 1 and "no rows" in caught.value.what
+
+
+def test_a_table_with_one_column_is_running_text_and_that_its_header_is_read_too_is_said(tmp_path: Path) -> None:
+    said = [find_task([lines(tmp_path / name, *it)], DataConfig()) for name, it in (
+        ("a.csv", ("text", *SENTENCES)), ("b.txt", ("text", *SENTENCES)), ("c.tsv.gz", SENTENCES), ("d.txt", SENTENCES)
+    )]  # fmt: skip
+    assert [it.verb for it in said] == ["generate"] * 4
+    assert ['header such as "text"' in it.why for it in said] == [True, True, False, False]
+    assert ["if it's a table" in it.why for it in said] == [True, True, True, False]

@@ -1,5 +1,6 @@
 """`clearhead evaluate`: score one model, or compare several, on held-out data."""
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,7 +51,7 @@ def _add_options(parser: Parser) -> None:
 
 def _run(options: Options) -> None:
     if not options.data:
-        raise UsageError("no data is given", expected=FILES, fix="name it with --data FILE", name="--data")
+        raise _no_data(options.folders)
     if options.report and len(options.folders) > 1:
         raise UsageError("--report describes one model, but several are given", name="--report")
     apps, decode = open_models(options.folders, options, one_answer=True)
@@ -76,6 +77,15 @@ def _run(options: Options) -> None:
             options.report.parent.mkdir(parents=True, exist_ok=True)
             write_file(options.report, _report(options.report, evaluations[0]).encode())
         say(f"wrote {options.report}")
+
+
+def _no_data(folders: list[str]) -> UsageError:
+    """Return the error for missing data. A file among the model folders is probably the data."""
+    file = next((it for it in folders if Path(it).is_file()), None)
+    fix = "name it with --data FILE"
+    if file is not None:
+        fix = f"{file} was taken for a model folder; if it's the data: --data {shlex.quote(file)}"
+    return UsageError("no data is given", expected=FILES, fix=fix, name="--data", value=file)
 
 
 def _report(path: Path, evaluation: "Evaluation") -> str:

@@ -63,7 +63,7 @@ class Film:
                 fix="use --json to see the answers and the predictions of each layer",
                 name="weights",
             )
-        stack, kind = (name or kinds[-1]).split(".")
+        stack, _, kind = (name or kinds[-1]).partition(".")
         found = f"{stack}.{layer}.{kind}"
         if found not in known:
             raise ConfigError(

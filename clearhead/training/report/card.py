@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ...config import Config, chosen
+from ...readers.in_memory import IN_MEMORY
 from ...scoring import score_labels
 from ...tasks.base import Task
 
@@ -57,7 +58,7 @@ def model_card(config: Config, task: type[Task], *, count: int, notes: Sequence[
 
 def _data(config: Config, task: type[Task], count: int) -> str:
     data = config.data
-    files = ", ".join(f"`{Path(name).name}`" for name in data.train)
+    files = ", ".join(IN_MEMORY if name == IN_MEMORY else f"`{name}`" for name in _names(data.train))
     source = ", ".join(filter(None, (data.name, data.source))) or "not stated (set data.name and data.source)"
     return (
         f"{count:,} {task.training_data} from {files}.\n\n"
@@ -86,8 +87,12 @@ def _layers(config: Config) -> str:
 
 
 def training_command(config: Config) -> str:
-    """Return the command that trains the model again, with the user's settings and file names without folders."""
-    words = ["clearhead", "train", *(Path(name).name for name in config.data.train), "--out", "ANOTHER_FOLDER"]
+    """Return the command that trains the model again, with the user's settings and file names without folders.
+
+    Rows in memory have no name, so FILE stands for them.
+    """
+    files = ("FILE" if name == IN_MEMORY else name for name in _names(config.data.train))
+    words = ["clearhead", "train", *files, "--out", "ANOTHER_FOLDER"]
     for name, value in sorted(config.by_origin().get("user", {}).items()):
         if name in ("data.train", "data.store") or value == ():
             continue
@@ -96,6 +101,10 @@ def training_command(config: Config) -> str:
         spelled = [str(part).lower() if isinstance(part, bool) or part is None else str(part) for part in parts]
         words += [f"--{name}={spelled[0]}"] if len(spelled) == 1 else [f"--{name}", *spelled]
     return shlex.join(words)
+
+
+def _names(paths: Sequence[str]) -> list[str]:
+    return [Path(path).name for path in paths]
 
 
 def with_scores(card: str, scores: Mapping[str, Mapping[str, Any]]) -> str:

@@ -262,3 +262,10 @@ def test_sources_alone_are_scored_against_files_of_references(run: Run, folder: 
     (tmp_path / "1.fr").write_text("J'ai faim.\n", encoding="utf-8")
     done = run(*arguments, "--references", tmp_path / "1.fr")
     assert (done.code, done.out) == (1, "") and "a.en has 2 lines" in done.err and "1.fr has 1" in done.err
+
+
+def test_a_data_file_among_the_model_folders_is_named(run: Run, model_folder: Path, tmp_path: Path) -> None:
+    (file := tmp_path / "test.tsv").write_text("a\tb\n")
+    done = run("evaluate", model_folder, file)
+    assert done.code == 2 and f"--data {file}" in done.err and "taken for a model folder" in done.err
+    assert "taken for" not in run("evaluate", model_folder).err
