@@ -63,7 +63,7 @@ def run_code_demo(out: Path) -> None:
     root = library.folder()
     training, held_out = library.split(root)
     files = {"train.jsonl": training, "held-out.jsonl": held_out}
-    folder.write({name: library.as_json_lines(sources) for name, sources in files.items()})
+    folder.write((name, library.as_json_lines(sources)) for name, sources in files.items())
     say(f"{root} has {len(training):,} files to train on and {len(held_out):,} held out.\n")
     folder.train(SETTINGS, "train.jsonl", began=begun)
     app = cast(LanguageModel, load(out))

@@ -1,7 +1,7 @@
 """The folder of a demo: its model and training data. A demo replaces only an earlier demo."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 from ..api import train
 from ..config import Config
 from ..errors import ModelError, TrainingError
-from ..folder.atomic import write_file, writing
+from ..folder.atomic import writing
 from ..folder.checkpoint import RunFolder
 from ..folder.manifest import MANIFEST
 from ..folder.model_folder import read_config
@@ -44,25 +44,39 @@ class DemoFolder:
                 value=str(self.out),
             )
 
-    def write(self, files: Mapping[str, bytes]) -> None:
-        """Create or reuse the folder, and write the data into it.
+    def write(self, files: Iterable[tuple[str, bytes]]) -> None:
+        """Create or reuse the folder, and write the data into it: paths in the subfolder, and their content.
 
-        The model of an earlier demo stays until training starts to replace it.
+        The model of an earlier demo stays until training starts to replace it. Every run writes the data again, so
+        files aren't synced to the disk one by one, which would take minutes for thousands of them.
         """
         with RunFolder.create(self.out, replace=True) as folder, writing(self.out):
             folder.write_files({})  # only a manifest, which marks the folder as a run
-            (self.out / self.data).mkdir(exist_ok=True)
-            for name, content in files.items():
-                write_file(self.out / self.data / name, content)
+            for name, content in files:
+                path = self.out / self.data / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
 
-    def train(self, settings: Mapping[str, Any], file: str, *, began: float | None = None) -> None:
-        """Train on one of the files. A time budget starts at `began`, as in `clearhead.train`."""
-        config = Config().override({**settings, "data.train": (str(self.out / self.data / file),)})
+    def train(self, settings: Mapping[str, Any], *files: str, began: float | None = None) -> None:
+        """Train on some of the files. A time budget starts at `began`, as in `clearhead.train`."""
+        config = Config().override({**settings, "data.train": tuple(str(self.out / self.data / it) for it in files)})
         try:
             train(config, self.out, replace=True, began=began)
         except StoppedError as error:
             fix = "run the same command to start the demo again"
             raise StoppedError("stopped", error.exit_code, fix) from error
+
+
+def expect(name: str, value: float, least: float) -> None:
+    """Raise a TrainingError if a demo's score is below the one that it promises."""
+    if value < least:
+        raise TrainingError(
+            f"{name} is {value:.4f}",
+            expected=f"at least {least} on every machine",
+            fix="please report this with the lines above",
+            name=name.replace(" ", "_"),
+            value=value,
+        )
 
 
 def command() -> str:

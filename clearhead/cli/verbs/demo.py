@@ -1,5 +1,6 @@
 """`clearhead demo`: train a small model on data included with Clearhead or Python."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from ...errors import nearest
@@ -8,13 +9,17 @@ from ..parser import Options, Parser, UsageError, Verb
 _DEMOS = {
     "translate": ("runs/demo", "a translator trained on the built-in phrasebook (default)"),
     "generate": ("runs/demo-generate", "a language model trained on the source of Python's standard library"),
+    "see": ("runs/demo-see", "a picture classifier trained on digits and shapes that it draws"),
+    "hear": ("runs/demo-hear", "a transcriber trained on the tones of telephone keys"),
 }
 
 
 def _add_options(parser: Parser) -> None:
-    parser.add_argument("demo", nargs="?", default="translate", metavar="|".join(_DEMOS), help="demo to run")
+    parser.add_argument(
+        "demo", nargs="?", default="translate", metavar="DEMO", help=f"{', '.join(_DEMOS)} (default: translate)"
+    )
     parser.add_argument("--list", action="store_true", help="list the demos and exit")
-    places = ", ".join(f"{place} for {name}" for name, (place, _) in _DEMOS.items())
+    places = "runs/demo, or runs/demo-DEMO for the others"
     parser.add_argument("--out", metavar="DIR", help=f"model folder to write (default: {places})")
 
 
@@ -33,21 +38,27 @@ def _run(options: Options) -> None:
     if options.out is not None and not options.out.strip():
         raise UsageError("--out is empty", fix="name a folder", name="--out", value=options.out)
     out = Path(options.out or _DEMOS[options.demo][0])
-    if options.demo == "generate":
-        from ...demo.code_demo import run_code_demo
+    _demo(options.demo)(out)
 
-        run_code_demo(out)
+
+def _demo(name: str) -> Callable[[Path], None]:
+    """Import a demo. Only the one that runs is imported, since that takes a second."""
+    if name == "generate":
+        from ...demo.code_demo import run_code_demo as run
+    elif name == "see":
+        from ...demo.see_demo import run_see_demo as run
+    elif name == "hear":
+        from ...demo.hear_demo import run_hear_demo as run
     else:
-        from ...demo.phrasebook_demo import run_demo
-
-        run_demo(out)
+        from ...demo.phrasebook_demo import run_demo as run
+    return run
 
 
 VERB = Verb(
     name="demo",
-    summary="train, score and try out a small translator or code generator in a few minutes",
-    usage="[translate|generate] [--out DIR]",
-    examples=("clearhead demo", "clearhead demo generate", "clearhead demo --list", "clearhead demo --out models/demo"),
+    summary="train, score and try out a small model of text, code, pictures or sounds in a few minutes",
+    usage="[translate|generate|see|hear] [--out DIR]",
+    examples=("clearhead demo", "clearhead demo see", "clearhead demo --list", "clearhead demo --out models/demo"),
     add_options=_add_options,
     run=_run,
 )

@@ -13,18 +13,23 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Path]]:
     found: list[tuple[str, Path]] = []
     monkeypatch.setattr("clearhead.demo.phrasebook_demo.run_demo", lambda out: found.append(("translate", out)))
     monkeypatch.setattr("clearhead.demo.code_demo.run_code_demo", lambda out: found.append(("generate", out)))
+    monkeypatch.setattr("clearhead.demo.see_demo.run_see_demo", lambda out: found.append(("see", out)))
+    monkeypatch.setattr("clearhead.demo.hear_demo.run_hear_demo", lambda out: found.append(("hear", out)))
     return found
 
 
 def test_each_demo_has_a_folder_of_its_own_and_a_translator_is_made_where_none_is_named(
     run: Run, made: list[tuple[str, Path]]
 ) -> None:
-    for arguments in ([], ["translate"], ["generate"], ["generate", "--out", "here"], ["--out", "there"]):
+    named = (["translate"], ["generate"], ["see"], ["hear"], ["generate", "--out", "here"])
+    for arguments in ([], *named, ["--out", "there"]):
         assert run("demo", *arguments).code == 0
     assert made == [
         ("translate", Path("runs/demo")),
         ("translate", Path("runs/demo")),
         ("generate", Path("runs/demo-generate")),
+        ("see", Path("runs/demo-see")),
+        ("hear", Path("runs/demo-hear")),
         ("generate", Path("here")),
         ("translate", Path("there")),
     ]
@@ -35,6 +40,8 @@ def test_the_demos_are_listed_as_they_are_called(run: Run, made: list[tuple[str,
     assert [line.split()[:3] for line in done.out.splitlines()] == [
         ["clearhead", "demo", "translate"],
         ["clearhead", "demo", "generate"],
+        ["clearhead", "demo", "see"],
+        ["clearhead", "demo", "hear"],
     ]
     assert not made
 

@@ -1,0 +1,118 @@
+"""Small grey pictures of digits and shapes: random size, tilt, place, clutter and noise.
+
+Sizes and tilts fall into three ranges each. Every figure has some combinations of the two that occur only in held-out
+pictures, so a model can't score by remembering pictures.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .strokes import Segments, strokes
+
+SIZE = 28  # pixels
+HEIGHTS = ((6.0, 7.5), (7.5, 9.0), (9.0, 10.5))  # pixels from the centre of a figure to its edge
+TILTS = ((-30.0, -10.0), (-10.0, 10.0), (10.0, 30.0))  # degrees
+_OFF_CENTRE = 4.0  # pixels, at most
+_MOST_CLUTTER = 3  # short lines beside the figure
+_TOGETHER = 32  # pictures drawn at a time
+
+FIGURES = strokes()
+LABELS = tuple(FIGURES)
+
+Array = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Drawings:
+    """Pictures (N, SIZE, SIZE) with their labels, and the numbers (N,) of the ranges that size and tilt come from."""
+
+    pictures: NDArray[np.uint8]
+    labels: list[str]
+    heights: NDArray[np.int64]
+    tilts: NDArray[np.int64]
+
+
+def is_held_out(figure: int, height: int, tilt: int) -> bool:
+    """Return whether a figure of this size and tilt occurs only in held-out pictures. One in three does."""
+    return (figure + height + tilt) % len(HEIGHTS) == 0
+
+
+def draw(n: int, seed: int, *, held_out: bool) -> Drawings:
+    """Draw pictures, with as many of each figure as of any other.
+
+    Args:
+        n: number of pictures.
+        seed: seed of everything that is random.
+        held_out: whether to draw only the held-out combinations of figure, size and tilt, or only the others.
+    """
+    random = np.random.default_rng((seed, held_out))
+    figures = random.permutation(np.arange(n) % len(LABELS))
+    pairs = [(height, tilt) for height in range(len(HEIGHTS)) for tilt in range(len(TILTS))]
+    allowed = [[pair for pair in pairs if is_held_out(it, *pair) is held_out] for it in range(len(LABELS))]
+    chosen = np.array([allowed[it][random.integers(len(allowed[it]))] for it in figures]).reshape(n, 2)
+    pictures = np.empty((n, SIZE, SIZE), np.uint8)
+    for number, segments in enumerate(FIGURES.values()):
+        rows = np.flatnonzero(figures == number)
+        for part in np.split(rows, range(_TOGETHER, len(rows), _TOGETHER)):
+            pictures[part] = _pictures(segments, chosen[part, 0], chosen[part, 1], random)
+    return Drawings(pictures, [LABELS[it] for it in figures], chosen[:, 0], chosen[:, 1])
+
+
+def coverage(segments: Array, width: Array) -> Array:
+    """Return how much of each pixel lines cover: 1 inside, 0 outside, and a ramp of one pixel between the two.
+
+    The distance from the pixel's centre p to a segment from a to b is |p - a - t (b - a)|, for the t in [0, 1] that
+    makes it smallest. (N, K, 2, 2) in pixels, (N,) -> (N, SIZE, SIZE)
+    """
+    place = np.arange(SIZE, dtype=np.float32)
+    nearest = np.full((len(segments), SIZE, SIZE), np.inf, np.float32)  # squared distance
+    for segment in segments.swapaxes(0, 1):  # (N, 2, 2); one at a time stays in the processor's cache
+        start, along = segment[:, 0], segment[:, 1] - segment[:, 0]
+        x, y = place - start[:, :1], place - start[:, 1:]  # (N, SIZE): from the start to each column and row
+        unit = along / np.maximum((along**2).sum(1, keepdims=True), 1e-9)
+        share = ((y * unit[:, 1:])[:, :, None] + (x * unit[:, :1])[:, None, :]).clip(0, 1)
+        far_x = x[:, None, :] - share * along[:, :1, None]
+        far_y = y[:, :, None] - share * along[:, 1:, None]
+        np.minimum(nearest, far_x**2 + far_y**2, out=nearest)
+    covered: Array = (width[:, None, None] / 2 - np.sqrt(nearest) + 0.5).clip(0, 1)
+    return covered
+
+
+def _pictures(
+    segments: Segments, heights: NDArray[np.int64], tilts: NDArray[np.int64], random: np.random.Generator
+) -> NDArray[np.uint8]:
+    """Draw one figure with the sizes and tilts of some ranges. (N,), (N,) -> (N, SIZE, SIZE)"""
+    n = len(heights)
+    height, tilt = (random.uniform(*np.array(it)[chosen].T) for it, chosen in ((HEIGHTS, heights), (TILTS, tilts)))
+    placed, width = _placed(segments, height, tilt, random)
+    figure, clutter = coverage(placed, width), coverage(_clutter(n, random), width)
+    paper, ink = (random.uniform(*between, (n, 1, 1)) for between in ((0, 60), (140, 255)))
+    noise = random.normal(0, 1, figure.shape) * random.uniform(5, 20, (n, 1, 1))
+    whole = paper + (ink - paper) * np.maximum(figure, clutter) + noise
+    return whole.round().clip(0, 255).astype(np.uint8)
+
+
+def _placed(segments: Segments, height: Array, tilt: Array, random: np.random.Generator) -> tuple[Array, Array]:
+    """Stretch, turn and move a figure so that it stays inside the picture. -> (N, K, 2, 2), and line widths (N,)"""
+    n = len(height)
+    stretch = np.stack((random.uniform(0.85, 1.15, n), np.ones(n)), 1)[:, None, None]
+    cos, sin = np.cos(np.radians(tilt)), np.sin(np.radians(tilt))
+    turn = np.stack((np.stack((cos, sin), 1), np.stack((-sin, cos), 1)), 1)  # (N, 2, 2), for points as rows
+    points = (segments * stretch).reshape(n, -1, 2) * height[:, None, None] @ turn
+    free = (SIZE / 2 - 1 - np.abs(points).max(1)).clip(0, _OFF_CENTRE)  # (N, 2)
+    centre = (SIZE - 1) / 2 + random.uniform(-1, 1, (n, 2)) * free
+    placed = (points + centre[:, None]).reshape(n, -1, 2, 2).astype(np.float32)
+    return placed, random.uniform(1.0, 2.2, n).astype(np.float32)
+
+
+def _clutter(n: int, random: np.random.Generator) -> Array:
+    """Return none to three short lines for each picture. (N, K, 2, 2)"""
+    shape = (n, _MOST_CLUTTER)
+    start, angle = random.uniform(0, SIZE, (*shape, 2)), random.uniform(0, 2 * np.pi, shape)
+    reach = random.uniform(2, 5, shape)[..., None] * np.stack((np.cos(angle), np.sin(angle)), -1)
+    unused = np.arange(_MOST_CLUTTER) >= random.integers(_MOST_CLUTTER + 1, size=(n, 1))
+    lines = np.stack((start, start + reach), 2)
+    lines[unused] = -9 * SIZE  # far away
+    return lines.astype(np.float32)

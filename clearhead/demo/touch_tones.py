@@ -1,0 +1,100 @@
+"""Telephone keys as sounds: dual-tone multi-frequency signalling (DTMF, ITU-T Q.23).
+
+Each key is the sum of two sines, one for its row and one for its column:
+
+          1209 Hz  1336 Hz  1477 Hz  1633 Hz
+  697 Hz     1        2        3        A
+  770 Hz     4        5        6        B
+  852 Hz     7        8        9        C
+  941 Hz     *        0        #        D
+"""
+
+import io
+import wave
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+RATE = 8000  # samples per second
+KEYS = "123A456B789C*0#D"
+ROWS, COLUMNS = (697, 770, 852, 941), (1209, 1336, 1477, 1633)  # Hz
+LENGTHS = (3, 10)  # keys of a string
+TONE, GAP, EDGE = (0.07, 0.15), (0.07, 0.15), (0.02, 0.15)  # seconds: a key, between two, before the first and after
+_LEVEL = (-32.0, -14.0)  # dB of each tone, compared with the loudest sine
+_TWIST, _OFF = 2.0, 0.01  # dB between the two tones, and relative error of their frequencies, at most
+
+Samples = NDArray[np.float64]
+
+
+def frequencies(key: str) -> tuple[int, int]:
+    """Return the frequencies of a key in Hz, of its row and of its column."""
+    row, column = divmod(KEYS.index(key), len(COLUMNS))
+    return ROWS[row], COLUMNS[column]
+
+
+def strings(n: int, seed: int, *, repeats: float = 0.0, without: Iterable[str] = ()) -> list[str]:
+    """Draw strings of keys, no two alike. All lengths are equally frequent, and so are all keys.
+
+    Args:
+        n: number of strings.
+        seed: seed of the draw.
+        repeats: probability that a key is the one before it, in addition to chance.
+        without: strings to leave out.
+    """
+    random = np.random.default_rng(seed)
+    left_out, found = {*without}, dict[str, None]()
+    while len(found) < n:
+        keys = random.integers(len(KEYS), size=random.integers(LENGTHS[0], LENGTHS[1] + 1))
+        for place in np.flatnonzero(random.random(len(keys) - 1) < repeats) + 1:
+            keys[place] = keys[place - 1]
+        if (text := "".join(KEYS[it] for it in keys)) not in left_out:
+            found[text] = None
+    return list(found)
+
+
+def dial(keys: str, random: np.random.Generator, *, noise: float) -> tuple[Samples, Samples]:
+    """Return the tones of some keys, and white noise. The recording is the sum of the two.
+
+    A tone is a (sin(2 pi f1 t + p1) + r sin(2 pi f2 t + p2)) at t seconds. Level a, twist r, lengths, phases p1 and p2,
+    and small errors of f1 and f2 are random. -> (N,), (N,)
+
+    Args:
+        keys: the keys to press.
+        random: the source of randomness.
+        noise: signal-to-noise ratio in dB: power of a tone, divided by the power of the noise from 0 to 4 kHz.
+    """
+    level, twist = 10 ** (random.uniform(*_LEVEL) / 20), 10 ** (random.uniform(-_TWIST, _TWIST) / 20)
+    off = 1 + random.uniform(-_OFF, _OFF, 2)
+    parts = [_silence(EDGE, random)]
+    for key in keys:
+        t = np.arange(round(random.uniform(*TONE) * RATE)) / RATE
+        low, high = (np.sin(2 * np.pi * f * t + random.uniform(0, 2 * np.pi)) for f in np.array(frequencies(key)) * off)
+        parts += [level * (low + twist * high), _silence(GAP, random)]
+    parts[-1] = _silence(EDGE, random)
+    tones = np.concatenate(parts)
+    power = level**2 * (1 + twist**2) / 2
+    return tones, random.normal(0, np.sqrt(power / 10 ** (noise / 10)), len(tones))
+
+
+def wav(samples: Samples) -> bytes:
+    """Return a 16-bit WAV file of samples from -1 to 1."""
+    file = io.BytesIO()
+    with wave.open(file, "wb") as sound:
+        sound.setnchannels(1)
+        sound.setsampwidth(2)
+        sound.setframerate(RATE)
+        sound.writeframes((samples * 32767).round().clip(-32767, 32767).astype("<i2").tobytes())
+    return file.getvalue()
+
+
+def recordings(texts: Iterable[str], seed: int, noise: tuple[float, float]) -> Iterator[bytes]:
+    """Yield a WAV file for each string of keys, with noise at a random level in a range of dB."""
+    random = np.random.default_rng(seed)
+    for text in texts:
+        tones, hiss = dial(text, random, noise=random.uniform(*noise))
+        yield wav(tones + hiss)
+
+
+def _silence(seconds: tuple[float, float], random: np.random.Generator) -> Samples:
+    return np.zeros(round(random.uniform(*seconds) * RATE))
