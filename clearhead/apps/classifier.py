@@ -15,7 +15,7 @@ from ..config import DecodeConfig
 from ..tasks.classify.task import Classification
 from .answers import Labelled, Reading
 from .app import App
-from .inputs import as_sources, as_text, is_one_source
+from .inputs import as_source, as_sources, is_one_source
 
 if TYPE_CHECKING:
     from ..inspection.views.explanation import Explanation
@@ -53,7 +53,7 @@ class Classifier(App):
 
     def explain(self, text: str, **decode: Any) -> "Explanation":
         """Label a text and record the model's computation. A long text is truncated."""
-        return self.task.explain(self.model, as_text(text), self.decode_config(**decode))
+        return self.task.explain(self.model, as_source(text, self.task.modalities), self.decode_config(**decode))
 
     def reading(self, text: str) -> Reading:
         """Return the unknown words in a text, and the number of tokens cut off."""

@@ -61,6 +61,21 @@ def as_sources(sources: Any, modalities: Sequence[str]) -> list[Any]:
     return list(sources)
 
 
+def as_source(source: Any, modalities: Sequence[str]) -> Any:
+    """Return one text, picture or sound unchanged.
+
+    Raises:
+        DataError: it isn't one.
+    """
+    if "text" in modalities:
+        return as_text(source)
+    if not is_one_source(source, modalities):
+        raise DataError(
+            f"got {describe_value(source)}", expected="one path, array, or picture", name="source", value=source
+        )
+    return str(source) if isinstance(source, Path) else source
+
+
 def is_one_source(source: Any, modalities: Sequence[str]) -> bool:
     """Return whether a value is a single text, picture or sound, and not a list of them."""
     if "text" in modalities:

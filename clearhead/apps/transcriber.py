@@ -1,17 +1,48 @@
 """A transcriber in use.
 
 app = load("models/calls")
-app("call.wav")                  # a path gives a text, a list gives a list
-app((samples, 16_000))           # so do samples with their rate
-app.results(["call.wav"])        # with scores and tokens
-app.explain("call.wav")          # with every step of attention
+app("call.wav")                             # a path gives a text, a list gives a list
+app((samples, 16_000))                      # so do samples with their rate
+app.results(["call.wav"], timings=True)     # with scores and tokens, and when each token was said
+app.explain("call.wav")                     # with every step of attention
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
 from ..tasks.transcribe.task import Transcription
+from .answers import Result
 from .translator import Translator
+
+if TYPE_CHECKING:
+    from ..inspection.media.timings import Timing
+
+
+@dataclass(frozen=True)
+class Transcript(Result):
+    """A transcript with the start and end of each of its tokens, in seconds."""
+
+    timings: tuple["Timing", ...] = ()
 
 
 class Transcriber(Translator):
     """Writes down what is said in sounds. It has all methods of a translator."""
 
     task: Transcription
+
+    def results(self, texts: Sequence[Any], *, timings: bool = False, **decode: Any) -> list[Result]:
+        """Transcribe sounds and return full records in the same order.
+
+        Args:
+            texts: paths, or samples with their rate.
+            timings: read off the cross-attention when each token was said, and return a `Transcript` for each sound.
+                The model then reads each sound once more.
+            decode: search settings, and `prefix`.
+        """
+        found = super().results(texts, **decode)
+        if not timings:
+            return found
+        from ..tasks.transcribe.views import timings_of
+
+        return [Transcript(**vars(it), timings=timings_of(self.task, self.model, it.source, it.tokens)) for it in found]

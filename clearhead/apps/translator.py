@@ -19,7 +19,7 @@ from ..tasks.sequences.task import Sequences
 from ..tokenization.tokenizer import EOS
 from .answers import Answer, Reading, Result, Scored
 from .app import ONE, App
-from .inputs import as_sources, as_text, is_one_source
+from .inputs import as_source, as_sources, as_text, is_one_source
 
 if TYPE_CHECKING:
     from ..inspection.views.explanation import Explanation
@@ -109,7 +109,9 @@ class Translator(App):
         Raises:
             DataError: the text is blank, or longer than the model can read.
         """
-        return self.task.explain(self.model, as_text(text), self.decode_config(**(ONE | decode)))
+        return self.task.explain(
+            self.model, as_source(text, self.task.modalities), self.decode_config(**(ONE | decode))
+        )
 
     def score(self, pairs: Any, *, alpha: float | None = None) -> tuple[list[Scored], Report]:
         """Score existing translations by their log-probability given the source.

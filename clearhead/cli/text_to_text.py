@@ -2,7 +2,7 @@
 
 import itertools
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError
@@ -31,8 +31,18 @@ def add_text_options(parser: Parser, verb: str, answer: str) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON lines with scores, tokens and alternatives")
 
 
-def answer_texts(options: Options, verb: str, what: str, files: Sequence[str] = ()) -> None:
-    """Print one answer per line, for each text or each of `files`. `what` is a noun phrase such as "a sentence"."""
+def answer_texts(
+    options: Options, verb: str, what: str, files: Sequence[str] = (), *, as_json: Mapping[str, Any] | None = None
+) -> None:
+    """Print one answer per line, for each text or each of `files`.
+
+    Args:
+        options: the command line.
+        verb: the verb, for messages.
+        what: a noun phrase such as "a sentence".
+        files: files to read as one text each.
+        as_json: more arguments for the app's `results`, with --json.
+    """
     expect_one_input(options.texts, len(options.texts) + len(files))
     if options.stream and options.json:
         raise UsageError("--stream can't be combined with --json", fix="use one of them")
@@ -47,7 +57,8 @@ def answer_texts(options: Options, verb: str, what: str, files: Sequence[str] = 
     if options.stream:
         _stream(app, groups, decode)
     else:
-        _answer(app, groups, decode, as_json=options.json)
+        more = as_json or {} if options.json else {}
+        _answer(app, groups, {**decode, **more}, as_json=options.json)
 
 
 def expect_one_input(texts: Sequence[str], count: int) -> None:

@@ -26,6 +26,11 @@ def sound_positions(n_samples: int, sample_rate: int) -> int:
     return -(-n_frames(n_samples, sample_rate) // SUBSAMPLING)
 
 
+def position_seconds(sample_rate: int) -> float:
+    """Return the seconds from one position of a sound to the next."""
+    return SUBSAMPLING * hop_length(sample_rate) / sample_rate
+
+
 def position_samples(n_positions: int, sample_rate: int) -> int:
     """Return the samples of the longest sound with this many positions."""
     return n_positions * SUBSAMPLING * hop_length(sample_rate)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...config.messages import say
+from ...errors import ConfigError
 from ...inspection.views.places import PLACES
 from ..input_lines import text_of, whole_text
 from ..input_warnings import warn
@@ -15,9 +16,10 @@ from ..parser import Options, Parser, UsageError, Verb
 from ..setting_options import given_settings
 
 if TYPE_CHECKING:
+    from ...inspection.media.media_explanation import MediaExplanation
     from ...inspection.views.explanation import Explanation
 
-_VIEWS = ("step", "heads", "decode", "lens", "why", "alignment", "film")
+_VIEWS = ("step", "heads", "decode", "lens", "why", "alignment", "occlusion", "film")
 
 
 def _add_options(parser: Parser) -> None:
@@ -37,6 +39,11 @@ def _add_options(parser: Parser) -> None:
         action="store_true",
         help="align source and target words, as i-j pairs, using cross-attention in --layer N (default: the second-to-"
         "last layer)",
+    )
+    parser.add_argument(
+        "--occlusion",
+        action="store_true",
+        help="hide each patch of a picture, or stretch of a sound, and compare the fall of the score with attention",
     )
     parser.add_argument(
         "--film",
@@ -113,7 +120,7 @@ def _check_places(options: Options, views: list[str]) -> None:
     """Raise UsageError if the view doesn't support the given layer, head or picture."""
     places = [f"--{name}" for name in ("attention", "layer", "head") if getattr(options, name) is not None]
     drawn = options.png or options.svg
-    whole = options.lens or options.decode or options.why is not None
+    whole = options.lens or options.decode or options.occlusion or options.why is not None
     if places and (whole or not (views or drawn or options.json)):
         raise UsageError(
             f"this view shows the whole model, so {' and '.join(places)} would have no effect",
@@ -155,8 +162,13 @@ def _shown(explanation: "Explanation", options: Options) -> str:
         if not options.json:
             return why.render()
         return to_json({"format_version": 1, "source": explanation.text, "text": explanation.answer} | why.to_dict())
+    if options.occlusion and options.json:
+        about = {"format_version": 1, "source": explanation.text, "text": explanation.answer}
+        return to_json(about | _media(explanation).occlusion.to_dict())
     if options.json:
         return to_json(explanation.to_dict(place, options.layer or 0, head))
+    if options.occlusion:
+        return _media(explanation).render_occlusion(color=_has_color())
     if options.alignment:
         return explanation.render_alignment(options.layer)
     if options.step:
@@ -170,21 +182,42 @@ def _shown(explanation: "Explanation", options: Options) -> str:
 
 def _draw(explanation: "Explanation", options: Options) -> None:
     """Save the view as a picture."""
+    from ...inspection.media import media_pictures
+    from ...inspection.media.media_explanation import MediaExplanation
     from ...inspection.views import drawings
 
-    path = options.png or options.svg
-    if options.why is not None:
+    path, place = options.png or options.svg, options.attention or explanation.main_place
+    if options.occlusion:
+        media_pictures.draw_occlusion(_media(explanation), path)
+    elif options.why is not None:
         drawings.draw_attribution(explanation.why(options.why, options.other), path)
+    elif options.alignment and isinstance(explanation, MediaExplanation):
+        media_pictures.draw_timings(explanation, options.layer, path)
     elif options.alignment:
         drawings.draw_alignment(explanation, options.layer, path)
     elif options.lens:
         drawings.draw_lens(explanation.lens, path)
     elif options.decode:
         drawings.draw_search(explanation.searched, path)
+    elif isinstance(explanation, MediaExplanation) and place != "decoder.self":
+        media_pictures.draw_maps(explanation, place, options.layer, path)
     else:
-        place = options.attention or explanation.main_place
         drawings.draw_heads(explanation, place, options.layer, path)
     say(f"wrote {path}")
+
+
+def _media(explanation: "Explanation") -> "MediaExplanation":
+    """Return the explanation of a picture or sound. Raise a ConfigError if it's that of a text."""
+    from ...inspection.media.media_explanation import MediaExplanation
+
+    if not isinstance(explanation, MediaExplanation):
+        raise ConfigError(
+            "--occlusion hides parts of a picture or sound, and this model reads text",
+            expected="a model that reads pictures or sounds",
+            fix="use --why to see what made the model choose a word or label",
+            name="occlusion",
+        )
+    return explanation
 
 
 def _show_film(options: Options) -> None:

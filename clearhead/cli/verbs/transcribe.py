@@ -9,7 +9,7 @@ def _add_options(parser: Parser) -> None:
 
 
 def _run(options: Options) -> None:
-    answer_texts(options, "transcribe", "the path of an audio file")
+    answer_texts(options, "transcribe", "the path of an audio file", as_json={"timings": True})
 
 
 VERB = Verb(

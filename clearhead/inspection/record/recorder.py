@@ -108,13 +108,14 @@ class _Recorder:
     def _start(self, part: nn.Module, _inputs: Any, _options: Any) -> None:
         self.started[part] = self._now()
 
-    def _enter(self, name: str, stack: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
+    def _enter(self, name: str, stack: Any, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
         """Record when a stack starts to run, and its input."""
         entered = time.perf_counter()
         self.running = name
         self.steps[name] = self.steps.get(name, -1) + 1
         if name == "encoder":
-            self.labels.enter_encoder(inputs[0] if inputs else options["inputs"])
+            read = inputs[0] if inputs else options["inputs"]
+            self.labels.enter_encoder(read, stack.embedding.names(read))
         else:
             cache = options.get("cache")
             if cache is not None:

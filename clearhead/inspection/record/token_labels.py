@@ -14,19 +14,25 @@ Rows: TypeAlias = list[list[str]]  # the labels of each row
 
 
 class TokenLabels:
-    """Labels of the inputs of both stacks. If an encoder's input isn't token ids, its labels are indices."""
+    """Labels of the inputs of both stacks.
+
+    An encoder's positions have the names that its front end gives them. If it names none and its input isn't token
+    ids, the labels are indices.
+    """
 
     def __init__(self, pieces: Mapping[str, Pieces]) -> None:
         self.pieces = pieces
-        self.source: Tensor | None = None  # token ids of the sources, (B, S)
+        self.source: Rows = []
         self.caches: dict[int, tuple[Cache, Tensor]] = {}  # by identity, with the tokens read through each cache
         self.queries: Rows = []
         self.keys: Rows = []
 
-    def enter_encoder(self, inputs: Tensor) -> None:
-        """Record the encoder's input."""
-        self.source = inputs if inputs.dim() == 2 and not inputs.is_floating_point() else None
-        self.queries = self.keys = self._spell("encoder", self.source)
+    def enter_encoder(self, inputs: Tensor, names: Rows | None) -> None:
+        """Record the encoder's input, and the names that its front end gives to the positions."""
+        if names is None:
+            is_tokens = inputs.dim() == 2 and not inputs.is_floating_point()
+            names = self._spell("encoder", inputs) if is_tokens else []
+        self.source = self.queries = self.keys = names
 
     def enter_decoder(self, tokens: Tensor, cache: Cache | None) -> None:
         """Record the decoder's input together with the earlier tokens in its cache."""
@@ -44,7 +50,7 @@ class TokenLabels:
         rows, _, n_queries, n_keys = weights.shape
         queries, keys = self.queries, self.keys
         if name.endswith(".cross"):
-            keys = self._spell("encoder", self.source)
+            keys = self.source
             beams = max(len(queries) // rows, 1)  # the hypotheses of one source are neighbours
             queries = [[*chain(*queries[row : row + beams])] for row in range(0, len(queries), beams)]
         return {"query": _fitting(queries, rows, n_queries), "key": _fitting(keys, rows, n_keys)}
@@ -67,14 +73,14 @@ class TokenLabels:
 
         def select_memory_and_follow(sources: Tensor) -> None:
             select_memory(sources)
-            self.source = None if self.source is None else self.source.index_select(0, sources)
+            self.source = [self.source[i] for i in sources.tolist()] if self.source else []
 
         cache.select, cache.select_memory = select_and_follow, select_memory_and_follow  # type: ignore[method-assign]
         return None
 
-    def _spell(self, stack: str, tokens: Tensor | None) -> Rows:
+    def _spell(self, stack: str, tokens: Tensor) -> Rows:
         spell = self.pieces.get(stack, _numbers)
-        return [] if tokens is None else [list(spell(ids)) for ids in tokens.tolist()]
+        return [list(spell(ids)) for ids in tokens.tolist()]
 
 
 def _fitting(labels: Rows, rows: int, size: int) -> Rows:

@@ -21,6 +21,14 @@ def words_of(ids: Sequence[int], decode: Callable[[Sequence[int]], str]) -> list
     return [max(len(decode(ids[: end + 1]).split()) - 1, 0) for end in range(len(ids))]
 
 
+def alignment_layer(n_layers: int) -> int:
+    """Return the layer whose cross-attention is closest to an alignment: the second to last (Garg et al. 2019).
+
+    With fewer than three layers, it's the last.
+    """
+    return n_layers - 2 if n_layers >= 3 else n_layers - 1
+
+
 def align(weights: Tensor, source_words: Sequence[int], target_words: Sequence[int]) -> list[tuple[int, int]]:
     """Return pairs (i, j): word j of the target attends most to word i of the source. (T, S) -> one pair for each j
 

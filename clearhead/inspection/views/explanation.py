@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ...errors import ConfigError
 from ...model.transformer import Decoder
 from ..record.parts import stacks
-from .alignment import align, render_alignment, word_weights
+from .alignment import align, alignment_layer, render_alignment, word_weights
 from .attribution import Attribution
 from .contrast import Contrast
 from .equation import equation_steps
@@ -60,12 +60,8 @@ class Explanation(RecordedAttention):
 
     @property
     def alignment_layer(self) -> int:
-        """The layer whose attention is closest to an alignment: the second to last (Garg et al. 2019).
-
-        With fewer than three layers, it's the last.
-        """
-        last = sum(name.endswith(".cross") for name in self.trace.calls) - 1
-        return last - 1 if last >= 2 else last
+        """The layer whose cross-attention is closest to an alignment."""
+        return alignment_layer(sum(name.endswith(".cross") for name in self.trace.calls))
 
     def alignment(self, layer: int | None = None) -> list[tuple[int, int]]:
         """Return pairs (i, j): word j of the answer attends most to word i of the text, on average over heads.
@@ -187,13 +183,22 @@ class Explanation(RecordedAttention):
     def render(self) -> str:
         """Render the text, the answer, their tokens and a table of the model's parts, in 80 columns."""
         numbers = "  ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in self.values.items())
-        lines = [*folded("text    ", self.text), *folded("answer  ", self.answer), f"        {numbers}", ""]
+        lines = [*folded(f"{self._noun:<8}", self.text), *folded("answer  ", self.answer), f"        {numbers}", ""]
         for stack, read in self.tokens.items():
-            lines += wrapped(f"the {stack} reads {len(read):>3}: ", read)
+            lines += wrapped(f"the {stack} reads {len(read):>3}: ", self._read(stack))
         if self.outputs:
             lines += wrapped(f"it says {len(self.outputs):>12}: ", self.outputs)
         table = render_part_rows(part_rows(self.model, self.trace))
         return "\n".join([*lines, "", table, "", self._accuracy()])
+
+    @property
+    def _noun(self) -> str:
+        """What the model read."""
+        return "text"
+
+    def _read(self, stack: str) -> tuple[str, ...]:
+        """Return what a stack reads, in words."""
+        return self.tokens[stack]
 
     def _accuracy(self) -> str:
         sentences, silent = [self.trace.note or "Recorded during a normal run."], self.without_weights

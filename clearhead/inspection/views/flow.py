@@ -138,7 +138,7 @@ def _run(model: nn.Module, source: Tensor, target: Tensor) -> None:
 
 
 def _watch_stack(watch: _Watch, where: tuple[str, ...], stack: Encoder | Decoder) -> None:
-    watch.enter(stack, where[0])
+    watch.enter(stack, where[0], "tokens" if isinstance(stack.embedding, Embedding) else "inputs")
     scaled = f"embedding times sqrt({stack.d_model})"
     front = type(stack.embedding).__name__.lower()
     watch.output(stack.embedding, where, scaled if isinstance(stack.embedding, Embedding) else front)

@@ -105,12 +105,14 @@ def render_heads(name: str, weights: Labelled, *, color: bool = False, of: int |
 
 
 def _picture(one: Labelled, shown: int, *, color: bool) -> list[str]:
-    return [_row(values[:shown], color=color) for values in one.values.tolist()]
+    pad = " " * (_TITLE - shown - (0 if color else 2))
+    return [shaded(values[:shown], color=color) + pad for values in one.values.tolist()]
 
 
-def _row(values: Sequence[float], *, color: bool) -> str:
+def shaded(values: Sequence[float], *, color: bool) -> str:
+    """Return a character or a coloured space for each value from 0 to 1, between bars if there are no colours."""
     levels = [min(round(value * (len(_SHADES) - 1) + 0.4 * (value > 0.02)), len(_SHADES) - 1) for value in values]
     if not color:
-        return f"│{''.join(_SHADES[level] for level in levels)}│".ljust(_TITLE)
+        return f"│{''.join(_SHADES[level] for level in levels)}│"
     blocks = (f"\x1b[48;5;{_BLUES[level]}m{' ' * len([*same])}" for level, same in groupby(levels))
-    return f"{''.join(blocks)}\x1b[0m{' ' * (_TITLE - len(values))}"
+    return f"{''.join(blocks)}\x1b[0m"

@@ -3,7 +3,14 @@
 import torch
 from torch import Tensor, nn
 
-from ...config.front_geometry import PAD_SAMPLE, SUBSAMPLING, hop_length, window_length
+from ...config.front_geometry import (
+    PAD_SAMPLE,
+    SUBSAMPLING,
+    hop_length,
+    position_seconds,
+    sound_positions,
+    window_length,
+)
 from ...errors import ModelError
 from .front import Front
 
@@ -56,6 +63,11 @@ class Frames(Front):
 
     def mask(self, inputs: Tensor) -> Tensor:  # (B, N) -> (B, 1, 1, S)
         return self._frames_of(inputs)[:, None, None, ::SUBSAMPLING]
+
+    def names(self, inputs: Tensor) -> list[list[str]]:
+        """Return the time in the middle of each position: "0.12s"."""
+        n_positions = sound_positions(inputs.size(1), self.sample_rate)
+        return [[f"{n * position_seconds(self.sample_rate):.2f}s" for n in range(n_positions)]] * len(inputs)
 
     def spectrogram(self, inputs: Tensor) -> Tensor:
         """Return the log-mel spectrogram, with a frame centred on every `hop`-th sample. (B, N) -> (B, T, M)"""

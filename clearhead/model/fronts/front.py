@@ -20,6 +20,10 @@ class Front(nn.Module):
         """Return True for positions that may be attended to, or None, the default, if all may."""
         return None
 
+    def names(self, inputs: Tensor) -> list[list[str]] | None:
+        """Return a name for each position of each row, (B, S), such as "r2c5". None, the default, if there is none."""
+        return None
+
     def augment(self, inputs: Tensor) -> Tensor:  # (B, ...) -> (B, ...)
         """Return inputs changed at random, as training reads them. By default, nothing changes."""
         return inputs

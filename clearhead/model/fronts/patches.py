@@ -58,6 +58,12 @@ class Patches(Front):
             return x
         return torch.cat((self.class_token.expand(len(x), 1, -1), x), 1)
 
+    def names(self, inputs: Tensor) -> list[list[str]]:
+        """Return row and column of each patch, counted from 0: "r2c5". The class token is called "class"."""
+        across = range(self.shape[2] // self.patch_size)
+        found = [f"r{row}c{column}" for row in across for column in across]
+        return [["class"] * (self.class_token is not None) + found] * len(inputs)
+
     def augment(self, inputs: Tensor) -> Tensor:  # (B, C, H, W) -> (B, C, H, W)
         """Shift, mirror and crop each picture at random. What comes from outside a picture is black."""
         if not (self.shift or self.flip or self.crop < 1):

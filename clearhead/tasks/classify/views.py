@@ -1,9 +1,14 @@
-"""Explain the label of one text."""
+"""Explain the label of one text, picture or sound."""
 
+from typing import Any
+
+import numpy as np
 import torch
 
 from ...config import DecodeConfig
 from ...errors import DataError
+from ...inspection.media.media_explanation import MediaExplanation
+from ...inspection.media.media_input import is_media, source_name
 from ...inspection.record.recorder import record
 from ...inspection.record.uncompiled import uncompiled
 from ...inspection.views.contrast import Contrast, label_contrast
@@ -11,41 +16,41 @@ from ...inspection.views.explanation import Explanation
 from ...inspection.views.flow import dimension_flow
 from ...model.heads import Classifier
 from ...model.transformer import EncoderModel, evaluation
-from ...tokenization.ragged import Ragged
-from ...tokenization.tokenizer import PAD
 from .task import Classification
 
 
-def explain_label(task: Classification, model: EncoderModel, text: str, search: DecodeConfig) -> Explanation:
-    """Label one text, then record the model while it reads the text. A long text is truncated.
+def explain_label(task: Classification, model: EncoderModel, source: Any, search: DecodeConfig) -> Explanation:
+    """Label a text, picture or sound, then record the model while it reads it. A long text or sound is truncated.
 
     Raises:
-        DataError: the text is blank.
+        DataError: the text is blank, or the file can't be read.
     """
-    if not text.strip():
-        raise DataError("the text is blank", expected="a text to explain", name="text", value=text)
-    head, source = model.head, task.tokenizers.source
+    if isinstance(source, str) and not source.strip():
+        raise DataError("the text is blank", expected="a text to explain", name="text", value=source)
+    head, pieces = model.head, task.tokenizers.source.pieces
     assert isinstance(head, Classifier)
-    [ids], _ = task.encoder.tokens([text])
+    [encoded], _ = task.encoder.tokens([source])
+    sources = task.ragged([encoded])
     with uncompiled(model):  # so that the recorded pass gives the same label
-        p = task.log_probabilities(model, Ragged([ids]), search.batch_tokens)[0]
-    best, tokens = int(p.argmax()), torch.tensor([ids], device=task.config.train.device)
-    spell = {"encoder": source.pieces}
-    with evaluation(model), torch.inference_mode(), record(model, pieces=spell, limit=None) as trace:
-        model(tokens)
+        p = task.log_probabilities(model, sources, search.batch_tokens)[0]
+    best, inputs, front = int(p.argmax()), task.inputs(sources, np.arange(1)), model.encoder.embedding
+    with evaluation(model), torch.inference_mode(), record(model, pieces={"encoder": pieces}, limit=None) as trace:
+        model(inputs)
+    names, mask = front.names(inputs), front.mask(inputs)
+    real = torch.ones(trace["encoder"].output.size(1), dtype=torch.bool) if mask is None else mask.flatten()
 
     def contrast(label: str | None, other: str | None) -> Contrast:
-        return label_contrast(head, trace, tokens[0] != PAD, task.labels, label or task.labels[best], other)
+        return label_contrast(head, trace, real, task.labels, label or task.labels[best], other)
 
-    return Explanation(
-        text=text,
+    return (MediaExplanation if is_media(model) else Explanation)(
+        text=source_name(source),
         answer=task.labels[best],
         values={"probability": float(torch.tensor(p[best]).exp())},
-        tokens={"encoder": tuple(source.pieces(ids))},
-        source_words=tuple(source.word_indices(text)),
-        flow=tuple(dimension_flow(model, (1, len(ids)))),
+        tokens={"encoder": tuple(pieces(encoded) if names is None else names[0])},
+        source_words=tuple(task.tokenizers.source.word_indices(source)) if names is None else (),
+        flow=tuple(dimension_flow(model, inputs)),
         trace=trace,
         model=model,
-        pieces=source.pieces,
+        pieces=pieces,
         contrast=contrast,
     )

@@ -18,7 +18,7 @@ from ...readers.skipped import Skipped
 from ...scoring.translation_scores import TokenCounts
 from ...tokenization.ragged import IntArray, Ragged
 from ...tokenization.subword_dropout import SubwordDropout
-from ...tokenization.tokenizer import PAD
+from ...tokenization.tokenizer import EOS, PAD
 from ..base import Judged, Task
 from ..examples import Examples, HeldOut
 from .examples import Batch
@@ -202,6 +202,12 @@ class Sequences(Task):
         encoded, longest = self.tokenizers.source.encode_batch(texts), self.max_source_len
         kept = [ids[:longest] for ids in encoded]
         return kept, [len(ids) - len(first) for ids, first in zip(encoded, kept)]
+
+    def encoder_input(self, source: Sequence[int]) -> "Tensor":
+        """Return an encoded source as the encoder reads it: with EOS. -> (1, S)"""
+        import torch
+
+        return torch.tensor([[*source, EOS]])
 
     def size(self, source: Sequence[int]) -> int:
         """Return the positions of an encoded source in the encoder, without EOS."""

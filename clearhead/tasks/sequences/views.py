@@ -1,14 +1,17 @@
-"""Explain one answer of an encoder-decoder."""
+"""Explain one answer of an encoder-decoder to a text or a sound."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
 
 from ...config import DecodeConfig
 from ...decode.registry import IN_MEMORY
 from ...errors import DataError
+from ...inspection.media.media_explanation import MediaExplanation
+from ...inspection.media.media_input import is_media, source_name
 from ...inspection.record.recorder import record
 from ...inspection.views.alignment import words_of
 from ...inspection.views.contrast import Words
@@ -20,36 +23,38 @@ from ...tokenization.tokenizer import BOS, EOS, UNK
 from .task import Sequences
 
 
-def explain_sequence(task: Sequences, model: EncoderDecoder, text: str, search: DecodeConfig) -> Explanation:
-    """Answer one text, then record the model while it reads the text with its answer.
+def explain_sequence(task: Sequences, model: EncoderDecoder, text: Any, search: DecodeConfig) -> Explanation:
+    """Answer one text or sound, then record the model while it reads the source with its answer.
 
     Raises:
-        DataError: the text is blank, or longer than the model can read.
+        DataError: the source is blank, longer than the model can read, or a file that can't be read.
     """
     ids = _source(task, text)
-    source, target = task.tokenizers.source, task.tokenizers.target
+    source, target, front = task.tokenizers.source, task.tokenizers.target, model.encoder.embedding
     session = task.session(model, replace(search, engine=IN_MEMORY))  # the recorder watches torch modules
     tree = SearchTree(lambda i: target.pieces([i])[0], lambda n: float(session.rules.penalty(n)))
     with tree.watching(model):
         [hypotheses] = session.answers([ids], tree.observe)
     best = hypotheses[0]
     said = [*best.ids, EOS] if best.finished else list(best.ids)  # EOS only if the model predicted it
-    tokens, inputs = ([*ids, EOS], [BOS, *best.ids][: len(said)])
-    spell, device = {"encoder": source.pieces, "decoder": target.pieces}, task.config.train.device
+    inputs, device = [BOS, *best.ids][: len(said)], task.config.train.device
+    read, spell = task.encoder_input(ids).to(device), {"encoder": source.pieces, "decoder": target.pieces}
     with evaluation(model), torch.inference_mode(), record(model, pieces=spell, limit=None) as trace:
-        model(torch.tensor([tokens], device=device), torch.tensor([inputs], device=device))
+        model(read, torch.tensor([inputs], device=device))
+    names = front.names(read)
+    tokens = source.pieces(read[0].tolist()) if names is None else names[0]
     answer, target_words = task.text(best.ids), words_of(best.ids, target.decode)
     words = Words(answer.split(), target_words, said, target.pieces, _first_token(target.encode, answer.split()))
-    return Explanation(
-        text=text,
+    return (MediaExplanation if is_media(model) else Explanation)(
+        text=source_name(text),
         answer=answer,
         values={"score": best.score, "log_probability": best.log_probability},
-        tokens={"encoder": tuple(source.pieces(tokens)), "decoder": tuple(target.pieces(inputs))},
+        tokens={"encoder": tuple(tokens), "decoder": tuple(target.pieces(inputs))},
         outputs=tuple(target.pieces(said)),
         said=tuple(said),
-        source_words=tuple(source.word_indices(text)),
+        source_words=tuple(source.word_indices(text)) if names is None else (),
         target_words=tuple(target_words),
-        flow=tuple(dimension_flow(model, (1, len(tokens)), (1, len(inputs)))),
+        flow=tuple(dimension_flow(model, read, (1, len(inputs)))),
         trace=trace,
         model=model,
         pieces=target.pieces,
@@ -58,17 +63,19 @@ def explain_sequence(task: Sequences, model: EncoderDecoder, text: str, search: 
     )
 
 
-def _source(task: Sequences, text: str) -> list[int]:
-    """Return the tokens of a text. Raise a DataError if it's blank, or longer than the model can read."""
-    if not text.strip():
+def _source(task: Sequences, text: Any) -> Sequence[int]:
+    """Return an encoded source. Raise a DataError if it's blank, or longer than the model can read."""
+    if isinstance(text, str) and not text.strip():
         raise DataError("the text is blank", expected="a text to explain", name="text", value=text)
     [ids], [cut] = task.sources([text])
+    is_text = "text" in task.modalities
+    what, unit = ("the text", "tokens") if is_text else (source_name(text), "positions of 40 ms")
     if cut:
         raise DataError(
-            f"the text has {len(ids) + cut:,} tokens, more than the model can read",
-            expected=f"at most {task.max_source_len:,} tokens",
+            f"{what} has {task.size(ids) + cut:,} {unit}, more than the model can read",
+            expected=f"at most {task.max_source_len:,} {unit}",
             name="text",
-            value=len(ids) + cut,
+            value=task.size(ids) + cut,
         )
     return ids
 

@@ -27,7 +27,7 @@ from .scores import TranscriptScores
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from torch import nn
+    from torch import Tensor, nn
 
 
 class Transcription(Sequences):
@@ -100,6 +100,12 @@ class Transcription(Sequences):
     def reader(self) -> MediaEncoder:  # type: ignore[override]
         """The encoder for use."""
         return self.encoder
+
+    def encoder_input(self, source: Sequence[int]) -> "Tensor":
+        """Return the samples of a sound as the encoder reads them. -> (1, N)"""
+        import torch
+
+        return torch.from_numpy(np.asarray(source, np.int16))[None]
 
     def size(self, source: Sequence[int]) -> int:
         """Return the positions of a sound in the encoder."""

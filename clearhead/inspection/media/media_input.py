@@ -1,0 +1,144 @@
+"""The picture or sound that a recorded pass has read, and where each position of the encoder lies in it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ...config.front_geometry import SUBSAMPLING, position_seconds
+from ...errors import ConfigError
+from ...model.fronts.frames import Frames
+from ...model.fronts.patches import Patches
+from ...model.transformer import Encoder
+from ..record.parts import stacks
+from ..record.trace import Trace
+
+_STRETCHES = 50  # parts of a sound to hide in turn, at most
+
+
+@dataclass(frozen=True)
+class PictureInput:
+    """A picture cut into patches.
+
+    Attributes:
+        pixels: from 0 to 255, (H, W, C).
+        patch_size: height and width of a patch.
+        first: positions before the first patch: 1 if there's a class token.
+    """
+
+    pixels: NDArray[np.float64]
+    patch_size: int
+    first: int
+
+    noun: ClassVar[str] = "picture"
+
+    @property
+    def across(self) -> int:
+        """The patches in a row, and in a column."""
+        return len(self.pixels) // self.patch_size
+
+    @property
+    def groups(self) -> list[list[int]]:
+        """The positions to hide together: one patch each."""
+        return [[self.first + number] for number in range(self.across**2)]
+
+    def grid(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Arrange a value for each position in rows and columns, without the class token. (..., S) -> (..., R, R)"""
+        return values[..., self.first :].reshape(*values.shape[:-1], self.across, self.across)
+
+    def brightness(self) -> NDArray[np.float64]:
+        """Return the mean brightness of each patch, from 0 to 1. -> (R, R)"""
+        n, size = self.across, self.patch_size
+        return self.pixels.mean(2).reshape(n, size, n, size).mean((1, 3)) / 255
+
+    def describe(self) -> str:
+        """Describe what the encoder reads."""
+        last, size = self.across - 1, self.patch_size
+        token = "a class token, then " if self.first else ""
+        return f"{token}patches of {size} x {size} pixels, r0c0 to r{last}c{last}"
+
+
+@dataclass(frozen=True)
+class SoundInput:
+    """A sound as the frames of a spectrogram.
+
+    Attributes:
+        spectrogram: the log-mel spectrogram, (T, M).
+        n_positions: positions in the encoder, one for every four frames.
+        step: seconds from one position to the next.
+    """
+
+    spectrogram: NDArray[np.float64]
+    n_positions: int
+    step: float
+
+    noun: ClassVar[str] = "sound"
+
+    @property
+    def seconds(self) -> float:
+        """The length of the sound."""
+        return len(self.spectrogram) * self.step / SUBSAMPLING
+
+    @property
+    def groups(self) -> list[list[int]]:
+        """The positions to hide together, in at most 50 stretches."""
+        size = -(-self.n_positions // _STRETCHES)
+        return [[*range(n, min(n + size, self.n_positions))] for n in range(0, self.n_positions, size)]
+
+    def describe(self) -> str:
+        """Describe what the encoder reads."""
+        return f"positions of {1000 * self.step:.0f} ms, {self.seconds:.2f} seconds in all"
+
+
+MediaInput: TypeAlias = PictureInput | SoundInput
+
+
+def source_name(source: Any) -> str:
+    """Return the name of a text, a path, an array or a picture in memory."""
+    return str(source) if isinstance(source, str | Path) else f"a {type(source).__name__}"
+
+
+def is_media(model: nn.Module) -> bool:
+    """Return whether a model's encoder reads pictures or sounds with one of the built-in front ends."""
+    return isinstance(cast(Encoder, stacks(model)["encoder"]).embedding, Patches | Frames)
+
+
+def front_of(model: nn.Module) -> Patches | Frames:
+    """Return the model's front end.
+
+    Raises:
+        ConfigError: it reads neither pictures nor sounds.
+    """
+    front = cast(Encoder, stacks(model)["encoder"]).embedding
+    if not isinstance(front, Patches | Frames):
+        raise ConfigError(
+            f"this view needs a picture or a sound, and this model's front end is {type(front).__name__}",
+            expected="a model with the front end patches or frames",
+            name="front",
+            value=type(front).__name__,
+        )
+    return front
+
+
+def read_input(model: nn.Module, trace: Trace) -> Tensor:
+    """Return what the front end read in a recorded pass: (1, C, H, W) or (1, N)."""
+    found: Tensor = trace["encoder.embedding"].inputs[0]
+    return found
+
+
+def media_input(model: nn.Module, trace: Trace) -> MediaInput:
+    """Return the picture or sound of a recorded pass.
+
+    Raises:
+        ConfigError: the model reads neither.
+    """
+    front, inputs = front_of(model), read_input(model, trace)
+    if isinstance(front, Patches):
+        pixels = inputs[0].permute(1, 2, 0).double().numpy(force=True)
+        return PictureInput(pixels, front.patch_size, int(front.class_token is not None))
+    spectrogram = front.spectrogram(inputs)[0].double().numpy(force=True)
+    n_positions = trace["encoder.embedding"].output.size(1)
+    return SoundInput(spectrogram, n_positions, position_seconds(front.sample_rate))
