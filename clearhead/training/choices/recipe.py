@@ -110,7 +110,9 @@ def choose_batch(config: Config, n_tokens: int, what: str) -> tuple[Config, list
     """
     if config.data.batch_tokens is not None:
         return config, []
-    if config.model.head == "class":
+    if config.model.head == "class" and config.data.modality != "text":
+        tokens = 2048 if n_tokens < _MUCH else 4096
+    elif config.model.head == "class":
         tokens = 512 if n_tokens < 100_000 else 1024 if n_tokens < _MUCH else 2048
     elif n_tokens < 100_000:
         tokens = 1024
@@ -135,7 +137,8 @@ def choose_schedule(config: Config, batches_an_epoch: int) -> tuple[Config, list
 
     steps, warmup, an_epoch = train.steps, train.warmup, batches_an_epoch / train.accumulate
     if steps is None:
-        default_epochs = 3 if config.model.head == "class" else 20 if config.model.d_model <= 128 else 12
+        few = config.model.head == "class" and config.data.modality == "text"  # texts overfit sooner than images
+        default_epochs = 3 if few else 20 if config.model.d_model <= 128 else 12
         steps = (
             round(train.epochs * an_epoch)
             if train.epochs
