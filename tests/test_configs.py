@@ -2,8 +2,10 @@
 
 import json
 import re
+import wave
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from clearhead.api import train
@@ -19,8 +21,20 @@ NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
 SMALL = {"model.d_ff": 16, "train.steps": 1, "train.warmup": 0, "train.threads": 1, "train.precision": "fp32"}
 
 
-def made_up(verb: str, folder: Path) -> Path:
-    """A file that this task can learn from."""
+def made_up(verb: str, modality: str, folder: Path) -> Path:
+    """Files that this task can learn from."""
+    if modality == "image":
+        np.save(folder / "images.npy", np.random.default_rng(0).integers(0, 256, (60, 28, 28), np.uint8))
+        lines = [json.dumps({"path": f"images.npy#{i}", "label": "ab"[i % 2]}) for i in range(60)]
+    elif modality == "audio":
+        for i in range(30):
+            with wave.open(str(folder / f"{i}.wav"), "wb") as file:
+                file.setparams((1, 2, 8000, 0, "NONE", ""))
+                file.writeframes(np.random.default_rng(i).integers(-9999, 9999, 2000, np.int16).tobytes())
+        lines = [json.dumps({"path": f"{i}.wav", "text": "12", "label": "ab"[i % 2]}) for i in range(30)]
+    if modality != "text":
+        (folder / "data.jsonl").write_text("\n".join(lines))
+        return folder / "data.jsonl"
     sentences = [f"{a} and {b} and {c}" for a in NUMBERS for b in NUMBERS for c in NUMBERS][::4]
     path = folder / "data"
     if verb == "generate":
@@ -45,9 +59,13 @@ def test_a_recipe_takes_a_step(path: Path, tmp_path: Path, monkeypatch: pytest.M
     recipe = Config.from_toml(path)
     small = SMALL | {"model.d_model": 4 * recipe.model.n_heads, "train.eval_sentences": 2}
     small |= {"decode.max_extra": 2} if task_of(recipe).searches else {}
-    small |= {"data.vocab_size": 300} if recipe.data.tokenizer in ("bpe", "unigram") else {}
+    small |= (
+        {"data.vocab_size": 300}
+        if recipe.data.tokenizer in ("bpe", "unigram") and recipe.data.modality == "text"
+        else {}
+    )
     small |= {"train.epochs": 0.001, "train.steps": None} if recipe.train.epochs else {}
-    small |= {"data.train": [str(made_up(task_of(recipe).verb, tmp_path))]}
+    small |= {"data.train": [str(made_up(task_of(recipe).verb, recipe.data.modality, tmp_path))]}
     said: list[str] = []
     out = train(recipe.override(small), tmp_path / "out", say=said.append)
     [first, *_] = [record for record in read_metrics(out / "metrics.jsonl") if "loss" in record]
