@@ -1,6 +1,7 @@
 """Draw the frames of a run, with its loss and score, as a sheet of small pictures or as an animated GIF."""
 
 import math
+import re
 import tempfile
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _AGAIN = "run the command again"
+_PATCH = re.compile(r"r(\d+)c\1")  # the name of the last patch of a square picture
 _ACROSS = 8  # maximum number of frames in a sheet, evenly spaced
 _SIDE = 1.5  # side of a small picture, in inches
 _SECONDS = 0.6  # duration of a frame of the GIF
@@ -106,14 +108,33 @@ def _draw_still(frames: Sequence[Frame], number: int, place: str, path: Path, la
 def _show(panel: "Axes", frame: Frame, place: str, head: int, last: Frame) -> None:
     """Draw the weights of a head, with the same number of rows and columns as the last frame."""
     rows, columns = (len(it) for it in last.axes[place])
-    panel.imshow(frame.weights[place][head], cmap="Blues", vmin=0, vmax=1, interpolation="nearest", aspect="auto")
+    weights = np.array(frame.weights[place][head])
     panel.grid(visible=False)
+    if across := _patches_across(last, place):
+        grid = weights[0, -(across**2) :].reshape(across, across)
+        panel.imshow(grid, cmap="Blues", vmin=0, vmax=_highest(last, place), interpolation="nearest")
+        return
+    panel.imshow(weights, cmap="Blues", vmin=0, vmax=_highest(last, place), interpolation="nearest", aspect="auto")
     panel.set_xlim(-0.5, columns - 0.5)
     panel.set_ylim(rows - 0.5, -0.5)
 
 
+def _patches_across(frame: Frame, place: str) -> int:
+    """Return the patches in a row if one query attends to a picture, otherwise 0."""
+    queries, keys = frame.axes[place]
+    found = _PATCH.fullmatch(keys[-1])
+    return int(found[1]) + 1 if found and len(queries) == 1 else 0
+
+
+def _highest(frame: Frame, place: str) -> float:
+    """Return the weight with the darkest colour: 1, or the maximum if there is only one query."""
+    return float(np.max(frame.weights[place])) if len(frame.axes[place][0]) == 1 else 1.0
+
+
 def _names(frame: Frame, last: Frame, place: str) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the labels of a frame's keys and queries, up to the numbers in the last frame."""
+    """Return the labels of a frame's keys and queries, up to the numbers in the last frame. Patches need none."""
+    if _patches_across(last, place):
+        return (), ()
     queries, keys = (names[: len(room)] for names, room in zip(frame.axes[place], last.axes[place]))
     return [readable(it, 12) for it in keys], [readable(it, 12) for it in queries]
 

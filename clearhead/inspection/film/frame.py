@@ -34,9 +34,10 @@ class Frame:
         axes, weights = dict[str, Any](), dict[str, Any]()
         for name, calls in explanation.trace.calls.items():
             if calls[-1].known_weights is not None:
-                stack, _, kind = name.split(".")
-                axes[name] = explanation.axes(f"{stack}.{kind}")
-                weights[name] = np.round(calls[-1].weights.select(row=0).numpy().astype(np.float64), _DIGITS).tolist()
+                stack, layer, kind = name.split(".")
+                shown = explanation.shown_weights(f"{stack}.{kind}", int(layer))
+                axes[name] = (shown.tokens["query"], shown.tokens["key"])
+                weights[name] = np.round(shown.numpy().astype(np.float64), _DIGITS).tolist()
         lens = {it.name: [best[0] for best in it.tokens] for it in explanation.lens.layers} if explanation.said else {}
         return cls(step, dict(scores), explanation.text, explanation.answer, axes, weights, lens)
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ...errors import ConfigError
 from ...model.transformer import EncoderModel
+from ..record.labelled import Labelled
 from ..views.explanation import Explanation
 from ..views.head_grid import heads_of
 from .media_input import MediaInput, PictureInput, SoundInput, media_input
@@ -54,6 +55,13 @@ class MediaExplanation(Explanation):
         weights = self.weights(place, layer).double()
         found = weights if place == "decoder.cross" else self._reading @ weights
         return found.numpy(force=True)
+
+    def shown_weights(self, place: str, layer: int) -> Labelled:
+        """Return the weights that a film shows: `maps`, with axes head, query and key."""
+        if place == "decoder.self":
+            return super().shown_weights(place, layer)
+        names = {"query": self.rows(place), "key": self.tokens["encoder"]}
+        return Labelled(torch.from_numpy(self.maps(place, layer)), ("head", "query", "key"), names)
 
     def mean_map(self, place: str, layer: int | None = None) -> NDArray[np.float64]:
         """Return the mean of `maps` over heads, (R, S). By default, it's that of the layer `alignment_layer`, or of

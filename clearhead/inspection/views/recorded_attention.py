@@ -88,6 +88,10 @@ class RecordedAttention:
         rows, columns = self.axes(place)
         return Labelled(self.weights(place, layer), ("head", "query", "key"), {"query": rows, "key": columns})
 
+    def shown_weights(self, place: str, layer: int) -> Labelled:
+        """Return the weights that a film shows, with axes head, query and key."""
+        return self.labelled_weights(place, layer)
+
     def axes(self, place: str) -> tuple[Sequence[str], Sequence[str]]:
         """Return the tokens that label the rows (queries) and the columns (keys) at a place.
 
