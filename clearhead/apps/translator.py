@@ -14,7 +14,6 @@ from ..decode.beams import Hypothesis
 from ..decode.rules import Rules
 from ..readers.pairs import Report
 from ..scoring.score_labels import what_was_cut
-from ..tasks.examples import Examples
 from ..tasks.sequences.task import Sequences
 from ..tokenization.tokenizer import EOS
 from .answers import Answer, Reading, Result, Scored
@@ -126,7 +125,7 @@ class Translator(App):
         search = self.decode_config() if alpha is None else self.decode_config(alpha=alpha)
         pairs = self._data(pairs)
         found = self.task.reader(pairs)
-        examples, report = Examples(found.sources, found.targets), deepcopy(pairs.report)
+        examples, report = self.task.examples((found.sources, found.targets)), deepcopy(pairs.report)
         for it in found.skipped:
             report.skip(it.line, it.reason, it.text)
         report.used = len(examples)

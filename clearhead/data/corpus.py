@@ -39,7 +39,7 @@ class Corpus:
                 letters += len(text) + len(other)
                 yield key(text)
 
-        return cls(source, split(counted(), share, seed, source.roles.plural), letters)
+        return cls(source, split(counted(), share, seed, source.roles.plural, source.roles.item), letters)
 
     def __len__(self) -> int:
         return len(self.split.held) - self._n_held
@@ -116,15 +116,20 @@ class LabelledCorpus(Corpus):
         labels, hashes = set[str](), array("q")
         for _, text, label in self:
             labels.add(label)
-            hashes.extend((hash(_folded(text)), hash(label)))
+            hashes.extend((hash(self._identity(text)), hash(label)))
+        what = self.source.roles.plural[0]
         notes, distinct = [], np.unique(np.asarray(hashes, np.int64).reshape(-1, 2), axis=0)
         if several := int((np.unique(distinct[:, 0], return_counts=True)[1] > 1).sum()):
-            have = f"{several:,} texts have" if several > 1 else "1 text has"
+            have = f"{several:,} {what} have" if several > 1 else f"1 {what.removesuffix('s')} has"
             notes.append(f"  {have} several labels: the model learns each of them, but can predict only one")
         alike = groupby(sorted(labels, key=lambda it: (_folded(it), it)), key=_folded)
         for group in [named for _, it in alike if len(named := [*it]) > 1][:_SHOWN]:
             notes.append(f"  different labels with almost the same spelling: {', '.join(map(shown, group))}")
         return tuple(sorted(labels)), notes
+
+    def _identity(self, text: str) -> str:
+        """Return a key that's equal for texts that differ only in case and whitespace."""
+        return _folded(text)
 
 
 def _folded(text: str) -> str:

@@ -1,9 +1,9 @@
 """Read pictures and sounds into arrays that a store can keep, and make batches of them."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,12 +14,14 @@ from ..errors import DataError
 from ..readers.media.images import read_image
 from ..readers.media.sounds import read_sound
 from ..readers.pairs import Pairs
-from ..readers.skipped import Skipped
+from ..readers.skipped import UNREADABLE, Skipped
 from ..tokenization.ragged import IntArray, Ragged
 from .encoding import Encoded
 
-_TOGETHER = 256  # files in memory at once
-UNREADABLE = "that can't be read"
+_TOGETHER, _BYTES = 256, 1 << 25  # maximum files in memory at once, and their bytes
+_AHEAD = 4  # files that each thread may be ahead
+
+Read = tuple[NDArray[Any], int] | DataError  # the array of a file and how many positions were cut, or why not
 
 
 class Loader(Protocol):
@@ -85,6 +87,23 @@ class SoundLoader:
 
 
 @dataclass(frozen=True)
+class Readable:
+    """Held-out files that could be read.
+
+    Args:
+        arrays: their numbers.
+        places: their places in the data.
+        cut: how many positions of each were cut. (N,)
+        unread: the other files, with the reasons.
+    """
+
+    arrays: Ragged
+    places: list[int]
+    cut: IntArray
+    unread: list[Skipped]
+
+
+@dataclass(frozen=True)
 class MediaEncoder:
     """Reads the files of examples, and encodes their targets.
 
@@ -111,39 +130,72 @@ class MediaEncoder:
         found = [self.loader(source) for source in sources]
         return [array for array, _ in found], [cut for _, cut in found]
 
-    def __call__(self, pairs: Pairs) -> Encoded:
-        """Read all files. Those that can't be used are skipped and reported."""
-        return self._encoded(pairs, 0, map(self._read, pairs.sources))
+    def readable(self, pairs: Pairs, threads: int = 1) -> Readable:
+        """Read files for scoring, with several threads."""
+        arrays, places, unread, cut = list[NDArray[Any]](), list[int](), list[Skipped](), list[int]()
+        with ThreadPoolExecutor(threads) as pool:
+            for place, result in enumerate(_in_order(pool, self.read, pairs.sources, _AHEAD * threads)):
+                if isinstance(result, DataError):
+                    unread.append(Skipped(int(pairs.lines[place]), UNREADABLE, result.what))
+                else:
+                    arrays.append(result[0])
+                    places.append(place)
+                    cut.append(result[1])
+        return Readable(Ragged.joined(arrays, self.loader.dtype), places, np.array(cut, np.int64), unread)
 
-    def each(self, chunks: Iterable[Pairs], count: int, processes: int) -> Iterator[Encoded]:
-        """Read the files of each chunk with several threads, a few hundred at a time."""
-        with ThreadPoolExecutor(processes) as pool:
-            for chunk in chunks:
-                for start in range(0, len(chunk), _TOGETHER):
-                    yield self._encoded(chunk, start, pool.map(self._read, chunk.sources[start : start + _TOGETHER]))
-
-    def _read(self, source: Any) -> tuple[NDArray[Any], int] | DataError:
+    def read(self, source: Any) -> Read:
+        """Return the array of a file, and how many of its positions were cut; or why it can't be read."""
         try:
             return self.loader(source)
         except DataError as error:
             return error
 
-    def _encoded(self, pairs: Pairs, start: int, read: Iterable[Any]) -> Encoded:
-        found = list(read)
-        stop = start + len(found)
-        targets = self.targets(list(islice(pairs.targets, start, stop)))
-        kept, skipped, cut = list[int](), list[Skipped](), list[Skipped]()
-        for i, (result, target) in enumerate(zip(found, targets)):
-            line, name = int(pairs.lines[start + i]), str(pairs.sources[start + i])
+    def __call__(self, pairs: Pairs) -> Encoded:
+        """Read all files. Those that can't be used are skipped and reported."""
+        return self._encoded(pairs, 0, list(map(self.read, pairs.sources)))
+
+    def each(self, chunks: Iterable[Pairs], count: int, processes: int) -> Iterator[Encoded]:
+        """Read the files of each chunk with several threads, a few at a time: at most 256, or about 32 MB."""
+        with ThreadPoolExecutor(processes) as pool:
+            for chunk in chunks:
+                found, start, size = list[Read](), 0, 0
+                for result in _in_order(pool, self.read, chunk.sources, _AHEAD * processes):
+                    found.append(result)
+                    size += 0 if isinstance(result, DataError) else result[0].nbytes
+                    if len(found) == _TOGETHER or size > _BYTES:
+                        yield self._encoded(chunk, start, found)
+                        found, start, size = [], start + len(found), 0
+                if found:
+                    yield self._encoded(chunk, start, found)
+
+    def _encoded(self, pairs: Pairs, start: int, found: Sequence[Read]) -> Encoded:
+        targets = self.targets(pairs.targets[start : start + len(found)])
+        arrays, numbers, kept = list[NDArray[Any]](), list[list[int]](), list[int]()
+        skipped, cut = list[Skipped](), list[Skipped]()
+        for place, (result, target) in enumerate(zip(found, targets), start):
+            line, name = int(pairs.lines[place]), str(pairs.sources[place])
             if isinstance(result, DataError):
                 skipped.append(Skipped(line, UNREADABLE, result.what))
             elif target is None:
-                skipped.append(Skipped(line, self.why_not, pairs.targets[start + i]))
+                skipped.append(Skipped(line, self.why_not, pairs.targets[place]))
             elif result[1] and not self.cuts:
                 skipped.append(Skipped(line, self.limit, name))
             else:
-                kept.append(i)
-                if result[1]:
-                    cut.append(Skipped(line, self.limit, name))
-        sources = Ragged.joined([found[i][0] for i in kept], self.loader.dtype)
-        return Encoded(sources, Ragged([targets[i] or [] for i in kept]), kept, skipped, [], cut)
+                arrays.append(result[0])
+                numbers.append(target)
+                kept.append(place)
+                cut += [Skipped(line, self.limit, name)] if result[1] else []
+        return Encoded(Ragged.joined(arrays, self.loader.dtype), Ragged(numbers), kept, skipped, [], cut)
+
+
+def _in_order(
+    pool: ThreadPoolExecutor, read: Callable[[Any], Read], sources: Sequence[Any], ahead: int
+) -> Iterator[Read]:
+    """Yield the result for each source, with at most `ahead` more of them in memory."""
+    waiting = deque[Future[Read]]()
+    for source in sources:
+        waiting.append(pool.submit(read, source))
+        if len(waiting) > ahead:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()

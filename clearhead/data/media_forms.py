@@ -1,12 +1,13 @@
 """Data sets of pictures and sounds: where their files are, and what is held out."""
 
-from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 from ..config import DataConfig
 from ..readers.column_roles import LABELLED, Roles
 from ..readers.media.media_source import MediaSource
-from ..readers.pairs import Pairs
+from ..readers.pairs import Pair, Pairs
+from ..readers.skipped import Report
 from .corpus import Corpus, LabelledCorpus, Texts
 from .forms import PairForm
 
@@ -20,6 +21,7 @@ PICTURES = Roles(
     target_names=LABELLED.target_names,
     plural=("pictures", "labels"),
     labels=True,
+    item="picture",
 )
 SOUNDS = Roles(
     "sound",
@@ -30,6 +32,7 @@ SOUNDS = Roles(
     target_names=LABELLED.target_names,
     plural=("sounds", "labels"),
     labels=True,
+    item="sound",
 )
 TRANSCRIPTS = Roles(
     "sound",
@@ -39,6 +42,7 @@ TRANSCRIPTS = Roles(
     source_names=SOUNDS.source_names,
     target_names=("text", "transcript", "transcription", "sentence", "normalized text", "target", "words"),
     plural=("sounds", "transcripts"),
+    item="sound",
 )
 
 
@@ -52,6 +56,11 @@ class LabelledMedia(LabelledCorpus):
     def sample_sources(self, most: int) -> Texts:
         """Return some of the names, spread evenly."""
         return Texts(self, 1, most)
+
+    def _identity(self, name: str) -> str:
+        """Return a key that's equal for copies."""
+        found: str = cast(Any, self.source).content_key(name)
+        return found
 
 
 class TranscribedMedia(Corpus):
@@ -92,6 +101,15 @@ class MediaForm(PairForm):
         """Return their number."""
         return len(data), f"{len(data):,} {self.roles.plural[0]}"
 
-    def preview(self, data: Pairs) -> Iterator[dict[str, str]]:
-        """Yield path and target of each."""
-        yield from ({self.roles.source: it, self.roles.target: to} for it, to in zip(data.sources, data.targets))
+    def to_notes(self, data: Pairs) -> list[Pair]:
+        """Return line, name and target of each. Names are relative to the data, which may be moved before a resume."""
+        folder = data.report.folder
+        return [(line, _within(folder, name), to) for line, name, to in zip(data.lines, data.sources, data.targets)]
+
+    def from_notes(self, notes: list[Any], report: Report) -> Pairs:
+        """Restore what `to_notes` converted."""
+        return Pairs.of(((line, str(Path(report.folder, name)), to) for line, name, to in notes), report)
+
+
+def _within(folder: str, name: str) -> str:
+    return str(Path(name).relative_to(folder)) if Path(name).is_relative_to(folder) else name

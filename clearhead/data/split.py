@@ -22,7 +22,11 @@ class Split:
 
 
 def split(
-    sources: Iterable[str], share: float, seed: int, names: tuple[str, str] = ("sources", "translations")
+    sources: Iterable[str],
+    share: float,
+    seed: int,
+    names: tuple[str, str] = ("sources", "translations"),
+    item: str = "pair",
 ) -> Split:
     """Hold out a share of the distinct sources, 10,000 at most, with all their pairs.
 
@@ -35,6 +39,7 @@ def split(
         share: fraction of the distinct sources, at least 0 and below 1.
         seed: decides which ones are held out.
         names: plural names of sources and targets, for the note.
+        item: the noun for an example, for the note.
     """
     if share == 0:
         return Split(np.zeros(sum(1 for _ in sources), np.bool_), "nothing held out: data.split is 0")
@@ -49,9 +54,9 @@ def split(
     asked = min(max(1, round(share * len(distinct))), len(distinct) - 1)
     size = min(asked, _MOST)
     held = digests <= distinct[size - 1]
-    of = f"{size:,} of {len(distinct):,} distinct {names[0]}, with all their {names[1]}"
+    of = f"{size:,} of {len(distinct):,} distinct {names[0]}, with all their {names[1] if item == 'pair' else 'copies'}"
     n_pairs = int(held.sum())
-    note = f"held out {n_pairs:,} pair{'s' * (n_pairs != 1)}: {of}"
+    note = f"held out {n_pairs:,} {item}{'s' * (n_pairs != 1)}: {of}"
     if size < asked:
         note += f"; a share of {share:g} would be {asked:,}, and {_MOST:,} are enough"
     return Split(held, note)

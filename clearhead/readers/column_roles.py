@@ -44,6 +44,7 @@ class Roles:
     target_names: tuple[str, ...] = ()
     labels: bool = False  # targets are labels; in JSON, they may be numbers and booleans
     lists: bool = False  # JSON values may be lists of strings: parts of a text, or several targets
+    item: str = "pair"  # the noun for an example in a note on the held-out ones
     known: frozenset[str] = frozenset()  # labels of a trained model, which identify their column
 
     def fault(self, source: str, target: str) -> str | None:

@@ -118,6 +118,11 @@ class PairSource:
         """True if the pairs come from two line-aligned files or folders, which have no columns."""
         return len(self._sides) == 2
 
+    @property
+    def has_columns(self) -> bool:
+        """True if the pairs come from a table, whose columns can be chosen."""
+        return not self.is_aligned
+
     def close(self) -> None:
         """Delete the copies of streams, and the pairs kept in memory."""
         self._pairs = None

@@ -39,7 +39,7 @@ def confusion_table(scores: ClassScores) -> str:
 
 
 def _most_confused(scores: ClassScores, names: list[str]) -> str:
-    """Return the most confused pairs of labels, with the number of texts and the total for the correct label."""
+    """Return the most confused pairs of labels, with their number and the total for the correct label."""
     found = [
         (count, right, taken)
         for right, row in enumerate(scores.confusion.tolist())
@@ -50,7 +50,7 @@ def _most_confused(scores: ClassScores, names: list[str]) -> str:
     if not found:
         return f"none of the {len(names):,} labels is ever confused with another"
     first, second = (max(len(_HEADING), *(len(names[it[side]]) for it in found)) for side in (1, 2))
-    rows = [f"{_HEADING:<{first}}  {'predicted':<{second}}  texts      of"]
+    rows = [f"{_HEADING:<{first}}  {'predicted':<{second}}  count      of"]
     for count, right, taken in found:
         of = scores.classes[right].support
         rows.append(f"{names[right]:<{first}}  {names[taken]:<{second}}  {count:>5,}  {of:>6,}")

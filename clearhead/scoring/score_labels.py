@@ -52,15 +52,13 @@ LABELS = _Labels(
         "rougeL": Label("ROUGE-L", ".2f", "F1 of the longest common subsequence"),
         "bits_per_byte": Label("bits per byte", ".4f", "-log2 p per byte of text", lower=True),
         "nats_per_character": Label("nats per character", ".4f", "-log p per character", lower=True),
-        "accuracy": Label("accuracy", ".4f", "share of correctly labelled texts"),
+        "accuracy": Label("accuracy", ".4f", "share of correct labels"),
         "macro_f1": Label("macro F1", ".4f", "mean F1 of the labels"),
         "negative_log_likelihood": Label("nats per text", ".4f", "-log p of the correct label", lower=True),
         "calibration_error": Label(
             "calibration", ".4f", "mean gap between confidence and accuracy, in 15 bins", False, lower=True
         ),
-        "unseen_labels": Label(
-            "unseen labels", ",d", "texts with a label that training lacks; they count as wrong", False
-        ),
+        "unseen_labels": Label("unseen labels", ",d", "with a label that training lacks; they count as wrong", False),
         "right_probability": Label("p", ".4f", "probability of the correct label", usual=False),
         "hidden_accuracy": Label("masked tokens", ".4f", "share of correctly predicted masked tokens"),
         "hidden_perplexity": Label("their perplexity", ".2f", "per token", lower=True),
@@ -104,7 +102,8 @@ def count_of(scores: Mapping[str, Any]) -> str:
 
 def usual(scores: Mapping[str, Any]) -> dict[str, str]:
     """Return the most important scores as formatted text, keyed by display name."""
-    return {LABELS[key].name: LABELS[key].number(scores[key]) for key in _keys(scores) if LABELS[key].usual}
+    usual = [key for key in _keys(scores) if LABELS[key].usual]
+    return {_name(key, scores): LABELS[key].number(scores[key]) for key in usual}
 
 
 def spoken(scores: Mapping[str, Any]) -> str:
@@ -124,8 +123,14 @@ def rows(scores: Mapping[str, Any], too_long: int = 0) -> list[tuple[str, str, s
         label = LABELS[key]
         note = scores.get(f"{key}_signature", label.note)
         without = f", without the {too_long:,} longest examples" if too_long and label.of_tokens else ""
-        found.append((label.name, label.number(scores[key]), note + without + _within(label, scores, key)))
+        found.append((_name(key, scores), label.number(scores[key]), note + without + _within(label, scores, key)))
     return found
+
+
+def _name(key: str, scores: Mapping[str, Any]) -> str:
+    """Return the display name of a score, with the noun for what is scored."""
+    name = LABELS[key].name
+    return name if "texts" in scores or "text" not in name.split() else name.replace("text", count(scores)[0][:-1])
 
 
 def _keys(scores: Mapping[str, Any]) -> list[str]:

@@ -147,6 +147,11 @@ class Task(ABC):
         return type_of_tokens, type_of_tokens
 
     @property
+    def read_as(self) -> tuple[int, ...]:
+        """Settings of a picture's or sound's reader. A store made with other ones isn't reused."""
+        return ()
+
+    @property
     @abstractmethod
     def encoder(self) -> Encoder:
         """The encoder that tokenizes training data."""

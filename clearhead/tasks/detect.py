@@ -8,7 +8,6 @@ from statistics import fmean
 from typing import Any
 
 from ..config import Config, DataConfig
-from ..data.media_forms import SOUNDS, TRANSCRIPTS
 from ..errors import DataError
 from ..readers.column_roles import FAST_TEXT, LABELLED, MOST_UNLIKE, SENTENCES, SUMMARIES, Roles
 from ..readers.columns import Sample, asked_columns, data_type, may_be_label
@@ -17,8 +16,9 @@ from ..readers.headers import named_pair
 from ..readers.in_memory import as_paths
 from ..readers.json_lines import JsonLines, detect_json_lines, read_object
 from ..readers.lines import HEAD_LINES, read_lines, shown
-from ..readers.media.media_source import MediaSource, has_manifest, modality_of
+from ..readers.media.modality import modality_of
 from ..readers.tables import Table, begin_with_label, detect_table, sample_table, whole_rows
+from .detect_media import media_task
 
 _BEGINNING = 1 << 16  # bytes to search for JSON keys
 _ENOUGH = 20  # minimum number of rows to see whether labels repeat
@@ -48,7 +48,8 @@ class Found:
     def __str__(self) -> str:
         if not self.why:
             return ""
-        options = "" if self.why == _CHOSEN else "to choose otherwise: --task, --text, --label"
+        named = "--task, --text, --label" if self.modality == "text" else "--task, --source-column, --target-column"
+        options = "" if self.why == _CHOSEN else f"to choose otherwise: {named}"
         return "\n  ".join(filter(None, [f"task: {self.verb}, because {self.why}", self.columns, options]))
 
 
@@ -72,8 +73,7 @@ def find_task(data_or_paths: Any, data: DataConfig, *, task: str | None = None) 
     """
     paths = as_paths(data_or_paths)
     if (modality := modality_of(paths) if data.modality == "text" else data.modality) != "text":
-        found = Found(task, _CHOSEN) if task else _of_media(paths, data, modality)
-        return replace(found, modality=modality)
+        return Found(*((task, _CHOSEN) if task else media_task(paths, data, modality)), modality=modality)
     found = Found(task, _CHOSEN) if task else _detected(paths, data)
     return replace(found, columns=_columns(paths, data, found.verb))
 
@@ -83,24 +83,6 @@ def with_modality(config: Config) -> Config:
     if not config.accepts("data.modality", "data") or not config.data.train:
         return config
     return config.assign({"data.modality": modality_of(as_paths(config.data.train))}, "data")
-
-
-def _of_media(paths: Sequence[str | Path | Input], data: DataConfig, modality: str) -> Found:
-    """Return the task of pictures or sounds: labels are repeated, transcripts aren't."""
-    what = "pictures" if modality == "image" else "sounds"
-    if modality == "image":
-        return Found("classify", f"the data consists of {what}")
-    roles = replace(TRANSCRIPTS, target_names=(*TRANSCRIPTS.target_names, *SOUNDS.target_names))
-    if len(paths) == 1 and is_folder(Path(str(paths[0]))) and not has_manifest(Path(str(paths[0]))):
-        return Found("classify", f"it's a folder of {what} with a folder for each label")
-    try:
-        with MediaSource(paths, data, roles, modality) as source:
-            targets = [target for _, _, target in itertools.islice(source, HEAD_LINES)]
-    except DataError:
-        return Found("classify", f"the data consists of {what}")
-    if len(targets) >= 2 and (_are_repeated(targets) or 2 * len(set(targets)) <= len(targets)):
-        return Found("classify", f"the data consists of {what}, whose labels are repeated")
-    return Found("transcribe", f"the data consists of {what} with a text each")
 
 
 def _columns(paths: Sequence[str | Path | Input], data: DataConfig, verb: str) -> str:

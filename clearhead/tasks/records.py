@@ -20,12 +20,14 @@ class Units:
         tokens: the tokens that an epoch is measured in, such as "target tokens".
         answer: the model's output, such as "translation".
         sources: the model's inputs, such as "sentences".
+        stored: what a store keeps of the inputs, such as "pixels".
     """
 
     examples: str
     tokens: str
     answer: str
     sources: str = "sources"
+    stored: str = "tokens"
 
 
 class Learnable(Protocol):

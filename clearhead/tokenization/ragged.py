@@ -30,6 +30,14 @@ class Ragged:
         flat = np.concatenate(arrays) if arrays else np.empty(0)
         return cls.of(flat.astype(dtype, copy=False), np.array([len(it) for it in arrays], np.int64))
 
+    def take(self, rows: IntArray) -> Self:
+        """Return some of the sequences."""
+        return type(self).joined([self.array(row) for row in rows.tolist()], self.tokens.dtype.str)
+
+    def array(self, row: int) -> NDArray[np.integer[Any]]:
+        """Return one sequence, without copying it. (N,)"""
+        return self.tokens[self.starts[row] : self.starts[row + 1]]
+
     def _hold(self, tokens: NDArray[np.integer[Any]], lengths: IntArray) -> None:
         self.tokens, self.lengths = tokens, lengths
         self.starts: IntArray = np.concatenate([[0], np.cumsum(lengths)])

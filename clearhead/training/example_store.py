@@ -12,7 +12,7 @@ from ..data.forms import Divided
 from ..data.store import Store, StoreWriter, new_store
 from ..errors import DataError
 from ..folder.atomic import writing
-from ..readers.skipped import Report
+from ..readers.skipped import UNREADABLE, Report
 from ..tasks.base import Task
 
 Say = Callable[[str], None]
@@ -25,6 +25,7 @@ class Shelf:
     path: Path
     key: dict[str, Any]
     say: Say
+    stored: str = "tokens"
 
     @classmethod
     def of(cls, digest: str, task: Task, run: Path, say: Say) -> "Shelf":
@@ -38,21 +39,28 @@ class Shelf:
             "reading": [data.source_column, data.target_column, data.separator, data.reverse],
             "split": None if data.valid else [data.split, train.seed],
             "tokenizer": hashlib.sha256(task.tokenizers.to_json().encode()).hexdigest(),
-            "task": [type(task).__name__, *task.longest, task.config.model.pooling],  # pooling may add a first token
+            "task": [
+                type(task).__name__,
+                *task.longest,
+                task.config.model.pooling,
+                *task.read_as,
+            ],  # pooling may add BOS
             "labels": list(data.labels),  # the tokens contain label ids
         }
         name = hashlib.sha256(repr(key).encode()).hexdigest()[:16]
-        return cls(Path(data.store) / f"tokens-{name}" if data.store else run, key, say)
+        return cls(Path(data.store) / f"tokens-{name}" if data.store else run, key, say, task.units.stored)
 
     def find(self) -> Store | None:
         """Return the tokens stored earlier for the same data, tokenizer and settings; None if missing or damaged."""
         try:
             store = Store.open(self.path, self.key)
         except DataError as error:
-            self.say(f"{error.what}; the data will be tokenized again")
+            again = "tokenized" if self.stored == "tokens" else "read"
+            self.say(f"{error.what}; the data will be {again} again")
             return None
         if store is not None:
-            self.say(f"reusing the tokens of the same data and tokenizer from {self.path}")
+            same = "data and tokenizer" if self.stored == "tokens" else "data"
+            self.say(f"reusing the {self.stored} of the same {same} from {self.path}")
         return store
 
     def fill(self, corpus: Divided, task: Task, held_out: list[Any], said: Iterable[str]) -> Store:
@@ -67,11 +75,7 @@ class Shelf:
             for message in noticed:
                 self.say(message)
             if not kept:
-                raise DataError(
-                    f"no {task.units.examples} are left to train on: all {len(corpus):,} are {reason}",
-                    expected="shorter ones, or a larger limit",
-                    value=len(corpus),
-                )
+                raise _nothing_left(corpus, task, reason)
             corpus.source.expect_digest(self.key["data"])
             writer.notes = {"said": [*said, *noticed], "held out": held_out}
         store = Store.open(self.path, self.key)
@@ -82,8 +86,17 @@ class Shelf:
                 name=str(self.path),
             )
         count = len(task.examples(store.sides))
-        self.say(f"tokens: {count:,} {task.units.examples} in {time.monotonic() - begun:.1f} s")
+        self.say(f"{self.stored}: {count:,} {task.units.examples} in {time.monotonic() - begun:.1f} s")
         return store
+
+
+def _nothing_left(corpus: Divided, task: Task, reason: str) -> DataError:
+    none, what, count = "are left to train on", task.units.examples, len(corpus)
+    if reason == UNREADABLE:
+        why, expected = f"none of the {count:,} can be read", f"{what} whose content is what their names say"
+    else:
+        why, expected = f"all {count:,} are {reason}", "shorter ones, or a larger limit"
+    return DataError(f"no {what} {none}: {why}", expected=expected, value=count)
 
 
 def _write(writer: StoreWriter, corpus: Divided, task: Task) -> tuple[int, list[str], str]:

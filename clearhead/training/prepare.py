@@ -18,7 +18,7 @@ from ..folder.checkpoint import RunFolder
 from ..folder.model_folder import TOKENIZER, WORDS, model_files, read_config, read_tokenizer
 from ..readers.files import STDIN
 from ..readers.in_memory import IN_MEMORY
-from ..readers.skipped import Report, Skipped
+from ..readers.skipped import UNREADABLE, Report, Skipped
 from ..scoring import score_labels
 from ..tasks.base import Learnable, Scorable, Task
 from ..tasks.classify.examples import UNSEEN
@@ -310,6 +310,8 @@ def _prepared(task: Task, store: Store, valid: Any | None, test: Any | None, say
     tested = task.hold_out(test) if test is not None else None
     if tested is not None:
         _report_too_long(task, tested, "are tested without a loss", say)
+        if not len(tested.sources) and tested.too_long:
+            raise _all_unusable(task, len(tested.too_long), tested.too_long, "test")
     return Prepared(task.config, task, task.examples(store.sides), held_out, tested, store.digest)
 
 
@@ -321,7 +323,7 @@ def _valid(task: Task, valid: Any, say: Say) -> Scorable | None:
         say(f"validation: {said}")
     held_out = task.hold_out(valid)
     if not len(held_out.examples):
-        error = _all_unusable(task, len(valid), held_out.too_long)
+        error = _all_unusable(task, len(valid), held_out.too_long, "validation")
         if task.config.data.valid:
             raise error
         say(f"nothing is held out: {error.what}; {_UNSCORED}")
@@ -334,18 +336,21 @@ def _report_too_long(task: Task, held_out: Scorable, consequence: str, say: Say)
     """Report the number of examples with too many tokens, and some of them."""
     report = Report(())
     for it in held_out.too_long:
-        report.skip(it.line, f"{task.units.examples} {it.reason}; they {consequence}", it.text)
+        what = "aren't scored" if it.reason == UNREADABLE else consequence
+        report.skip(it.line, f"{task.units.examples} {it.reason}; they {what}", it.text)
     if held_out.too_long:
         say("\n".join(report.skipped_rows()))
     if held_out.cut:
         say(score_labels.what_was_cut(held_out.cut, task.units.sources))
 
 
-def _all_unusable(task: Task, count: int, skipped: Sequence[Skipped]) -> DataError:
+def _all_unusable(task: Task, count: int, skipped: Sequence[Skipped], which: str) -> DataError:
     reason = skipped[0].reason if skipped else "outside the vocabulary"
     expected = "other examples" if reason == UNSEEN or not skipped else "shorter examples, or a larger limit"
-    what = f"all {count:,} validation {task.units.examples} are {reason}"
-    return DataError(what, expected=expected, name="data.valid")
+    what = f"all {count:,} {which} {task.units.examples} are {reason}"
+    if reason == UNREADABLE:
+        what, expected = f"none of the {count:,} {which} {task.units.examples} can be read", "other files"
+    return DataError(what, expected=expected, name="data.test" if which == "test" else "data.valid")
 
 
 def _sizes(tokenizers: Tokenizers, *, two_sides: bool) -> str:

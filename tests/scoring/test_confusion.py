@@ -29,7 +29,7 @@ def test_of_many_labels_the_pairs_that_are_confused_most_are_named_and_how_many_
     labels = [f"label {n}" for n in range(13)]
     truth, given = [*range(13), 3, 3, 3, 7], [*range(13), 5, 5, 4, 0]
     rows = [line.split() for line in confusion_table(scores(truth, given, labels)).splitlines()]
-    assert rows[0] == ["correct", "label", "predicted", "texts", "of"]
+    assert rows[0] == ["correct", "label", "predicted", "count", "of"]
     assert [(row[1], row[3], row[4], row[5]) for row in rows[1:]] == [
         ("3", "5", "2", "4"), ("3", "4", "1", "4"), ("7", "0", "1", "2")
     ]  # fmt: skip

@@ -2,7 +2,9 @@
 
 import gzip
 import lzma
+import re
 import struct
+import zlib
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,13 +16,15 @@ from ...errors import DataError
 
 _IDX_TYPES = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
+_IDX_NAME = re.compile(r"[-.]idx\d?(-u?byte)?$")  # train-images-idx3-ubyte, train-images.idx3-ubyte, images.idx
+_MOST = 1 << 33  # bytes of an idx file in memory
 
 
 def is_array_file(path: str | Path) -> bool:
     """Return whether a file's name says that it's an array, compressed or not."""
     path = Path(path)
     name = path.name.removesuffix(path.suffix) if path.suffix in _OPENERS else path.name
-    return name.endswith(".npy") or "-idx" in name or ".idx" in name
+    return name.endswith(".npy") or _IDX_NAME.search(name) is not None
 
 
 def item_name(path: str, index: int) -> str:
@@ -45,18 +49,36 @@ def read_array(path: str | Path) -> NDArray[Any]:
         return _read(str(path), status.st_mtime_ns, status.st_size)
     except FileNotFoundError as error:
         raise DataError(f"{path} doesn't exist", expected="an idx or npy file", name=str(path)) from error
-    except (OSError, EOFError, ValueError, struct.error, lzma.LZMAError) as error:
+    except (OSError, EOFError, ValueError, struct.error, lzma.LZMAError, zlib.error) as error:
         raise DataError(
             f"{path} can't be read as an array: {error}", expected="an idx or npy file", name=str(path)
         ) from error
+
+
+def read_item(name: str) -> NDArray[Any]:
+    """Return one item of an array file.
+
+    Raises:
+        DataError: the array can't be read, or is too short.
+    """
+    item = split_item(name)
+    assert item is not None
+    path, index = item
+    array = read_array(path)
+    if not array.ndim or index >= len(array):
+        raise DataError(
+            f"{name} doesn't exist: the array has shape {array.shape}", expected="an index in the array", name=name
+        )
+    found: NDArray[Any] = array[index]
+    return found
 
 
 @lru_cache(maxsize=4)
 def _read(path: str, _changed: int, _size: int) -> NDArray[Any]:
     """Read a file once, as long as it doesn't change."""
     if path.endswith(".npy"):
-        found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-        return found
+        mapped: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        return mapped
     with _OPENERS.get(Path(path).suffix, open)(path, "rb") as file:
         zero, kind, n_axes = struct.unpack(">HBB", file.read(4))
         if zero or kind not in _IDX_TYPES or not n_axes:
@@ -67,7 +89,5 @@ def _read(path: str, _changed: int, _size: int) -> NDArray[Any]:
         content = file.read(expected + 1) if expected < _MOST else b""
     if len(content) != expected:
         raise ValueError(f"it should hold {expected:,} bytes for the shape {shape}")
-    return np.frombuffer(content, dtype).reshape(shape)
-
-
-_MOST = 1 << 33  # bytes of an idx file in memory
+    found: NDArray[Any] = np.frombuffer(content, dtype).reshape(shape)
+    return found

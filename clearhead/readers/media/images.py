@@ -1,21 +1,25 @@
 """Read pictures as arrays of 8-bit pixels, resized to one size."""
 
-import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import DataError
-from .array_files import read_array, split_item
+from ...errors import ConfigError, DataError
+from .array_files import read_item, split_item
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 SUFFIXES = frozenset((".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"))
-_MOST = 100_000_000  # pixels of a picture; more may be a decompression bomb
-_ARRAY_TYPES = "a (H, W) or (H, W, C) array of 8-bit pixels"
+_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # whatever the name says; others may run programs
+MOST_PIXELS = 100_000_000  # of a picture; more may be a decompression bomb
+_SIDEWAYS = (5, 6, 7, 8)  # orientations in EXIF data that exchange height and width
+_ORIENTATION = 0x0112  # the key of the orientation
+_ARRAY = "8-bit pixels, as a uint8 array of shape (H, W), (H, W, 1), (H, W, 3) or (H, W, 4)"
 
 
 class ImageSize(NamedTuple):
@@ -30,19 +34,24 @@ def probe_image(source: Any) -> ImageSize:
     """Return the size of a picture without reading its pixels.
 
     Raises:
-        DataError: it isn't a picture.
+        DataError: it isn't a picture, or is too large.
     """
     if (array := _as_array(source)) is not None:
         return ImageSize(array.shape[0], array.shape[1], 1 if array.ndim == 2 or array.shape[2] == 1 else 3)
-    with _Opened(source) as image:
-        grey = image.mode in ("1", "L", "LA", "F") or image.mode.startswith("I")
-        return ImageSize(image.height, image.width, 1 if grey else 3)
+    with _opened(source) as image:
+        grey = image.mode in ("1", "L", "LA") or image.mode.startswith("I")
+        sides = (image.height, image.width)
+        # Pillow would decode a PNG file to look for its EXIF data
+        sideways = image.format != "PNG" and image.getexif().get(_ORIENTATION) in _SIDEWAYS
+        height, width = reversed(sides) if sideways else sides
+        return ImageSize(height, width, 1 if grey else 3)
 
 
 def read_image(source: Any, size: int, channels: int) -> NDArray[np.uint8]:
     """Read a picture and squeeze or stretch it to a square. -> (C, size, size)
 
-    The first picture of an animation is read. Transparent parts become white, 16-bit greys become 8-bit ones.
+    It's turned as its EXIF data say. The first picture of an animation is read. Transparent parts become white, and
+    16-bit values are scaled to 8 bits.
 
     Args:
         source: a path, the name of an item in an array file, an array (H, W) or (H, W, C), or a Pillow image.
@@ -51,112 +60,139 @@ def read_image(source: Any, size: int, channels: int) -> NDArray[np.uint8]:
 
     Raises:
         DataError: it isn't a picture, is damaged, or has more than 100 million pixels.
+        ConfigError: Pillow isn't installed.
     """
     array = _as_array(source)
     if array is not None and array.shape[:2] == (size, size) and array.ndim == 2 and channels == 1:
-        return np.ascontiguousarray(array[None])
+        return np.ascontiguousarray(array[None])  # needs no Pillow
     if array is not None:
-        return _finished(_image_module().fromarray(array if array.ndim == 2 else _squeezed(array)), size, channels)
-    with _Opened(source) as image:
-        try:
-            image.load()
-        except Exception as error:  # Pillow's decoders raise errors of many types
-            raise DataError(f"{_name(source)} is damaged: {error}", name=_name(source)) from error
+        array = array[:, :, 0] if array.ndim == 3 and array.shape[2] == 1 else array
+        return _finished(_pillow().fromarray(np.ascontiguousarray(array)), size, channels)
+    with _opened(source) as image:
+        if image is not source:
+            image.draft(None, (2 * size, 2 * size))  # decode a large JPEG at a lower resolution, which is faster
         return _finished(image, size, channels)
 
 
-class _Opened:
-    """A Pillow image, open inside the `with` block, whose size has been checked."""
+def pixels_of(image: Any) -> NDArray[np.uint8]:
+    """Return all pixels of a Pillow image, grey or in colour. -> (H, W) or (H, W, 3)
 
-    def __init__(self, source: Any) -> None:
-        self.source, self.image = source, source
+    Raises:
+        DataError: it's damaged, or too large.
+    """
+    with _opened(image):
+        plain = _plain(image)
+        return np.asarray(plain.convert("L" if plain.mode in ("1", "L") else "RGB"), np.uint8)
 
-    def __enter__(self) -> "Image":
-        module, name = _image_module(), _name(self.source)
-        if isinstance(self.source, module.Image):
-            return self.source
-        if not Path(self.source).exists():
-            raise DataError(f"{name} doesn't exist", expected="a picture", name=name)
-        if not Path(self.source).is_file():
-            raise DataError(f"{name} isn't a file", expected="a picture", name=name)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error")
-                self.image = module.open(self.source)
-        except (module.DecompressionBombWarning, module.DecompressionBombError) as error:
-            raise _too_large(name) from error
-        except Exception as error:
-            if not Path(self.source).stat().st_size:
-                raise DataError(f"{name} is empty", expected="a picture", name=name) from error
-            raise DataError(
-                f"{name} isn't a picture that Pillow can read", expected="PNG or JPEG", name=name
-            ) from error
-        if self.image.width * self.image.height > _MOST:
-            self.image.close()
+
+def is_image(value: Any) -> bool:
+    """Return whether a value is a Pillow image. Pillow isn't imported for that."""
+    return any(it.__module__ == "PIL.Image" and it.__name__ == "Image" for it in type(value).__mro__)
+
+
+@contextmanager
+def _opened(source: Any) -> "Iterator[Image]":
+    """Open a picture and check its size. Errors of Pillow's decoders inside the block become a DataError."""
+    name = _name(source)
+    image = source if is_image(source) else _open(source, name)
+    try:
+        if image.width * image.height > MOST_PIXELS:
             raise _too_large(name)
-        image: Image = self.image
-        return image
+        try:
+            yield image
+        except (DataError, ConfigError):
+            raise
+        except Exception as error:  # the decoders raise errors of many types
+            raise DataError(f"{name} is damaged: {error}", expected="a complete picture", name=name) from error
+    finally:
+        if image is not source:
+            image.close()
 
-    def __exit__(self, *_: object) -> None:
-        if self.image is not self.source:
-            self.image.close()
+
+def _open(source: Any, name: str) -> "Image":
+    if not isinstance(source, str | Path):
+        raise DataError(
+            f"a value of type {type(source).__name__} isn't a picture",
+            expected="a path, a Pillow image, or a uint8 array",
+            value=source,
+        )
+    path, module = Path(source), _pillow()
+    if fault := ("doesn't exist" if not path.exists() else "isn't a file" if not path.is_file() else ""):
+        raise DataError(f"{name} {fault}", expected="a picture", name=name)
+    if not path.stat().st_size:
+        raise DataError(f"{name} is empty", expected="a picture", name=name)
+    try:
+        image: Image = module.open(path, formats=_FORMATS)
+    except (module.DecompressionBombWarning, module.DecompressionBombError) as error:
+        raise _too_large(name) from error
+    except Exception as error:
+        raise DataError(f"{name} isn't a picture", expected=" or ".join(_FORMATS), name=name) from error
+    return image
 
 
 def _finished(image: "Image", size: int, channels: int) -> NDArray[np.uint8]:
-    from PIL import ImageOps
-
-    module = _image_module()
-    image = ImageOps.exif_transpose(image)
-    if image.mode.startswith("I") or image.mode == "F":  # 16 or 32 bits, which `convert` would clip at 255
-        values = np.asarray(image, np.float64)
-        image = module.fromarray((values / (257 if values.max(initial=0) > 255 else 1)).clip(0, 255).astype(np.uint8))
-    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
-        image = image.convert("RGBA")
-        white = module.new("RGBA", image.size, "white")
-        image = module.alpha_composite(white, image)
-    image = image.convert("L" if channels == 1 else "RGB")
+    image = _plain(image).convert("L" if channels == 1 else "RGB")
     if image.size != (size, size):
-        image = image.resize((size, size), module.Resampling.BILINEAR)
+        image = image.resize((size, size), _pillow().Resampling.BILINEAR)
     pixels = np.asarray(image, np.uint8)
     return pixels[None] if channels == 1 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
 
+def _plain(image: "Image") -> "Image":
+    """Return an image turned upright, with 8 bits a channel, on white."""
+    from PIL import ImageOps
+
+    module = _pillow()
+    image = ImageOps.exif_transpose(image)
+    if image.mode == "F":
+        raise ValueError("its pixels are floating-point numbers, whose range is unknown")
+    if image.mode.startswith("I"):  # 16 bits, which `convert` would clip at 255
+        values = np.asarray(image).astype(np.int64).clip(0, 65535)
+        return module.fromarray(((values + 128) // 257).astype(np.uint8))
+    if image.mode in ("RGBA", "RGBa", "LA", "La", "PA") or "transparency" in image.info:
+        image = image.convert("RGBA")
+        return module.alpha_composite(module.new("RGBA", image.size, "white"), image).convert("RGB")
+    return image
+
+
 def _as_array(source: Any) -> NDArray[np.uint8] | None:
     """Return the pixels of an array or of an item in an array file; None for other sources."""
-    if isinstance(source, str) and (item := split_item(source)) is not None:
-        path, index = item
-        array = read_array(path)
-        if array.ndim < 3 or index >= len(array):
-            raise DataError(
-                f"{source} isn't a picture in an array of shape {array.shape}", expected="(N, H, W[, C])", name=source
-            )
-        source = array[index]
-    if not isinstance(source, np.ndarray):
-        return None
-    if source.dtype != np.uint8 or source.ndim not in (2, 3) or 0 in source.shape:
-        raise DataError(
-            f"an array of shape {source.shape} and type {source.dtype} isn't a picture", expected=_ARRAY_TYPES
-        )
-    if source.ndim == 3 and source.shape[2] not in (1, 3, 4):
-        raise DataError(f"an array of shape {source.shape} isn't a picture", expected=_ARRAY_TYPES)
-    return source
+    name = "the array"
+    if isinstance(source, str) and split_item(source) is not None:
+        name, source = source, read_item(source)
+    return checked_pixels(source, name) if isinstance(source, np.ndarray) else None
 
 
-def _squeezed(array: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    return array[:, :, 0] if array.shape[2] == 1 else array
+def checked_pixels(array: NDArray[Any], name: str = "the array") -> NDArray[np.uint8]:
+    """Return an array that is one picture.
+
+    Raises:
+        DataError: it has another shape or type.
+    """
+    fits = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 3, 4))
+    if array.dtype == np.uint8 and fits and array.size:
+        return array
+    fix = ""
+    if fits and array.dtype.kind in "fbiu" and array.dtype != np.uint8:
+        fix = "convert it: from 0 to 1, (255 * x).round().astype(np.uint8); from 0 to 255, x.astype(np.uint8)"
+    raise DataError(
+        f"{name} has shape {array.shape} and type {array.dtype}", expected=_ARRAY, fix=fix, name=name, value=array.shape
+    )
 
 
 def _too_large(name: str) -> DataError:
-    return DataError(f"{name} is too large", expected=f"at most {_MOST:,} pixels", name=name)
+    return DataError(f"{name} is too large", expected=f"at most {MOST_PIXELS:,} pixels", name=name)
 
 
 def _name(source: Any) -> str:
-    return str(source) if isinstance(source, str | Path) else f"the {type(source).__name__}"
+    return str(source) if isinstance(source, str | Path) else "the picture"
 
 
-def _image_module() -> Any:
+def _pillow() -> Any:
     try:
         from PIL import Image
     except ImportError as error:
-        raise DataError("reading pictures needs Pillow", fix="pip install 'clearhead[images]'") from error
+        raise ConfigError(
+            "reading pictures needs Pillow", fix="install it: pip install 'clearhead[images]'", name="pillow"
+        ) from error
     return Image

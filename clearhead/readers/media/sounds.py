@@ -1,16 +1,23 @@
 """Read sounds as 16-bit samples of one channel, converted to one sample rate."""
 
 import wave
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import DataError
+from ...errors import ConfigError, DataError
 
 SUFFIXES = frozenset((".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".aif", ".aiff", ".au", ".caf"))
 _LOUDEST = 32767  # -32768 marks padding
+_RATES = range(1_000, 1_000_001)  # samples per second; other rates are those of damaged files
+_BLOCK = 1 << 16  # samples per channel read at once, so that a file with many channels needs little memory
+_FORMATS = "WAV, FLAC, OGG or MP3"
+_ARRAY = "(samples, rate): an array (N,) or (N, channels), int16 or float from -1 to 1, and samples per second"
+_INSTALL = "install it: pip install 'clearhead[audio]'"
 
 
 class SoundInfo(NamedTuple):
@@ -26,23 +33,19 @@ def probe_sound(source: Any) -> SoundInfo:
 
     Raises:
         DataError: it isn't a sound.
+        ConfigError: reading it needs soundfile, which isn't installed.
     """
     if isinstance(source, tuple):
-        samples, rate = _checked_array(source)
+        samples, rate = checked_samples(source)
         return SoundInfo(len(samples), rate, 1 if samples.ndim == 1 else samples.shape[1])
-    _expect_file(source)
-    if (library := _soundfile()) is None:
-        with _plain_wave(source) as file:
-            return SoundInfo(file.getnframes(), file.getframerate(), file.getnchannels())
-    try:
-        info = library.info(str(source))
-    except Exception as error:
-        raise _unreadable(source, error) from error
-    return SoundInfo(info.frames, info.samplerate, info.channels)
+    with _opened(source) as file:
+        return file.info
 
 
 def read_sound(source: Any, sample_rate: int, most: int | None = None) -> tuple[NDArray[np.int16], int]:
     """Read a sound: channels are averaged, and samples converted to a rate. -> (N,), and the samples that were cut
+
+    Floating-point samples beyond -1 and 1 are clipped. A file that ends early is read as far as it goes.
 
     Args:
         source: a path, or a tuple of samples (N,) or (N, channels) and their rate.
@@ -51,52 +54,125 @@ def read_sound(source: Any, sample_rate: int, most: int | None = None) -> tuple[
 
     Raises:
         DataError: it isn't a sound, is damaged, or has no samples.
+        ConfigError: reading or converting it needs soundfile or soxr, which isn't installed.
     """
-    info = probe_sound(source)
-    name = _name(source)
-    if not info.n_samples:
-        raise DataError(f"{name} has no samples", expected="a sound", name=name)
+    info, name = probe_sound(source), _name(source)
     length = -(-info.n_samples * sample_rate // info.sample_rate)
     wanted = info.n_samples if most is None or length <= most else -(-most * info.sample_rate // sample_rate)
-    samples = _samples(source, wanted)
-    if not len(samples):
-        raise DataError(f"{name} is damaged: it has no samples", name=name)
-    if not np.isfinite(samples).all():
-        raise DataError(f"{name} is damaged: it has samples that aren't numbers", name=name)
-    mono = samples if samples.ndim == 1 else samples.mean(1)
+    mono = _mono(source, wanted)
+    is_complete = len(mono) == wanted  # a file may end before its header says
+    if not len(mono):
+        raise DataError(f"{name} has no samples", expected="a sound", name=name)
+    if not np.isfinite(mono).all():
+        raise DataError(f"{name} is damaged: it has samples that aren't numbers", expected="finite samples", name=name)
     if info.sample_rate != sample_rate:
         mono = _resampled(mono, info.sample_rate, sample_rate)
-    whole = (mono * 32768).round().clip(-_LOUDEST, _LOUDEST).astype(np.int16)
-    whole = whole if most is None else whole[:most]
-    return whole, max(0, length - most) if most is not None else 0
+    whole = as_int16(mono) if most is None else as_int16(mono)[:most]
+    if not len(whole):  # a few samples at a high rate
+        raise DataError(f"{name} is too short", expected=f"a sample at {sample_rate:,} per second", name=name)
+    return whole, max(0, length - most) if most is not None and is_complete else 0
 
 
-def _samples(source: Any, wanted: int) -> NDArray[np.float32]:
-    """Return the first samples, from -1 to 1. -> (N,) or (N, channels)"""
+def as_int16(samples: NDArray[Any]) -> NDArray[np.int16]:
+    """Convert samples from -1 to 1 to 16 bits. What lies beyond is clipped."""
+    return (samples * 32768).round().clip(-_LOUDEST, _LOUDEST).astype(np.int16)
+
+
+def checked_samples(source: tuple[Any, ...], name: str = "the tuple") -> tuple[NDArray[Any], int]:
+    """Return samples and rate of a sound in memory.
+
+    Raises:
+        DataError: the tuple isn't a sound.
+    """
+    samples, rate = source if len(source) == 2 else (None, None)
+    if not (isinstance(samples, np.ndarray) and samples.ndim in (1, 2) and isinstance(rate, int | np.integer)):
+        raise DataError(f"{name} isn't a sound", expected=_ARRAY, name=name)
+    if samples.dtype != np.int16 and samples.dtype.kind != "f":
+        raise DataError(f"{name} has samples of type {samples.dtype}", expected=_ARRAY, name=name)
+    _expect_rate(int(rate), name)
+    return samples, int(rate)
+
+
+def _mono(source: Any, wanted: int) -> NDArray[np.float32]:
+    """Return the mean of all channels in the first samples, from -1 to 1. -> (N,)"""
     if isinstance(source, tuple):
-        samples = _checked_array(source)[0][:wanted]
-        return samples.astype(np.float32) / np.float32(32768 if samples.dtype == np.int16 else 1)
-    if (library := _soundfile()) is None:
-        with _plain_wave(source) as file:
-            content, channels = file.readframes(wanted), file.getnchannels()
-        return np.frombuffer(content, "<i2").reshape(-1, channels).astype(np.float32) / np.float32(32768)
-    try:
-        found: NDArray[np.float32] = library.read(str(source), frames=wanted, dtype="float32")[0]
-    except Exception as error:
-        raise _unreadable(source, error) from error
-    return found
+        samples = checked_samples(source)[0][:wanted]
+        return _averaged(samples if samples.dtype != np.int16 else samples.astype(np.float32) / np.float32(32768))
+    blocks, missing = [np.empty(0, np.float32)], wanted
+    with _opened(source) as file:
+        while missing > 0 and len(block := file.read(min(missing, _BLOCK))):
+            blocks.append(_averaged(block))
+            missing -= len(block)
+    return np.concatenate(blocks)
+
+
+def _averaged(samples: NDArray[Any]) -> NDArray[np.float32]:
+    return (samples if samples.ndim == 1 else samples.mean(1)).astype(np.float32, copy=False)
 
 
 def _resampled(samples: NDArray[np.float32], before: int, after: int) -> NDArray[np.float32]:
     try:
         import soxr
     except ImportError as error:
-        raise DataError(
-            f"converting sounds from {before:,} to {after:,} samples per second needs soxr",
-            fix="pip install 'clearhead[audio]'",
+        raise ConfigError(
+            f"converting sounds from {before:,} to {after:,} samples per second needs soxr", fix=_INSTALL, name="soxr"
         ) from error
     found: NDArray[np.float32] = soxr.resample(samples, before, after)
     return found
+
+
+# --- files
+
+
+class _WaveFile:
+    """A 16-bit WAV file, which can be read without soundfile."""
+
+    def __init__(self, file: wave.Wave_read) -> None:
+        self._file = file
+        self.info = SoundInfo(file.getnframes(), file.getframerate(), file.getnchannels())
+
+    def read(self, n: int) -> NDArray[np.float32]:
+        content = self._file.readframes(n)
+        n_whole = len(content) // (2 * self.info.channels) * self.info.channels
+        values = np.frombuffer(content, "<i2", n_whole).reshape(-1, self.info.channels)
+        return values.astype(np.float32) / np.float32(32768)
+
+
+class _SoundFile:
+    """A file that soundfile reads."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self.info = SoundInfo(file.frames, file.samplerate, file.channels)
+
+    def read(self, n: int) -> NDArray[np.float32]:
+        found: NDArray[np.float32] = self._file.read(n, dtype="float32", always_2d=True)
+        return found
+
+
+@contextmanager
+def _opened(source: Any) -> Iterator[_WaveFile | _SoundFile]:
+    """Open a sound and check its header. Errors of the decoders inside the block become a DataError."""
+    _expect_file(source)
+    name, library = str(source), _soundfile()
+    if library is None:
+        with _plain_wave(name) as plain:
+            yield _checked(_WaveFile(plain), name)
+        return
+    try:
+        with library.SoundFile(name) as file:
+            yield _checked(_SoundFile(file), name)
+    except DataError:
+        raise
+    except Exception as error:  # the decoders raise errors of several types
+        raise DataError(f"{name} can't be read as a sound: {error}", expected=_FORMATS, name=name) from error
+
+
+def _checked(file: Any, name: str) -> Any:
+    if not file.info.n_samples:
+        raise DataError(f"{name} has no samples", expected="a sound", name=name)
+    _expect_rate(file.info.sample_rate, name)
+    return file
 
 
 def _soundfile() -> Any:
@@ -108,52 +184,37 @@ def _soundfile() -> Any:
     return soundfile
 
 
-def _plain_wave(source: Any) -> wave.Wave_read:
-    """Open a 16-bit WAV file without soundfile."""
-    name = _name(source)
+def _plain_wave(name: str) -> wave.Wave_read:
+    """Open a 16-bit WAV file without soundfile. All other files need it, and broken ones can't be told from them."""
+    why = "it isn't a plain WAV file"
     try:
-        file = wave.open(str(source), "rb")  # noqa: SIM115 - the caller closes it
-    except (wave.Error, EOFError, OSError) as error:
-        raise DataError(
-            f"{name} can't be read without soundfile: {error}", fix="pip install 'clearhead[audio]'", name=name
-        ) from error
-    if file.getsampwidth() != 2:
+        file = wave.open(name, "rb")  # noqa: SIM115 - the caller closes it
+        if file.getsampwidth() == 2:
+            return file
+        why = f"it has {8 * file.getsampwidth()}-bit samples"
         file.close()
-        raise DataError(
-            f"{name} has {8 * file.getsampwidth()}-bit samples, which need soundfile",
-            fix="pip install 'clearhead[audio]'",
-            name=name,
-        )
-    return file
+    except (wave.Error, EOFError):
+        pass
+    except OSError as error:
+        raise DataError(f"{name} can't be read: {error.strerror}", name=name) from error
+    raise ConfigError(f"reading {name} needs soundfile: {why}", fix=_INSTALL, name="soundfile", value=name)
 
 
-def _checked_array(source: tuple[Any, ...]) -> tuple[NDArray[Any], int]:
-    if len(source) == 2 and isinstance(source[0], np.ndarray) and isinstance(source[1], int) and source[1] > 0:
-        samples, rate = source
-        if samples.ndim in (1, 2) and (samples.dtype == np.int16 or samples.dtype.kind == "f"):
-            return samples, rate
-    raise DataError(
-        "the tuple isn't a sound", expected="(samples, sample rate): an array (N,) or (N, channels), int16 or float"
-    )
+def _expect_rate(rate: int, name: str) -> None:
+    if rate not in _RATES:
+        expected = f"{_RATES[0]:,} to {_RATES[-1]:,} samples per second"
+        raise DataError(f"{name} has {rate:,} samples per second", expected=expected, name=name, value=rate)
 
 
 def _expect_file(source: Any) -> None:
     if not isinstance(source, str | Path):
-        raise DataError(
-            f"a {type(source).__name__} isn't a sound", expected="a path, or a tuple of samples and their rate"
-        )
+        what = f"a value of type {type(source).__name__} isn't a sound"
+        raise DataError(what, expected=f"a path, or {_ARRAY}", value=source)
     path, name = Path(source), str(source)
-    if not path.exists():
-        raise DataError(f"{name} doesn't exist", expected="a sound", name=name)
-    if not path.is_file():
-        raise DataError(f"{name} isn't a file", expected="a sound", name=name)
+    if fault := ("doesn't exist" if not path.exists() else "isn't a file" if not path.is_file() else ""):
+        raise DataError(f"{name} {fault}", expected="a sound", name=name)
     if not path.stat().st_size:
         raise DataError(f"{name} is empty", expected="a sound", name=name)
-
-
-def _unreadable(source: Any, error: Exception) -> DataError:
-    name = _name(source)
-    return DataError(f"{name} can't be read as a sound: {error}", expected="WAV, FLAC, OGG or MP3", name=name)
 
 
 def _name(source: Any) -> str:

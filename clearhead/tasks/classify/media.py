@@ -1,26 +1,26 @@
 """Classification of pictures and sounds: the encoder of texts with another front end (ViT, Dosovitskiy et al. 2021)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
-from ...config import NEWEST, TASKS, Config, chosen
-from ...data.media_encoding import UNREADABLE, ImageLoader, Loader, MediaEncoder, SoundLoader
+from ...config import NEWEST, TASKS, Config, DecodeConfig, chosen
+from ...data.media_encoding import ImageLoader, Loader, MediaEncoder, SoundLoader
 from ...data.media_forms import PICTURES, SOUNDS, MediaForm
-from ...errors import DataError
 from ...readers.pairs import Pairs
 from ...readers.skipped import Skipped
 from ...tokenization.ragged import IntArray, Ragged
-from ..base import Units, search_settings_but
+from ..base import Judged, Units, search_settings_but
 from ..media_settings import picture_settings, sample_rate_setting, sound_lengths
 from .examples import UNSEEN, HeldOutTexts, LabelledTexts
 from .reading import label_settings
+from .scores import LabelScores
 from .task import Classification
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
 _UNUSED = ("data.tokenizer", "data.vocab_size", "data.subword_dropout", "data.lowercase", "data.texts", "model.copy")
 
@@ -68,7 +68,7 @@ class MediaClassification(Classification):
 
         length, setting = self.longest
         limit = f"longer than {length} positions ({setting})"
-        return MediaEncoder(self.loader, targets, UNSEEN, f"{self.units.examples} {limit}")
+        return MediaEncoder(self.loader, targets, UNSEEN, limit)
 
     def examples(self, sides: tuple[Ragged, Ragged]) -> LabelledMedia:
         """Return the examples that a store holds."""
@@ -94,36 +94,34 @@ class MediaClassification(Classification):
 
     def hold_out(self, data: Pairs) -> HeldOutTexts:
         """Read files for scoring. Those that can't be read are reported, and not scored."""
-        encoder, known = self.encoder, set(self.labels)
+        known = set(self.labels)
         labels = (*self.labels, *sorted({*data.targets} - known))
         numbers = {label: number for number, label in enumerate(labels)}
-        arrays, places, left_out = list[Any](), list[int](), list[Skipped]()
-        cut = 0
-        for i, source in enumerate(data.sources):
-            try:
-                [array], [missing] = encoder.tokens([source])
-            except DataError as error:
-                left_out.append(Skipped(int(data.lines[i]), UNREADABLE, error.what))
-                continue
-            arrays.append(array)
-            places.append(i)
-            cut += bool(missing)
-            if data.targets[i] not in known:
-                left_out.append(Skipped(int(data.lines[i]), UNSEEN, f"{data.targets[i]}: {source}"))
-        truth = np.array([numbers[data.targets[i]] for i in places], np.int64)
-        usable = [n for n, i in enumerate(places) if data.targets[i] in known]
-        examples = LabelledMedia(
-            self.ragged([arrays[n] for n in usable]), Ragged([[int(truth[n])] for n in usable]), loader=self.loader
-        )
-        sources = [str(data.sources[i]) for i in places]
-        return HeldOutTexts(examples, left_out, cut, sources, self.ragged(arrays), labels, truth)
+        found = self.encoder.readable(data, self.config.train.threads or 1)
+        names, targets = ([side[i] for i in found.places] for side in (data.sources, data.targets))
+        truth = np.array([numbers[label] for label in targets], np.int64)
+        usable = truth < len(self.labels)
+        unseen = [
+            Skipped(int(data.lines[i]), UNSEEN, f"{data.targets[i]}: {data.sources[i]}")
+            for i in found.places
+            if data.targets[i] not in known
+        ]
+        n_cut = int((found.cut > 0).sum())
+        arrays = found.arrays if usable.all() else found.arrays.take(np.flatnonzero(usable))
+        examples = LabelledMedia(arrays, Ragged([[int(it)] for it in truth[usable]]), loader=self.loader)
+        return HeldOutTexts(examples, [*found.unread, *unseen], n_cut, names, found.arrays, labels, truth)
+
+    def evaluate(self, model: "nn.Module", held_out: HeldOutTexts, decode: DecodeConfig) -> Judged:
+        """Label every picture or sound and score the labels."""
+        judged = super().evaluate(model, held_out, decode)
+        return replace(judged, scores=replace(cast(LabelScores, judged.scores), what=self.units.examples))
 
 
 class PictureClassification(MediaClassification):
     """Label pictures."""
 
     form = MediaForm(PICTURES, "image")
-    units = Units("pictures", "patches", "label", "pictures")
+    units = Units("pictures", "patches", "label", "pictures", "pixels")
     title = "A picture classifier"
     training_data = "labelled pictures"
     usage = "picture.png"
@@ -157,6 +155,11 @@ class PictureClassification(MediaClassification):
         return self.config.model.max_len, "model.max_len"
 
     @property
+    def read_as(self) -> tuple[int, ...]:
+        """The size and the channels of the pictures."""
+        return self.loader.size, self.loader.channels
+
+    @property
     def loader(self) -> ImageLoader:
         """Reads one picture."""
         model = self.config.model
@@ -169,7 +172,7 @@ class SoundClassification(MediaClassification):
     """Label sounds."""
 
     form = MediaForm(SOUNDS, "audio")
-    units = Units("sounds", "positions", "label", "sounds")
+    units = Units("sounds", "positions", "label", "sounds", "samples")
     title = "A sound classifier"
     training_data = "labelled sounds"
     usage = "sound.wav"
@@ -202,6 +205,11 @@ class SoundClassification(MediaClassification):
     def longest(self) -> tuple[int, str]:
         """The maximum positions of a sound; longer sounds are cut."""
         return self.config.data.max_len, "data.max_len"
+
+    @property
+    def read_as(self) -> tuple[int, ...]:
+        """The sample rate of the sounds."""
+        return (self.loader.sample_rate,)
 
     @property
     def loader(self) -> SoundLoader:

@@ -52,7 +52,7 @@ def _unusable(corpus: LabelledCorpus, found: str, expected: str, value: int) -> 
     return DataError(
         f"{_files(corpus)} {found} (read as {source.report.form})",
         expected=expected,
-        fix="" if source.is_aligned else _OTHER_COLUMN,
+        fix=_OTHER_COLUMN if source.has_columns else "",
         name="data.labels",
         value=value,
     )

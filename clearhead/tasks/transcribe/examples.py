@@ -1,10 +1,14 @@
 """Sounds as samples, with the tokens of their transcripts."""
 
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ...data.media_encoding import SoundLoader
 from ...tokenization.ragged import IntArray
-from ..examples import Examples
+from ..examples import Examples, HeldOut
 
 
 @dataclass(frozen=True)
@@ -17,3 +21,10 @@ class Transcribed(Examples):
     def source_sizes(self) -> IntArray:
         """The positions of each sound in the encoder. (N,)"""
         return self.loader.positions(self.sources.lengths)
+
+
+@dataclass(frozen=True)
+class HeldOutSounds(HeldOut):
+    """Held-out recordings; `arrays` has the samples of each source, so that files are read only once."""
+
+    arrays: list[NDArray[np.integer[Any]]]

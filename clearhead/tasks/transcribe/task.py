@@ -1,19 +1,20 @@
 """Transcription: from a sound to its text. Only the front end and the reader differ from translation."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
 from ...config import TASKS, Config, DecodeConfig, chosen
 from ...config.front_geometry import sound_positions
-from ...data.media_encoding import UNREADABLE, MediaEncoder, SoundLoader
+from ...data.media_encoding import MediaEncoder, SoundLoader
 from ...data.media_forms import TRANSCRIPTS, MediaForm
 from ...decode.model_handle import ModelHandle, as_handle
 from ...decode.registry import open_engine
 from ...decode.session import Session
 from ...decode.sound_session import SoundSession
 from ...readers.pairs import Pairs, references
+from ...readers.skipped import Skipped
 from ...scoring.transcript_scores import error_rates
 from ...scoring.translation_scores import TokenCounts
 from ...tokenization.ragged import IntArray, Ragged
@@ -22,12 +23,14 @@ from ..base import Judged, Units
 from ..examples import HeldOut
 from ..media_settings import sample_rate_setting, sound_lengths
 from ..sequences.task import Sequences, token_numbers
-from .examples import Transcribed
+from .examples import HeldOutSounds, Transcribed
 from .scores import TranscriptScores
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor, nn
+
+    from ...model.transformer import EncoderDecoder
 
 
 class Transcription(Sequences):
@@ -35,7 +38,7 @@ class Transcription(Sequences):
 
     verb = "transcribe"
     form = MediaForm(TRANSCRIPTS, "audio")
-    units = Units("recordings", "target tokens", "transcript", "recordings")
+    units = Units("recordings", "target tokens", "transcript", "recordings", "samples")
     title = "A transcription model"
     training_data = "recordings with transcripts"
     usage = "recording.wav"
@@ -80,6 +83,11 @@ class Transcription(Sequences):
         return SoundLoader(chosen(self.config.model.sample_rate), self.longest[0])
 
     @property
+    def read_as(self) -> tuple[int, ...]:
+        """The sample rate of the sounds."""
+        return (self.loader.sample_rate,)
+
+    @property
     def stored_as(self) -> tuple[str, str]:
         """The types of the numbers that a store keeps on both sides."""
         return self.loader.dtype, super().stored_as[1]
@@ -94,7 +102,8 @@ class Transcription(Sequences):
         """The encoder of sounds and transcripts."""
         length, setting = self.longest
         limit = f"longer than {length} positions of 40 ms ({setting})"
-        return MediaEncoder(self.loader, self._targets, f"with a transcript {limit}", limit, cuts=False)
+        why_not = f"with a transcript longer than {length} tokens ({setting})"
+        return MediaEncoder(self.loader, self._targets, why_not, limit, cuts=False)
 
     @property
     def reader(self) -> MediaEncoder:  # type: ignore[override]
@@ -128,15 +137,32 @@ class Transcription(Sequences):
         """Return samples, padded. (B,) -> (B, N)"""
         return self.loader.batch(sources, rows)
 
-    def hold_out(self, data: Pairs) -> HeldOut:
-        """Prepare recordings for scoring. Those that can't be read, or are too long, are reported."""
-        found = self.encoder(data)
-        unread = [it for it in found.skipped if it.reason == UNREADABLE]
-        lines = {it.line for it in unread}
-        kept = [i for i, line in enumerate(data.lines) if line not in lines]
-        sources, targets = references(data.take(kept, ""))
-        examples = Transcribed(found.sources, found.targets, loader=self.loader)
-        return HeldOut(examples, found.skipped, 0, sources, targets)
+    def hold_out(self, data: Pairs) -> HeldOutSounds:
+        """Read recordings for scoring. The loss leaves out those that are too long, and answers begin with them cut."""
+        encoder = self.encoder
+        found = encoder.readable(data, self.config.train.threads or 1)
+        read = data.take(found.places, "")
+        targets, fits, too_long = encoder.targets(read.targets), list[int](), list[Skipped]()
+        for row, (cut, target) in enumerate(zip(found.cut, targets)):
+            if cut or target is None:
+                reason = encoder.limit if cut else encoder.why_not
+                too_long.append(Skipped(int(read.lines[row]), reason, str(read.sources[row])))
+            else:
+                fits.append(row)
+        sounds = found.arrays if not too_long else found.arrays.take(np.array(fits, np.int64))
+        examples = Transcribed(sounds, Ragged([targets[row] or [] for row in fits]), loader=self.loader)
+        rows = {name: row for row, name in enumerate(read.sources)}
+        names, right = references(read)
+        n_cut = sum(bool(found.cut[rows[name]]) for name in names)
+        arrays = [found.arrays.array(rows[name]) for name in names]
+        return HeldOutSounds(examples, [*found.unread, *too_long], n_cut, names, right, arrays)
+
+    def evaluate(self, model: "EncoderDecoder", held_out: HeldOut, decode: DecodeConfig) -> Judged:
+        """Transcribe each recording and score the transcripts."""
+        assert isinstance(held_out, HeldOutSounds)
+        counts = self.count(model, held_out.examples) if len(held_out.examples) else None
+        found = self.session(model, decode).answers(cast(Any, held_out.arrays))
+        return self.judge(held_out, [self.text(answers[0].ids) for answers in found], counts)
 
     def session(self, model: "ModelHandle | nn.Module", decode: DecodeConfig) -> Session:
         """Return the model ready to decode, in the engine that `decode.engine` names."""

@@ -81,7 +81,8 @@ def choose_model(config: Config, n_pairs: int, what: str = "") -> tuple[Config, 
         choices.append(Choice("train.preset", name, f"for {what}{but}"))
     elif config.train.preset is not None:  # a Config made without `override` contains only the preset's name
         config = with_preset(config, config.train.preset, "data")
-    if config.data.vocab_size is None and config.data.tokenizer in ("bpe", "unigram"):
+    has_text = config.model.head != "class" or config.data.modality == "text"
+    if has_text and config.data.vocab_size is None and config.data.tokenizer in ("bpe", "unigram"):
         if config.model.head == "class":
             size, why = 4000 if n_pairs < 10_000 else 8000, f"for {what}; labels depend on whole words"
         else:

@@ -73,11 +73,24 @@ def _model(config: Config) -> str:
     if model.src_vocab_size != model.tgt_vocab_size:
         sizes += f" and {model.tgt_vocab_size:,}"
     norm = "pre" if model.pre_norm else "post"
+    reads = f"{tokenizer} tokens, vocabulary size {sizes}"
+    if config.data.modality != "text":
+        writes = f"; {tokenizer} tokens, vocabulary size {model.tgt_vocab_size:,}" if model.head != "class" else ""
+        reads = _front(config) + writes
     return (
         f"{_layers(config)} layers, d_model {model.d_model}, {model.n_heads} heads, d_ff {model.d_ff}, "
-        f"{model.attention} attention, {model.positions} positions, {norm}-norm; {tokenizer} tokens, vocabulary size "
-        f"{sizes}; {_steps(chosen(config.train.steps))}, seed {config.train.seed}."
+        f"{model.attention} attention, {model.positions} positions, {norm}-norm; {reads}; "
+        f"{_steps(chosen(config.train.steps))}, seed {config.train.seed}."
     )
+
+
+def _front(config: Config) -> str:
+    """Return what the model makes of a picture or a sound."""
+    model = config.model
+    if config.data.modality == "image":
+        size, colours = model.image_size, "grey" if model.image_channels == 1 else "in colour"
+        return f"pictures of {size} x {size} pixels, {colours}, in patches of {model.patch_size} x {model.patch_size}"
+    return f"sounds at {model.sample_rate:,} samples per second, as {model.n_mels} mel bands"
 
 
 def _layers(config: Config) -> str:

@@ -1,0 +1,237 @@
+"""Lists of pictures or sounds with their labels or transcripts: a folder for each label, arrays, or a manifest."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from ...config import DataConfig
+from ...errors import DataError
+from ..column_roles import Roles
+from ..columns import Sample
+from ..files import STDIN, Input, broken_links, tree
+from ..in_memory import Rows
+from ..json_lines import read_object
+from ..lines import HEAD_LINES, read_lines
+from ..pairs import Pair, PairSource
+from ..skipped import Report
+from ..tables import sample_table
+from .array_files import is_array_file, item_name, read_array
+from .images import checked_pixels
+from .media_files import PLURAL, modality_by_name
+
+_SHOWN = 5  # names in a note
+_SPLITS = ("train", "training", "valid", "val", "validation", "dev", "test", "testing")
+
+
+class Listing(Protocol):
+    """Numbers, names and targets, which can be read repeatedly."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder that names in it are relative to."""
+
+    def __iter__(self) -> Iterator[Pair]: ...
+
+    @property
+    def report(self) -> Report:
+        """The report of the last complete pass."""
+
+    def close(self) -> None:
+        """Delete copies of what can be read only once."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A list that was made when the data was opened."""
+
+    rows: Sequence[Pair]
+    report: Report
+    folder: Path
+
+    def __iter__(self) -> Iterator[Pair]:
+        return iter(self.rows)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+# --- a folder for each label
+
+
+def class_folders(folder: Path, roles: Roles, modality: str, expected: str) -> Listed:
+    """List the files below each folder, which is named after their label. Hidden files and folders are ignored.
+
+    Raises:
+        DataError: there are no folders, or they're the parts of a data set.
+    """
+    entries = sorted(it for it in folder.iterdir() if not it.name.startswith("."))
+    labels, plural = [it for it in entries if it.is_dir()], PLURAL[modality]
+    if not labels:
+        raise DataError(
+            f"{folder} has no folders in it, so its {plural} have no labels", expected=expected, name=str(folder)
+        )
+    _expect_labels(folder, [it.name for it in labels], expected)
+    report = Report((str(folder),), f"{plural} in a folder for each {roles.target}", unit="files", item="file")
+    rows, empty = list[Pair](), list[str]()
+    for label in labels:
+        files = _files(label)
+        rows += [(number, name, label.name) for number, name in enumerate(files, len(rows) + 1)]
+        empty += [] if files else [label.name]
+    if empty:
+        more = f" and {len(empty) - _SHOWN:,} more" if len(empty) > _SHOWN else ""
+        report.notes.append(f"labels without files, which are ignored: {', '.join(empty[:_SHOWN])}{more}")
+    beside = [it for it in entries if not it.is_dir()]
+    for number, file in enumerate(beside, len(rows) + 1):
+        report.skip(number, f"not in the folder of a {roles.target}", str(file))
+    report.lines = len(rows) + len(beside)
+    return Listed(rows, report, folder)
+
+
+def _expect_labels(folder: Path, names: Sequence[str], expected: str) -> None:
+    parts = [name for name in names if name.lower() in _SPLITS]
+    if len(parts) < len(names):
+        return
+    first, *others = sorted(parts, key=lambda name: _SPLITS.index(name.lower()))
+    option = "--test" if others and others[-1].lower().startswith("test") else "--valid"
+    more = f" {option} {folder / others[-1]}" if others else ""
+    raise DataError(
+        f"the folders in {folder} are the parts of a data set, not labels: {', '.join(names)}",
+        expected=expected,
+        fix=f"name the parts: clearhead train {folder / first}{more}",
+        name=str(folder),
+        value=tuple(names),
+    )
+
+
+def _files(label: Path) -> list[str]:
+    """Return all files below a folder, and links to files that don't exist, which are then reported."""
+    links = list(map(str, broken_links(label)))  # raises an error if a folder can't be read
+    try:
+        return [*(file.name for file in tree(label)), *links]
+    except DataError:  # there are no files
+        return links
+
+
+# --- arrays
+
+
+def arrays(first: str, second: str, expected: str) -> Listed:
+    """List the items of an array of pictures, with the labels in an array or on the lines of a file.
+
+    Raises:
+        DataError: the first file isn't an array of pictures, or their numbers differ.
+    """
+    both = f"{first} and {second}"
+    if not is_array_file(first):
+        raise DataError("two files were named", expected=expected, name=both, value=(first, second))
+    pictures = read_array(first)
+    if pictures.ndim not in (3, 4):
+        raise DataError(
+            f"{first} has shape {pictures.shape}, which isn't that of pictures",
+            expected="(N, H, W) or (N, H, W, C)",
+            name=first,
+            value=pictures.shape,
+        )
+    labels = _labels(second)
+    if len(pictures) != len(labels):
+        raise DataError(
+            f"{first} has {len(pictures):,} pictures, and {second} has {len(labels):,} labels",
+            expected="as many labels as pictures",
+            name=both,
+            value=(len(pictures), len(labels)),
+        )
+    if len(pictures):
+        checked_pixels(pictures[0], f"a picture in {first}")
+    report = Report((first, second), "an array of pictures and one of labels", unit="rows", item="row")
+    rows = list[Pair]()
+    for number, label in enumerate(labels, 1):
+        if label:
+            rows.append((number, item_name(first, number - 1), label))
+        else:
+            report.skip(number, "empty label", item_name(first, number - 1))
+    report.lines = len(labels)
+    return Listed(rows, report, Path(first).parent)
+
+
+def _labels(path: str) -> list[str]:
+    if not is_array_file(path):
+        return [line.decode("utf-8", "replace").strip() for line in read_lines(Input(path))]
+    labels = read_array(path)
+    if labels.dtype.kind not in "biuU" or labels.ndim not in (1, 2) or labels.size != len(labels):
+        raise DataError(
+            f"{path} has shape {labels.shape} and type {labels.dtype}, which aren't those of labels",
+            expected="a whole number or a text for each picture: (N,)",
+            name=path,
+            value=labels.shape,
+        )
+    return [str(it) for it in np.asarray(labels).reshape(-1).tolist()]
+
+
+# --- manifests
+
+
+class Manifest:
+    """A table or JSON Lines with paths, relative to its own folder, and labels or transcripts."""
+
+    def __init__(self, path: str | Path | Input, data: DataConfig, roles: Roles, modality: str) -> None:
+        sample = _sample(path, data)
+        self.columns = tuple(sample.names) if sample else ()
+        self.pairs = PairSource(path, _with_columns(sample, data, roles, modality), roles)
+        in_memory = isinstance(path, Rows) or str(path) == STDIN
+        self.folder = Path() if in_memory else Path(path.name if isinstance(path, Input) else path).parent
+
+    def __iter__(self) -> Iterator[Pair]:
+        for number, name, target in self.pairs:
+            yield number, str(self.folder / name.strip()), target
+
+    @property
+    def report(self) -> Report:
+        """The report of the last complete pass over the table."""
+        return self.pairs.report
+
+    def close(self) -> None:
+        """Delete the copy of a stream."""
+        self.pairs.close()
+
+
+def _with_columns(sample: Sample | None, data: DataConfig, roles: Roles, modality: str) -> DataConfig:
+    """Return the settings with the column of paths, which is found by the names of files in it."""
+    if sample is None or data.source_column:
+        return data
+    columns = [i for i, cells in enumerate(sample.cells) if _are_media(cells, modality)]
+    source, target = roles.named(sample.names)
+    if len(columns) != 1 or columns[0] == source:
+        return data
+    [path] = columns
+    is_row = modality_by_name(sample.names[path].strip()) == modality  # then there's no header
+    if len(sample.names) == 2:
+        target = 1 - path
+    elif is_row or target in (None, path):
+        return data  # which column has the targets is found by its content, or an error lists the columns
+    names = [str(i + 1) if is_row else sample.names[i] for i in (path, target) if i is not None]
+    return replace(data, source_column=names[0], target_column=data.target_column or names[1])
+
+
+def _sample(path: Any, data: DataConfig) -> Sample | None:
+    """Return the columns of the first rows of a manifest, or the keys of its first objects."""
+    if (isinstance(path, Rows) and path.pairs) or str(path) == STDIN:
+        return None
+    file = path if isinstance(path, Input) else Input(path)
+    head = list(itertools.islice(read_lines(file), HEAD_LINES))
+    objects = [it for line in head if line.strip() and (it := read_object(line)[0]) is not None]
+    if objects:
+        keys = list(objects[0])
+        cells = [[str(it.get(key, "")) for it in objects] for key in keys]
+        return Sample(file.name, keys, cells, header=True, what="key")
+    found = sample_table(file.name, head, data)
+    return found[1] if found else None
+
+
+def _are_media(cells: Sequence[str], modality: str) -> bool:
+    """Return whether most cells name pictures or sounds."""
+    filled = [cell for cell in cells if cell.strip()]
+    return 2 * sum(modality_by_name(cell.strip()) == modality for cell in filled) > len(filled)

@@ -1,0 +1,67 @@
+"""Files of pictures and sounds by their names: what they are, why one can't be used, and the digest of its content."""
+
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from ...errors import DataError
+from . import images, sounds
+from .array_files import is_array_file, read_item, split_item
+
+Modality = Literal["text", "image", "audio"]
+SUFFIXES: Mapping[str, frozenset[str]] = {"image": images.SUFFIXES, "audio": sounds.SUFFIXES}
+PLURAL: Mapping[str, str] = {"image": "pictures", "audio": "sounds"}
+_BLOCK = 1 << 20
+
+
+def modality_by_name(name: str) -> Modality | None:
+    """Return what a file is by its name; None if it's neither a picture nor a sound."""
+    suffix = Path(name).suffix.lower()
+    if suffix in images.SUFFIXES or split_item(name) is not None:
+        return "image"
+    return "audio" if suffix in sounds.SUFFIXES else None
+
+
+def needs_labels(path: Path, modality: str) -> bool:
+    """Return whether a file is a picture, a sound or an array, which have no labels of their own."""
+    return path.suffix.lower() in SUFFIXES[modality] or is_array_file(path)
+
+
+def fault_of(name: str, modality: str) -> str:
+    """Return why a file can't be used, or "". Its content is read later."""
+    path = Path(name)
+    if modality == "image" and (item := split_item(name)) is not None:
+        path = Path(item[0])
+    elif path.suffix.lower() not in SUFFIXES[modality]:
+        return f"not named as {PLURAL[modality]} are"
+    try:
+        if not path.is_file():
+            return "not a file" if path.exists() else "no such file"
+        if not os.access(path, os.R_OK):
+            return "no permission to read it"
+        return "" if path.stat().st_size else "empty file"
+    except (OSError, ValueError) as error:  # a name that's too long, or has a NUL character
+        return f"can't be read: {getattr(error, 'strerror', None) or error}"
+
+
+def content_digest(name: str) -> bytes:
+    """Return a digest of the content of a file, or of an item in an array file.
+
+    Raises:
+        DataError: it can't be read.
+    """
+    if split_item(name) is not None:
+        row: Any = read_item(name)
+        return hashlib.blake2b(np.ascontiguousarray(row).tobytes(), digest_size=16).digest()
+    whole = hashlib.blake2b(digest_size=16)
+    try:
+        with Path(name).open("rb") as file:
+            while block := file.read(_BLOCK):
+                whole.update(block)
+    except OSError as error:
+        raise DataError(f"{name} can't be read: {error.strerror}", name=name) from error
+    return whole.digest()
