@@ -26,6 +26,7 @@ from .config import Config, messages
 from .errors import ConfigError, ModelError
 from .folder.model_folder import read_settings
 from .readers.in_memory import IN_MEMORY, Rows, as_paths
+from .readers.media.media_in_memory import with_whole_paths, write_media
 from .tasks.registry import app_of, task_of
 
 __all__ = [
@@ -63,7 +64,8 @@ def train(
         config: all settings. `data.train` names the training files.
         out: the model folder to write.
         data: training data that replaces `data.train`: a path or several paths, a list of pairs or dicts, or a pandas
-            or polars DataFrame.
+            or polars DataFrame. Pictures and sounds in pairs can be paths, uint8 arrays, Pillow images, or tuples of
+            samples and their rate.
         resume: continue the run in `out` from its last checkpoint.
         replace: replace the run in `out`.
         say: receives messages for the user (default: print them to stderr).
@@ -108,15 +110,17 @@ def _check_options(flags: dict[str, Any], calls: dict[str, Any]) -> None:
 
 @contextmanager
 def _files(data: Any) -> Iterator[tuple[str, ...]]:
-    """Yield the paths of `data`, or () for None. Rows in memory are in a temporary file inside the `with` block."""
-    paths = () if data is None else as_paths(data)
-    if not (paths and isinstance(paths[0], Rows)):
+    """Yield the paths of `data`, or () for None. What is in memory is in temporary files inside the `with` block."""
+    with TemporaryDirectory() as folder:
+        if data is not None and (manifest := write_media(data, Path(folder))) is not None:
+            yield (str(manifest),)
+            return
+        paths = () if data is None else as_paths(data)
+        if paths and isinstance(paths[0], Rows):
+            path = Path(folder) / IN_MEMORY
+            path.write_bytes(with_whole_paths(paths[0]))
+            paths = [path]
         yield tuple(map(str, paths))
-        return
-    with TemporaryDirectory() as folder, paths[0].open() as rows:
-        path = Path(folder) / IN_MEMORY
-        path.write_bytes(rows.read())
-        yield (str(path),)
 
 
 def load(path: str | Path, *, device: str = "auto", threads: int | None = None, allow_custom_code: bool = False) -> App:

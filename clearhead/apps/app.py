@@ -1,19 +1,22 @@
 """Base class of all apps, with the methods common to all tasks."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Self
 
 from ..config import Config, DecodeConfig
 from ..config.values import finite
 from ..errors import ConfigError, DataError, TrainingError
 from ..readers.in_memory import as_paths
+from ..readers.media.media_in_memory import write_media
+from ..readers.skipped import UNREADABLE, Report, Skipped
 from ..tokenization.tokenizer import Tokenizers
 from .answers import Reading
 from .evaluation import Evaluation
-from .inputs import as_text, as_texts
+from .inputs import as_text, as_texts, nothing_readable
 from .loaded import LoadedModel, check_stored_engine
 from .notebook import page
 
@@ -92,12 +95,23 @@ class App:
                 `read_pairs`.
             decode: search settings that override the model's.
         """
-        data = self._data(data)
-        held_out, search = self.task.hold_out(data), self.decode_config(**(ONE | decode))
+        with self._read(data) as read:
+            held_out, search = self.task.hold_out(read), self.decode_config(**(ONE | decode))
+        files = [str(path) for path in read.report.paths]
+        unread = tuple(it for it in held_out.too_long if it.reason == UNREADABLE)
+        if unread and not held_out.sources:
+            raise nothing_readable(files, self.task.units.sources, unread)
         judged = self.task.evaluate(self.loaded.handle, held_out, search)
-        files = [str(path) for path in data.report.paths]
-        counts = (len(held_out.too_long), held_out.cut)
-        return Evaluation(judged, files, search, self.weights_digest, *counts, self.task.units.answer)
+        counts = (len(held_out.too_long) - len(unread), held_out.cut)
+        answer = self.task.units.answer
+        return Evaluation(judged, files, search, self.weights_digest, *counts, answer, self._report_of(unread))
+
+    def _report_of(self, unread: Sequence[Skipped]) -> str:
+        """Return rows on the pictures or sounds that couldn't be read, which aren't scored."""
+        report = Report((), item="file")
+        for it in unread:
+            report.skip(it.line, f"{self.task.units.sources} {it.reason}", it.text)
+        return "\n".join(report.skipped_rows())
 
     def reading(self, source: Any) -> Reading:
         """Return the problems with an input, such as unknown words. By default, none are looked for."""
@@ -113,7 +127,10 @@ class App:
         """Check the model's guarantees, such as causal masking. `data` can be anything that `evaluate` accepts."""
         from ..inspection.promises.verification import verify
 
-        return verify(self.subject(None if data is None else self._data(data), seed=seed))
+        if data is None:
+            return verify(self.subject(seed=seed))
+        with self._read(data) as read:
+            return verify(self.subject(read, seed=seed))
 
     def save_evaluation(self, evaluation: Evaluation) -> Path:
         """Write `evaluation.json` into the model folder and return its path.
@@ -166,7 +183,21 @@ class App:
         from .checks.part_ablation import Request, ablate
 
         request = Request(parts, limit, score, keep)
-        return ablate(self.loaded, self._data(data), request, self.decode_config(**(ONE | decode)), watch)
+        with self._read(data) as read:
+            return ablate(self.loaded, read, request, self.decode_config(**(ONE | decode)), watch)
+
+    @contextmanager
+    def _read(self, data: Any) -> Iterator[Any]:
+        """Yield the data that `_data` returns. Pictures and sounds in memory are in files inside the `with` block."""
+        if "text" in self.task.modalities or isinstance(data, self.task.form.holds):
+            yield self._data(data)
+            return
+        with TemporaryDirectory() as folder:
+            manifest = write_media(data, Path(folder))
+            read = self._data(data if manifest is None else manifest)
+            if manifest is not None:
+                read.report.paths = (f"{type(data).__name__} in memory",)
+            yield read
 
     def _data(self, data: Any) -> Any:
         """Read data in any form that `as_paths` accepts. Data from the task's own reader is returned unchanged."""

@@ -26,6 +26,7 @@ class Evaluation:
         too_long: number of examples skipped in perplexity and token accuracy.
         cut: number of sources truncated because they're too long for the model.
         answer: the noun for an answer, such as "translation".
+        unread: rows on the files that couldn't be read and aren't scored.
     """
 
     judged: Judged
@@ -35,6 +36,7 @@ class Evaluation:
     too_long: int
     cut: int
     answer: str = "translation"
+    unread: str = ""
 
     @property
     def scores(self) -> Any:
@@ -84,6 +86,7 @@ class Evaluation:
             *score_labels.baseline_lines(values),
             *([score_labels.what_was_cut(self.cut, score_labels.count(values)[0])] if self.cut else []),
         ]
+        rows += [self.unread] if self.unread else []
         rows += ["", self.judged.details] if self.judged.details else []
         name, _ = self._singly
         label = score_labels.LABELS[name]

@@ -4,8 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..errors import DataError
 from ..readers.lines import shown
+from ..readers.media.images import is_image
+from ..readers.skipped import Skipped
 
 _WIDTH = 80  # maximum number of characters to show of an invalid value
 
@@ -56,7 +60,8 @@ def as_sources(sources: Any, modalities: Sequence[str]) -> list[Any]:
     """
     if "text" in modalities:
         return as_texts(sources)
-    if is_one_source(sources, modalities):
+    in_order = isinstance(sources, Iterable) and not isinstance(sources, bytes | Mapping | Set)
+    if is_one_source(sources, modalities) or not in_order:
         raise DataError(f"got {describe_value(sources)}", expected="a list", name="sources", value=sources)
     return list(sources)
 
@@ -80,7 +85,18 @@ def is_one_source(source: Any, modalities: Sequence[str]) -> bool:
     """Return whether a value is a single text, picture or sound, and not a list of them."""
     if "text" in modalities:
         return isinstance(source, str)
-    if "image" in modalities and getattr(source, "ndim", 3) == 4:
-        return False
-    is_sound = isinstance(source, tuple) and len(source) == 2 and isinstance(source[1], int)
-    return isinstance(source, str | Path) or is_sound or hasattr(source, "ndim") or hasattr(source, "convert")
+    if "image" in modalities and isinstance(source, np.ndarray):
+        return source.ndim < 3 or (source.ndim == 3 and source.shape[2] in (1, 3, 4))
+    is_sound = isinstance(source, tuple) and len(source) == 2 and isinstance(source[1], int | np.integer)
+    return isinstance(source, str | Path) or is_sound or is_image(source)
+
+
+def nothing_readable(files: Sequence[str], what: str, unread: Sequence[Skipped]) -> DataError:
+    """Return the error for data of which no picture or sound can be read."""
+    name = " and ".join(files)
+    return DataError(
+        f"none of the {len(unread):,} {what} in {name} can be read\n  {unread[0].text}",
+        expected=f"{what} whose content is what their names say",
+        name=name,
+        value=len(unread),
+    )

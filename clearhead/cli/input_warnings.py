@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from ..config.messages import say
 from .input_lines import Line
 
+_POSITION = 0.04  # seconds of sound
+
 if TYPE_CHECKING:
     from ..apps.answerer import FoundAnswer
     from ..apps.answers import Labelled, Reading, Result
@@ -29,6 +31,12 @@ def warn(place: str, line: Line, result: "Reading | Result | Labelled | FoundAns
         from ..readers.lines import shown
 
         say(f"{place} has words that the model doesn't know: {', '.join(map(shown, result.unknown))}")
+
+
+def warn_of_cut(name: str, result: "Reading | Result | Labelled") -> None:
+    """Warn about a sound that is too long."""
+    if result.cut:
+        say(f"{name} is too long for the model, which ignores the last {result.cut * _POSITION:.1f} seconds; split it")
 
 
 def warn_of_bytes(place: str, line: Line) -> None:

@@ -2,12 +2,13 @@
 
 import itertools
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError
 from .input_lines import STDIN, Line, standard_input, text_of, whole_file
-from .input_warnings import warn, warn_of_bytes, warn_of_file_name
+from .input_warnings import warn, warn_of_bytes, warn_of_cut, warn_of_file_name
+from .media_inputs import MediaInputs
 from .models import add_model_options, open_model
 from .output import to_json
 from .parser import Options, Parser, UsageError
@@ -31,19 +32,19 @@ def add_text_options(parser: Parser, verb: str, answer: str) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON lines with scores, tokens and alternatives")
 
 
-def answer_texts(
-    options: Options, verb: str, what: str, files: Sequence[str] = (), *, as_json: Mapping[str, Any] | None = None
-) -> None:
-    """Print one answer per line, for each text or each of `files`.
+def answer_texts(options: Options, verb: str, what: str, files: Sequence[str] = ()) -> None:
+    """Print one answer per line, for each text or each of `files`. `what` is a noun phrase such as "a sentence"."""
+    app, decode = _opened(options, verb, len(options.texts) + len(files))
+    groups = _groups(options, verb, what, files)
+    if options.stream:
+        _stream(app, groups, decode)
+    else:
+        _answer(app, groups, decode, as_json=options.json)
 
-    Args:
-        options: the command line.
-        verb: the verb, for messages.
-        what: a noun phrase such as "a sentence".
-        files: files to read as one text each.
-        as_json: more arguments for the app's `results`, with --json.
-    """
-    expect_one_input(options.texts, len(options.texts) + len(files))
+
+def _opened(options: Options, verb: str, n_inputs: int) -> "tuple[Translator, dict[str, Any]]":
+    """Check the options, and return the model and the search settings for it."""
+    expect_one_input(options.texts, n_inputs)
     if options.stream and options.json:
         raise UsageError("--stream can't be combined with --json", fix="use one of them")
     app, decode = open_model(options, verb, one_answer=not options.json)
@@ -53,12 +54,7 @@ def answer_texts(
     prefix = text_of(options.prefix)
     warn_of_bytes("the prefix", prefix)
     decode["prefix"] = prefix.text
-    groups = _groups(options, verb, what, files)
-    if options.stream:
-        _stream(app, groups, decode)
-    else:
-        more = as_json or {} if options.json else {}
-        _answer(app, groups, {**decode, **more}, as_json=options.json)
+    return app, decode
 
 
 def expect_one_input(texts: Sequence[str], count: int) -> None:
@@ -76,6 +72,37 @@ def numbered_lines(verb: str, what: str) -> Iterator[list[Place]]:
     """Yield groups of lines from standard input with their locations."""
     for group in standard_input(verb, what):
         yield [(f"line {line.number:,}", line) for line in group]
+
+
+def file_groups(names: Sequence[str], verb: str, what: str) -> Iterator[list[str]]:
+    """Yield groups of file names from the command line, or from the lines of standard input."""
+    if names not in ([], [STDIN]):
+        yield list(names)
+        return
+    for group in standard_input(verb, what):
+        yield [line.text for line in group]
+
+
+def answer_files(options: Options, verb: str, what: str) -> None:
+    """Print one answer per line for each file, like `answer_texts`. A file that can't be read loses no others."""
+    app, decode = _opened(options, verb, len(options.texts))
+    inputs = MediaInputs(app, as_json=options.json)
+    more: dict[str, Any] = {"timings": True} if options.json else {}
+    for group in file_groups(options.texts, verb, what):
+        if options.stream:
+            inputs.answered(group, lambda names: [app.reading(name) for name in names])
+            for name in group:
+                for piece in () if inputs.is_unread(name) else app.pieces(name, **decode):
+                    print(piece, end="", flush=True)
+                print(flush=True)
+            continue
+        for name, result in zip(group, inputs.answered(group, lambda names: app.results(names, **decode, **more))):
+            if result is not None:
+                warn_of_cut(name, result)
+            answer = "" if result is None else to_json(result.to_dict()) if options.json else result.text
+            print(inputs.shown(name) if result is None else answer)
+        sys.stdout.flush()
+    inputs.finish()
 
 
 def _groups(options: Options, verb: str, what: str, files: Sequence[str]) -> Iterable[list[Place]]:

@@ -10,6 +10,7 @@ from ..data.forms import Divided
 from ..readers.lines import shown
 from .base import Task
 from .detect import find_task, with_modality
+from .preview_media import media_preview
 from .registry import task_of
 
 _EXAMPLES = 3  # examples shown
@@ -35,22 +36,24 @@ def preview(config: Config) -> Iterator[str]:
         yield str(source.report)
         if not data.valid:
             yield corpus.note
-        task.from_data(corpus, config)  # raises the same errors as in training
+        config = config.assign(task.from_data(corpus, config), "data")  # raises the same errors as in training
         if task.has_labels:
-            yield _labels(corpus)
+            yield _labels(corpus, task.units.examples)
+        if config.data.modality != "text":
+            yield from media_preview(corpus, config)
         yield from _examples(task, corpus)
     for name, paths in (("validation", data.valid), ("test", data.test)):
         if paths:
             yield f"{name}: {task.form.read(paths, data).report}"
 
 
-def _labels(corpus: Divided) -> str:
+def _labels(corpus: Divided, what: str) -> str:
     counts: Counter[str] = Counter()
     for chunk in corpus.chunks():
         counts.update(chunk.targets)
     rows = [f"  {count:7,}  {shown(label, 60)}" for label, count in counts.most_common(_LABELS)]
     more = f"\n  and {len(counts) - _LABELS:,} more" if len(counts) > _LABELS else ""
-    return f"{len(counts):,} labels to train on, with their numbers of texts\n" + "\n".join(rows) + more
+    return f"{len(counts):,} labels to train on, with their numbers of {what}\n" + "\n".join(rows) + more
 
 
 def _examples(task: type[Task], corpus: Any) -> Iterator[str]:

@@ -62,6 +62,8 @@ def _run(options: Options) -> None:
     from ...scoring import score_labels
 
     for app, evaluation in zip(apps, evaluations):
+        if evaluation.unread:
+            say(f"{app.path}:\n{evaluation.unread}")
         if evaluation.cut:
             say(f"{app.path}: {score_labels.what_was_cut(evaluation.cut, app.task.units.sources)}")
     if len(apps) == 1:

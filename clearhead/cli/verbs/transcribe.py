@@ -1,7 +1,7 @@
 """`clearhead transcribe`: write down what is said in sound files."""
 
 from ..parser import Options, Parser, Verb
-from ..text_to_text import add_text_options, answer_texts
+from ..text_to_text import add_text_options, answer_files
 
 
 def _add_options(parser: Parser) -> None:
@@ -9,7 +9,7 @@ def _add_options(parser: Parser) -> None:
 
 
 def _run(options: Options) -> None:
-    answer_texts(options, "transcribe", "the path of an audio file", as_json={"timings": True})
+    answer_files(options, "transcribe", "the path of an audio file")
 
 
 VERB = Verb(

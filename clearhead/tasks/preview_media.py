@@ -1,0 +1,79 @@
+"""Preview the sizes of pictures and sounds, and how a model would read them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from ..config import Config
+from ..errors import DataError
+from ..readers.media.images import probe_image, read_image
+from ..readers.media.sounds import probe_sound, read_sound
+from ..readers.skipped import UNREADABLE, Report
+
+_READ = 1_000  # files read for a preview
+
+
+def media_preview(corpus: Any, config: Config) -> Iterator[str]:
+    """Yield the sizes of some files, those that can't be read, and what the model would make of them.
+
+    Args:
+        corpus: the files to train on.
+        config: the settings, with those that depend on the data.
+    """
+    rows = _spread(corpus)
+    is_image, what = config.data.modality == "image", corpus.source.roles.plural[0]
+    unread, sizes = Report((), item="file"), list[Any]()
+    for number, name in rows:
+        try:
+            sizes.append(_read_image(name, config) if is_image else _read_sound(name, config))
+        except DataError as error:
+            unread.skip(number, f"{what} {UNREADABLE}", error.what)
+    if sizes:
+        some = f"{len(rows):,} of {len(corpus):,} {what} read" if len(rows) < len(corpus) else f"{what} read"
+        yield f"{some}: {_image_sizes(sizes) if is_image else _sound_sizes(sizes)}\n  {_read_as(config)}"
+    if unread.skipped:
+        yield "\n".join(unread.skipped_rows("found"))
+
+
+def _spread(corpus: Any) -> list[tuple[int, str]]:
+    """Return the numbers and the names of at most `_READ` files, spread evenly."""
+    total = len(corpus)
+    most = min(total, _READ)
+    return [(number, name) for i, (number, name, _) in enumerate(corpus) if (i + 1) * most // total > i * most // total]
+
+
+def _read_image(name: str, config: Config) -> Any:
+    size = probe_image(name)
+    read_image(name, config.model.image_size or 1, config.model.image_channels or 1)
+    return size
+
+
+def _read_sound(name: str, config: Config) -> Any:
+    size = probe_sound(name)
+    read_sound(name, config.model.sample_rate or size.sample_rate)
+    return size
+
+
+def _image_sizes(sizes: Any) -> str:
+    colours = sum(it.channels > 1 for it in sizes)
+    small, large = (f"{it.width:,} x {it.height:,}" for it in _ends(sizes, lambda it: it.width * it.height))
+    return f"{small if small == large else f'{small} to {large}'} pixels, {colours:,} of {len(sizes):,} in colour"
+
+
+def _sound_sizes(sizes: Any) -> str:
+    seconds = [it.n_samples / it.sample_rate for it in sizes]
+    rates = sorted({it.sample_rate for it in sizes})
+    each = f"{rates[0]:,}" if len(rates) == 1 else f"{rates[0]:,} to {rates[-1]:,}"
+    length = f"{min(seconds):.2f} to {max(seconds):.2f} seconds, {sum(seconds):,.0f} seconds in all"
+    return f"{length}; {each} samples per second"
+
+
+def _ends(values: Any, key: Any) -> Any:
+    return min(values, key=key), max(values, key=key)
+
+
+def _read_as(config: Config) -> str:
+    model = config.model
+    if config.data.modality == "image":
+        size, patch, colours = model.image_size, model.patch_size, "grey" if model.image_channels == 1 else "in colour"
+        return f"the model reads them as {size} x {size} pixels, {colours}, in patches of {patch} x {patch}"
+    return f"the model reads them at {model.sample_rate:,} samples per second (model.sample_rate)"
