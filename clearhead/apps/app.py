@@ -104,11 +104,13 @@ class App:
         judged = self.task.evaluate(self.loaded.handle, held_out, search)
         counts = (len(held_out.too_long) - len(unread), held_out.cut)
         answer = self.task.units.answer
-        return Evaluation(judged, files, search, self.weights_digest, *counts, answer, self._report_of(unread))
+        return Evaluation(
+            judged, files, search, self.weights_digest, *counts, answer, self._report_of(unread, read.report.width)
+        )
 
-    def _report_of(self, unread: Sequence[Skipped]) -> str:
+    def _report_of(self, unread: Sequence[Skipped], width: int) -> str:
         """Return rows on the pictures or sounds that couldn't be read, which aren't scored."""
-        report = Report((), item="file")
+        report = Report((), item="file", width=width)
         for it in unread:
             report.skip(it.line, f"{self.task.units.sources} {it.reason}", it.text)
         return "\n".join(report.skipped_rows())

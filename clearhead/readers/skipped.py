@@ -38,6 +38,7 @@ class Report:
     files: list[tuple[str, int]] = field(default_factory=list)  # in a folder: each file, and the lines before it
     licence: str = ""  # licence of the data, if a column states it
     source: str = ""  # source of the data, if a column states it
+    width: int = 80  # maximum number of characters to show of an unused line
     folder: str = ""  # of pictures and sounds: the folder that names in it are relative to
 
     def skip(self, line: int, reason: str, text: str) -> None:
@@ -72,5 +73,9 @@ class Report:
         rows = []
         for reason, count in self.skipped.items():
             rows.append(f"  {what} {count:,}: {reason}")
-            rows += [f"    {self.place(it.line)}: {shown(it.text)}" for it in self.examples if it.reason == reason]
+            rows += [
+                f"    {self.place(it.line)}: {shown(it.text, self.width)}"
+                for it in self.examples
+                if it.reason == reason
+            ]
         return rows

@@ -16,29 +16,30 @@ def media_preview(corpus: Any, config: Config) -> Iterator[str]:
     """Yield the sizes of some files, those that can't be read, and what the model would make of them.
 
     Args:
-        corpus: the files to train on.
+        corpus: the files, those held out included.
         config: the settings, with those that depend on the data.
     """
-    rows = _spread(corpus)
-    is_image, what = config.data.modality == "image", corpus.source.roles.plural[0]
-    unread, sizes = Report((), item="file"), list[Any]()
+    source = corpus.source
+    rows, total = _spread(source), source.report.used
+    is_image, what = config.data.modality == "image", source.roles.plural[0]
+    sizes, unread = list[Any](), Report((), item="file", width=source.report.width)
     for number, name in rows:
         try:
             sizes.append(_read_image(name, config) if is_image else _read_sound(name, config))
         except DataError as error:
             unread.skip(number, f"{what} {UNREADABLE}", error.what)
     if sizes:
-        some = f"{len(rows):,} of {len(corpus):,} {what} read" if len(rows) < len(corpus) else f"{what} read"
+        some = f"{len(rows):,} of {total:,} {what} read" if len(rows) < total else f"{what} read"
         yield f"{some}: {_image_sizes(sizes) if is_image else _sound_sizes(sizes)}\n  {_read_as(config)}"
     if unread.skipped:
         yield "\n".join(unread.skipped_rows("found"))
 
 
-def _spread(corpus: Any) -> list[tuple[int, str]]:
+def _spread(source: Any) -> list[tuple[int, str]]:
     """Return the numbers and the names of at most `_READ` files, spread evenly."""
-    total = len(corpus)
+    total = source.report.used
     most = min(total, _READ)
-    return [(number, name) for i, (number, name, _) in enumerate(corpus) if (i + 1) * most // total > i * most // total]
+    return [(number, name) for i, (number, name, _) in enumerate(source) if (i + 1) * most // total > i * most // total]
 
 
 def _read_image(name: str, config: Config) -> Any:

@@ -106,7 +106,7 @@ def _write(writer: StoreWriter, corpus: Divided, task: Task) -> tuple[int, list[
         The number of examples, messages about long, truncated or unknown ones, and why the first one was dropped.
     """
     read, kept, reason = corpus.source.report, 0, ""
-    too_long, cut, unknown = (Report((), item=read.item, files=read.files) for _ in range(3))
+    too_long, cut, unknown = (Report((), item=read.item, files=read.files, width=read.width) for _ in range(3))
     for encoded in task.encoder.each(corpus.chunks(), len(corpus), chosen(task.config.train.threads)):
         writer.add(encoded.sources, encoded.targets)
         kept += len(encoded.sources)

@@ -334,7 +334,7 @@ def _valid(task: Task, valid: Any, say: Say) -> Scorable | None:
 
 def _report_too_long(task: Task, held_out: Scorable, consequence: str, say: Say) -> None:
     """Report the number of examples with too many tokens, and some of them."""
-    report = Report(())
+    report = Report((), width=80 if task.config.data.modality == "text" else 300)
     for it in held_out.too_long:
         what = "aren't scored" if it.reason == UNREADABLE else consequence
         report.skip(it.line, f"{task.units.examples} {it.reason}; they {what}", it.text)

@@ -17,6 +17,8 @@ from .listings import Listing, Manifest, arrays, class_folders
 from .media_files import PLURAL, content_digest, fault_of, needs_labels
 from .modality import MANIFESTS, manifest_in
 
+_PATH = 300  # characters of a path in a message
+
 
 class MediaSource:
     """Names of pictures or sounds with their labels or transcripts, which can be read repeatedly.
@@ -42,7 +44,7 @@ class MediaSource:
         self._digests: dict[str, bytes] = {}
         self._listing = self._listed(as_paths(data_or_paths), data)
         self.folder = self._listing.folder
-        self.report = replace(self._listing.report, folder=str(self.folder))
+        self.report = self._described(self._listing.report)
 
     def __enter__(self) -> Self:
         return self
@@ -80,7 +82,7 @@ class MediaSource:
                 yield number, name, target
         read = self._listing.report
         skipped, examples = {**read.skipped, **faults.skipped}, [*read.examples, *faults.examples]
-        report = replace(read, used=used, skipped=skipped, examples=examples, folder=str(self.folder))
+        report = self._described(replace(read, used=used, skipped=skipped, examples=examples))
         if not used:
             name = " and ".join(report.paths)
             raise DataError(
@@ -111,6 +113,9 @@ class MediaSource:
         if name not in self._digests:
             self._digests[name] = content_digest(name)
         return self._digests[name].hex()
+
+    def _described(self, report: Report) -> Report:
+        return replace(report, folder=str(self.folder), width=_PATH)
 
     # --- forms of the data
 

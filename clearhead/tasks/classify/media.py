@@ -118,7 +118,9 @@ class MediaClassification(Classification):
 
 
 class PictureClassification(MediaClassification):
-    """Label pictures."""
+    """Label pictures. Their positions follow from their size."""
+
+    unused = (*MediaClassification.unused, "data.max_len", "model.max_len")
 
     form = MediaForm(PICTURES, "image")
     units = Units("pictures", "patches", "label", "pictures", "pixels")

@@ -1,0 +1,257 @@
+"""Toys of pictures, sounds and transcripts are learnt in seconds, resumed bit for bit, evaluated and used."""
+
+import json
+import shutil
+import signal
+import wave
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from clearhead.api import load, train
+from clearhead.cli.entry import main
+from clearhead.config import Config
+from clearhead.errors import DataError, TrainingError
+from clearhead.training.signals import StoppedError
+
+Image = pytest.importorskip("PIL.Image")
+pytest.importorskip("soundfile")
+
+QUICK = {
+    "model.d_model": 32, "model.n_heads": 2, "model.d_ff": 64, "model.n_encoder_layers": 1, "train.threads": 1,
+    "train.precision": "fp32", "train.log_every": 5, "data.split": 0.2, "model.dropout": 0.0,
+}  # fmt: skip
+SEEN = {**QUICK, "train.steps": 40, "train.lr": 0.01, "model.patch_size": 4, "train.eval_every": 40}
+SAID = {**QUICK, "data.max_len": 60,
+        "model.n_decoder_layers": 1, "train.steps": 150, "train.lr": 0.01, "data.batch_tokens": 256,
+        "model.spec_augment": 0.0, "train.eval_every": 75}  # fmt: skip
+RATE = 4000
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    threads, generator = torch.get_num_threads(), torch.random.get_rng_state()
+    monkeypatch.setattr("clearhead.training.run.keep_freed_memory", lambda: True)
+    monkeypatch.setattr("clearhead.training.run.loss_curve", lambda *_: None)
+    monkeypatch.setattr("clearhead.tasks.classify.task.draw_confusion", lambda *_: None)
+    monkeypatch.setattr("os.fsync", lambda _descriptor: None)
+    yield
+    torch.set_num_threads(threads)
+    torch.random.set_rng_state(generator)
+
+
+def pictures(n: int, seed: int = 0) -> list[tuple[np.ndarray, str]]:
+    """Noise with a bright bar, which lies or stands."""
+    dice, found = np.random.default_rng(seed), []
+    for i in range(n):
+        pixels, at = dice.integers(0, 80, (16, 16)).astype(np.uint8), dice.integers(2, 12)
+        label = ("lies", "stands")[i % 2]
+        pixels[(slice(at, at + 3), slice(None)) if label == "lies" else (slice(None), slice(at, at + 3))] += 150
+        found.append((pixels, label))
+    return found
+
+
+def sound(notes: str, dice: np.random.Generator) -> np.ndarray:
+    """A tone for each letter: a, b or c."""
+    times = np.arange(RATE // 5) / RATE
+    parts = [
+        0.4 * np.sin(2 * np.pi * {"a": 300, "b": 700, "c": 1400}[it] * dice.uniform(0.95, 1.05) * times) for it in notes
+    ]
+    return np.concatenate(parts) + 0.02 * dice.standard_normal(len(times) * len(notes))
+
+
+def sounds(n: int, seed: int = 0, notes: int = 1) -> list[tuple[tuple[np.ndarray, int], str]]:
+    dice = np.random.default_rng(seed)
+    said = ["".join(dice.choice(list("abc"), notes)) if notes > 1 else "ab"[i % 2] for i in range(n)]
+    return [((sound(it, dice), RATE), it) for it in said]
+
+
+def write(folder: Path, data: Any) -> Path:
+    """The same data as a folder for each label."""
+    for n, (source, label) in enumerate(data):
+        path = folder / label / f"{n}.{'wav' if isinstance(source, tuple) else 'png'}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not isinstance(source, tuple):
+            Image.fromarray(source).save(path)
+            continue
+        with wave.open(str(path), "wb") as file:
+            file.setnchannels(1)
+            file.setsampwidth(2)
+            file.setframerate(RATE)
+            file.writeframes((source[0] * 32767).astype("<i2").tobytes())
+    return folder
+
+
+def config(values: dict[str, Any], *paths: object) -> Config:
+    return Config().override({**values, **({"data.train": list(map(str, paths))} if paths else {})})
+
+
+def run(values: dict[str, Any], out: Path, data: Any = None, *paths: object) -> tuple[Path, str]:
+    said: list[str] = []
+    return train(config(values, *paths), out, data=data, say=said.append), "\n".join(said)
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that labels pictures. Not to be written to."""
+    folder = tmp_path_factory.mktemp("seen")
+    return run(SEEN, folder / "model", None, write(folder / "data", pictures(80)))[0]
+
+
+def test_pictures_are_learnt_from_arrays_and_files_alike(tmp_path: Path) -> None:
+    out, said = run(SEEN, tmp_path / "arrays", pictures(80))
+    assert "pictures" in said and "texts" not in said and "vocab" not in said and "pairs" not in said
+    app, held_out = load(out), pictures(40, seed=1)
+    evaluation = app.evaluate(held_out)
+    assert evaluation.scores.to_dict()["accuracy"] >= 0.95 and evaluation.scores.to_dict()["pictures"] == 40
+    both = np.stack([it for it, _ in held_out]), [label for _, label in held_out]
+    assert app.evaluate(both).scores.to_dict() == evaluation.scores.to_dict()
+    images = [Image.fromarray(it) for it, _ in held_out]
+    labels = app(both[0])
+    assert labels == app(images) == app([it for it, _ in held_out]) and app(images[0]) == labels[0]
+    again, _ = run(SEEN, tmp_path / "files", None, write(tmp_path / "data", held_out))
+    assert load(again).evaluate(str(tmp_path / "data")).scores.to_dict()["pictures"] == 40
+    assert "texts" not in (out / "README.md").read_text() and "bpe" not in (out / "README.md").read_text()
+
+
+def test_sounds_are_learnt(tmp_path: Path) -> None:
+    values = {**SEEN, "model.spec_augment": 0.0, "train.steps": 30, "train.eval_every": 30}
+    del values["model.patch_size"]
+    out, said = run(values, tmp_path / "model", sounds(80))
+    assert "sounds" in said and "texts" not in said and "vocab" not in said and "pairs" not in said
+    assert load(out).evaluate(sounds(40, seed=1)).scores.to_dict()["accuracy"] >= 0.95
+
+
+def test_transcripts_are_learnt(tmp_path: Path) -> None:
+    out, said = run({**SAID, "train.task": "transcribe"}, tmp_path / "model", sounds(120, notes=3))
+    assert "recordings" in said and "sentences" not in said and "pairs" not in said
+    app, held_out = load(out), sounds(30, seed=1, notes=3)
+    scores = app.evaluate(held_out).scores.to_dict()
+    assert scores["cer"] <= 0.03 and scores["recordings"] == 30
+    samples, text = held_out[0]
+    assert app(samples) == text and app([samples, samples]) == [text, text]
+
+
+# --- resume
+
+
+def outcome(folder: Path) -> list[bytes]:
+    last = max((folder / "checkpoints").iterdir())
+    return [(folder / "model.safetensors").read_bytes(), (last / "optimizer.safetensors").read_bytes()]
+
+
+@pytest.mark.parametrize("kind", ["pictures", "sounds", "transcripts"])
+def test_a_stopped_run_resumes_bit_for_bit(tmp_path: Path, kind: str) -> None:
+    data = {"pictures": pictures(40), "sounds": sounds(40), "transcripts": sounds(40, notes=2)}[kind]
+    values = {**SAID, "model.dropout": 0.2, "train.steps": 12, "train.save_every": 5, "train.eval_every": 6}
+    values |= {"train.task": "transcribe" if kind == "transcripts" else "classify", "model.spec_augment": 0.2}
+    if kind == "pictures":
+        del values["model.spec_augment"], values["data.max_len"]
+        values["model.flip"] = True
+    expected = outcome(run(values, tmp_path / "whole", data)[0])
+
+    def stop(record: dict[str, Any]) -> None:
+        if record["step"] == 7:
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(StoppedError):
+        train(config(values), tmp_path / "run", data=data, say=lambda _: None, on_step=stop)
+    said: list[str] = []
+    train(config(values), tmp_path / "run", data=data, resume=True, say=said.append)  # in other temporary files
+    assert outcome(tmp_path / "run") == expected and any("reusing" in it for it in said)
+
+
+def test_a_file_that_changed_before_a_resume_is_noticed(tmp_path: Path) -> None:
+    folder = write(tmp_path / "data", pictures(40))
+    values = {**SEEN, "train.steps": 8, "train.save_every": 4, "train.eval_every": 4}
+
+    def stop(record: dict[str, Any]) -> None:
+        if record["step"] == 5:
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(StoppedError):
+        train(config(values, folder), tmp_path / "run", say=lambda _: None, on_step=stop)
+    moved = shutil.copytree(folder, tmp_path / "moved")
+    copy = shutil.copytree(tmp_path / "run", tmp_path / "copy")
+    train(config(values, moved), copy, resume=True, say=lambda _: None)
+    shutil.copy(folder / "lies" / "0.png", folder / "stands" / "1.png")
+    with pytest.raises(TrainingError):
+        train(config(values, folder), tmp_path / "run", resume=True, say=lambda _: None)
+
+
+# --- files that can't be read
+
+
+def test_broken_files_are_counted_in_training_and_evaluation(tmp_path: Path) -> None:
+    folder = write(tmp_path / "data", pictures(40))
+    (folder / "lies" / "text.png").write_text("no picture")
+    (folder / "stands" / "1.png").write_bytes((folder / "stands" / "1.png").read_bytes()[:60])
+    (folder / "stands" / "empty.png").touch()
+    values = {**SEEN, "train.steps": 4, "data.split": 0.05}
+    out, said = run(values, tmp_path / "model", None, folder)
+    for name in ("text.png", "1.png", "empty.png"):
+        assert name in said
+    evaluation = load(out).evaluate(str(folder))
+    assert evaluation.scores.to_dict()["pictures"] == 39 and evaluation.too_long == 0
+    assert "text.png" in evaluation.unread and "1.png" in evaluation.unread and evaluation.unread in evaluation.report()
+
+
+@pytest.mark.parametrize("split", [0.0, 0.2])
+def test_where_nothing_can_be_read_there_is_a_clear_error(tmp_path: Path, seen: Path, split: float) -> None:
+    for n in range(30):
+        (tmp_path / "data" / "ab"[n % 2]).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "data" / "ab"[n % 2] / f"{n}.png").write_text(f"no picture {n}")
+    values = {**SEEN, "data.split": split, "model.image_size": 16, "model.image_channels": 1}
+    with pytest.raises(DataError) as caught:
+        run(values, tmp_path / "model", None, tmp_path / "data")
+    assert caught.value.expected
+    with pytest.raises(DataError) as caught:
+        load(seen).evaluate(str(tmp_path / "data"))
+    assert caught.value.value == 30 and caught.value.name == str(tmp_path / "data")
+
+
+def test_a_store_of_one_size_is_not_used_for_another(tmp_path: Path) -> None:
+    folder = write(tmp_path / "data", pictures(40))
+    values = {**SEEN, "train.steps": 1, "data.store": str(tmp_path / "store")}
+    assert "reusing" not in run(values, tmp_path / "a", None, folder)[1]
+    assert "reusing" not in run({**values, "model.image_size": 8}, tmp_path / "b", None, folder)[1]
+    assert "reusing the pixels" in run(values, tmp_path / "c", None, folder)[1]
+
+
+# --- the command line
+
+
+def test_classify_answers_for_all_files_but_those_that_cannot_be_read(seen: Path, tmp_path: Path, capsys) -> None:
+    folder = write(tmp_path, pictures(2, seed=3))
+    good = [str(folder / "lies" / "0.png"), str(folder / "stands" / "1.png")]
+    missing = str(tmp_path / "missing.png")
+    assert main(["classify", str(seen), *good]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert main(["classify", str(seen), good[0], missing, good[1]]) == 1
+    found = capsys.readouterr()
+    assert found.out.splitlines() == [first, "", second]
+    assert f"error: {missing} doesn't exist" in found.err and "1 of 3 pictures" in found.err
+    assert main(["classify", str(seen), "--json", missing, good[1]]) == 1
+    error, answer = map(json.loads, capsys.readouterr().out.splitlines())
+    assert error["text"] == missing and error["error"] and answer["label"] == second
+
+
+def test_evaluate_says_what_was_not_read(seen: Path, tmp_path: Path, capsys) -> None:
+    model = shutil.copytree(seen, tmp_path / "model")
+    folder = write(tmp_path / "data", pictures(8, seed=3))
+    (folder / "lies" / "text.png").write_text("no picture")
+    assert main(["evaluate", str(model), "--data", str(folder)]) == 0
+    found = capsys.readouterr()
+    assert "text.png" in found.err and found.out.startswith("pictures ") and "texts" not in found.out
+
+
+def test_wrong_values_are_clear_errors_in_python(seen: Path) -> None:
+    app = load(seen)
+    for wrong in (3, None, [3], {"a": 1}, np.zeros((4, 4)), [np.zeros((4, 4, 2), np.uint8)], b"x"):
+        with pytest.raises(DataError) as caught:
+            app(wrong)
+        assert caught.value.expected
