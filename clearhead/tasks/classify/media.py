@@ -9,6 +9,7 @@ import numpy as np
 from ...config import NEWEST, TASKS, Config, DecodeConfig, chosen
 from ...data.media_encoding import ImageLoader, Loader, MediaEncoder, SoundLoader
 from ...data.media_forms import PICTURES, SOUNDS, MediaForm
+from ...decode.model_handle import ModelHandle
 from ...readers.pairs import Pairs
 from ...readers.skipped import Skipped
 from ...tokenization.ragged import IntArray, Ragged
@@ -111,7 +112,7 @@ class MediaClassification(Classification):
         examples = LabelledMedia(arrays, Ragged([[int(it)] for it in truth[usable]]), loader=self.loader)
         return HeldOutTexts(examples, [*found.unread, *unseen], n_cut, names, found.arrays, labels, truth)
 
-    def evaluate(self, model: "nn.Module", held_out: HeldOutTexts, decode: DecodeConfig) -> Judged:
+    def evaluate(self, model: "ModelHandle | nn.Module", held_out: HeldOutTexts, decode: DecodeConfig) -> Judged:
         """Label every picture or sound and score the labels."""
         judged = super().evaluate(model, held_out, decode)
         return replace(judged, scores=replace(cast(LabelScores, judged.scores), what=self.units.examples))

@@ -9,7 +9,7 @@ from ...config import TASKS, Config, DecodeConfig, chosen
 from ...config.front_geometry import sound_positions
 from ...data.media_encoding import MediaEncoder, SoundLoader
 from ...data.media_forms import TRANSCRIPTS, MediaForm
-from ...decode.model_handle import ModelHandle, as_handle
+from ...decode.model_handle import ModelHandle, as_handle, as_module
 from ...decode.registry import open_engine
 from ...decode.session import Session
 from ...decode.sound_session import SoundSession
@@ -157,10 +157,11 @@ class Transcription(Sequences):
         arrays = [found.arrays.array(rows[name]) for name in names]
         return HeldOutSounds(examples, [*found.unread, *too_long], n_cut, names, right, arrays)
 
-    def evaluate(self, model: "EncoderDecoder", held_out: HeldOut, decode: DecodeConfig) -> Judged:
+    def evaluate(self, model: "ModelHandle | nn.Module", held_out: HeldOut, decode: DecodeConfig) -> Judged:
         """Transcribe each recording and score the transcripts."""
         assert isinstance(held_out, HeldOutSounds)
-        counts = self.count(model, held_out.examples) if len(held_out.examples) else None
+        examples = held_out.examples
+        counts = self.count(cast("EncoderDecoder", as_module(model)), examples) if len(examples) else None
         found = self.session(model, decode).answers(cast(Any, held_out.arrays))
         return self.judge(held_out, [self.text(answers[0].ids) for answers in found], counts)
 
