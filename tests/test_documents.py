@@ -9,9 +9,11 @@ import shlex
 import shutil
 import subprocess
 import sys
+import wave
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -56,6 +58,7 @@ class Page:
 
     def __init__(self, path: str, capsys: pytest.CaptureFixture[str]) -> None:
         self.text, self.path, self.capsys = (ROOT / path).read_text(encoding="utf-8"), path, capsys
+        self.settings = TINY  # of a short training
         self.commands = [line for block in blocks(self.text) for line in block.splitlines() if "clearhead" in line]
 
     def run(self, changes: Mapping[str, str] | None = None) -> None:
@@ -63,7 +66,7 @@ class Page:
         for command in self.commands:
             for old, new in (changes or {}).items():
                 command = command.replace(old, new)
-            self.command(command + f" {TINY}" * (" train " in command))
+            self.command(command + f" {self.settings}" * (" train " in command))
             made = re.search(r" train .*--out (models/\S+)", command)
             if made and not Path("models/other").exists():
                 shutil.copytree(made[1], "models/other")
@@ -175,6 +178,46 @@ def test_the_page_on_summaries_runs(here: Path, capsys: Capture) -> None:
         Path(name).write_text("Ann: The number is 3.\nBob: I see.\n", encoding="utf-8")
     Page("docs/tasks/summarize.md", capsys).run()
     assert Path("models/minutes/loss.png").exists()
+
+
+def test_the_page_on_pictures_runs(here: Path, capsys: Capture) -> None:
+    image = pytest.importorskip("PIL.Image")
+    pixels = np.random.default_rng(0).integers(0, 255, (30, 12, 12, 3)).astype(np.uint8)
+    np.save("images.npy", pixels)
+    np.save("labels.npy", np.arange(30) % 2)
+    for n, picture in enumerate(pixels):
+        path = Path("animals", ("cat", "dog")[n % 2], f"{n}.png")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        image.fromarray(picture).save(path)
+    shutil.copy("animals/cat/0.png", "cat.png")
+    rows = [f"{path.as_posix()},{path.parent.name}" for path in sorted(Path("animals").rglob("*.png"))]
+    Path("animals.csv").write_text("\n".join(["path,label", *rows]) + "\n")
+    page = Page("docs/tasks/see.md", capsys)
+    page.settings = TINY.replace("--data.vocab_size=300 ", "")
+    page.run()
+    assert Path("occlusion.png").exists()
+
+
+def test_the_page_on_sounds_runs(here: Path, capsys: Capture) -> None:
+    pytest.importorskip("soxr")  # the page converts sample rates
+    rows = ["path,text"]
+    for n in range(24):
+        path = Path("words", ("yes", "no")[n % 2], f"{n}.wav")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        samples = 9000 * np.sin(np.arange(4000 + 100 * n) * (0.2 + 0.3 * (n % 2)))
+        with wave.open(str(path), "wb") as file:
+            file.setparams((1, 2, 8000, 0, "NONE", ""))
+            file.writeframes(samples.astype("<i2").tobytes())
+        rows.append(f"{path.as_posix()},{path.parent.name}")
+    Path("calls.csv").write_text("\n".join(rows) + "\n")
+    for n, name in enumerate(("one.wav", "two.wav")):
+        shutil.copy(f"words/{('yes', 'no')[n]}/{n}.wav", name)
+    page = Page("docs/tasks/hear.md", capsys)
+    page.settings = TINY.replace("--data.vocab_size=300 ", "")
+    changes = {"transcribe models/calls": "transcribe models/calls --min-len 2",
+               "--alignment": "--alignment --min-len 2"}  # a model of two steps may say nothing  # fmt: skip
+    page.run(changes)
+    assert Path("timings.png").exists()
 
 
 def test_the_page_on_running_text_runs(here: Path, capsys: Capture) -> None:
