@@ -115,7 +115,7 @@ class Task(ABC):
             config = config.assign({"train.task": cls.verb}, "data")
         config = config.assign(cls.required, "task")
         config = config.choose({name: it for name, it in cls.defaults.items() if name not in cls.required}, "task")
-        check_best(config, cls.scores, repr(cls.verb))
+        check_patience(config, cls.scores)
         return config.choose(cls.derived(config), "task")
 
     @classmethod
@@ -249,6 +249,7 @@ class Task(ABC):
     @classmethod
     def _check_support(cls, config: Config) -> None:
         train = config.train
+        check_best(config, cls.scores, repr(cls.verb))
         if config.data.subword_dropout and not cls.subword_dropout:
             raise cls._misfit("data.subword_dropout", config, expected="0")
         if train.watch and not cls.answers_text:
@@ -266,20 +267,25 @@ class Task(ABC):
 
 
 def check_best(config: Config, scores: Sequence[str], of: str) -> None:
-    """Raise ConfigError if train.best is none of the scores, or train.patience has none to watch."""
-    train, known = config.train, [*dict.fromkeys((*scores, NEWEST))]
-    if train.best not in known:
+    """Raise ConfigError if train.best is none of the scores."""
+    best, known = config.train.best, [*dict.fromkeys((*scores, NEWEST))]
+    if best not in known:
         raise ConfigError(
-            f"train.best={train.best!r} isn't a score for {of}",
+            f"train.best={best!r} isn't a score for {of}",
             expected=_listed(known),
-            fix=suggestion(train.best, known),
+            fix=suggestion(best, known),
             name="train.best",
-            value=train.best,
+            value=best,
         )
+
+
+def check_patience(config: Config, scores: Sequence[str]) -> None:
+    """Raise ConfigError if train.patience has no score to watch."""
+    train = config.train
     if train.best == NEWEST and train.patience:
         raise ConfigError(
             f"train.patience={train.patience} needs a score to watch, but train.best={NEWEST!r} has none",
-            expected=f"train.patience=0, or train.best set to {_listed(known[:-1])}",
+            expected=f"train.patience=0, or train.best set to {_listed(scores)}",
             name="train.patience",
             value=train.patience,
         )

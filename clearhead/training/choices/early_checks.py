@@ -2,7 +2,7 @@
 
 from ...config import Config
 from ...decode.registry import check_name, choose_engine
-from ...tasks.base import check_best
+from ...tasks.base import check_best, check_patience
 from ...tasks.detect import with_modality
 from ...tasks.registry import TASKS, task_named, task_of
 from .recipe import choose_device
@@ -27,7 +27,9 @@ def check_early(config: Config) -> None:
         config = with_modality(config)
         check_search(task_of(config).settle(config))
     elif config.is_users("train.best"):
-        check_best(config, [name for task in TASKS for name in task_named(task).scores], "any task")
+        scores = [name for task in TASKS for name in task_named(task).scores]
+        check_best(config, scores, "any task")
+        check_patience(config, [*dict.fromkeys(scores)])
 
 
 def check_search(config: Config) -> None:
