@@ -25,3 +25,12 @@ def gradients() -> Callable[..., list[Tensor]]:
         return list(torch.autograd.grad((output * numbers.to(output.dtype)).sum(), inputs))
 
     return of
+
+
+@pytest.fixture
+def single() -> Iterator[None]:
+    """Compute in float32, as in use."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    yield
+    torch.set_default_dtype(before)

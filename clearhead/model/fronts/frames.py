@@ -52,10 +52,13 @@ class Frames(Front):
 
     def forward(self, inputs: Tensor) -> Tensor:  # (B, N) -> (B, S, D)
         real = self._frames_of(inputs)  # (B, T)
-        x = self.normalised(self.spectrogram(inputs), real)
+        with torch.autocast(inputs.device.type, enabled=False):  # bfloat16 would blur the spectrogram and its mean
+            x = self.normalised(self.spectrogram(inputs), real)
         if self.training and self.spec_augment:
             x = self._masked(x, real)
         x = x.transpose(1, 2).to(next(self.convolutions.parameters()).dtype)
+        missing = max(0, SUBSAMPLING - x.size(2))  # CPUs return a wrong bfloat16 gradient for one frame
+        x, real = nn.functional.pad(x, (0, missing)), nn.functional.pad(real, (0, missing))
         for convolution in self.convolutions:
             x = nn.functional.gelu(convolution(x * real[:, None]))  # padding must stay zero
             real = real[:, ::2]
@@ -78,7 +81,8 @@ class Frames(Front):
                 name="inputs",
                 value=tuple(inputs.shape),
             )
-        wave = inputs.masked_fill(inputs == PAD_SAMPLE, 0).to(self.window.dtype) / 32768
+        window = self.window.to(torch.promote_types(self.window.dtype, torch.float32))  # no FFT has 16 bits everywhere
+        wave = inputs.masked_fill(inputs == PAD_SAMPLE, 0).to(window.dtype) / 32768
         n_frames = -(-wave.size(1) // self.hop)
         last = (n_frames - 1) * self.hop + self.n_fft
         wave = nn.functional.pad(wave, (self.n_fft // 2, last - self.n_fft // 2 - wave.size(1)))
@@ -86,13 +90,13 @@ class Frames(Front):
             wave,
             self.n_fft,
             self.hop,
-            win_length=len(self.window),
-            window=self.window,
+            win_length=len(window),
+            window=window,
             center=False,
             return_complex=True,
         )
         power = bins.real.square() + bins.imag.square()  # (B, n_fft / 2 + 1, T)
-        return (power.transpose(1, 2) @ self.filters + _QUIET).log()
+        return (power.transpose(1, 2) @ self.filters.to(window.dtype) + _QUIET).log()
 
     def normalised(self, spectrogram: Tensor, real: Tensor) -> Tensor:
         """Give each sound mean 0 and variance 1 over its real frames and all bands. (B, T, M), (B, T) -> (B, T, M)"""
@@ -106,13 +110,13 @@ class Frames(Front):
         if not self.speed:
             return inputs
         n, longest, device = len(inputs), inputs.size(1), inputs.device
-        rate = 1 + self.speed * (2 * torch.rand(n, 1, device=device) - 1)
+        rate = 1 + self.speed * (2 * torch.rand(n, 1, device=device).double() - 1)  # float32 is inexact after a minute
         lengths = (inputs != PAD_SAMPLE).sum(1, keepdim=True)
         at = torch.arange(int(longest / (1 - self.speed)) + 1, device=device) * rate  # (B, L)
         last = (lengths - 1).clamp(min=0)
         before = at.long().minimum(last)
-        wave = inputs.masked_fill(inputs == PAD_SAMPLE, 0).to(at.dtype)
-        share = at - before
+        wave = inputs.masked_fill(inputs == PAD_SAMPLE, 0).to(torch.float32)
+        share = (at - before).to(torch.float32)
         mixed = wave.gather(1, before) * (1 - share) + wave.gather(1, (before + 1).minimum(last)) * share
         return mixed.round().masked_fill(at > last, PAD_SAMPLE).to(inputs.dtype)
 

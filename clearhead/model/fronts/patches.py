@@ -76,8 +76,9 @@ class Patches(Front):
         mirror = torch.where(torch.rand(n, device=device) < 0.5, -1.0, 1.0) if self.flip else torch.ones_like(scale)
         zero = torch.zeros_like(scale)
         rows = [torch.stack((scale * mirror, zero, centre[:, 0]), 1), torch.stack((zero, scale, centre[:, 1]), 1)]
-        grid = nn.functional.affine_grid(torch.stack(rows, 1), list(inputs.shape), align_corners=False)
-        return nn.functional.grid_sample(inputs.to(grid.dtype), grid, align_corners=False)
+        with torch.autocast(device.type, enabled=False):  # bfloat16 would move pixels by up to a 256th of the width
+            grid = nn.functional.affine_grid(torch.stack(rows, 1), list(inputs.shape), align_corners=False)
+            return nn.functional.grid_sample(inputs.to(grid.dtype), grid, align_corners=False)
 
 
 def patches(pictures: Tensor, size: int) -> Tensor:

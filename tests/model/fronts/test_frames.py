@@ -123,6 +123,45 @@ def test_a_faster_sound_is_shorter_and_higher() -> None:
     assert front().augment(sound) is sound
 
 
+@pytest.mark.usefixtures("single")
+def test_a_minute_of_sound_is_sped_up_without_rounding_the_times() -> None:
+    ramp = (torch.arange(60 * 16_000) % 2 * 2000).to(torch.int16)[None]  # any error of time shows in the value
+    frames = Frames(D, 16_000, speed=0.1)
+    torch.manual_seed(3)
+    changed = frames.augment(ramp)[0]
+    torch.manual_seed(3)
+    rate = 1 + 0.1 * (2 * float(torch.rand(1)) - 1)
+    at = np.arange(int((changed != PAD_SAMPLE).sum())) * rate
+    np.testing.assert_allclose(changed[: len(at)].numpy(), np.interp(at, np.arange(60 * 16_000), ramp[0]), atol=1)
+
+
+@pytest.mark.usefixtures("single")
+def test_the_spectrogram_keeps_float32_when_products_are_in_bfloat16() -> None:
+    frames, sound = front(), noise(2, 3000)
+    heard: list[Tensor] = []
+    frames.convolutions[0].register_forward_pre_hook(lambda _, inputs: heard.append(inputs[0]))
+    frames(sound)
+    with torch.autocast("cpu", torch.bfloat16):
+        frames(sound)
+    assert heard[0].equal(heard[1])
+    assert frames.bfloat16()(sound).isfinite().all()
+
+
+@pytest.mark.usefixtures("single")
+@pytest.mark.parametrize("n_samples", [1, 80, 81, 200])
+def test_gradients_of_the_shortest_sounds_are_right_in_bfloat16(n_samples: int) -> None:
+    sound, found = noise(3, n_samples), []
+    for enabled in (False, True):
+        frames = front()
+        for _ in range(5):  # memory that nothing was written to differs each time
+            frames.zero_grad()
+            with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+                frames(sound).square().sum().backward()
+            found.append(torch.cat([it.grad.flatten() for it in frames.parameters() if it.grad is not None]))
+    for gradient in found[1:]:
+        torch.testing.assert_close(gradient, found[0], rtol=0.05, atol=0.05 * float(found[0].abs().max()))
+
+
 def test_a_model_needs_a_sample_rate_and_samples() -> None:
     sizes = {"topology": "encoder-only", "head": "class", "n_classes": 2, "d_model": D, "n_heads": 2, "d_ff": 32}
     with pytest.raises(ConfigError) as caught:

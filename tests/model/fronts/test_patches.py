@@ -98,6 +98,16 @@ def test_a_crop_stays_inside_the_picture() -> None:
     assert 0.49 < steps.min() < 0.6 and 0.9 < steps.max() < 1.01  # half of each side is enlarged to the whole
 
 
+@pytest.mark.usefixtures("single")
+def test_augmentation_is_exact_when_products_are_in_bfloat16() -> None:
+    x, front, found = pictures(20), Patches(D, 8, 3, 4, shift=2, crop=0.5), []
+    for enabled in (False, True):
+        torch.manual_seed(0)
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            found.append(front.augment(x))
+    assert found[0].equal(found[1])
+
+
 def test_nothing_changes_without_augmentation() -> None:
     x = pictures()
     assert Patches(D, 8, 3, 4).augment(x) is x
