@@ -24,6 +24,7 @@ from ..scoring.significance import Comparison, compare_means
 from ..tokenization.ragged import IntArray, Ragged
 from ..tokenization.tokenizer import Tokenizers
 from .examples import Examples
+from .front_settings import has_other_front, without_effect
 from .records import Encoder, Judged, Learnable, Scorable, Scores, Units
 
 if TYPE_CHECKING:
@@ -116,6 +117,9 @@ class Task(ABC):
         config = config.assign(cls.required, "task")
         config = config.choose({name: it for name, it in cls.defaults.items() if name not in cls.required}, "task")
         check_patience(config, cls.scores)
+        if name := without_effect(config):
+            why = f" and model.front={spell(config.model.front)}"
+            raise cls._misfit(name, config, why=why, fix=f"leave out {name}")
         return config.choose(cls.derived(config), "task")
 
     @classmethod
@@ -245,6 +249,8 @@ class Task(ABC):
         for name in cls.unused:
             if config.is_users(name) and config.value(name) != settings()[name].default:
                 raise cls._misfit(name, config, fix=f"leave out {name}")
+        if has_other_front(config, cls.modalities):
+            raise cls._misfit("model.front", config, fix="leave out model.front")
 
     @classmethod
     def _check_support(cls, config: Config) -> None:
@@ -252,6 +258,8 @@ class Task(ABC):
         check_best(config, cls.scores, repr(cls.verb))
         if config.data.subword_dropout and not cls.subword_dropout:
             raise cls._misfit("data.subword_dropout", config, expected="0")
+        if train.warm_start and "text" not in cls.modalities:
+            raise cls._misfit("train.warm_start", config, why=", which aren't texts", fix="leave out train.warm_start")
         if train.watch and not cls.answers_text:
             raise cls._misfit("train.watch", config, why=", which needs more than a text", fix="leave out train.watch")
         if train.balance and not cls.has_labels:
@@ -262,7 +270,8 @@ class Task(ABC):
     @classmethod
     def _misfit(cls, name: str, config: Config, *, why: str = "", expected: str = "", fix: str = "") -> ConfigError:
         value = config.value(name)
-        what = f"{name}={spell(value)} doesn't work with task {cls.verb!r}{why}"
+        on = "" if "text" in cls.modalities else f" on {cls.units.sources}"
+        what = f"{name}={spell(value)} doesn't work with task {cls.verb!r}{on}{why}"
         return ConfigError(what, expected=expected, fix=fix, name=name, value=value)
 
 

@@ -65,14 +65,14 @@ def find_task(data_or_paths: Any, data: DataConfig, *, task: str | None = None) 
 
     Args:
         data_or_paths: files, folders or rows in memory (see `as_paths`).
-        data: settings for reading.
+        data: settings for reading, in which data.modality is known (see `with_modality`).
         task: the task, if the user chose it. Then only the columns are detected.
 
     Raises:
         DataError: several columns could be the text or the label.
     """
     paths = as_paths(data_or_paths)
-    if (modality := modality_of(paths) if data.modality == "text" else data.modality) != "text":
+    if (modality := data.modality) != "text":
         return Found(*((task, _CHOSEN) if task else media_task(paths, data, modality)), modality=modality)
     found = Found(task, _CHOSEN) if task else _detected(paths, data)
     return replace(found, columns=_columns(paths, data, found.verb))

@@ -24,11 +24,12 @@ def preview(config: Config) -> Iterator[str]:
     Raises:
         DataError: the data can't be used; training would raise the same error.
     """
+    config = with_modality(config)
     data = config.data
     found = find_task(data.train, data, task=config.train.task)
     if str(found):
         yield str(found)
-    config = with_modality(config.assign({"train.task": found.verb}, "data"))
+    config = config.assign({"train.task": found.verb}, "data")
     task = task_of(config)
     config = task.settle(config)
     with task.form.open(data.train, data) as source:

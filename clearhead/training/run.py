@@ -133,7 +133,8 @@ def train(config: Config, out: str | Path, options: RunOptions, stage: Stage = S
 
 
 def with_task(config: Config, say: Say) -> Config:
-    """Return the configuration with the task detected from the data. Report the columns used, and why."""
+    """Return the configuration with modality and task detected from the data. Report the columns used, and why."""
+    config = with_modality(config)
     found = find_task(config.data.train, config.data)
     if str(found):
         say(str(found))
@@ -152,8 +153,7 @@ def _check(config: Config, out: Path, options: RunOptions, stage: Stage) -> tupl
         stored = read_config(out, allow_custom_code=options.allowed(config))
         config = config.assign({"train.task": task_of(stored).verb, "data.modality": stored.data.modality}, "data")
     else:
-        config = with_modality(config)
-        config = with_task(config, options.say) if config.train.task is None else config
+        config = with_task(config, options.say) if config.train.task is None else with_modality(config)
     if config.train.tensorboard:
         summary_writer()
     task = stage.task or task_of(config)

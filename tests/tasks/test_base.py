@@ -3,7 +3,7 @@ import pytest
 from clearhead.config import Config
 from clearhead.errors import ConfigError
 from clearhead.tasks.denoise.task import denoising
-from clearhead.tasks.registry import TASKS, task_named
+from clearhead.tasks.registry import TASKS, task_named, task_of
 from clearhead.tokenization.tokenizer import train_tokenizers
 
 
@@ -27,6 +27,37 @@ def test_a_setting_that_does_not_fit_a_task_is_an_error(task: str, name: str, va
     error = caught.value
     assert (error.name, error.value, error.expected) == (name, value, expected) and error.expected + error.fix
     assert task in error.what
+
+
+@pytest.mark.parametrize(
+    ("task", "modality", "name", "value"),
+    [
+        ("classify", "image", "model.speed", 0.2),
+        ("classify", "image", "data.lowercase", True),
+        ("classify", "image", "data.reverse", True),
+        ("classify", "image", "model.front", "frames"),
+        ("classify", "image", "train.warm_start", "denoise"),
+        ("classify", "audio", "model.shift", 3),
+        ("classify", "audio", "data.unicode", "none"),
+        ("transcribe", "audio", "model.image_size", 8),
+        ("transcribe", "audio", "train.warm_start", "denoise"),
+        ("classify", "text", "model.front", "patches"),
+        ("classify", "text", "model.n_mels", 80),
+        ("translate", "text", "model.flip", True),
+    ],
+)
+def test_a_setting_of_another_kind_of_data_is_an_error(task: str, modality: str, name: str, value: object) -> None:
+    config = Config().override({"train.task": task, "data.modality": modality})
+    with pytest.raises(ConfigError) as caught:
+        task_of(config).settle(config.override({name: value}))
+    assert (caught.value.name, caught.value.value) == (name, value) and caught.value.fix
+
+
+def test_a_front_end_uses_its_own_settings() -> None:
+    values = {"train.task": "classify", "data.modality": "image", "model.shift": 3, "model.flip": True}
+    assert task_of(config := Config().override(values)).settle(config).model.shift == 3
+    own = Config().override({"train.task": "classify", "model.front": "own.parts:Front", "model.speed": 0.2})
+    assert task_of(own).settle(own).model.speed == 0.2
 
 
 def test_patience_needs_a_score_to_watch() -> None:

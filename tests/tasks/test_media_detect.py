@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clearhead.config import Config, DataConfig
+from clearhead.config import Config
 from clearhead.errors import ConfigError, DataError
 from clearhead.tasks.detect import find_task, with_modality
 from clearhead.tasks.preview import preview
@@ -30,7 +30,8 @@ def pictures(folder: Path, targets: list[str]) -> Path:
 
 
 def found(path: Path, task: str | None = None) -> tuple[str, str]:
-    it = find_task(str(path), DataConfig(), task=task)
+    data = with_modality(Config().override({"data.train": [str(path)]})).data
+    it = find_task(str(path), data, task=task)
     assert it.why and str(it).startswith(f"task: {it.verb}, because ")
     return it.verb, it.modality
 
@@ -52,9 +53,16 @@ def test_folders_and_pictures(tmp_path: Path) -> None:
     assert found(pictures(tmp_path, [f"a {n % 3}" for n in range(30)])) == ("classify", "image")
 
 
+def test_paths_are_texts_if_you_say_so(tmp_path: Path) -> None:
+    path = sounds(tmp_path, [f"the number {n}" for n in range(30)])
+    config = Config().override({"data.train": [str(path)], "data.modality": "text"})
+    assert with_modality(config).data.modality == "text"
+    assert find_task(str(path), with_modality(config).data).modality == "text"
+
+
 def test_captions_are_not_supported(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
-        find_task(str(pictures(tmp_path, [f"a dog with {n} balls" for n in range(30)])), DataConfig())
+        found(pictures(tmp_path, [f"a dog with {n} balls" for n in range(30)]))
     assert caught.value.name == str(tmp_path / "a.csv") and caught.value.value == 30
 
 

@@ -112,10 +112,11 @@ def _show_data(config: Config) -> None:
 
 def _say_task(config: Config) -> None:
     """Print the columns that an explicitly given task uses. A detected task is printed when it's detected."""
-    from ...tasks.detect import find_task
+    from ...tasks.detect import find_task, with_modality
     from ...training.choices.early_checks import check_early
 
     check_early(config)
+    config = with_modality(config)
     say(str(find_task(config.data.train, config.data, task=config.train.task)))
 
 

@@ -23,7 +23,10 @@ from .task import Classification
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-_UNUSED = ("data.tokenizer", "data.vocab_size", "data.subword_dropout", "data.lowercase", "data.texts", "model.copy")
+_UNUSED = (
+    *("data.tokenizer", "data.vocab_size", "data.joint", "data.subword_dropout", "data.texts"),
+    *("data.unicode", "data.whitespace", "data.lowercase", "data.reverse", "model.n_token_types", "model.copy"),
+)
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class MediaClassification(Classification):
     """What pictures and sounds have in common. A subclass says how a file is read."""
 
     answers_text = True
-    unused = ("model.n_token_types", *_UNUSED, *search_settings_but("batch_tokens"))
+    unused = (*_UNUSED, *search_settings_but("batch_tokens"))
 
     @property
     def loader(self) -> Loader:

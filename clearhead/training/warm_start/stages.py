@@ -56,6 +56,7 @@ def train(config: Config, out: str | Path, options: RunOptions) -> Path:
         check_early(config)
     if config.train.task is None:
         config = with_task(config, options.say)
+        task_of(config).settle(config)  # raises if it can't begin with a warm start
     config = config.choose({"train.warm_start": "denoise"}, "user")
     return _WarmStart(config, out, options).train(began)
 
