@@ -4,7 +4,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..config import DataConfig
+from ..errors import DataError
 from ..readers.column_roles import LABELLED, Roles
+from ..readers.media.media_files import content_digest
 from ..readers.media.media_source import MediaSource
 from ..readers.pairs import Pair, Pairs
 from ..readers.skipped import Report
@@ -109,6 +111,17 @@ class MediaForm(PairForm):
     def from_notes(self, notes: list[Any], report: Report) -> Pairs:
         """Restore what `to_notes` converted."""
         return Pairs.of(((line, str(Path(report.folder, name)), to) for line, name, to in notes), report)
+
+    def contents(self, data: Pairs) -> list[str]:
+        """Return a digest of the content of each file, or its name if it can't be read."""
+        return list(map(_content, data.sources))
+
+
+def _content(name: str) -> str:
+    try:
+        return content_digest(name).hex()
+    except DataError:
+        return name
 
 
 def _within(folder: str, name: str) -> str:

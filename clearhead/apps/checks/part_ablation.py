@@ -12,6 +12,7 @@ from torch import nn
 
 from ... import __version__
 from ...config import DecodeConfig
+from ...data.media_forms import MediaForm
 from ...decode.registry import IN_MEMORY
 from ...errors import ConfigError, nearest
 from ...inspection.ablation.ablation_report import Ablation, Measure, Study
@@ -87,7 +88,7 @@ def ablate(loaded: LoadedModel, data: Any, request: Request, search: DecodeConfi
         return Outcome(list(judged.answers), {name: values.tolist() for name, values in judged.singly().items()})
 
     hooked = has_hooks(model)
-    key = _key(loaded, task.form.to_notes(data), search)
+    key = _key(loaded, _identity(task, data), search)
     kept = KeptOutcomes(loaded.path / FOLDER if request.keep and not hooked else None, key)
     outcomes, n_kept = study(model, [it.name for it in chosen], measure, kept, watch)
     score = request.score or task.main_score()
@@ -112,7 +113,14 @@ def ablate(loaded: LoadedModel, data: Any, request: Request, search: DecodeConfi
     )
 
 
-def _key(loaded: LoadedModel, notes: list[Any], search: DecodeConfig) -> dict[str, Any]:
+def _identity(task: Task, data: Any) -> list[Any]:
+    """Return JSON values that differ if the data does. Files of pictures and sounds may change and keep their names."""
+    if isinstance(task.form, MediaForm):
+        return list(zip(task.form.contents(data), data.targets))
+    return task.form.to_notes(data)
+
+
+def _key(loaded: LoadedModel, data: list[Any], search: DecodeConfig) -> dict[str, Any]:
     """Return a record of everything that affects the results."""
     settings = loaded.config.to_dict()
     return {
@@ -120,7 +128,7 @@ def _key(loaded: LoadedModel, notes: list[Any], search: DecodeConfig) -> dict[st
         "task": loaded.task.verb,
         "weights": fingerprint(loaded.model),
         "tokenizer": _sha256(loaded.tokenizers.to_json()),
-        "data": _sha256(json.dumps(notes)),
+        "data": _sha256(json.dumps(data)),
         "decode": asdict(search),
         "settings": {"model": settings["model"], "data": settings["data"]},
         "device": loaded.config.train.device,

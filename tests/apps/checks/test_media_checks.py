@@ -161,3 +161,15 @@ def test_a_custom_task_with_another_front_end_needs_a_built_in_base(app: App, mo
     with pytest.raises(ConfigError) as caught:
         app.subject()
     assert (caught.value.name, caught.value.value) == ("model.front", app.config.model.front)
+
+
+def test_outcomes_are_kept_for_the_content_of_files_whatever_their_names(app: App, data: tuple[Path, ...]) -> None:
+    def kept() -> int:
+        return app.ablate([*map(str, data)], parts="feed-forwards", keep=True).study.kept
+
+    assert kept() == 0 and kept() > 0
+    media = data[0] if data[0].suffix == ".npy" else data[0].with_name("2.wav")
+    content = bytearray(media.read_bytes())
+    content[-2] ^= 1
+    media.write_bytes(content)
+    assert kept() == 0
