@@ -3,12 +3,13 @@
 from .config import Config, chosen
 from .data_config import SEPARATORS, DataConfig
 from .decode_config import DecodeConfig
-from .model_config import DROPOUT, SHAPE, ModelConfig
+from .model_config import AUGMENTATION, DROPOUT, SHAPE, ModelConfig
 from .presets import PRESETS, TASKS, preset
 from .sections import Setting, settings
 from .train_config import NEWEST, TrainConfig
 
 __all__ = [
+    "AUGMENTATION",
     "DROPOUT",
     "NEWEST",
     "PRESETS",

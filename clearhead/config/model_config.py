@@ -6,8 +6,14 @@ from typing import Literal
 from .setting import FRACTION, NOT_NEGATIVE, POSITIVE, require, setting
 
 DROPOUT = ("model.dropout", "model.attention_dropout", "model.activation_dropout")
+AUGMENTATION = ("model.shift", "model.flip", "model.crop", "model.spec_augment", "model.speed")
 _MOST = {"d_model": 2**17, "d_ff": 2**20, "n_encoder_layers": 1000, "n_decoder_layers": 1000}
-_FRONT_SIZES = {"image_size": 4096, "patch_size": 4096, "sample_rate": 192_000, "n_mels": 512}
+_FRONT_SIZES = {
+    "image_size": (1, 4096),
+    "patch_size": (1, 4096),
+    "sample_rate": (1000, 192_000),
+    "n_mels": (1, 512),
+}
 SHAPE = ("model.d_model", "model.n_heads", "model.d_ff", "model.n_encoder_layers", "model.n_decoder_layers")
 
 
@@ -157,9 +163,9 @@ class ModelConfig:
         require(has_classes, "model.n_classes", self.n_classes, "model.head='class'", what=what)
 
     def _check_fronts(self) -> None:
-        for name, most in _FRONT_SIZES.items():
-            value = getattr(self, name)
-            require(value is None or 1 <= value <= most, f"model.{name}", value, f"a number from 1 to {most:,}")
+        for name, (least, most) in _FRONT_SIZES.items():
+            value, expected = getattr(self, name), f"a number from {least:,} to {most:,}"
+            require(value is None or least <= value <= most, f"model.{name}", value, expected)
         require(self.image_channels in (None, 1, 3), "model.image_channels", self.image_channels, "1 or 3")
         require(self.shift >= 0, "model.shift", self.shift, NOT_NEGATIVE)
         require(0 < self.crop <= 1, "model.crop", self.crop, "a number above 0, at most 1")

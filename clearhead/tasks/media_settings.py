@@ -4,7 +4,7 @@ from typing import Any
 
 from ..config import Config
 from ..config.front_geometry import picture_positions, usual_patch_size
-from ..errors import DataError
+from ..errors import ConfigError, DataError
 from ..readers.media.images import probe_image
 from ..readers.media.sounds import probe_sound
 
@@ -13,8 +13,31 @@ _LARGEST, _FASTEST = 64, 16_000  # defaults: pixels, and samples per second
 
 
 def sound_lengths(config: Config) -> dict[str, Any]:
-    """Return model.max_len for the longest sound at its slowest."""
-    return {"model.max_len": int(config.data.max_len / (1 - config.model.speed)) + 2}
+    """Return model.max_len for the longest sound at its slowest.
+
+    Raises:
+        ConfigError: the user's model.max_len is too small for any sound.
+    """
+    if config.is_users("model.max_len") and longest_sound(config)[0] < 1:
+        raise ConfigError(
+            f"model.max_len={config.model.max_len} is too small for a sound",
+            expected=f"at least {_slowest(1, config)}, and by default {_slowest(config.data.max_len, config)}",
+            name="model.max_len",
+            value=config.model.max_len,
+        )
+    return {"model.max_len": _slowest(config.data.max_len, config)}
+
+
+def longest_sound(config: Config) -> tuple[int, str]:
+    """Return the maximum positions of a sound that fits into the model even at its slowest, and the setting."""
+    most = int((config.model.max_len - 1) * (1 - config.model.speed) + 1e-6)
+    fitting = most if _slowest(most, config) <= config.model.max_len else most - 1
+    return min((config.data.max_len, "data.max_len"), (fitting, "model.max_len"))
+
+
+def _slowest(n_positions: int, config: Config) -> int:
+    """Return the positions that a sound may take once it's slowed down, which may be rounded up twice."""
+    return int(n_positions / (1 - config.model.speed)) + 2
 
 
 def sample_rate_setting(data: Any, config: Config) -> dict[str, Any]:

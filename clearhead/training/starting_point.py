@@ -8,18 +8,19 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from ..config import DROPOUT, PRESETS, Config, ModelConfig
+from ..config import AUGMENTATION, DROPOUT, PRESETS, Config, ModelConfig
 from ..config.values import spell
 from ..errors import ConfigError
 from ..folder.model_folder import TOKENIZER, load_model_folder, load_weights
 from ..tasks.registry import task_of
 from ..tokenization.tokenizer import Tokenizers
 
-# The weights determine these settings: the whole shape except dropout, and the tokenization. When the task changes, the
-# settings in OF_TASK aren't taken from the model.
+# The weights determine these settings: the whole shape except dropout and augmentation, and the tokenization. When the
+# task changes, the settings in OF_TASK aren't taken from the model.
+_FREE = (*DROPOUT, *AUGMENTATION)
 OF_TASK = ("model.head", "model.n_classes", "model.pooling", "model.n_token_types", "model.copy", "data.labels")
 KEPT = (
-    *(name for name in (f"model.{field.name}" for field in fields(ModelConfig)) if name not in DROPOUT),
+    *(name for name in (f"model.{field.name}" for field in fields(ModelConfig)) if name not in _FREE),
     *(f"data.{name}" for name in ("tokenizer", "vocab_size", "joint", "unicode", "whitespace", "lowercase", "labels")),
 )
 
@@ -54,6 +55,14 @@ class StartingPoint:
                 name="train.init_from",
                 value=str(self.path),
             )
+        was, reads = self.config.data.modality, config.data.modality
+        if was != reads:
+            raise ConfigError(
+                f"train.init_from={str(self.path)!r} was trained with data.modality={was!r}, but this data is {reads}",
+                expected=f"a model folder with data.modality={reads!r}",
+                name="train.init_from",
+                value=str(self.path),
+            )
         new = {"model.n_classes": 0, "data.labels": ()}  # found in the new data
         own = {name: self.config.value(name) for name in KEPT if self.is_same_task(config) or name not in OF_TASK}
         config = config if self.is_same_task(config) else config.assign(new, "data")
@@ -67,8 +76,8 @@ class StartingPoint:
                     name=name,
                     value=config.value(name),
                 )
-        others = {name for name in DROPOUT if config.is_users(name)} | {*PRESETS.get(config.train.preset or "", ())}
-        own |= {name: self.config.value(name) for name in DROPOUT if name not in others}
+        others = {name for name in _FREE if config.is_users(name)} | {*PRESETS.get(config.train.preset or "", ())}
+        own |= {name: self.config.value(name) for name in _FREE if name not in others}
         return config.assign(own, "model")
 
     def is_same_task(self, config: Config) -> bool:

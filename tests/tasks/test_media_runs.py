@@ -15,7 +15,11 @@ import torch
 from clearhead.api import load, train
 from clearhead.cli.entry import main
 from clearhead.config import Config
-from clearhead.errors import DataError, TrainingError
+from clearhead.config.front_geometry import position_samples
+from clearhead.errors import ConfigError, DataError, TrainingError
+from clearhead.model.fronts.frames import Frames
+from clearhead.tasks.media_settings import longest_sound
+from clearhead.tasks.registry import task_of
 from clearhead.training.signals import StoppedError
 
 Image = pytest.importorskip("PIL.Image")
@@ -255,3 +259,37 @@ def test_wrong_values_are_clear_errors_in_python(seen: Path) -> None:
         with pytest.raises(DataError) as caught:
             app(wrong)
         assert caught.value.expected
+
+
+@pytest.mark.parametrize(("speed", "max_len"), [(0.1, 12), (0.3, 12), (0.3, 11), (0.0, 3)])
+def test_sounds_that_fill_the_model_still_fit_when_slowed_down(tmp_path: Path, speed: float, max_len: int) -> None:
+    values = {**QUICK, "train.task": "classify", "data.modality": "audio", "model.speed": speed}
+    config = task_of(Config().override(values)).settle(Config().override({**values, "model.max_len": max_len}))
+    length, setting = longest_sound(config)
+    assert setting == "model.max_len" and length >= 1
+    front = Frames(8, RATE, speed=speed)
+    longest = torch.zeros(50, position_samples(length, RATE), dtype=torch.int16)
+    assert front.mask(front.augment(longest)).size(-1) <= max_len
+    again = task_of(config).settle(Config().override({**values, "data.max_len": length}))
+    assert again.model.max_len <= max_len and longest_sound(again) == (length, "data.max_len")
+
+
+def test_a_model_too_short_for_any_sound_is_an_error() -> None:
+    values = {"train.task": "transcribe", "data.modality": "audio", "model.max_len": 2}
+    with pytest.raises(ConfigError) as caught:
+        task_of(config := Config().override(values)).settle(config)
+    assert (caught.value.name, caught.value.value) == ("model.max_len", 2) and caught.value.expected
+
+
+def test_a_model_of_pictures_is_fine_tuned_with_other_augmentation_but_not_on_sounds(
+    seen: Path, tmp_path: Path
+) -> None:
+    begun = {**SEEN, "train.init_from": str(seen), "train.steps": 2}
+    out, _ = run({**begun, "model.shift": 0, "model.flip": True}, tmp_path / "again", pictures(40))
+    model = load(out).config.model
+    assert (model.shift, model.flip, model.image_size) == (0, True, load(seen).config.model.image_size)
+    with pytest.raises(ConfigError) as caught:
+        values = {name: value for name, value in begun.items() if name != "model.patch_size"}
+        run(values, tmp_path / "heard", sounds(20))
+    assert (caught.value.name, caught.value.value) == ("train.init_from", str(seen))
+    assert not (tmp_path / "heard").exists()

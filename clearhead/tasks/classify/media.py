@@ -14,7 +14,7 @@ from ...readers.pairs import Pairs
 from ...readers.skipped import Skipped
 from ...tokenization.ragged import IntArray, Ragged
 from ..base import Judged, Units, search_settings_but
-from ..media_settings import picture_settings, sample_rate_setting, sound_lengths
+from ..media_settings import longest_sound, picture_settings, sample_rate_setting, sound_lengths
 from .examples import UNSEEN, HeldOutTexts, LabelledTexts
 from .reading import label_settings
 from .scores import LabelScores
@@ -210,7 +210,7 @@ class SoundClassification(MediaClassification):
     @property
     def longest(self) -> tuple[int, str]:
         """The maximum positions of a sound; longer sounds are cut."""
-        return self.config.data.max_len, "data.max_len"
+        return longest_sound(self.config)
 
     @property
     def read_as(self) -> tuple[int, ...]:

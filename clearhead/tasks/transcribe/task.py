@@ -21,7 +21,7 @@ from ...tokenization.ragged import IntArray, Ragged
 from ...tokenization.tokenizer import BOS, EOS
 from ..base import Judged, Units
 from ..examples import HeldOut
-from ..media_settings import sample_rate_setting, sound_lengths
+from ..media_settings import longest_sound, sample_rate_setting, sound_lengths
 from ..sequences.task import Sequences, token_numbers
 from .examples import HeldOutSounds, Transcribed
 from .scores import TranscriptScores
@@ -76,6 +76,11 @@ class Transcription(Sequences):
         """Return the transcripts."""
         found: Sequence[str] = data.targets
         return found
+
+    @property
+    def longest(self) -> tuple[int, str]:
+        """The maximum positions of a sound, and tokens of a transcript. Longer ones are dropped."""
+        return longest_sound(self.config)
 
     @property
     def loader(self) -> SoundLoader:
