@@ -17,16 +17,17 @@ SOUNDS = "keys"  # subfolder of the model folder with the recordings
 EXPECTED = 0.99  # exact match on the held-out strings at 10 dB, with these settings and this seed
 NOISE = (5.0, 30.0)  # signal-to-noise ratio in training, in dB
 HELD_OUT = {10: 500, 20: 200, 5: 200, 0: 200}  # recordings at each signal-to-noise ratio; the first is the one expected
-N_TRAINING, REPEATS = 5_000, 0.3  # repeated keys are the hardest to count, so training has more than held-out strings
+N_TRAINING, REPEATS = 6_000, 0.3  # repeated keys are the hardest to count, so training has more than held-out strings
 
-# Augmentation is off, except for a little: at another speed a key sounds like its neighbour, and a mask hides keys.
+# Almost no augmentation: at another speed a key sounds like its neighbour, and a mask hides keys. At this width bf16 is
+# slower than fp32.
 SETTINGS: dict[str, Any] = {
     "train.task": "transcribe",
     "model.d_model": 64,
     "model.n_heads": 4,
     "model.d_ff": 128,
     "model.n_encoder_layers": 2,
-    "model.n_decoder_layers": 1,
+    "model.n_decoder_layers": 2,
     "model.dropout": 0.05,
     "model.spec_augment": 0.0,
     "model.speed": 0.02,
@@ -36,9 +37,11 @@ SETTINGS: dict[str, Any] = {
     "data.name": "Clearhead's telephone keys",
     "data.licence": "MIT, as Clearhead itself",
     "train.label_smoothing": 0.0,
-    "train.steps": 1800,
-    "train.eval_every": 450,
-    "train.save_every": 900,
+    "train.precision": "fp32",
+    "train.steps": 2000,
+    "train.lr": 0.005,
+    "train.eval_every": 500,
+    "train.save_every": 1000,
 }
 
 

@@ -20,7 +20,7 @@ RATE = 8000  # samples per second
 KEYS = "123A456B789C*0#D"
 ROWS, COLUMNS = (697, 770, 852, 941), (1209, 1336, 1477, 1633)  # Hz
 LENGTHS = (3, 10)  # keys of a string
-TONE, GAP, EDGE = (0.07, 0.15), (0.07, 0.15), (0.02, 0.15)  # seconds: a key, between two, before the first and after
+TONE, GAP, EDGE = (0.08, 0.12), (0.08, 0.12), (0.02, 0.15)  # seconds: a key, between two, before the first and after
 _LEVEL = (-32.0, -14.0)  # dB of each tone, compared with the loudest sine
 _TWIST, _OFF = 2.0, 0.01  # dB between the two tones, and relative error of their frequencies, at most
 
