@@ -52,8 +52,7 @@ class Ragged:
     def padded(self, rows: IntArray, pad: int, dtype: type[np.integer[Any]] = np.int64) -> NDArray[Any]:
         """Return these sequences as rows, padded on the right. (B,) -> (B, longest)"""
         lengths = self.lengths[rows]
-        columns = np.arange(int(lengths.max(initial=0)))
-        real = columns < lengths[:, None]
-        padded = np.full(real.shape, pad, dtype)
-        padded[real] = self.tokens[(self.starts[rows][:, None] + columns)[real]]
+        padded = np.full((len(rows), int(lengths.max(initial=0))), pad, dtype)
+        for row, start, length in zip(padded, self.starts[rows].tolist(), lengths.tolist()):
+            row[:length] = self.tokens[start : start + length]
         return padded
