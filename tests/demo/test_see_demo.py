@@ -33,7 +33,7 @@ def test_it_leaves_pictures_to_look_at_a_model_and_scores(
             run_see_demo(out)
         assert caught.value.name == "accuracy" and str(EXPECTED) in caught.value.expected
     evaluation = json.loads((out / "evaluation.json").read_text(encoding="utf-8"))
-    assert evaluation["texts"] == 32 and evaluation["accuracy"] == caught.value.value
+    assert evaluation["pictures"] == 32 and evaluation["accuracy"] == caught.value.value
     told = capsys.readouterr()
     assert f"accuracy {evaluation['accuracy']:.4f}   (expected: at least {EXPECTED})" in told.out
     assert f"classify '{out}' '{out}/pictures/held-out.npy#0'" in told.err
@@ -56,4 +56,4 @@ def test_it_never_replaces_what_is_not_its_own(hasty: None, tmp_path: Path) -> N
 def test_the_demo_reaches_the_accuracy_that_it_promises(tmp_path: Path) -> None:
     run_see_demo(tmp_path / "see")
     evaluation = json.loads((tmp_path / "see" / "evaluation.json").read_text(encoding="utf-8"))
-    assert evaluation["accuracy"] >= EXPECTED and evaluation["texts"] == see_demo.N_HELD_OUT
+    assert evaluation["accuracy"] >= EXPECTED and evaluation["pictures"] == see_demo.N_HELD_OUT
