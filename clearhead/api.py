@@ -111,11 +111,14 @@ def _check_options(flags: dict[str, Any], calls: dict[str, Any]) -> None:
 @contextmanager
 def _files(data: Any) -> Iterator[tuple[str, ...]]:
     """Yield the paths of `data`, or () for None. What is in memory is in temporary files inside the `with` block."""
+    if data is None:
+        yield ()
+        return
     with TemporaryDirectory() as folder:
-        if data is not None and (manifest := write_media(data, Path(folder))) is not None:
+        if (manifest := write_media(data, Path(folder))) is not None:
             yield (str(manifest),)
             return
-        paths = () if data is None else as_paths(data)
+        paths = as_paths(data)
         if paths and isinstance(paths[0], Rows):
             path = Path(folder) / IN_MEMORY
             path.write_bytes(with_whole_paths(paths[0]))

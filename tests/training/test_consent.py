@@ -28,6 +28,7 @@ def evil(toy, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "evilmod.py").write_text("raise SystemExit('it ran')\n")
     monkeypatch.chdir(folder)
     sys.modules.pop("evilmod", None)
+    sys.modules.pop("mine", None)  # another test's
 
 
 def expect_error(name: str, files: Path, out: Path) -> None:
