@@ -55,10 +55,6 @@ class LabelledMedia(LabelledCorpus):
         """Return no texts."""
         return (), ()
 
-    def sample_sources(self, most: int) -> Texts:
-        """Return some of the names, spread evenly."""
-        return Texts(self, 1, most)
-
     def _identity(self, name: str) -> str:
         """Return a key that's equal for copies."""
         found: str = cast(Any, self.source).content_key(name)
@@ -71,10 +67,6 @@ class TranscribedMedia(Corpus):
     def texts(self, most: int = 2_000_000) -> tuple[Texts, tuple[()]]:
         """Return the transcripts."""
         return Texts(self, 2, most), ()
-
-    def sample_sources(self, most: int) -> Texts:
-        """Return some of the names, spread evenly."""
-        return Texts(self, 1, most)
 
 
 class MediaForm(PairForm):

@@ -4,6 +4,7 @@ from typing import Any
 
 from ..config import Config
 from ..config.front_geometry import picture_positions, usual_patch_size
+from ..data.corpus import Texts
 from ..errors import ConfigError, DataError
 from ..readers.media.images import probe_image
 from ..readers.media.sounds import probe_sound
@@ -73,7 +74,7 @@ def _picture_size(data: Any) -> tuple[int, int]:
 def _probed(data: Any, probe: Any) -> list[Any]:
     """Return the sizes of some files, spread evenly over the data. Raise the last error if none can be read."""
     found, last = list[Any](), None
-    for name in data.sample_sources(_PROBED):
+    for name in Texts(data, 1, _PROBED):
         try:
             found.append(probe(name))
         except DataError as error:

@@ -27,6 +27,14 @@ _UNUSED = (
     *("data.tokenizer", "data.vocab_size", "data.joint", "data.subword_dropout", "data.texts"),
     *("data.unicode", "data.whitespace", "data.lowercase", "data.reverse", "model.n_token_types", "model.copy"),
 )
+_DEFAULTS: dict[str, Any] = {  # of pictures and sounds alike
+    "model.pre_norm": True,
+    "model.dropout": 0.1,
+    "model.activation": "gelu",
+    "data.split": 0.05,
+    "train.best": NEWEST,
+    "train.eval_sentences": 5_000,
+}
 
 
 @dataclass(frozen=True)
@@ -134,15 +142,10 @@ class PictureClassification(MediaClassification):
     modalities = ("image",)
     required: ClassVar[dict[str, Any]] = {**TASKS["classify"], "data.modality": "image"}
     defaults: ClassVar[dict[str, Any]] = {
+        **_DEFAULTS,
         "model.front": "patches",
         "model.positions": "sinusoidal_2d",
-        "model.pre_norm": True,
-        "model.dropout": 0.1,
-        "model.activation": "gelu",
         "model.shift": 2,
-        "data.split": 0.05,
-        "train.best": NEWEST,
-        "train.eval_sentences": 5_000,
     }
 
     @classmethod
@@ -185,16 +188,11 @@ class SoundClassification(MediaClassification):
     modalities = ("audio",)
     required: ClassVar[dict[str, Any]] = {**TASKS["classify"], "data.modality": "audio"}
     defaults: ClassVar[dict[str, Any]] = {
+        **_DEFAULTS,
         "model.front": "frames",
-        "model.pre_norm": True,
-        "model.dropout": 0.1,
-        "model.activation": "gelu",
         "model.spec_augment": 0.2,
         "model.speed": 0.1,
-        "data.split": 0.05,
         "data.max_len": 250,
-        "train.best": NEWEST,
-        "train.eval_sentences": 5_000,
     }
 
     @classmethod
