@@ -64,7 +64,7 @@ def train(
         config: all settings. `data.train` names the training files.
         out: the model folder to write.
         data: training data that replaces `data.train`: a path or several paths, a list of pairs or dicts, or a pandas
-            or polars DataFrame. Pictures and sounds in pairs can be paths, uint8 arrays, Pillow images, or tuples of
+            or polars DataFrame. Images and audio in pairs can be paths, uint8 arrays, Pillow images, or tuples of
             samples and their rate.
         resume: continue the run in `out` from its last checkpoint.
         replace: replace the run in `out`.

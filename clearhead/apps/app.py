@@ -109,7 +109,7 @@ class App:
         )
 
     def _report_of(self, unread: Sequence[Skipped], width: int) -> str:
-        """Return rows on the pictures or sounds that couldn't be read, which aren't scored."""
+        """Return rows on the images or recordings that couldn't be read, which aren't scored."""
         report = Report((), item="file", width=width)
         for it in unread:
             report.skip(it.line, f"{self.task.units.sources} {it.reason}", it.text)
@@ -190,7 +190,7 @@ class App:
 
     @contextmanager
     def _read(self, data: Any) -> Iterator[Any]:
-        """Yield the data that `_data` returns. Pictures and sounds in memory are in files inside the `with` block."""
+        """Yield the data that `_data` returns. Images and audio in memory are in files inside the `with` block."""
         if "text" in self.task.modalities or isinstance(data, self.task.form.holds):
             yield self._data(data)
             return

@@ -53,7 +53,7 @@ def describe_value(value: Any) -> str:
 
 
 def as_sources(sources: Any, modalities: Sequence[str]) -> list[Any]:
-    """Return what a task answers as a list: texts, or paths and arrays of pictures or sounds.
+    """Return what a task answers as a list: texts, or paths and arrays of images or audio.
 
     Raises:
         DataError: see `as_texts`.
@@ -67,7 +67,7 @@ def as_sources(sources: Any, modalities: Sequence[str]) -> list[Any]:
 
 
 def as_source(source: Any, modalities: Sequence[str]) -> Any:
-    """Return one text, picture or sound unchanged.
+    """Return one text, image or recording unchanged.
 
     Raises:
         DataError: it isn't one.
@@ -76,23 +76,23 @@ def as_source(source: Any, modalities: Sequence[str]) -> Any:
         return as_text(source)
     if not is_one_source(source, modalities):
         raise DataError(
-            f"got {describe_value(source)}", expected="one path, array, or picture", name="source", value=source
+            f"got {describe_value(source)}", expected="one path, array, or image", name="source", value=source
         )
     return str(source) if isinstance(source, Path) else source
 
 
 def is_one_source(source: Any, modalities: Sequence[str]) -> bool:
-    """Return whether a value is a single text, picture or sound, and not a list of them."""
+    """Return whether a value is a single text, image or recording, and not a list of them."""
     if "text" in modalities:
         return isinstance(source, str)
     if "image" in modalities and isinstance(source, np.ndarray):
         return source.ndim < 3 or (source.ndim == 3 and source.shape[2] in (1, 3, 4))
-    is_sound = isinstance(source, tuple) and len(source) == 2 and isinstance(source[1], int | np.integer)
-    return isinstance(source, str | Path) or is_sound or is_image(source)
+    is_audio = isinstance(source, tuple) and len(source) == 2 and isinstance(source[1], int | np.integer)
+    return isinstance(source, str | Path) or is_audio or is_image(source)
 
 
 def nothing_readable(files: Sequence[str], what: str, unread: Sequence[Skipped]) -> DataError:
-    """Return the error for data of which no picture or sound can be read."""
+    """Return the error for data of which no image or recording can be read."""
     name = " and ".join(files)
     return DataError(
         f"none of the {len(unread):,} {what} in {name} can be read\n  {unread[0].text}",

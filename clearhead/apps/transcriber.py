@@ -27,17 +27,17 @@ class Transcript(Result):
 
 
 class Transcriber(Translator):
-    """Writes down what is said in sounds. It has all methods of a translator."""
+    """Writes down what is said in recordings. It has all methods of a translator."""
 
     task: Transcription
 
     def results(self, texts: Sequence[Any], *, timings: bool = False, **decode: Any) -> list[Result]:
-        """Transcribe sounds and return full records in the same order.
+        """Transcribe recordings and return full records in the same order.
 
         Args:
             texts: paths, or samples with their rate.
-            timings: read off the cross-attention when each token was said, and return a `Transcript` for each sound.
-                The model then reads each sound once more.
+            timings: read off the cross-attention when each token was said, and return a `Transcript` for each
+                recording. The model then reads each recording once more.
             decode: search settings, and `prefix`.
         """
         found = super().results(texts, **decode)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..config.messages import say
 from .input_lines import Line
 
-_POSITION = 0.04  # seconds of sound
+_POSITION = 0.04  # seconds of audio
 
 if TYPE_CHECKING:
     from ..apps.answerer import FoundAnswer
@@ -34,7 +34,7 @@ def warn(place: str, line: Line, result: "Reading | Result | Labelled | FoundAns
 
 
 def warn_of_cut(name: str, result: "Reading | Result | Labelled") -> None:
-    """Warn about a sound that is too long."""
+    """Warn about a recording that is too long."""
     if result.cut:
         say(f"{name} is too long for the model, which ignores the last {result.cut * _POSITION:.1f} seconds; split it")
 

@@ -1,4 +1,4 @@
-"""Answer pictures and sounds named on the command line or on standard input. One that can't be read loses no others.
+"""Answer image and audio files named on the command line or on standard input. One that can't be read loses no others.
 
 Its line of output is empty, or a JSON object with the key "error", so that line n still belongs to file n. The command
 then ends with exit code 1.

@@ -1,9 +1,9 @@
-"""Sizes of what the front ends of pictures and sounds make of their input, without torch."""
+"""Sizes of what the front ends of images and audio make of their input, without torch."""
 
-PAD_SAMPLE = -32768  # marks padding in a batch of sounds: the one 16-bit value that no sample has
+PAD_SAMPLE = -32768  # marks padding in a batch of recordings: the one 16-bit value that no sample has
 WINDOW, HOP = 0.025, 0.010  # seconds of a spectrogram's window, and between two windows
 SUBSAMPLING = 4  # spectrogram frames per position: two convolutions of stride 2
-_GRID = 7  # rows of patches that a picture is cut into, at least
+_GRID = 7  # rows of patches that an image is cut into, at least
 
 
 def hop_length(sample_rate: int) -> int:
@@ -21,27 +21,27 @@ def n_frames(n_samples: int, sample_rate: int) -> int:
     return -(-n_samples // hop_length(sample_rate))
 
 
-def sound_positions(n_samples: int, sample_rate: int) -> int:
-    """Return the positions of a sound in the encoder, one for every four frames begun."""
+def audio_positions(n_samples: int, sample_rate: int) -> int:
+    """Return the positions of a recording in the encoder, one for every four frames begun."""
     return -(-n_frames(n_samples, sample_rate) // SUBSAMPLING)
 
 
 def position_seconds(sample_rate: int) -> float:
-    """Return the seconds from one position of a sound to the next."""
+    """Return the seconds from one position of a recording to the next."""
     return SUBSAMPLING * hop_length(sample_rate) / sample_rate
 
 
 def position_samples(n_positions: int, sample_rate: int) -> int:
-    """Return the samples of the longest sound with this many positions."""
+    """Return the samples of the longest recording with this many positions."""
     return n_positions * SUBSAMPLING * hop_length(sample_rate)
 
 
-def picture_positions(image_size: int, patch_size: int, *, class_token: bool) -> int:
-    """Return the positions of a picture in the encoder: one for each patch, and the class token."""
+def image_positions(image_size: int, patch_size: int, *, class_token: bool) -> int:
+    """Return the positions of an image in the encoder: one for each patch, and the class token."""
     return (image_size // patch_size) ** 2 + class_token
 
 
 def usual_patch_size(image_size: int) -> int:
-    """Return the largest patch that divides a picture into at least 7 rows, or 1."""
+    """Return the largest patch that divides an image into at least 7 rows, or 1."""
     fits = (size for size in range(max(1, image_size // _GRID), 0, -1) if image_size % size == 0)
     return next(fits, 1)

@@ -177,7 +177,7 @@ class ModelConfig:
             require(self.image_size % self.patch_size == 0, "model.patch_size", self.patch_size, expected, what=what)
         flat = self.positions != "sinusoidal_2d" or (self.front, self.topology) == ("patches", "encoder-only")
         expected = "another scheme, or model.front='patches' in an encoder-only model"
-        what = "needs the rows and columns of a picture"
+        what = "needs the rows and columns of an image"
         require(flat, "model.positions", self.positions, expected, what=what)
 
     @property

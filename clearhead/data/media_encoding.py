@@ -1,4 +1,4 @@
-"""Read pictures and sounds into arrays that a store can keep, and make batches of them."""
+"""Read images and audio into arrays that a store can keep, and make batches of them."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -9,10 +9,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..config.front_geometry import PAD_SAMPLE, picture_positions, position_samples, sound_positions
+from ..config.front_geometry import PAD_SAMPLE, audio_positions, image_positions, position_samples
 from ..errors import DataError
+from ..readers.media.audio import read_audio
 from ..readers.media.images import read_image
-from ..readers.media.sounds import read_sound
 from ..readers.pairs import Pairs
 from ..readers.skipped import UNREADABLE, Skipped
 from ..tokenization.ragged import IntArray, Ragged
@@ -43,7 +43,7 @@ class Loader(Protocol):
 
 @dataclass(frozen=True)
 class ImageLoader:
-    """Reads pictures as (C, size, size) bytes."""
+    """Reads images as (C, size, size) bytes."""
 
     size: int
     channels: int
@@ -52,12 +52,12 @@ class ImageLoader:
     dtype: str = "u1"
 
     def __call__(self, source: Any) -> tuple[NDArray[Any], int]:
-        """Read a picture."""
+        """Read an image."""
         return read_image(source, self.size, self.channels).reshape(-1), 0
 
     def positions(self, lengths: IntArray) -> IntArray:
-        """Return the positions of each picture: its patches, and the class token."""
-        return np.full(len(lengths), picture_positions(self.size, self.patch_size, class_token=self.class_token))
+        """Return the positions of each image: its patches, and the class token."""
+        return np.full(len(lengths), image_positions(self.size, self.patch_size, class_token=self.class_token))
 
     def batch(self, sources: Ragged, rows: IntArray) -> NDArray[Any]:
         """-> (B, C, H, W)"""
@@ -65,21 +65,21 @@ class ImageLoader:
 
 
 @dataclass(frozen=True)
-class SoundLoader:
-    """Reads sounds as 16-bit samples, up to a number of positions."""
+class AudioLoader:
+    """Reads recordings as 16-bit samples, up to a number of positions."""
 
     sample_rate: int
     longest: int
     dtype: str = "<i2"
 
     def __call__(self, source: Any) -> tuple[NDArray[Any], int]:
-        """Read a sound."""
-        samples, cut = read_sound(source, self.sample_rate, position_samples(self.longest, self.sample_rate))
-        return samples, sound_positions(cut, self.sample_rate)
+        """Read a recording."""
+        samples, cut = read_audio(source, self.sample_rate, position_samples(self.longest, self.sample_rate))
+        return samples, audio_positions(cut, self.sample_rate)
 
     def positions(self, lengths: IntArray) -> IntArray:
-        """Return the positions of sounds with so many samples."""
-        return np.array([sound_positions(int(it), self.sample_rate) for it in lengths], np.int64)
+        """Return the positions of recordings with so many samples."""
+        return np.array([audio_positions(int(it), self.sample_rate) for it in lengths], np.int64)
 
     def batch(self, sources: Ragged, rows: IntArray) -> NDArray[Any]:
         """-> (B, N), padded with PAD_SAMPLE"""

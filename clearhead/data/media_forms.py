@@ -1,4 +1,4 @@
-"""Data sets of pictures and sounds: where their files are, and what is held out."""
+"""Data sets of images and audio: where their files are, and what is held out."""
 
 from pathlib import Path
 from typing import Any, cast
@@ -14,42 +14,42 @@ from .corpus import Corpus, LabelledCorpus, Texts
 from .forms import PairForm
 
 _PATHS = ("path", "file", "filename", "file name", "filepath", "file path")
-PICTURES = Roles(
-    "picture",
+IMAGES = Roles(
+    "image",
     "label",
-    "pictures labels",
-    "line n of the labels is that of picture n",
+    "images labels",
+    "line n of the labels is that of image n",
     source_names=(*_PATHS, "image", "img", "picture", "image path"),
     target_names=LABELLED.target_names,
-    plural=("pictures", "labels"),
+    plural=("images", "labels"),
     labels=True,
-    item="picture",
+    item="image",
 )
-SOUNDS = Roles(
-    "sound",
+RECORDINGS = Roles(
+    "recording",
     "label",
-    "sounds labels",
-    "line n of the labels is that of sound n",
-    source_names=(*_PATHS, "audio", "wav", "sound", "clip", "audio path", "audio filepath"),
+    "recordings labels",
+    "line n of the labels is that of recording n",
+    source_names=(*_PATHS, "audio", "wav", "recording", "sound", "clip", "audio path", "audio filepath"),
     target_names=LABELLED.target_names,
-    plural=("sounds", "labels"),
+    plural=("recordings", "labels"),
     labels=True,
-    item="sound",
+    item="recording",
 )
 TRANSCRIPTS = Roles(
-    "sound",
+    "recording",
     "transcript",
-    "sounds transcripts",
-    "line n of the transcripts is that of sound n",
-    source_names=SOUNDS.source_names,
+    "recordings transcripts",
+    "line n of the transcripts is that of recording n",
+    source_names=RECORDINGS.source_names,
     target_names=("text", "transcript", "transcription", "sentence", "normalized text", "target", "words"),
-    plural=("sounds", "transcripts"),
-    item="sound",
+    plural=("recordings", "transcripts"),
+    item="recording",
 )
 
 
 class LabelledMedia(LabelledCorpus):
-    """Pictures or sounds with labels. They have no text to learn a tokenizer from."""
+    """Images or recordings with labels. They have no text to learn a tokenizer from."""
 
     def texts(self, most: int = 0) -> tuple[Any, Any]:
         """Return no texts."""
@@ -62,7 +62,7 @@ class LabelledMedia(LabelledCorpus):
 
 
 class TranscribedMedia(Corpus):
-    """Sounds with transcripts, from which the tokenizer learns."""
+    """Recordings with transcripts, from which the tokenizer learns."""
 
     def texts(self, most: int = 2_000_000) -> tuple[Texts, tuple[()]]:
         """Return the transcripts."""
@@ -70,7 +70,7 @@ class TranscribedMedia(Corpus):
 
 
 class MediaForm(PairForm):
-    """Pictures or sounds with a label or a transcript, named by their paths until they're encoded."""
+    """Images or recordings with a label or a transcript, named by their paths until they're encoded."""
 
     def __init__(self, roles: Roles, modality: str) -> None:
         super().__init__(roles)
@@ -81,13 +81,13 @@ class MediaForm(PairForm):
         return MediaSource(paths, data, self._roles(data), self.modality)
 
     def read(self, paths: Any, data: DataConfig) -> Pairs:
-        """Return the names of all pictures or sounds, with their targets."""
+        """Return the names of all images or recordings, with their targets."""
         with self.open(paths, data) as source:
             pairs = Pairs.of(source, source.report)
             return Pairs(pairs.sources, pairs.targets, pairs.lines, source.report)
 
     def divide(self, source: Any, share: float, seed: int) -> Corpus:
-        """Hold out a share of the pictures or sounds; copies of one stay together."""
+        """Hold out a share of the images or recordings; copies of one stay together."""
         kind = LabelledMedia if self.roles.labels else TranscribedMedia
         return kind.of(source, share, seed, key=source.content_key)
 

@@ -1,7 +1,7 @@
-"""Small grey pictures of digits and shapes: random size, tilt, place, clutter and noise.
+"""Small grey images of digits and shapes: random size, tilt, place, clutter and noise.
 
 Sizes and tilts fall into three ranges each. Every figure has some combinations of the two that occur only in held-out
-pictures, so a model can't score by remembering pictures.
+images, so a model can't score by remembering images.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ HEIGHTS = ((6.0, 7.5), (7.5, 9.0), (9.0, 10.5))  # pixels from the centre of a f
 TILTS = ((-30.0, -10.0), (-10.0, 10.0), (10.0, 30.0))  # degrees
 _OFF_CENTRE = 4.0  # pixels, at most
 _MOST_CLUTTER = 3  # short lines beside the figure
-_TOGETHER = 32  # pictures drawn at a time
+_TOGETHER = 32  # images drawn at a time
 
 FIGURES = strokes()
 LABELS = tuple(FIGURES)
@@ -26,24 +26,24 @@ Array = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Drawings:
-    """Pictures (N, SIZE, SIZE) with their labels, and the numbers (N,) of the ranges that size and tilt come from."""
+    """Images (N, SIZE, SIZE) with their labels, and the numbers (N,) of the ranges that size and tilt come from."""
 
-    pictures: NDArray[np.uint8]
+    images: NDArray[np.uint8]
     labels: list[str]
     heights: NDArray[np.int64]
     tilts: NDArray[np.int64]
 
 
 def is_held_out(figure: int, height: int, tilt: int) -> bool:
-    """Return whether a figure of this size and tilt occurs only in held-out pictures. One in three does."""
+    """Return whether a figure of this size and tilt occurs only in held-out images. One in three does."""
     return (figure + height + tilt) % len(HEIGHTS) == 0
 
 
 def draw(n: int, seed: int, *, held_out: bool) -> Drawings:
-    """Draw pictures, with as many of each figure as of any other.
+    """Draw images, with as many of each figure as of any other.
 
     Args:
-        n: number of pictures.
+        n: number of images.
         seed: seed of everything that is random.
         held_out: whether to draw only the held-out combinations of figure, size and tilt, or only the others.
     """
@@ -52,12 +52,12 @@ def draw(n: int, seed: int, *, held_out: bool) -> Drawings:
     pairs = [(height, tilt) for height in range(len(HEIGHTS)) for tilt in range(len(TILTS))]
     allowed = [[pair for pair in pairs if is_held_out(it, *pair) is held_out] for it in range(len(LABELS))]
     chosen = np.array([allowed[it][random.integers(len(allowed[it]))] for it in figures]).reshape(n, 2)
-    pictures = np.empty((n, SIZE, SIZE), np.uint8)
+    images = np.empty((n, SIZE, SIZE), np.uint8)
     for number, segments in enumerate(FIGURES.values()):
         rows = np.flatnonzero(figures == number)
         for part in np.split(rows, range(_TOGETHER, len(rows), _TOGETHER)):
-            pictures[part] = _pictures(segments, chosen[part, 0], chosen[part, 1], random)
-    return Drawings(pictures, [LABELS[it] for it in figures], chosen[:, 0], chosen[:, 1])
+            images[part] = _images(segments, chosen[part, 0], chosen[part, 1], random)
+    return Drawings(images, [LABELS[it] for it in figures], chosen[:, 0], chosen[:, 1])
 
 
 def coverage(segments: Array, width: Array) -> Array:
@@ -80,7 +80,7 @@ def coverage(segments: Array, width: Array) -> Array:
     return covered
 
 
-def _pictures(
+def _images(
     segments: Segments, heights: NDArray[np.int64], tilts: NDArray[np.int64], random: np.random.Generator
 ) -> NDArray[np.uint8]:
     """Draw one figure with the sizes and tilts of some ranges. (N,), (N,) -> (N, SIZE, SIZE)"""
@@ -95,7 +95,7 @@ def _pictures(
 
 
 def _placed(segments: Segments, height: Array, tilt: Array, random: np.random.Generator) -> tuple[Array, Array]:
-    """Stretch, turn and move a figure so that it stays inside the picture. -> (N, K, 2, 2), and line widths (N,)"""
+    """Stretch, turn and move a figure so that it stays inside the image. -> (N, K, 2, 2), and line widths (N,)"""
     n = len(height)
     stretch = np.stack((random.uniform(0.85, 1.15, n), np.ones(n)), 1)[:, None, None]
     cos, sin = np.cos(np.radians(tilt)), np.sin(np.radians(tilt))
@@ -108,7 +108,7 @@ def _placed(segments: Segments, height: Array, tilt: Array, random: np.random.Ge
 
 
 def _clutter(n: int, random: np.random.Generator) -> Array:
-    """Return none to three short lines for each picture. (N, K, 2, 2)"""
+    """Return none to three short lines for each image. (N, K, 2, 2)"""
     shape = (n, _MOST_CLUTTER)
     start, angle = random.uniform(0, SIZE, (*shape, 2)), random.uniform(0, 2 * np.pi, shape)
     reach = random.uniform(2, 5, shape)[..., None] * np.stack((np.cos(angle), np.sin(angle)), -1)

@@ -14,7 +14,7 @@ from ..config.messages import say
 from .demo_folder import DemoFolder, command, expect
 from .touch_tones import recordings, strings
 
-SOUNDS = "keys"  # subfolder of the model folder with the recordings
+RECORDINGS = "keys"  # subfolder of the model folder with the recordings
 EXPECTED = 0.99  # exact match on the held-out strings at 10 dB, with these settings and this seed
 NOISE = (5.0, 30.0)  # signal-to-noise ratio in training, in dB
 HELD_OUT = {10: 500, 20: 200, 5: 200, 0: 200}  # recordings at each signal-to-noise ratio; the first is the one expected
@@ -56,30 +56,28 @@ def run_hear_demo(out: Path) -> None:
         TrainingError: the folder contains something else, or the exact match at 10 dB is below `EXPECTED`.
     """
     begun = time.monotonic()
-    folder = DemoFolder(out, SOUNDS, SETTINGS["data.name"])
+    folder = DemoFolder(out, RECORDINGS, SETTINGS["data.name"])
     folder.check_replaceable()
     held_out = strings(max(HELD_OUT.values()), seed=0)
     training = strings(N_TRAINING, seed=1, repeats=REPEATS, without=held_out)
     folder.write(_files(training, held_out))
     say(
         f"{len(training):,} recordings of telephone keys to train on, and {len(held_out):,} held-out strings of keys, "
-        f"which never occur in training. Listen to those in {out / SOUNDS}.\n"
+        f"which never occur in training. Listen to those in {out / RECORDINGS}.\n"
     )
     folder.train(SETTINGS, "train.csv")
     app = cast(Transcriber, load(out))
-    evaluations = {noise: app.evaluate(str(out / SOUNDS / f"{_name(noise)}.csv")) for noise in HELD_OUT}
+    evaluations = {noise: app.evaluate(str(out / RECORDINGS / f"{_name(noise)}.csv")) for noise in HELD_OUT}
     first = next(iter(HELD_OUT))
     app.save_evaluation(evaluations[first])
     _report(evaluations)
     _examples(evaluations[min(HELD_OUT)])
     say(f"\nDone in {time.monotonic() - begun:.0f} seconds. {out} contains the model and evaluation.json.")
     say("Transcribe some recordings, or look at what the model attends to:\n")
-    sounds = out / SOUNDS / _name(first)
+    heard = out / RECORDINGS / _name(first)
     called, model = shlex.quote(command()), shlex.quote(str(out))
-    say(
-        f"  {called} transcribe {model} {shlex.quote(str(sounds / '0000.wav'))} {shlex.quote(str(sounds / '0001.wav'))}"
-    )
-    say(f"  {called} explain {model} {shlex.quote(str(sounds / '0000.wav'))}\n")
+    say(f"  {called} transcribe {model} {shlex.quote(str(heard / '0000.wav'))} {shlex.quote(str(heard / '0001.wav'))}")
+    say(f"  {called} explain {model} {shlex.quote(str(heard / '0000.wav'))}\n")
     expect("exact match", evaluations[first].scores.exact_match, EXPECTED)
 
 
@@ -96,10 +94,10 @@ def _files(training: Sequence[str], held_out: Sequence[str]) -> Iterator[tuple[s
 
 def _part(name: str, texts: Sequence[str], seed: int, noise: tuple[float, float]) -> Iterator[tuple[str, bytes]]:
     rows = ["path,text"]
-    for number, (text, sound) in enumerate(zip(texts, recordings(texts, seed, noise))):
+    for number, (text, recording) in enumerate(zip(texts, recordings(texts, seed, noise))):
         path = f"{name}/{number:04}.wav"
         rows.append(f"{path},{text}")
-        yield path, sound
+        yield path, recording
     yield f"{name}.csv", "".join(f"{row}\n" for row in rows).encode()
 
 

@@ -17,13 +17,13 @@ from .contact_sheet import contact_sheet
 from .demo_folder import DemoFolder, command, expect
 from .drawn_figures import LABELS, Drawings, draw
 
-PICTURES = "pictures"  # subfolder of the model folder with the drawings
-EXPECTED = 0.97  # accuracy on the held-out pictures, with these settings and this seed
+IMAGES = "images"  # subfolder of the model folder with the drawings
+EXPECTED = 0.97  # accuracy on the held-out images, with these settings and this seed
 N_TRAINING, N_HELD_OUT = 30_000, 2_000
-_SHOWN = 12  # pictures of each figure on a contact sheet
+_SHOWN = 12  # images of each figure on a contact sheet
 
-# Every picture is drawn with noise, so a small model needs no dropout. In three minutes it learns most at this learning
-# rate, which is higher than the default for so many pictures. At this width bf16 isn't faster than fp32.
+# Every image is drawn with noise, so a small model needs no dropout. In three minutes it learns most at this learning
+# rate, which is higher than the default for so many images. At this width bf16 isn't faster than fp32.
 SETTINGS: dict[str, Any] = {
     "train.task": "classify",
     "model.d_model": 64,
@@ -49,49 +49,49 @@ SETTINGS: dict[str, Any] = {
 def run_see_demo(out: Path) -> None:
     """Draw, train, score and give examples into `out`, replacing an earlier demo.
 
-    The subfolder `pictures` contains the drawings as arrays, in the format that `clearhead train` reads, and a contact
+    The subfolder `images` contains the drawings as arrays, in the format that `clearhead train` reads, and a contact
     sheet of each.
 
     Raises:
         TrainingError: the folder contains something else, or the accuracy is below `EXPECTED`.
     """
     begun = time.monotonic()
-    folder = DemoFolder(out, PICTURES, SETTINGS["data.name"])
+    folder = DemoFolder(out, IMAGES, SETTINGS["data.name"])
     folder.check_replaceable()
     training, held_out = draw(N_TRAINING, 0, held_out=False), draw(N_HELD_OUT, 0, held_out=True)
     folder.write(file for name, it in (("train", training), ("held-out", held_out)) for file in _files(name, it))
     say(
-        f"{len(training.labels):,} pictures of {len(LABELS)} digits and shapes to train on and "
-        f"{len(held_out.labels):,} held out. Each held-out picture has a size and a tilt that this figure never has "
-        f"together in training. {out / PICTURES}/train.png shows some.\n"
+        f"{len(training.labels):,} images of {len(LABELS)} digits and shapes to train on and "
+        f"{len(held_out.labels):,} held out. Each held-out image has a size and a tilt that this figure never has "
+        f"together in training. {out / IMAGES}/train.png shows some.\n"
     )
     folder.train(SETTINGS, "train.npy", "train.txt")
     app = cast(Classifier, load(out))
-    evaluation = app.evaluate([str(out / PICTURES / f"held-out.{kind}") for kind in ("npy", "txt")])
+    evaluation = app.evaluate([str(out / IMAGES / f"held-out.{kind}") for kind in ("npy", "txt")])
     app.save_evaluation(evaluation)
     _report(evaluation)
     say(f"\nDone in {time.monotonic() - begun:.0f} seconds. {out} contains the model and evaluation.json.")
-    say("Label some pictures, or look at what the model attends to:\n")
-    called, model, data = command(), shlex.quote(str(out)), str(out / PICTURES / "held-out.npy")
+    say("Label some images, or look at what the model attends to:\n")
+    called, model, data = command(), shlex.quote(str(out)), str(out / IMAGES / "held-out.npy")
     say(f"  {shlex.quote(called)} classify {model} {shlex.quote(f'{data}#0')} {shlex.quote(f'{data}#1')}")
     say(f"  {shlex.quote(called)} explain {model} {shlex.quote(f'{data}#0')}\n")
     expect("accuracy", evaluation.scores.scores.accuracy.mean, EXPECTED)
 
 
 def _files(name: str, drawings: Drawings) -> Iterator[tuple[str, bytes]]:
-    """Yield an array of pictures, a text file with a label for each, and a contact sheet with a row for each figure."""
+    """Yield an array of images, a text file with a label for each, and a contact sheet with a row for each figure."""
     array = io.BytesIO()
-    np.save(array, drawings.pictures)
+    np.save(array, drawings.images)
     yield f"{name}.npy", array.getvalue()
     yield f"{name}.txt", "".join(f"{label}\n" for label in drawings.labels).encode()
     labels = np.array(drawings.labels)
-    rows = [drawings.pictures[np.flatnonzero(labels == label)[:_SHOWN]] for label in LABELS]
-    yield f"{name}.png", contact_sheet([row for row in rows if len(row) == _SHOWN] or [drawings.pictures[:_SHOWN]])
+    rows = [drawings.images[np.flatnonzero(labels == label)[:_SHOWN]] for label in LABELS]
+    yield f"{name}.png", contact_sheet([row for row in rows if len(row) == _SHOWN] or [drawings.images[:_SHOWN]])
 
 
 def _report(evaluation: Evaluation) -> None:
     scores = evaluation.scores.scores
-    print(f"\nScores on {len(evaluation.sources):,} pictures with unseen combinations of figure, size and tilt:")
+    print(f"\nScores on {len(evaluation.sources):,} images with unseen combinations of figure, size and tilt:")
     print(f"  accuracy {scores.accuracy.mean:.4f}   (expected: at least {EXPECTED})")
     pairs = zip(evaluation.answers, evaluation.references, evaluation.sources)
     wrong = [(right[0], answer, source) for answer, right, source in pairs if answer not in right]

@@ -1,4 +1,4 @@
-"""Telephone keys as sounds: dual-tone multi-frequency signalling (DTMF, ITU-T Q.23).
+"""Telephone keys as audio: dual-tone multi-frequency signalling (DTMF, ITU-T Q.23).
 
 Each key is the sum of two sines, one for its row and one for its column:
 
@@ -80,11 +80,11 @@ def dial(keys: str, random: np.random.Generator, *, noise: float) -> tuple[Sampl
 def wav(samples: Samples) -> bytes:
     """Return a 16-bit WAV file of samples from -1 to 1."""
     file = io.BytesIO()
-    with wave.open(file, "wb") as sound:
-        sound.setnchannels(1)
-        sound.setsampwidth(2)
-        sound.setframerate(RATE)
-        sound.writeframes((samples * 32767).round().clip(-32767, 32767).astype("<i2").tobytes())
+    with wave.open(file, "wb") as recording:
+        recording.setnchannels(1)
+        recording.setsampwidth(2)
+        recording.setframerate(RATE)
+        recording.writeframes((samples * 32767).round().clip(-32767, 32767).astype("<i2").tobytes())
     return file.getvalue()
 
 

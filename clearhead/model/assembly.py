@@ -169,8 +169,8 @@ def _add_norm(config: ModelConfig) -> AddNorm:
 def _for_front(config: ModelConfig) -> dict[str, Any]:
     sizes = {"d_model": config.d_model, "vocab_size": config.src_vocab_size, "max_len": config.max_len}
     names = ("image_size", "image_channels", "patch_size", "shift", "flip", "crop")
-    sounds = ("sample_rate", "n_mels", "spec_augment", "speed")
-    return sizes | {name: getattr(config, name) for name in (*names, *sounds)} | _for_grid(config)
+    audio = ("sample_rate", "n_mels", "spec_augment", "speed")
+    return sizes | {name: getattr(config, name) for name in (*names, *audio)} | _for_grid(config)
 
 
 def _for_attention(config: ModelConfig) -> dict[str, Any]:

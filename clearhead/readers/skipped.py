@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from .lines import shown
 
 _EXAMPLES = 3  # unused lines shown for each reason
-UNREADABLE = "that can't be read"  # the reason for pictures and sounds whose content isn't what their name says
+UNREADABLE = "that can't be read"  # the reason for images and audio whose content isn't what their name says
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Report:
     licence: str = ""  # licence of the data, if a column states it
     source: str = ""  # source of the data, if a column states it
     width: int = 80  # maximum number of characters to show of an unused line
-    folder: str = ""  # of pictures and sounds: the folder that names in it are relative to
+    folder: str = ""  # of images and audio: the folder that names in it are relative to
 
     def skip(self, line: int, reason: str, text: str) -> None:
         """Count a line that isn't used, and keep the first few of each reason as examples."""

@@ -54,7 +54,7 @@ LABELS = _Labels(
         "nats_per_character": Label("nats per character", ".4f", "-log p per character", lower=True),
         "accuracy": Label("accuracy", ".4f", "share of correct labels"),
         "macro_f1": Label("macro F1", ".4f", "mean F1 of the labels"),
-        "negative_log_likelihood": Label("nats per text", ".4f", "-log p of the correct label", lower=True),
+        "negative_log_likelihood": Label("nats per example", ".4f", "-log p of the correct label", lower=True),
         "calibration_error": Label(
             "calibration", ".4f", "mean gap between confidence and accuracy, in 15 bins", False, lower=True
         ),
@@ -82,8 +82,8 @@ _COUNTS = (
     "characters",
     "questions",
     "texts",
-    "pictures",
-    "sounds",
+    "images",
+    "recordings",
     "recordings",
 )  # keys for the number of scored items
 

@@ -152,7 +152,7 @@ class Task(ABC):
 
     @property
     def read_as(self) -> tuple[int, ...]:
-        """Settings of a picture's or sound's reader. A store made with other ones isn't reused."""
+        """Settings of an image's or recording's reader. A store made with other ones isn't reused."""
         return ()
 
     @property

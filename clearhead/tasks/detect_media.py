@@ -1,4 +1,4 @@
-"""Detect the task that pictures or sounds are for, from their first labels or texts."""
+"""Detect the task that images or recordings are for, from their first labels or texts."""
 
 import itertools
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..config import DataConfig
-from ..data.media_forms import SOUNDS, TRANSCRIPTS
+from ..data.media_forms import RECORDINGS, TRANSCRIPTS
 from ..errors import DataError
 from ..readers.files import Input, is_folder
 from ..readers.lines import HEAD_LINES
@@ -15,7 +15,7 @@ from ..readers.media.media_source import MediaSource
 from ..readers.media.modality import manifest_in
 
 _ENOUGH = 20  # minimum number of rows to see whether texts repeat
-_CAPTIONS = 0.9  # minimum distinct targets per picture, for captions
+_CAPTIONS = 0.9  # minimum distinct targets per image, for captions
 
 
 def media_task(paths: Sequence[str | Path | Input], data: DataConfig, modality: str) -> tuple[str, str]:
@@ -24,7 +24,7 @@ def media_task(paths: Sequence[str | Path | Input], data: DataConfig, modality: 
     Data that can't be read has the task that training then reports the error for.
 
     Raises:
-        DataError: the data consists of pictures with captions, for which there's no task.
+        DataError: the data consists of images with captions, for which there's no task.
     """
     what = PLURAL[modality]
     if len(paths) == 1 and _is_folder_of_labels(paths[0]):
@@ -46,7 +46,7 @@ def _is_folder_of_labels(path: str | Path | Input) -> bool:
 
 def _targets(paths: Sequence[str | Path | Input], data: DataConfig, modality: str) -> tuple[list[str], bool]:
     """Return the first targets, and whether their column is named as one of transcripts."""
-    names = (*TRANSCRIPTS.target_names, *SOUNDS.target_names)
+    names = (*TRANSCRIPTS.target_names, *RECORDINGS.target_names)
     roles = replace(TRANSCRIPTS, target_names=names, labels=modality == "image")
     try:
         with MediaSource(paths, data, roles, modality) as source:
@@ -59,7 +59,7 @@ def _targets(paths: Sequence[str | Path | Input], data: DataConfig, modality: st
 def _captions(paths: Sequence[str | Path | Input], targets: Sequence[str]) -> DataError:
     name = " and ".join(path.name if isinstance(path, Input) else str(path) for path in paths)
     return DataError(
-        f"{name} has a different text for almost every picture, such as {targets[0]!r:.60}",
+        f"{name} has a different text for almost every image, such as {targets[0]!r:.60}",
         expected="labels that are repeated; there's no task that writes captions",
         fix="if another column has labels, name it with --label",
         name=name,

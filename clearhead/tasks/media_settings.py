@@ -1,27 +1,27 @@
-"""Settings of the front ends for pictures and sounds, as the data suggest them."""
+"""Settings of the front ends for images and audio, as the data suggest them."""
 
 from typing import Any
 
 from ..config import Config
-from ..config.front_geometry import picture_positions, usual_patch_size
+from ..config.front_geometry import image_positions, usual_patch_size
 from ..data.corpus import Texts
 from ..errors import ConfigError, DataError
+from ..readers.media.audio import probe_audio
 from ..readers.media.images import probe_image
-from ..readers.media.sounds import probe_sound
 
 _PROBED = 300  # files that decide the size of all
 _LARGEST, _FASTEST = 64, 16_000  # defaults: pixels, and samples per second
 
 
-def sound_lengths(config: Config) -> dict[str, Any]:
-    """Return model.max_len for the longest sound at its slowest.
+def audio_lengths(config: Config) -> dict[str, Any]:
+    """Return model.max_len for the longest recording at its slowest.
 
     Raises:
-        ConfigError: the user's model.max_len is too small for any sound.
+        ConfigError: the user's model.max_len is too small for any recording.
     """
-    if config.is_users("model.max_len") and longest_sound(config)[0] < 1:
+    if config.is_users("model.max_len") and longest_audio(config)[0] < 1:
         raise ConfigError(
-            f"model.max_len={config.model.max_len} is too small for a sound",
+            f"model.max_len={config.model.max_len} is too small for a recording",
             expected=f"at least {_slowest(1, config)}, and by default {_slowest(config.data.max_len, config)}",
             name="model.max_len",
             value=config.model.max_len,
@@ -29,41 +29,41 @@ def sound_lengths(config: Config) -> dict[str, Any]:
     return {"model.max_len": _slowest(config.data.max_len, config)}
 
 
-def longest_sound(config: Config) -> tuple[int, str]:
-    """Return the maximum positions of a sound that fits into the model even at its slowest, and the setting."""
+def longest_audio(config: Config) -> tuple[int, str]:
+    """Return the maximum positions of a recording that fits into the model even at its slowest, and the setting."""
     most = int((config.model.max_len - 1) * (1 - config.model.speed) + 1e-6)
     fitting = most if _slowest(most, config) <= config.model.max_len else most - 1
     return min((config.data.max_len, "data.max_len"), (fitting, "model.max_len"))
 
 
 def _slowest(n_positions: int, config: Config) -> int:
-    """Return the positions that a sound may take once it's slowed down, which may be rounded up twice."""
+    """Return the positions that a recording may take once it's slowed down, which may be rounded up twice."""
     return int(n_positions / (1 - config.model.speed)) + 2
 
 
 def sample_rate_setting(data: Any, config: Config) -> dict[str, Any]:
-    """Return the most frequent sample rate of some sounds, at most 16,000, unless it's set already."""
+    """Return the most frequent sample rate of some recordings, at most 16,000, unless it's set already."""
     if config.model.sample_rate is not None:
         return {}
-    rates = [info.sample_rate for info in _probed(data, probe_sound)]
+    rates = [info.sample_rate for info in _probed(data, probe_audio)]
     return {"model.sample_rate": min(max(set(rates), key=lambda it: (rates.count(it), it)), _FASTEST)}
 
 
-def picture_settings(data: Any, config: Config) -> dict[str, Any]:
-    """Return the size and the channels of pictures, the size of a patch, and the positions that these make."""
+def image_settings(data: Any, config: Config) -> dict[str, Any]:
+    """Return the size and the channels of images, the size of a patch, and the positions that these make."""
     model = config.model
     size, channels = model.image_size, model.image_channels
     if size is None or channels is None:
-        usual, colours = _picture_size(data)
+        usual, colours = _image_size(data)
         size, channels = size or usual, channels or colours
     patch = model.patch_size or usual_patch_size(size)
-    longest = picture_positions(size, patch, class_token=model.pooling == "first")
+    longest = image_positions(size, patch, class_token=model.pooling == "first")
     found = {"image_size": size, "image_channels": channels, "patch_size": patch, "max_len": longest}
     return {f"model.{name}": value for name, value in found.items()} | {"data.max_len": longest}
 
 
-def _picture_size(data: Any) -> tuple[int, int]:
-    """Return the size of all pictures, if they're small squares of one size, or 64; and whether any has colours."""
+def _image_size(data: Any) -> tuple[int, int]:
+    """Return the size of all images, if they're small squares of one size, or 64; and whether any has colours."""
     found = _probed(data, probe_image)
     shapes = {(it.height, it.width) for it in found}
     height, width = next(iter(shapes))

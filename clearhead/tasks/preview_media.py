@@ -1,12 +1,12 @@
-"""Preview the sizes of pictures and sounds, and how a model would read them."""
+"""Preview the sizes of images and audio, and how a model would read them."""
 
 from collections.abc import Iterator
 from typing import Any
 
 from ..config import Config
 from ..errors import DataError
+from ..readers.media.audio import probe_audio, read_audio
 from ..readers.media.images import probe_image, read_image
-from ..readers.media.sounds import probe_sound, read_sound
 from ..readers.skipped import UNREADABLE, Report
 
 _READ = 1_000  # files read for a preview
@@ -25,12 +25,12 @@ def media_preview(corpus: Any, config: Config) -> Iterator[str]:
     sizes, unread = list[Any](), Report((), item="file", width=source.report.width)
     for number, name in rows:
         try:
-            sizes.append(_read_image(name, config) if is_image else _read_sound(name, config))
+            sizes.append(_read_image(name, config) if is_image else _read_audio(name, config))
         except DataError as error:
             unread.skip(number, f"{what} {UNREADABLE}", error.what)
     if sizes:
         some = f"{len(rows):,} of {total:,} {what} read" if len(rows) < total else f"{what} read"
-        yield f"{some}: {_image_sizes(sizes) if is_image else _sound_sizes(sizes)}\n  {_read_as(config)}"
+        yield f"{some}: {_image_sizes(sizes) if is_image else _audio_sizes(sizes)}\n  {_read_as(config)}"
     if unread.skipped:
         yield "\n".join(unread.skipped_rows("found"))
 
@@ -48,9 +48,9 @@ def _read_image(name: str, config: Config) -> Any:
     return size
 
 
-def _read_sound(name: str, config: Config) -> Any:
-    size = probe_sound(name)
-    read_sound(name, config.model.sample_rate or size.sample_rate)
+def _read_audio(name: str, config: Config) -> Any:
+    size = probe_audio(name)
+    read_audio(name, config.model.sample_rate or size.sample_rate)
     return size
 
 
@@ -60,7 +60,7 @@ def _image_sizes(sizes: Any) -> str:
     return f"{small if small == large else f'{small} to {large}'} pixels, {colours:,} of {len(sizes):,} in colour"
 
 
-def _sound_sizes(sizes: Any) -> str:
+def _audio_sizes(sizes: Any) -> str:
     seconds = [it.n_samples / it.sample_rate for it in sizes]
     rates = sorted({it.sample_rate for it in sizes})
     each = f"{rates[0]:,}" if len(rates) == 1 else f"{rates[0]:,} to {rates[-1]:,}"

@@ -17,7 +17,7 @@ from .base import Task
 
 @dataclass(frozen=True)
 class Entry:
-    """The classes of a task and its app, as `module:Class`; `others` has the task's class for pictures or sounds."""
+    """The classes of a task and its app, as `module:Class`; `others` has the task's class for images or audio."""
 
     task: str
     app: str
@@ -32,8 +32,8 @@ TASKS = {
         "clearhead.tasks.classify.task:Classification",
         "clearhead.apps.classifier:Classifier",
         {
-            "image": "clearhead.tasks.classify.media:PictureClassification",
-            "audio": "clearhead.tasks.classify.media:SoundClassification",
+            "image": "clearhead.tasks.classify.media:ImageClassification",
+            "audio": "clearhead.tasks.classify.media:AudioClassification",
         },
     ),
     "answer": Entry("clearhead.tasks.answer.task:Answering", "clearhead.apps.answerer:Answerer"),

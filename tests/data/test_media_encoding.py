@@ -8,8 +8,8 @@ import pytest
 
 from clearhead.config import DataConfig
 from clearhead.data import media_encoding
-from clearhead.data.media_encoding import ImageLoader, MediaEncoder, SoundLoader
-from clearhead.data.media_forms import PICTURES, MediaForm
+from clearhead.data.media_encoding import AudioLoader, ImageLoader, MediaEncoder
+from clearhead.data.media_forms import IMAGES, MediaForm
 from clearhead.data.store import Store, new_store
 from clearhead.readers.pairs import Pairs
 from clearhead.readers.skipped import UNREADABLE, Report
@@ -65,8 +65,8 @@ def test_only_so_many_bytes_are_in_memory_at_once(monkeypatch) -> None:
     assert max(sizes) == 6 and sum(sizes) == 200 and most <= 6 + 2 * 4 + 2
 
 
-def test_long_sounds_are_cut_or_dropped() -> None:
-    loader = SoundLoader(8000, 2)  # two positions: 80 ms
+def test_long_recordings_are_cut_or_dropped() -> None:
+    loader = AudioLoader(8000, 2)  # two positions: 80 ms
     short, long = (np.zeros(640, np.int16), 8000), (np.zeros(1600, np.int16), 8000)
     for cuts in (True, False):
         found = MediaEncoder(loader, lambda it: [[0]] * len(it), "", "too long", cuts=cuts)(
@@ -96,15 +96,15 @@ def test_a_store_maps_pixels_into_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_copies_of_a_picture_stay_on_one_side(tmp_path: Path, seed: int) -> None:
+def test_copies_of_an_image_stay_on_one_side(tmp_path: Path, seed: int) -> None:
     image = pytest.importorskip("PIL.Image")
     for copy in "abc":
         (tmp_path / copy).mkdir()
         for n in range(30):
             image.fromarray(grey(n)).save(tmp_path / copy / f"{copy}{n}.png")
-    form = MediaForm(PICTURES, "image")
+    form = MediaForm(IMAGES, "image")
     with form.open(str(tmp_path), DataConfig()) as source:
         corpus = form.divide(source, 0.3, seed)
         held, kept = ({Path(it).stem[1:] for it in part.sources} for part in (corpus.held_out(), next(corpus.chunks())))
         assert len(held) == 9 and len(kept) == 21 and not held & kept
-        assert len(corpus.held_out()) == 27 and "27 pictures" in corpus.note and "21 pictures have" in corpus.note
+        assert len(corpus.held_out()) == 27 and "27 images" in corpus.note and "21 images have" in corpus.note

@@ -31,7 +31,7 @@ def test_an_upright_line_of_one_pixel_covers_as_much_as_it_is_long() -> None:
     assert found[0, 5, 10] == pytest.approx(0.75) and found[0, 5, 11] == pytest.approx(0.25)
 
 
-def test_held_out_pictures_have_combinations_that_training_never_has_and_training_has_the_rest() -> None:
+def test_held_out_images_have_combinations_that_training_never_has_and_training_has_the_rest() -> None:
     seen: list[set[tuple[str, int, int]]] = []
     for held_out in (False, True):
         drawings = draw(3_000, 0, held_out=held_out)
@@ -58,11 +58,11 @@ def test_figures_have_the_size_and_the_tilt_of_their_ranges() -> None:
     assert (placed >= 0).all() and (placed <= SIZE - 1).all()
 
 
-def test_a_seed_gives_the_same_pictures_and_another_gives_others() -> None:
+def test_a_seed_gives_the_same_images_and_another_gives_others() -> None:
     first, again, other = draw(64, 1, held_out=False), draw(64, 1, held_out=False), draw(64, 2, held_out=False)
-    assert first.labels == again.labels and (first.pictures == again.pictures).all()
-    assert (first.pictures != other.pictures).any()
-    assert first.pictures.dtype == np.uint8 and first.pictures.shape == (64, SIZE, SIZE)
+    assert first.labels == again.labels and (first.images == again.images).all()
+    assert (first.images != other.images).any()
+    assert first.images.dtype == np.uint8 and first.images.shape == (64, SIZE, SIZE)
     assert sorted(first.labels) == sorted(LABELS * 4)  # as many of each figure as of any other
 
 
@@ -76,7 +76,7 @@ def test_every_figure_fits_its_box_and_differs_from_the_others() -> None:
             assert label == other or np.abs(one - two).sum() > 20
 
 
-def test_a_contact_sheet_is_a_picture_with_a_gap_between_pictures() -> None:
+def test_a_contact_sheet_is_an_image_with_a_gap_between_images() -> None:
     image = pytest.importorskip("PIL.Image")
     import io
 

@@ -89,13 +89,13 @@ def test_keys_repeat_as_often_as_asked_for_and_strings_can_be_left_out() -> None
     assert not {*others} & {*plain[:500]} and others[:1_500] == plain[500:]
 
 
-def test_a_recording_is_plain_16_bit_sound_that_a_seed_reproduces() -> None:
+def test_a_recording_is_plain_16_bit_recording_that_a_seed_reproduces() -> None:
     texts = ["12#", "A*0D"]
     first, again, other = ([*recordings(texts, seed, (5, 30))] for seed in (0, 0, 1))
     assert first == again != other
-    with wave.open(io.BytesIO(first[1])) as sound:
-        assert (sound.getnchannels(), sound.getsampwidth(), sound.getframerate()) == (1, 2, RATE)
-        samples = np.frombuffer(sound.readframes(sound.getnframes()), "<i2")
+    with wave.open(io.BytesIO(first[1])) as recording:
+        assert (recording.getnchannels(), recording.getsampwidth(), recording.getframerate()) == (1, 2, RATE)
+        samples = np.frombuffer(recording.readframes(recording.getnframes()), "<i2")
     assert 0.4 < len(samples) / RATE < 1.4
     assert 0 < np.abs(samples.astype(int)).max() < 32767
 

@@ -53,8 +53,8 @@ SIZES = {
     "N": 8,
     "M": 9,
 }
-SOUNDS = {"N": 20, "T": 20, "S": 5, "L": 41}  # a hop of 1 sample, and positions of 4 frames
-PICTURES = {"H": 4, "W": 4, "S": 4, "N": 24}  # patches of 2 x 2 pixels with 6 channels
+RECORDINGS = {"N": 20, "T": 20, "S": 5, "L": 41}  # a hop of 1 sample, and positions of 4 frames
+IMAGES = {"H": 4, "W": 4, "S": 4, "N": 24}  # patches of 2 x 2 pixels with 6 channels
 D, H, G, F, V, C = (SIZES[letter] for letter in "DHGFVC")
 ITEM = r"(?:\w+ )?\([^()]*\)"
 STATEMENT = re.compile(rf"((?:{ITEM}(?:, {ITEM})* )?)-> ({ITEM}(?:, {ITEM})*)")
@@ -143,7 +143,7 @@ def model(topology: str = "encoder-decoder", **more: Any) -> torch.nn.Module:
     return transformer.build(ModelConfig(topology=topology, **sizes, **more))
 
 
-def sound_front() -> frames.Frames:
+def audio_front() -> frames.Frames:
     return frames.Frames(D, 100, SIZES["M"], speed=0.5)
 
 
@@ -186,11 +186,11 @@ CALLS: dict[str, Callable[..., Tensor | tuple[Tensor, ...]]] = {
     "dropout.Dropout.forward": dropout.Dropout(),
     "feed_forward.FeedForward.forward": lambda x: feed_forward.FeedForward(D, F)(x),
     "feed_forward.SwiGLU.forward": lambda x: feed_forward.SwiGLU(D, F)(x),
-    "fronts.frames.Frames.forward": lambda x: sound_front()(samples(x)),
-    "fronts.frames.Frames.mask": lambda x: sound_front().mask(samples(x)),
-    "fronts.frames.Frames.spectrogram": lambda x: sound_front().spectrogram(samples(x)),
-    "fronts.frames.Frames.normalised": lambda x, real: sound_front().normalised(x, real > 0),
-    "fronts.frames.Frames.augment": lambda x: sound_front().augment(samples(x)),
+    "fronts.frames.Frames.forward": lambda x: audio_front()(samples(x)),
+    "fronts.frames.Frames.mask": lambda x: audio_front().mask(samples(x)),
+    "fronts.frames.Frames.spectrogram": lambda x: audio_front().spectrogram(samples(x)),
+    "fronts.frames.Frames.normalised": lambda x, real: audio_front().normalised(x, real > 0),
+    "fronts.frames.Frames.augment": lambda x: audio_front().augment(samples(x)),
     "fronts.frames.mel_filters": lambda: frames.mel_filters(SIZES["M"], 2 * F - 2, 8000),
     "fronts.patches.Patches.forward": lambda x: patches.Patches(D, 4, C, 2)(x),
     "fronts.patches.Patches.augment": lambda x: patches.Patches(D, 4, C, 2, shift=1).augment(x),
@@ -249,7 +249,7 @@ def test_stated_shapes_are_the_real_ones(statement, monkeypatch) -> None:
     assert statement.outputs, f"{statement.function} gives tensors and does not state their shapes"
     if "rot" in statement.function:  # a rotated head has an even width
         monkeypatch.setitem(SIZES, "K", 6)
-    for room, special in (("fronts.frames", SOUNDS), ("fronts.patches", PICTURES)):
+    for room, special in (("fronts.frames", RECORDINGS), ("fronts.patches", IMAGES)):
         if statement.function.startswith(room):
             for letter, size in special.items():
                 monkeypatch.setitem(SIZES, letter, size)

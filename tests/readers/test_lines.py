@@ -56,7 +56,7 @@ TEXT = "I am hungry.\tJ'ai faim.\n" * 9
         (b"7z\xbc\xaf\x27\x1c rest", "7z"),
         (b"SQLite format 3\0", "SQLite"),
         (b"PAR1\x15\x04", "Parquet"),
-        (b"RIFF\x24\0\0\0WAVEfmt ", "sound"),
+        (b"RIFF\x24\0\0\0WAVEfmt ", "audio"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

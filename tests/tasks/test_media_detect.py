@@ -1,4 +1,4 @@
-"""The task of pictures and sounds, and a preview of both."""
+"""The task of images and audio, and a preview of both."""
 
 from pathlib import Path
 
@@ -15,14 +15,14 @@ Image = pytest.importorskip("PIL.Image")
 soundfile = pytest.importorskip("soundfile")
 
 
-def sounds(folder: Path, targets: list[str], header: str = "path,text") -> Path:
+def recordings(folder: Path, targets: list[str], header: str = "path,text") -> Path:
     for n in range(len(targets)):
         soundfile.write(folder / f"{n}.wav", np.full(800 + n, 0.1), 8000)
     (folder / "a.csv").write_text(f"{header}\n" + "".join(f"{n}.wav,{it}\n" for n, it in enumerate(targets)))
     return folder / "a.csv"
 
 
-def pictures(folder: Path, targets: list[str]) -> Path:
+def images(folder: Path, targets: list[str]) -> Path:
     for n in range(len(targets)):
         Image.fromarray(np.full((4, 6, 3), n, np.uint8)).save(folder / f"{n}.png")
     (folder / "a.csv").write_text("path,text\n" + "".join(f"{n}.png,{it}\n" for n, it in enumerate(targets)))
@@ -37,24 +37,24 @@ def found(path: Path, task: str | None = None) -> tuple[str, str]:
 
 
 def test_repeated_targets_are_labels_and_others_transcripts(tmp_path: Path) -> None:
-    assert found(sounds(tmp_path, [str(n % 3) for n in range(30)], "path,digit")) == ("classify", "audio")
-    assert found(sounds(tmp_path, [str(n % 3) for n in range(30)])) == ("classify", "audio")
-    assert found(sounds(tmp_path, [f"{n // 2} go" for n in range(30)])) == ("transcribe", "audio")
-    assert found(sounds(tmp_path, ["one", "two", "three"])) == ("transcribe", "audio")
+    assert found(recordings(tmp_path, [str(n % 3) for n in range(30)], "path,digit")) == ("classify", "audio")
+    assert found(recordings(tmp_path, [str(n % 3) for n in range(30)])) == ("classify", "audio")
+    assert found(recordings(tmp_path, [f"{n // 2} go" for n in range(30)])) == ("transcribe", "audio")
+    assert found(recordings(tmp_path, ["one", "two", "three"])) == ("transcribe", "audio")
     assert found(tmp_path / "a.csv", "transcribe") == ("transcribe", "audio")
 
 
-def test_folders_and_pictures(tmp_path: Path) -> None:
+def test_folders_and_images(tmp_path: Path) -> None:
     for label in "ab":
         (tmp_path / label).mkdir()
-        pictures(tmp_path / label, ["x"])
+        images(tmp_path / label, ["x"])
         (tmp_path / label / "a.csv").unlink()
     assert found(tmp_path) == ("classify", "image")
-    assert found(pictures(tmp_path, [f"a {n % 3}" for n in range(30)])) == ("classify", "image")
+    assert found(images(tmp_path, [f"a {n % 3}" for n in range(30)])) == ("classify", "image")
 
 
 def test_paths_are_texts_if_you_say_so(tmp_path: Path) -> None:
-    path = sounds(tmp_path, [f"the number {n}" for n in range(30)])
+    path = recordings(tmp_path, [f"the number {n}" for n in range(30)])
     config = Config().override({"data.train": [str(path)], "data.modality": "text"})
     assert with_modality(config).data.modality == "text"
     assert find_task(str(path), with_modality(config).data).modality == "text"
@@ -62,30 +62,30 @@ def test_paths_are_texts_if_you_say_so(tmp_path: Path) -> None:
 
 def test_captions_are_not_supported(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
-        found(pictures(tmp_path, [f"a dog with {n} balls" for n in range(30)]))
+        found(images(tmp_path, [f"a dog with {n} balls" for n in range(30)]))
     assert caught.value.name == str(tmp_path / "a.csv") and caught.value.value == 30
 
 
-def test_a_task_for_texts_is_an_error_for_pictures(tmp_path: Path) -> None:
-    config = Config().override({"data.train": [str(pictures(tmp_path, ["a", "b"]))], "train.task": "translate"})
+def test_a_task_for_texts_is_an_error_for_images(tmp_path: Path) -> None:
+    config = Config().override({"data.train": [str(images(tmp_path, ["a", "b"]))], "train.task": "translate"})
     with pytest.raises(ConfigError) as caught:
         task_of(with_modality(config))
     assert caught.value.name == "train.task" and "classify" in caught.value.fix
 
 
 def test_a_preview_shows_sizes_labels_and_what_cannot_be_read(tmp_path: Path) -> None:
-    path = pictures(tmp_path, [str(n % 2) for n in range(40)])
-    (tmp_path / "3.png").write_text("no picture")
+    path = images(tmp_path, [str(n % 2) for n in range(40)])
+    (tmp_path / "3.png").write_text("no image")
     (tmp_path / "4.png").unlink()
     shown = "\n".join(preview(Config().override({"data.train": [str(path)]})))
-    for part in ("task: classify", "6 x 4 pixels", "64 x 64 pixels", "3.png isn't a picture", "4.png", "example 3"):
+    for part in ("task: classify", "6 x 4 pixels", "64 x 64 pixels", "3.png isn't an image", "4.png", "example 3"):
         assert part in shown
     assert "texts" not in shown and "pairs" not in shown
 
 
-def test_a_preview_of_sounds(tmp_path: Path) -> None:
-    path = sounds(tmp_path, [f"{n} is said" for n in range(30)])
-    (tmp_path / "3.wav").write_text("no sound")
+def test_a_preview_of_recordings(tmp_path: Path) -> None:
+    path = recordings(tmp_path, [f"{n} is said" for n in range(30)])
+    (tmp_path / "3.wav").write_text("no recording")
     shown = "\n".join(preview(Config().override({"data.train": [str(path)], "data.split": 0.0})))
     for part in ("task: transcribe", "0.10 to 0.10 seconds", "8,000 samples per second", "3.wav can't be read"):
         assert part in shown

@@ -1,4 +1,4 @@
-"""Toys of pictures, sounds and transcripts are learnt in seconds, resumed bit for bit, evaluated and used."""
+"""Toys of images, recordings and transcripts are learnt in seconds, resumed bit for bit, evaluated and used."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ from clearhead.config import Config
 from clearhead.config.front_geometry import position_samples
 from clearhead.errors import ConfigError, DataError, TrainingError
 from clearhead.model.fronts.frames import Frames
-from clearhead.tasks.media_settings import longest_sound
+from clearhead.tasks.media_settings import longest_audio
 from clearhead.tasks.registry import task_of
 from clearhead.training.signals import StoppedError
 
@@ -48,7 +48,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.random.set_rng_state(generator)
 
 
-def pictures(n: int, seed: int = 0) -> list[tuple[np.ndarray, str]]:
+def images(n: int, seed: int = 0) -> list[tuple[np.ndarray, str]]:
     """Noise with a bright bar, which lies or stands."""
     dice, found = np.random.default_rng(seed), []
     for i in range(n):
@@ -59,7 +59,7 @@ def pictures(n: int, seed: int = 0) -> list[tuple[np.ndarray, str]]:
     return found
 
 
-def sound(notes: str, dice: np.random.Generator) -> np.ndarray:
+def recording(notes: str, dice: np.random.Generator) -> np.ndarray:
     """A tone for each letter: a, b or c."""
     times = np.arange(RATE // 5) / RATE
     parts = [
@@ -68,10 +68,10 @@ def sound(notes: str, dice: np.random.Generator) -> np.ndarray:
     return np.concatenate(parts) + 0.02 * dice.standard_normal(len(times) * len(notes))
 
 
-def sounds(n: int, seed: int = 0, notes: int = 1) -> list[tuple[tuple[np.ndarray, int], str]]:
+def recordings(n: int, seed: int = 0, notes: int = 1) -> list[tuple[tuple[np.ndarray, int], str]]:
     dice = np.random.default_rng(seed)
     said = ["".join(dice.choice(list("abc"), notes)) if notes > 1 else "ab"[i % 2] for i in range(n)]
-    return [((sound(it, dice), RATE), it) for it in said]
+    return [((recording(it, dice), RATE), it) for it in said]
 
 
 def write(folder: Path, data: Any) -> Path:
@@ -101,39 +101,39 @@ def run(values: dict[str, Any], out: Path, data: Any = None, *paths: object) -> 
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that labels pictures. Not to be written to."""
+    """A model that labels images. Not to be written to."""
     folder = tmp_path_factory.mktemp("seen")
-    return run(SEEN, folder / "model", None, write(folder / "data", pictures(80)))[0]
+    return run(SEEN, folder / "model", None, write(folder / "data", images(80)))[0]
 
 
-def test_pictures_are_learnt_from_arrays_and_files_alike(tmp_path: Path) -> None:
-    out, said = run(SEEN, tmp_path / "arrays", pictures(80))
-    assert "pictures" in said and "texts" not in said and "vocab" not in said and "pairs" not in said
-    app, held_out = load(out), pictures(40, seed=1)
+def test_images_are_learnt_from_arrays_and_files_alike(tmp_path: Path) -> None:
+    out, said = run(SEEN, tmp_path / "arrays", images(80))
+    assert "images" in said and "texts" not in said and "vocab" not in said and "pairs" not in said
+    app, held_out = load(out), images(40, seed=1)
     evaluation = app.evaluate(held_out)
-    assert evaluation.scores.to_dict()["accuracy"] >= 0.95 and evaluation.scores.to_dict()["pictures"] == 40
+    assert evaluation.scores.to_dict()["accuracy"] >= 0.95 and evaluation.scores.to_dict()["images"] == 40
     both = np.stack([it for it, _ in held_out]), [label for _, label in held_out]
     assert app.evaluate(both).scores.to_dict() == evaluation.scores.to_dict()
-    images = [Image.fromarray(it) for it, _ in held_out]
+    opened = [Image.fromarray(it) for it, _ in held_out]
     labels = app(both[0])
-    assert labels == app(images) == app([it for it, _ in held_out]) and app(images[0]) == labels[0]
+    assert labels == app(opened) == app([it for it, _ in held_out]) and app(opened[0]) == labels[0]
     again, _ = run(SEEN, tmp_path / "files", None, write(tmp_path / "data", held_out))
-    assert load(again).evaluate(str(tmp_path / "data")).scores.to_dict()["pictures"] == 40
+    assert load(again).evaluate(str(tmp_path / "data")).scores.to_dict()["images"] == 40
     assert "texts" not in (out / "README.md").read_text() and "bpe" not in (out / "README.md").read_text()
 
 
-def test_sounds_are_learnt(tmp_path: Path) -> None:
+def test_recordings_are_learnt(tmp_path: Path) -> None:
     values = {**SEEN, "model.spec_augment": 0.0, "train.steps": 30, "train.eval_every": 30}
     del values["model.patch_size"]
-    out, said = run(values, tmp_path / "model", sounds(80))
-    assert "sounds" in said and "texts" not in said and "vocab" not in said and "pairs" not in said
-    assert load(out).evaluate(sounds(40, seed=1)).scores.to_dict()["accuracy"] >= 0.95
+    out, said = run(values, tmp_path / "model", recordings(80))
+    assert "recordings" in said and "texts" not in said and "vocab" not in said and "pairs" not in said
+    assert load(out).evaluate(recordings(40, seed=1)).scores.to_dict()["accuracy"] >= 0.95
 
 
 def test_transcripts_are_learnt(tmp_path: Path) -> None:
-    out, said = run({**SAID, "train.task": "transcribe"}, tmp_path / "model", sounds(120, notes=3))
+    out, said = run({**SAID, "train.task": "transcribe"}, tmp_path / "model", recordings(120, notes=3))
     assert "recordings" in said and "sentences" not in said and "pairs" not in said
-    app, held_out = load(out), sounds(30, seed=1, notes=3)
+    app, held_out = load(out), recordings(30, seed=1, notes=3)
     scores = app.evaluate(held_out).scores.to_dict()
     assert scores["cer"] <= 0.03 and scores["recordings"] == 30
     samples, text = held_out[0]
@@ -148,12 +148,12 @@ def outcome(folder: Path) -> list[bytes]:
     return [(folder / "model.safetensors").read_bytes(), (last / "optimizer.safetensors").read_bytes()]
 
 
-@pytest.mark.parametrize("kind", ["pictures", "sounds", "transcripts"])
+@pytest.mark.parametrize("kind", ["images", "recordings", "transcripts"])
 def test_a_stopped_run_resumes_bit_for_bit(tmp_path: Path, kind: str) -> None:
-    data = {"pictures": pictures(40), "sounds": sounds(40), "transcripts": sounds(40, notes=2)}[kind]
+    data = {"images": images(40), "recordings": recordings(40), "transcripts": recordings(40, notes=2)}[kind]
     values = {**SAID, "model.dropout": 0.2, "train.steps": 12, "train.save_every": 5, "train.eval_every": 6}
     values |= {"train.task": "transcribe" if kind == "transcripts" else "classify", "model.spec_augment": 0.2}
-    if kind == "pictures":
+    if kind == "images":
         del values["model.spec_augment"], values["data.max_len"]
         values["model.flip"] = True
     expected = outcome(run(values, tmp_path / "whole", data)[0])
@@ -170,7 +170,7 @@ def test_a_stopped_run_resumes_bit_for_bit(tmp_path: Path, kind: str) -> None:
 
 
 def test_a_file_that_changed_before_a_resume_is_noticed(tmp_path: Path) -> None:
-    folder = write(tmp_path / "data", pictures(40))
+    folder = write(tmp_path / "data", images(40))
     values = {**SEEN, "train.steps": 8, "train.save_every": 4, "train.eval_every": 4}
 
     def stop(record: dict[str, Any]) -> None:
@@ -191,8 +191,8 @@ def test_a_file_that_changed_before_a_resume_is_noticed(tmp_path: Path) -> None:
 
 
 def test_broken_files_are_counted_in_training_and_evaluation(tmp_path: Path) -> None:
-    folder = write(tmp_path / "data", pictures(40))
-    (folder / "lies" / "text.png").write_text("no picture")
+    folder = write(tmp_path / "data", images(40))
+    (folder / "lies" / "text.png").write_text("no image")
     (folder / "stands" / "1.png").write_bytes((folder / "stands" / "1.png").read_bytes()[:60])
     (folder / "stands" / "empty.png").touch()
     values = {**SEEN, "train.steps": 4, "data.split": 0.05}
@@ -200,7 +200,7 @@ def test_broken_files_are_counted_in_training_and_evaluation(tmp_path: Path) -> 
     for name in ("text.png", "1.png", "empty.png"):
         assert name in said
     evaluation = load(out).evaluate(str(folder))
-    assert evaluation.scores.to_dict()["pictures"] == 39 and evaluation.too_long == 0
+    assert evaluation.scores.to_dict()["images"] == 39 and evaluation.too_long == 0
     assert "text.png" in evaluation.unread and "1.png" in evaluation.unread and evaluation.unread in evaluation.report()
 
 
@@ -208,7 +208,7 @@ def test_broken_files_are_counted_in_training_and_evaluation(tmp_path: Path) -> 
 def test_where_nothing_can_be_read_there_is_a_clear_error(tmp_path: Path, seen: Path, split: float) -> None:
     for n in range(30):
         (tmp_path / "data" / "ab"[n % 2]).mkdir(parents=True, exist_ok=True)
-        (tmp_path / "data" / "ab"[n % 2] / f"{n}.png").write_text(f"no picture {n}")
+        (tmp_path / "data" / "ab"[n % 2] / f"{n}.png").write_text(f"no image {n}")
     values = {**SEEN, "data.split": split, "model.image_size": 16, "model.image_channels": 1}
     with pytest.raises(DataError) as caught:
         run(values, tmp_path / "model", None, tmp_path / "data")
@@ -219,7 +219,7 @@ def test_where_nothing_can_be_read_there_is_a_clear_error(tmp_path: Path, seen: 
 
 
 def test_a_store_of_one_size_is_not_used_for_another(tmp_path: Path) -> None:
-    folder = write(tmp_path / "data", pictures(40))
+    folder = write(tmp_path / "data", images(40))
     values = {**SEEN, "train.steps": 1, "data.store": str(tmp_path / "store")}
     assert "reusing" not in run(values, tmp_path / "a", None, folder)[1]
     assert "reusing" not in run({**values, "model.image_size": 8}, tmp_path / "b", None, folder)[1]
@@ -230,7 +230,7 @@ def test_a_store_of_one_size_is_not_used_for_another(tmp_path: Path) -> None:
 
 
 def test_classify_answers_for_all_files_but_those_that_cannot_be_read(seen: Path, tmp_path: Path, capsys) -> None:
-    folder = write(tmp_path, pictures(2, seed=3))
+    folder = write(tmp_path, images(2, seed=3))
     good = [str(folder / "lies" / "0.png"), str(folder / "stands" / "1.png")]
     missing = str(tmp_path / "missing.png")
     assert main(["classify", str(seen), *good]) == 0
@@ -238,7 +238,7 @@ def test_classify_answers_for_all_files_but_those_that_cannot_be_read(seen: Path
     assert main(["classify", str(seen), good[0], missing, good[1]]) == 1
     found = capsys.readouterr()
     assert found.out.splitlines() == [first, "", second]
-    assert f"error: {missing} doesn't exist" in found.err and "1 of 3 pictures" in found.err
+    assert f"error: {missing} doesn't exist" in found.err and "1 of 3 images" in found.err
     assert main(["classify", str(seen), "--json", missing, good[1]]) == 1
     error, answer = map(json.loads, capsys.readouterr().out.splitlines())
     assert error["text"] == missing and error["error"] and answer["label"] == second
@@ -246,11 +246,11 @@ def test_classify_answers_for_all_files_but_those_that_cannot_be_read(seen: Path
 
 def test_evaluate_says_what_was_not_read(seen: Path, tmp_path: Path, capsys) -> None:
     model = shutil.copytree(seen, tmp_path / "model")
-    folder = write(tmp_path / "data", pictures(8, seed=3))
-    (folder / "lies" / "text.png").write_text("no picture")
+    folder = write(tmp_path / "data", images(8, seed=3))
+    (folder / "lies" / "text.png").write_text("no image")
     assert main(["evaluate", str(model), "--data", str(folder)]) == 0
     found = capsys.readouterr()
-    assert "text.png" in found.err and found.out.startswith("pictures ") and "texts" not in found.out
+    assert "text.png" in found.err and found.out.startswith("images ") and "texts" not in found.out
 
 
 def test_wrong_values_are_clear_errors_in_python(seen: Path) -> None:
@@ -262,34 +262,34 @@ def test_wrong_values_are_clear_errors_in_python(seen: Path) -> None:
 
 
 @pytest.mark.parametrize(("speed", "max_len"), [(0.1, 12), (0.3, 12), (0.3, 11), (0.0, 3)])
-def test_sounds_that_fill_the_model_still_fit_when_slowed_down(tmp_path: Path, speed: float, max_len: int) -> None:
+def test_recordings_that_fill_the_model_still_fit_when_slowed_down(tmp_path: Path, speed: float, max_len: int) -> None:
     values = {**QUICK, "train.task": "classify", "data.modality": "audio", "model.speed": speed}
     config = task_of(Config().override(values)).settle(Config().override({**values, "model.max_len": max_len}))
-    length, setting = longest_sound(config)
+    length, setting = longest_audio(config)
     assert setting == "model.max_len" and length >= 1
     front = Frames(8, RATE, speed=speed)
     longest = torch.zeros(50, position_samples(length, RATE), dtype=torch.int16)
     assert front.mask(front.augment(longest)).size(-1) <= max_len
     again = task_of(config).settle(Config().override({**values, "data.max_len": length}))
-    assert again.model.max_len <= max_len and longest_sound(again) == (length, "data.max_len")
+    assert again.model.max_len <= max_len and longest_audio(again) == (length, "data.max_len")
 
 
-def test_a_model_too_short_for_any_sound_is_an_error() -> None:
+def test_a_model_too_short_for_any_recording_is_an_error() -> None:
     values = {"train.task": "transcribe", "data.modality": "audio", "model.max_len": 2}
     with pytest.raises(ConfigError) as caught:
         task_of(config := Config().override(values)).settle(config)
     assert (caught.value.name, caught.value.value) == ("model.max_len", 2) and caught.value.expected
 
 
-def test_a_model_of_pictures_is_fine_tuned_with_other_augmentation_but_not_on_sounds(
+def test_a_model_of_images_is_fine_tuned_with_other_augmentation_but_not_on_recordings(
     seen: Path, tmp_path: Path
 ) -> None:
     begun = {**SEEN, "train.init_from": str(seen), "train.steps": 2}
-    out, _ = run({**begun, "model.shift": 0, "model.flip": True}, tmp_path / "again", pictures(40))
+    out, _ = run({**begun, "model.shift": 0, "model.flip": True}, tmp_path / "again", images(40))
     model = load(out).config.model
     assert (model.shift, model.flip, model.image_size) == (0, True, load(seen).config.model.image_size)
     with pytest.raises(ConfigError) as caught:
         values = {name: value for name, value in begun.items() if name != "model.patch_size"}
-        run(values, tmp_path / "heard", sounds(20))
+        run(values, tmp_path / "heard", recordings(20))
     assert (caught.value.name, caught.value.value) == ("train.init_from", str(seen))
     assert not (tmp_path / "heard").exists()

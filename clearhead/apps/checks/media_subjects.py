@@ -1,4 +1,4 @@
-"""Prepare models of pictures and sounds for `verify`: real files, or random numbers in their shape."""
+"""Prepare models of images and audio for `verify`: real files, or random numbers in their shape."""
 
 from typing import Any, cast
 
@@ -9,7 +9,7 @@ from torch import nn
 
 from ...config import DecodeConfig
 from ...config.front_geometry import PAD_SAMPLE, hop_length, position_samples
-from ...data.media_encoding import ImageLoader, Loader, SoundLoader
+from ...data.media_encoding import AudioLoader, ImageLoader, Loader
 from ...decode.beams import Hypothesis
 from ...errors import ConfigError
 from ...inspection.promises.subject import Inputs, Search, Subject
@@ -29,7 +29,7 @@ Arrays = list[NDArray[Any]]
 
 
 def media_subject(task: Task, loaded: LoadedModel, decode: DecodeConfig, data: Any, seed: int) -> Subject:
-    """Return the subject for a model that reads pictures or sounds. See `subject_of`.
+    """Return the subject for a model that reads images or audio. See `subject_of`.
 
     Raises:
         ConfigError: the task isn't a built-in one, so the shape of its inputs is unknown.
@@ -44,7 +44,7 @@ def media_subject(task: Task, loaded: LoadedModel, decode: DecodeConfig, data: A
         )
     loader, most = task.loader, longest(loaded.config.model.max_len)
     arrays, targets, texts = _examples(task, loaded, data, seed)
-    if isinstance(loader, SoundLoader):
+    if isinstance(loader, AudioLoader):
         arrays = [it[: position_samples(most, loader.sample_rate)] for it in arrays]
     rows, sources = np.arange(len(arrays)), Ragged.joined(arrays, loader.dtype)
     examples = task.examples((sources, Ragged(targets)))
@@ -65,7 +65,7 @@ def media_subject(task: Task, loaded: LoadedModel, decode: DecodeConfig, data: A
 def _examples(
     task: MediaClassification | Transcription, loaded: LoadedModel, data: Any, seed: int
 ) -> tuple[Arrays, list[list[int]], str]:
-    """Return the numbers of some pictures or sounds, their targets, and a description."""
+    """Return the numbers of some images or recordings, their targets, and a description."""
     most, model, noun = longest(loaded.config.model.max_len), loaded.config.model, task.units.sources
     sample, found = (None, "") if data is None else known(task, data, loaded.path, seed)
     examples = None if sample is None else task.hold_out(sample).examples
@@ -76,7 +76,7 @@ def _examples(
         targets = [second[row] for row in rows]
         if isinstance(task, Transcription):
             targets = [ids if len(ids) <= most else [*ids[: most - 1], EOS] for ids in targets]
-        cut = f", at most {LONGEST} positions each" * isinstance(task.loader, SoundLoader)
+        cut = f", at most {LONGEST} positions each" * isinstance(task.loader, AudioLoader)
         return arrays, targets, f"{len(rows)} {found.replace('texts', noun, 1)}{cut}"
     arrays = _random(task.loader, most, seed)
     if isinstance(task, Transcription):
@@ -87,13 +87,13 @@ def _examples(
 
 
 def _random(loader: Loader, most: int, seed: int) -> Arrays:
-    """Return pictures of random pixels, or noise: the longest sound allowed, a short one, and some in between."""
+    """Return images of random pixels, or noise: the longest recording allowed, a short one, and some in between."""
     dice = np.random.default_rng(seed)
     if isinstance(loader, ImageLoader):
         size = loader.channels * loader.size**2
         return [dice.integers(0, 256, size, dtype=np.uint8) for _ in range(TEXTS)]
-    assert isinstance(loader, SoundLoader)
-    longest_sound = position_samples(most, loader.sample_rate)
+    assert isinstance(loader, AudioLoader)
+    longest_audio = position_samples(most, loader.sample_rate)
     shortest = hop_length(loader.sample_rate)
-    lengths = [longest_sound, shortest, *dice.integers(shortest, longest_sound, TEXTS - 2)]
+    lengths = [longest_audio, shortest, *dice.integers(shortest, longest_audio, TEXTS - 2)]
     return [(_LOUD * dice.standard_normal(length)).round().clip(-32767, 32767).astype(np.int16) for length in lengths]

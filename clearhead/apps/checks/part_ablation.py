@@ -114,7 +114,7 @@ def ablate(loaded: LoadedModel, data: Any, request: Request, search: DecodeConfi
 
 
 def _identity(task: Task, data: Any) -> list[Any]:
-    """Return JSON values that differ if the data does. Files of pictures and sounds may change and keep their names."""
+    """Return JSON values that differ if the data does. Files of images and audio may change under the same name."""
     if isinstance(task.form, MediaForm):
         return list(zip(task.form.contents(data), data.targets))
     return task.form.to_notes(data)

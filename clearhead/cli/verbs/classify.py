@@ -1,4 +1,4 @@
-"""`clearhead classify`: label texts, pictures or sounds from the command line, or each line of standard input."""
+"""`clearhead classify`: label texts, images or audio files from the command line, or each line of standard input."""
 
 import sys
 from typing import Any
@@ -19,7 +19,7 @@ def _add_options(parser: Parser) -> None:
         "texts",
         nargs="*",
         metavar="TEXT",
-        help="text, or picture or sound file, to label (default: lines of standard input)",
+        help="text, image file or audio file to label (default: lines of standard input)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON lines with the probabilities of all labels")
 
@@ -42,7 +42,7 @@ def _run(options: Options) -> None:
 
 
 def _label_files(app: Any, options: Options, decode: dict[str, Any]) -> None:
-    """Label pictures or sounds, which are named in the arguments or on the lines of standard input."""
+    """Label image or audio files, which are named in the arguments or on the lines of standard input."""
     inputs = MediaInputs(app, as_json=options.json, key="text")
     for group in file_groups(options.texts, "classify", f"the path of a {app.task.form.roles.source}"):
         for name, result in zip(group, inputs.answered(group, lambda names: app.results(names, **decode))):
@@ -57,7 +57,7 @@ def _label_files(app: Any, options: Options, decode: dict[str, Any]) -> None:
 
 VERB = Verb(
     name="classify",
-    summary="label texts, pictures or sounds",
+    summary="label texts, images or audio files",
     usage="DIR [TEXT ...] [options]",
     examples=(
         'clearhead classify models/topics "The match ended in a draw."',

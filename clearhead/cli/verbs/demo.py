@@ -9,7 +9,7 @@ from ..parser import Options, Parser, UsageError, Verb
 _DEMOS = {
     "translate": ("runs/demo", "a translator trained on the built-in phrasebook (default)"),
     "generate": ("runs/demo-generate", "a language model trained on the source of Python's standard library"),
-    "see": ("runs/demo-see", "a picture classifier trained on digits and shapes that it draws"),
+    "see": ("runs/demo-see", "an image classifier trained on digits and shapes that it draws"),
     "hear": ("runs/demo-hear", "a transcriber trained on the tones of telephone keys"),
 }
 
@@ -56,7 +56,7 @@ def _demo(name: str) -> Callable[[Path], None]:
 
 VERB = Verb(
     name="demo",
-    summary="train, score and try out a small model of text, code, pictures or sounds in a few minutes",
+    summary="train, score and try out a small model of text, code, images or audio in a few minutes",
     usage="[translate|generate|see|hear] [--out DIR]",
     examples=("clearhead demo", "clearhead demo see", "clearhead demo --list", "clearhead demo --out models/demo"),
     add_options=_add_options,

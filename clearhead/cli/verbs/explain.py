@@ -43,7 +43,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "--occlusion",
         action="store_true",
-        help="hide each patch of a picture, or stretch of a sound, and compare the fall of the score with attention",
+        help="hide each patch of an image, or stretch of a recording, and compare the fall of the score with attention",
     )
     parser.add_argument(
         "--film",
@@ -207,13 +207,13 @@ def _draw(explanation: "Explanation", options: Options) -> None:
 
 
 def _media(explanation: "Explanation") -> "MediaExplanation":
-    """Return the explanation of a picture or sound. Raise a ConfigError if it's that of a text."""
+    """Return the explanation of an image or recording. Raise a ConfigError if it's that of a text."""
     from ...inspection.media.media_explanation import MediaExplanation
 
     if not isinstance(explanation, MediaExplanation):
         raise ConfigError(
-            "--occlusion hides parts of a picture or sound, and this model reads text",
-            expected="a model that reads pictures or sounds",
+            "--occlusion hides parts of an image or recording, and this model reads text",
+            expected="a model that reads images or recordings",
             fix="use --why to see what made the model choose a word or label",
             name="occlusion",
         )

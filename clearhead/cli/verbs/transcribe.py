@@ -1,4 +1,4 @@
-"""`clearhead transcribe`: write down what is said in sound files."""
+"""`clearhead transcribe`: write down what is said in audio files."""
 
 from ..parser import Options, Parser, Verb
 from ..text_to_text import add_text_options, answer_files

@@ -1,1 +1,1 @@
-"""Attention over pictures and sounds: views of a recorded pass whose input is patches or spectrogram frames."""
+"""Attention over images and audio: views of a recorded pass whose input is patches or spectrogram frames."""

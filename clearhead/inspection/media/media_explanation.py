@@ -1,4 +1,4 @@
-"""Explanation of an answer about a picture or a sound. All of it is computed from the record of one forward pass."""
+"""Explanation of an answer about an image or a recording. All of it is computed from the record of one forward pass."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +14,7 @@ from ...model.transformer import EncoderModel
 from ..record.labelled import Labelled
 from ..views.explanation import Explanation
 from ..views.head_grid import heads_of
-from .media_input import MediaInput, PictureInput, SoundInput, media_input
+from .media_input import AudioInput, ImageInput, MediaInput, media_input
 from .media_text import InputMap, render_maps, render_occlusion, render_timings
 from .occlusion import Occlusion, occluded_falls
 from .rollout import rollout
@@ -23,11 +23,11 @@ from .timings import Timing, timings
 
 @dataclass(frozen=True, kw_only=True)
 class MediaExplanation(Explanation):
-    """An explanation whose encoder reads patches of a picture, or frames of a sound."""
+    """An explanation whose encoder reads patches of an image, or frames of a recording."""
 
     @cached_property
     def input(self) -> MediaInput:
-        """The picture or sound, as the front end read it."""
+        """The image or recording, as the front end read it."""
         return media_input(self.model, self.trace)
 
     def rows(self, place: str) -> tuple[str, ...]:
@@ -47,7 +47,7 @@ class MediaExplanation(Explanation):
         """
         if place == "decoder.self":
             raise ConfigError(
-                "decoder.self attends to tokens, not to the picture or sound",
+                "decoder.self attends to tokens, not to the image or recording",
                 expected="encoder.self or decoder.cross",
                 name="attention",
                 value=place,
@@ -92,7 +92,7 @@ class MediaExplanation(Explanation):
 
     @cached_property
     def occlusion(self) -> Occlusion:
-        """The fall of the answer's score when each patch or stretch of the sound is hidden."""
+        """The fall of the answer's score when each patch or stretch of the recording is hidden."""
         place, groups = self.main_place, self.input.groups
         said = self.said or [int(self.trace["head"].output[0].argmax())]
         falls = occluded_falls(self.model, self.trace, said, groups).numpy()
@@ -110,7 +110,7 @@ class MediaExplanation(Explanation):
         Raises:
             ConfigError: the model doesn't transcribe sounds.
         """
-        if "decoder.cross" not in self.places or not isinstance(self.input, SoundInput):
+        if "decoder.cross" not in self.places or not isinstance(self.input, AudioInput):
             raise ConfigError(
                 "only the tokens of a transcript have a time",
                 expected="a model for `transcribe`",
@@ -135,7 +135,7 @@ class MediaExplanation(Explanation):
         return tuple(self.input.describe().split()) if stack == "encoder" else super()._read(stack)
 
     def render_heads(self, place: str, layer: int | None, *, color: bool = False) -> str:
-        """Render where each head of a layer, or of all layers, looks in the picture or sound."""
+        """Render where each head of a layer, or of all layers, looks in the image or recording."""
         if place == "decoder.self":
             return super().render_heads(place, layer, color=color)
         blocks = []
@@ -164,7 +164,7 @@ class MediaExplanation(Explanation):
         return render_occlusion(self.input, self.occlusion, self.tokens["encoder"], color=color)
 
     def to_dict(self, place: str, layer: int, head: int) -> dict[str, Any]:
-        """Return everything as plain values for JSON, with each head's attention to the picture or sound."""
+        """Return everything as plain values for JSON, with each head's attention to the image or recording."""
         found, main = super().to_dict(place, layer, head), self.main_place
         layers = range(self.n_layers(main))
         known = {n: self.maps(main, n) for n in layers if self.attention(main, n).known_weights is not None}
@@ -175,8 +175,8 @@ class MediaExplanation(Explanation):
         }
         if not self.without_weights:
             found["maps"]["rollout"] = self.rollout(main).tolist()
-        if isinstance(self.input, PictureInput):
-            found["picture"] = {"patches_across": self.input.across, "patch_size": self.input.patch_size,
+        if isinstance(self.input, ImageInput):
+            found["image"] = {"patches_across": self.input.across, "patch_size": self.input.patch_size,
                                 "class_token": bool(self.input.first)}  # fmt: skip
         elif main == "decoder.cross" and not self.without_weights:
             found["timings"] = [vars(it) for it in self.timings()]

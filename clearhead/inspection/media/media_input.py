@@ -1,4 +1,4 @@
-"""The picture or sound that a recorded pass has read, and where each position of the encoder lies in it."""
+"""The image or recording that a recorded pass has read, and where each position of the encoder lies in it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +16,12 @@ from ...model.transformer import Encoder
 from ..record.parts import stacks
 from ..record.trace import Trace
 
-_STRETCHES = 50  # parts of a sound to hide in turn, at most
+_STRETCHES = 50  # parts of a recording to hide in turn, at most
 
 
 @dataclass(frozen=True)
-class PictureInput:
-    """A picture cut into patches.
+class ImageInput:
+    """An image cut into patches.
 
     Attributes:
         pixels: from 0 to 255, (H, W, C).
@@ -33,7 +33,7 @@ class PictureInput:
     patch_size: int
     first: int
 
-    noun: ClassVar[str] = "picture"
+    noun: ClassVar[str] = "image"
 
     @property
     def across(self) -> int:
@@ -62,8 +62,8 @@ class PictureInput:
 
 
 @dataclass(frozen=True)
-class SoundInput:
-    """A sound as the frames of a spectrogram.
+class AudioInput:
+    """A recording as the frames of a spectrogram.
 
     Attributes:
         spectrogram: the log-mel spectrogram, (T, M).
@@ -75,11 +75,11 @@ class SoundInput:
     n_positions: int
     step: float
 
-    noun: ClassVar[str] = "sound"
+    noun: ClassVar[str] = "recording"
 
     @property
     def seconds(self) -> float:
-        """The length of the sound."""
+        """The length of the recording."""
         return len(self.spectrogram) * self.step / SUBSAMPLING
 
     @property
@@ -93,16 +93,16 @@ class SoundInput:
         return f"positions of {1000 * self.step:.0f} ms, {self.seconds:.2f} seconds in all"
 
 
-MediaInput: TypeAlias = PictureInput | SoundInput
+MediaInput: TypeAlias = ImageInput | AudioInput
 
 
 def source_name(source: Any) -> str:
-    """Return the name of a text, a path, an array or a picture in memory."""
+    """Return the name of a text, a path, an array or an image in memory."""
     return str(source) if isinstance(source, str | Path) else f"a {type(source).__name__}"
 
 
 def is_media(model: nn.Module) -> bool:
-    """Return whether a model's encoder reads pictures or sounds with one of the built-in front ends."""
+    """Return whether a model's encoder reads images or recordings with one of the built-in front ends."""
     return isinstance(cast(Encoder, stacks(model)["encoder"]).embedding, Patches | Frames)
 
 
@@ -110,12 +110,12 @@ def front_of(model: nn.Module) -> Patches | Frames:
     """Return the model's front end.
 
     Raises:
-        ConfigError: it reads neither pictures nor sounds.
+        ConfigError: it reads neither images nor audio.
     """
     front = cast(Encoder, stacks(model)["encoder"]).embedding
     if not isinstance(front, Patches | Frames):
         raise ConfigError(
-            f"this view needs a picture or a sound, and this model's front end is {type(front).__name__}",
+            f"this view needs an image or a recording, and this model's front end is {type(front).__name__}",
             expected="a model with the front end patches or frames",
             name="front",
             value=type(front).__name__,
@@ -130,7 +130,7 @@ def read_input(model: nn.Module, trace: Trace) -> Tensor:
 
 
 def media_input(model: nn.Module, trace: Trace) -> MediaInput:
-    """Return the picture or sound of a recorded pass.
+    """Return the image or recording of a recorded pass.
 
     Raises:
         ConfigError: the model reads neither.
@@ -138,7 +138,7 @@ def media_input(model: nn.Module, trace: Trace) -> MediaInput:
     front, inputs = front_of(model), read_input(model, trace)
     if isinstance(front, Patches):
         pixels = inputs[0].permute(1, 2, 0).double().numpy(force=True)
-        return PictureInput(pixels, front.patch_size, int(front.class_token is not None))
+        return ImageInput(pixels, front.patch_size, int(front.class_token is not None))
     spectrogram = front.spectrogram(inputs)[0].double().numpy(force=True)
     n_positions = trace["encoder.embedding"].output.size(1)
-    return SoundInput(spectrogram, n_positions, position_seconds(front.sample_rate))
+    return AudioInput(spectrogram, n_positions, position_seconds(front.sample_rate))

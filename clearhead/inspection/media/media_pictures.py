@@ -1,4 +1,4 @@
-"""Draw attention over the picture, or below the spectrogram."""
+"""Draw attention over the image, or below the spectrogram."""
 
 import math
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ...pictures.canvas import INK, WARM, drawing, readable
 from ..views.head_grid import heads_of
 from .media_explanation import MediaExplanation
-from .media_input import PictureInput, SoundInput
+from .media_input import AudioInput, ImageInput
 from .media_text import InputMap, spread
 from .timings import Timing
 
@@ -22,7 +22,7 @@ _HOT = WARM
 _TITLE: dict[str, Any] = {"fontsize": 8, "fontweight": "normal", "parse_math": False}
 _AGAIN = "run the command again"
 _SIDE = 1.7  # side of a small picture in inches
-_WIDTH = 8.0  # of a sound
+_WIDTH = 8.0  # of the picture of a recording, in inches
 
 
 def draw_maps(found: MediaExplanation, place: str, layer: int | None, path: Path) -> None:
@@ -35,20 +35,20 @@ def draw_maps(found: MediaExplanation, place: str, layer: int | None, path: Path
         maps += [InputMap(f"layer {number}, mean of heads", heads.mean(0))]
         maps += [InputMap(name, values) for name, values in zip(names, heads, strict=True)]
     title = f'{place} for "{readable(found.answer, 40)}"'
-    if isinstance(found.input, PictureInput):
-        _draw_picture(found.input, maps, title, path, across=1 + len(found.maps(place, 0)))
+    if isinstance(found.input, ImageInput):
+        _draw_image(found.input, maps, title, path, across=1 + len(found.maps(place, 0)))
     else:
         timings = found.timings() if place == "decoder.cross" else ()
-        _draw_sound(found.input, found.rows(place), maps, title, path, timings)
+        _draw_audio(found.input, found.rows(place), maps, title, path, timings)
 
 
 def draw_timings(found: MediaExplanation, layer: int | None, path: Path) -> None:
     """Draw when each token was said, above the cross-attention of a layer."""
     timings, number = found.timings(layer), found.alignment_layer if layer is None else layer
     maps = [InputMap(f"decoder.cross, layer {number}, mean of heads", found.mean_map("decoder.cross", layer))]
-    assert isinstance(found.input, SoundInput)
+    assert isinstance(found.input, AudioInput)
     title = f'When "{readable(found.answer, 40)}" was said'
-    _draw_sound(found.input, found.rows("decoder.cross"), maps, title, path, timings)
+    _draw_audio(found.input, found.rows("decoder.cross"), maps, title, path, timings)
 
 
 def draw_occlusion(found: MediaExplanation, path: Path) -> None:
@@ -58,16 +58,16 @@ def draw_occlusion(found: MediaExplanation, path: Path) -> None:
     names = ["fall of log p if hidden", *correlations]
     values = [spread(it, some) for some in (it.falls.clip(0), it.attention, it.rollout)]
     maps = [InputMap(*pair) for pair in zip(names, values, strict=True)]
-    if isinstance(found.input, PictureInput):
-        _draw_picture(found.input, maps, title, path, across=1 + len(maps))
+    if isinstance(found.input, ImageInput):
+        _draw_image(found.input, maps, title, path, across=1 + len(maps))
     else:
-        _draw_sound(found.input, it.rows, maps, title, path, ())
+        _draw_audio(found.input, it.rows, maps, title, path, ())
 
 
-def _draw_picture(read: PictureInput, maps: Sequence[InputMap], title: str, path: Path, *, across: int) -> None:
-    """Draw the picture, then each map of the first row over a copy of it. The strongest colour is the map's maximum.
+def _draw_image(read: ImageInput, maps: Sequence[InputMap], title: str, path: Path, *, across: int) -> None:
+    """Draw the image, then each map of the first row over a copy of it. The strongest colour is the map's maximum.
 
-    If the maps don't fit into one row of panels, only the first one is next to the picture, so that each layer begins
+    If the maps don't fit into one row of panels, only the first one is next to the image, so that each layer begins
     a row.
     """
     skipped = across - 2 if len(maps) >= across else 0
@@ -78,7 +78,7 @@ def _draw_picture(read: PictureInput, maps: Sequence[InputMap], title: str, path
         for panel in panels:
             panel.axis("off")
         _show_pixels(panels[0], read)
-        panels[0].set_title("picture", **_TITLE)
+        panels[0].set_title("image", **_TITLE)
         for panel, it in zip([panels[1], *panels[2 + skipped :]], maps, strict=False):
             _show_pixels(panel, read)
             heat = read.grid(it.values[0])
@@ -89,7 +89,7 @@ def _draw_picture(read: PictureInput, maps: Sequence[InputMap], title: str, path
         figure.suptitle(title, fontweight="bold", fontsize=11, parse_math=False)
 
 
-def _show_pixels(panel: "Axes", read: PictureInput) -> None:
+def _show_pixels(panel: "Axes", read: ImageInput) -> None:
     pixels = read.pixels / 255
     panel.imshow(pixels if pixels.shape[2] == 3 else pixels.repeat(3, 2), interpolation="nearest")
 
@@ -102,8 +102,8 @@ def _heat(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.concatenate([np.broadcast_to(to_rgb(_HOT), (*values.shape, 3)), 0.85 * share[..., None]], -1)
 
 
-def _draw_sound(
-    read: SoundInput,
+def _draw_audio(
+    read: AudioInput,
     rows: Sequence[str],
     maps: Sequence[InputMap],
     title: str,
@@ -131,7 +131,7 @@ def _draw_sound(
         figure.suptitle(title, fontweight="bold", fontsize=11, parse_math=False)
 
 
-def _show_spectrogram(panel: "Axes", read: SoundInput, timings: Sequence[Timing]) -> None:
+def _show_spectrogram(panel: "Axes", read: AudioInput, timings: Sequence[Timing]) -> None:
     frame = read.seconds / len(read.spectrogram)
     edges = (-frame / 2, read.seconds - frame / 2, -0.5, read.spectrogram.shape[1] - 0.5)
     panel.imshow(read.spectrogram.T, cmap="Greys", origin="lower", aspect="auto", extent=edges)

@@ -1,4 +1,4 @@
-"""Pictures as grids of shades, and sounds as lines of shades, for the terminal."""
+"""Images as grids of shades, and recordings as lines of shades, for the terminal."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from rich.cells import cell_len
 
 from ..views.head_grid import shaded
 from ..views.text_columns import WIDTH, cut, left
-from .media_input import MediaInput, PictureInput, SoundInput
+from .media_input import AudioInput, ImageInput, MediaInput
 from .occlusion import Occlusion
 from .timings import Timing
 
 _LABEL = 14  # columns of a token, at most
-_MOST = 64  # columns of a sound
+_MOST = 64  # columns of a recording
 _NAMED = 5  # patches or stretches to name
 _WIDE = 24  # patches in a row that fit with two columns each
 
@@ -31,23 +31,23 @@ class InputMap:
 def render_maps(
     read: MediaInput, rows: Sequence[str], maps: Sequence[InputMap], *, color: bool = False, scale: bool = True
 ) -> str:
-    """Render maps of the input: patches as grids side by side, a sound as a line for each row.
+    """Render maps of the input: patches as grids side by side, a recording as a line for each row.
 
     Args:
-        read: the picture or sound.
+        read: the image or recording.
         rows: the names of the rows.
         maps: the maps to render; the darkest shade is the largest value of each map.
         color: use background colours instead of characters.
         scale: add a line about the shades.
     """
-    lines = _grids(read, rows, maps, color) if isinstance(read, PictureInput) else _lines(read, rows, maps, color)
+    lines = _grids(read, rows, maps, color) if isinstance(read, ImageInput) else _lines(read, rows, maps, color)
     about = "each map's largest value has the darkest shade" if color else "the denser, the more; the most is █"
     return "\n".join(lines + [f"({about})"] * scale)
 
 
-def _grids(read: PictureInput, rows: Sequence[str], maps: Sequence[InputMap], color: bool) -> list[str]:
-    """Return the picture and the maps of the first row as grids, as many side by side as fit into 80 columns."""
-    grids = [("picture", "bright is dense", read.brightness())] if len(maps) > 1 else []
+def _grids(read: ImageInput, rows: Sequence[str], maps: Sequence[InputMap], color: bool) -> list[str]:
+    """Return the image and the maps of the first row as grids, as many side by side as fit into 80 columns."""
+    grids = [("image", "bright is dense", read.brightness())] if len(maps) > 1 else []
     grids += [(it.title, f"at most {it.values[0].max():.2f}", read.grid(it.values[0])) for it in maps]
     wide = 2 if read.across <= _WIDE else 1
     bars = 0 if color else 2
@@ -67,7 +67,7 @@ def _padded(row: NDArray[np.float64], room: int, color: bool) -> str:
     return shown + " " * (room - len(row) - (0 if color else 2))
 
 
-def _lines(read: SoundInput, rows: Sequence[str], maps: Sequence[InputMap], color: bool) -> list[str]:
+def _lines(read: AudioInput, rows: Sequence[str], maps: Sequence[InputMap], color: bool) -> list[str]:
     """Return a line of shades for each row of each map, below the time and the loudness."""
     label = min(_LABEL, max(map(cell_len, [*rows, "loudness"]))) + 1
     n_columns = min(read.n_positions * max(1, _MOST // read.n_positions), _MOST)

@@ -1,4 +1,4 @@
-"""Occlusion: hide one part of a picture or sound after the other, and see how far the score falls (Zeiler & Fergus
+"""Occlusion: hide one part of an image or recording after the other, and see how far the score falls (Zeiler & Fergus
 2014, "Visualizing and Understanding Convolutional Networks")."""
 
 from collections.abc import Iterator, Sequence
@@ -55,7 +55,7 @@ class Occlusion:
 def occluded_falls(model: nn.Module, trace: Trace, said: Sequence[int], groups: Sequence[Sequence[int]]) -> Tensor:
     """Return how far each log-probability falls when a group of positions is hidden. -> (R, G)
 
-    Hidden patches get the mean colour of the picture, and hidden frames the mean of the spectrogram.
+    Hidden patches get the mean colour of the image, and hidden frames the mean of the spectrogram.
 
     Args:
         model: the model, as it was recorded.

@@ -11,7 +11,7 @@ _SMOOTHING = np.array([1, 2, 3, 2, 1]) / 9  # over five positions of 40 ms: atte
 
 @dataclass(frozen=True)
 class Timing:
-    """A token, and the stretch of the sound that it attends to, in seconds."""
+    """A token, and the stretch of the recording that it attends to, in seconds."""
 
     token: str
     start: float
@@ -39,14 +39,14 @@ def timings(weights: NDArray[np.float64], tokens: Sequence[str], seconds: float,
     """Return the stretch around each token's centre where its share is at least half of that at the centre.
 
     The share of a token is its part of all tokens' attention to a position, smoothed over time: some positions, such
-    as the end of a sound, get attention from every token. Between the centres of two neighbours, each stretch ends
+    as the end of a recording, get attention from every token. Between the centres of two neighbours, each stretch ends
     halfway at the latest.
 
     Args:
         weights: cross-attention, averaged over heads, (T, S). T may include the end token.
         tokens: the tokens without the end token.
         seconds: the time from one position to the next.
-        length: the length of the sound in seconds.
+        length: the length of the recording in seconds.
     """
     shares = _smoothed(weights / weights.sum(0).clip(1e-12))
     peaks, found = centres(shares), []

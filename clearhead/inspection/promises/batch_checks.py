@@ -155,7 +155,7 @@ def _width(case: Case) -> int:
 
 
 def _stride(case: Case) -> int:
-    """Return the columns of the source for each position: 1 for tokens, many samples for sounds."""
+    """Return the columns of the source for each position: 1 for tokens, many samples for audio."""
     source = case.inputs.source
     mask = None if source is None else source_mask(case.model, source)
     return 1 if source is None or mask is None else -(-source.size(1) // mask.size(-1))

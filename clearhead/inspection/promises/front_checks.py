@@ -1,4 +1,4 @@
-"""Check the front ends of pictures and sounds against their formulas, written out."""
+"""Check the front ends of images and audio against their formulas, written out."""
 
 import math
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ REPEATED = Promise("again = before", "the same inputs give the same bits again")
 
 
 def check_front(case: Case) -> Iterator[Check]:
-    """Check the front end of a model that reads pictures or sounds, and that nothing in it is random."""
+    """Check the front end of a model that reads images or recordings, and that nothing in it is random."""
     if reads_tokens(case.model):
         return
     front = front_of(case.model)
@@ -48,10 +48,10 @@ def _embedded(model: nn.Module, case: Case) -> Tensor:
     return found
 
 
-def _embedded_patches(front: Patches, pictures: Tensor) -> Tensor:
+def _embedded_patches(front: Patches, images: Tensor) -> Tensor:
     """Return W p + b of every patch p, row by row, whose pixels are scaled to -1 ... 1. (B, C, H, W) -> (B, S, D)"""
     size, weight, bias = front.patch_size, front.project.weight, front.project.bias
-    pixels = pictures.to(weight.dtype) / 127.5 - 1
+    pixels = images.to(weight.dtype) / 127.5 - 1
     _, _, height, width = pixels.shape
     found = [] if front.class_token is None else [front.class_token.expand(len(pixels), -1)]
     for top in range(0, height, size):
@@ -61,15 +61,17 @@ def _embedded_patches(front: Patches, pictures: Tensor) -> Tensor:
     return torch.stack(found, 1)
 
 
-def _embedded_frames(front: Frames, sounds: Tensor) -> Tensor:
+def _embedded_frames(front: Frames, recordings: Tensor) -> Tensor:
     """Return the convolutions of a log-mel spectrogram by the discrete Fourier transform. (B, N) -> (B, S, D)"""
-    padding = sounds == front.pad
+    padding = recordings == front.pad
     real = ~padding[:, :: front.hop]  # frames centred on a sample
-    x = torch.zeros(len(sounds), real.size(1), front.filters.size(1), dtype=front.window.dtype, device=sounds.device)
-    wave = sounds.masked_fill(padding, 0).to(x.dtype) / 2**15
+    x = torch.zeros(
+        len(recordings), real.size(1), front.filters.size(1), dtype=front.window.dtype, device=recordings.device
+    )
+    wave = recordings.masked_fill(padding, 0).to(x.dtype) / 2**15
     for t in range(real.size(1)):
         x[:, t] = _log_mel(front, wave, t * front.hop)
-    for row, kept in zip(x, real):  # mean 0 and variance 1 of each sound
+    for row, kept in zip(x, real):  # mean 0 and variance 1 of each recording
         values = row[kept]
         row.sub_(values.mean()).div_((values.var(correction=0) + 1e-5).sqrt())
     for convolution in front.convolutions:

@@ -22,7 +22,7 @@ from .rounding import Run, bound_of, nudged_models
 
 @dataclass(frozen=True)
 class Inputs:
-    """A batch of tokenized texts, pictures or sounds, padded on the right.
+    """A batch of tokenized texts, images or recordings, padded on the right.
 
     Attributes:
         source: encoder input, (B, S) for tokens; otherwise whatever the front end reads, (B, ...).
@@ -50,7 +50,7 @@ class Inputs:
     def _source_lengths(self) -> list[int]:
         """The number of columns of each source without padding."""
         assert self.source is not None
-        if self.source.dim() != 2:  # pictures have no padding
+        if self.source.dim() != 2:  # images have no padding
             return [self.source.size(1)] * len(self.source)
         return _lengths(self.source, self.pad)
 
@@ -179,7 +179,7 @@ def front_of(model: nn.Module) -> Front | None:
 
 
 def reads_tokens(model: nn.Module) -> bool:
-    """Return whether a model reads tokens only, and no pictures or sounds."""
+    """Return whether a model reads only tokens, not images or audio."""
     front = front_of(model)
     return front is None or isinstance(front, Embedding)
 

@@ -1,4 +1,4 @@
-"""Sounds to vectors: a log-mel spectrogram, shortened by two strided convolutions (Whisper, Radford et al. 2023)."""
+"""Audio to vectors: a log-mel spectrogram, shortened by two strided convolutions (Whisper, Radford et al. 2023)."""
 
 import torch
 from torch import Tensor, nn
@@ -6,9 +6,9 @@ from torch import Tensor, nn
 from ...config.front_geometry import (
     PAD_SAMPLE,
     SUBSAMPLING,
+    audio_positions,
     hop_length,
     position_seconds,
-    sound_positions,
     window_length,
 )
 from ...errors import ModelError
@@ -21,8 +21,8 @@ _N_MASKS = 2  # in time, and in frequency (SpecAugment, Park et al. 2019)
 class Frames(Front):
     """Turns samples into one vector for every 40 ms.
 
-    Samples are 16-bit integers; `PAD_SAMPLE` marks padding, which changes nothing. Each sound's spectrogram gets mean
-    0 and variance 1, so loudness doesn't matter. In training, `augment` changes the speed, and `forward` masks bands
+    Samples are 16-bit integers; `PAD_SAMPLE` marks padding, which changes nothing. Each spectrogram gets mean 0 and
+    variance 1, so loudness doesn't matter. In training, `augment` changes the speed, and `forward` masks bands
     and stretches of time.
 
     Args:
@@ -69,14 +69,14 @@ class Frames(Front):
 
     def names(self, inputs: Tensor) -> list[list[str]]:
         """Return the time in the middle of each position: "0.12s"."""
-        n_positions = sound_positions(inputs.size(1), self.sample_rate)
+        n_positions = audio_positions(inputs.size(1), self.sample_rate)
         return [[f"{n * position_seconds(self.sample_rate):.2f}s" for n in range(n_positions)]] * len(inputs)
 
     def spectrogram(self, inputs: Tensor) -> Tensor:
         """Return the log-mel spectrogram, with a frame centred on every `hop`-th sample. (B, N) -> (B, T, M)"""
         if inputs.dim() != 2 or not inputs.size(1):
             raise ModelError(
-                f"the sounds have shape {tuple(inputs.shape)}",
+                f"the recordings have shape {tuple(inputs.shape)}",
                 expected="(B, N) samples, at least one",
                 name="inputs",
                 value=tuple(inputs.shape),
@@ -99,14 +99,14 @@ class Frames(Front):
         return (power.transpose(1, 2) @ self.filters.to(window.dtype) + _QUIET).log()
 
     def normalised(self, spectrogram: Tensor, real: Tensor) -> Tensor:
-        """Give each sound mean 0 and variance 1 over its real frames and all bands. (B, T, M), (B, T) -> (B, T, M)"""
+        """Give each row mean 0 and variance 1 over its real frames and all bands. (B, T, M), (B, T) -> (B, T, M)"""
         weight = real[..., None].to(spectrogram.dtype) / (real.sum(1) * spectrogram.size(2)).clamp(min=1)[:, None, None]
         centred = spectrogram - (spectrogram * weight).sum((1, 2), keepdim=True)
         variance = (centred.square() * weight).sum((1, 2), keepdim=True)
         return centred * (variance + 1e-5).rsqrt()
 
     def augment(self, inputs: Tensor) -> Tensor:  # (B, N) -> (B, L)
-        """Play each sound at a random speed, by linear interpolation between samples."""
+        """Play each recording at a random speed, by linear interpolation between samples."""
         if not self.speed:
             return inputs
         n, longest, device = len(inputs), inputs.size(1), inputs.device

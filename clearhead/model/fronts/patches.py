@@ -1,4 +1,4 @@
-"""Pictures to vectors: a picture is a sequence of patches (ViT, Dosovitskiy et al. 2021, Equation 1)."""
+"""Images to vectors: an image is a sequence of patches (ViT, Dosovitskiy et al. 2021, Equation 1)."""
 
 import torch
 from torch import Tensor, nn
@@ -9,19 +9,19 @@ from .front import Front
 
 
 class Patches(Front):
-    """Cuts a picture into squares, row by row, and projects the pixels of each.
+    """Cuts an image into squares, row by row, and projects the pixels of each.
 
     Pixels from 0 to 255 become -1 to 1. With `class_token`, a learned vector comes first, for a head that reads one
-    position. In training, `augment` moves, mirrors and enlarges pictures at random.
+    position. In training, `augment` moves, mirrors and enlarges images at random.
 
     Args:
         d_model: the width of the embeddings.
-        image_size: height and width of a picture in pixels.
-        image_channels: 1 for grey pictures, 3 for colour.
+        image_size: height and width of an image in pixels.
+        image_channels: 1 for grey images, 3 for colour.
         patch_size: height and width of a patch; must divide `image_size`.
         class_token: whether to put a class token first.
         shift: maximum shift in each direction, in pixels.
-        flip: whether to mirror half of the pictures, left to right.
+        flip: whether to mirror half of the images, left to right.
         crop: minimum share of the area that a random crop keeps; 1 for no cropping.
     """
 
@@ -46,7 +46,7 @@ class Patches(Front):
     def forward(self, inputs: Tensor) -> Tensor:  # (B, C, H, W) -> (B, S, D)
         if inputs.shape[1:] != self.shape:
             raise ModelError(
-                f"the pictures have shape {tuple(inputs.shape[1:])}",
+                f"the images have shape {tuple(inputs.shape[1:])}",
                 expected=f"(C, H, W) = {self.shape}",
                 fix="resize them to the model's size",
                 name="inputs",
@@ -65,12 +65,12 @@ class Patches(Front):
         return [["class"] * (self.class_token is not None) + found] * len(inputs)
 
     def augment(self, inputs: Tensor) -> Tensor:  # (B, C, H, W) -> (B, C, H, W)
-        """Shift, mirror and crop each picture at random. What comes from outside a picture is black."""
+        """Shift, mirror and crop each image at random. What comes from outside an image is black."""
         if not (self.shift or self.flip or self.crop < 1):
             return inputs
         n, (_, height, width), device = len(inputs), self.shape, inputs.device
         scale = 1 - (1 - self.crop**0.5) * torch.rand(n, device=device)  # share of each side that is kept
-        free = (torch.rand(n, 2, device=device) * 2 - 1) * (1 - scale)[:, None]  # the crop stays inside the picture
+        free = (torch.rand(n, 2, device=device) * 2 - 1) * (1 - scale)[:, None]  # the crop stays inside the image
         pixels = torch.randint(-self.shift, self.shift + 1, (n, 2), device=device)
         centre = free + pixels * torch.tensor([2 / width, 2 / height], device=device)
         mirror = torch.where(torch.rand(n, device=device) < 0.5, -1.0, 1.0) if self.flip else torch.ones_like(scale)
@@ -81,11 +81,11 @@ class Patches(Front):
             return nn.functional.grid_sample(inputs.to(grid.dtype), grid, align_corners=False)
 
 
-def patches(pictures: Tensor, size: int) -> Tensor:
-    """Cut pictures into patches, row by row; a patch lists its pixels by channel, row and column.
+def patches(images: Tensor, size: int) -> Tensor:
+    """Cut images into patches, row by row; a patch lists its pixels by channel, row and column.
 
     (B, C, H, W) -> (B, S, N), for S = H/P * W/P patches of N = C * P * P numbers
     """
-    n, channels, height, width = pictures.shape
-    cut = pictures.view(n, channels, height // size, size, width // size, size)
+    n, channels, height, width = images.shape
+    cut = images.view(n, channels, height // size, size, width // size, size)
     return cut.permute(0, 2, 4, 1, 3, 5).reshape(n, -1, channels * size * size)

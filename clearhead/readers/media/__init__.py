@@ -1,1 +1,1 @@
-"""Read pictures and sounds: single files, arrays of many, folders of classes and manifests."""
+"""Read images and audio: single files, arrays of many, folders of classes and manifests."""

@@ -1,4 +1,4 @@
-"""Files that hold many pictures or labels in one array: idx (MNIST) and NumPy's npy. `path#7` names item 7, from 0."""
+"""Files that hold many images or labels in one array: idx (MNIST) and NumPy's npy. `path#7` names item 7, from 0."""
 
 import gzip
 import lzma

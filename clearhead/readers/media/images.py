@@ -1,4 +1,4 @@
-"""Read pictures as arrays of 8-bit pixels, resized to one size."""
+"""Read images as arrays of 8-bit pixels, resized to one size."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 SUFFIXES = frozenset((".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"))
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # whatever the name says; others may run programs
-MOST_PIXELS = 100_000_000  # of a picture; more may be a decompression bomb
+MOST_PIXELS = 100_000_000  # of an image; more may be a decompression bomb
 _SIDEWAYS = (5, 6, 7, 8)  # orientations in EXIF data that exchange height and width
 _ORIENTATION = 0x0112  # the key of the orientation
 _ARRAY = "8-bit pixels, as a uint8 array of shape (H, W), (H, W, 1), (H, W, 3) or (H, W, 4)"
 
 
 class ImageSize(NamedTuple):
-    """The size of a picture: pixels, and 1 channel for grey or 3 for colour."""
+    """The size of an image: pixels, and 1 channel for grey or 3 for colour."""
 
     height: int
     width: int
@@ -31,10 +31,10 @@ class ImageSize(NamedTuple):
 
 
 def probe_image(source: Any) -> ImageSize:
-    """Return the size of a picture without reading its pixels.
+    """Return the size of an image without reading its pixels.
 
     Raises:
-        DataError: it isn't a picture, or is too large.
+        DataError: it isn't an image, or is too large.
     """
     if (array := _as_array(source)) is not None:
         return ImageSize(array.shape[0], array.shape[1], 1 if array.ndim == 2 or array.shape[2] == 1 else 3)
@@ -48,9 +48,9 @@ def probe_image(source: Any) -> ImageSize:
 
 
 def read_image(source: Any, size: int, channels: int) -> NDArray[np.uint8]:
-    """Read a picture and squeeze or stretch it to a square. -> (C, size, size)
+    """Read an image and squeeze or stretch it to a square. -> (C, size, size)
 
-    It's turned as its EXIF data say. The first picture of an animation is read. Transparent parts become white, and
+    It's turned as its EXIF data say. The first image of an animation is read. Transparent parts become white, and
     16-bit values are scaled to 8 bits.
 
     Args:
@@ -59,7 +59,7 @@ def read_image(source: Any, size: int, channels: int) -> NDArray[np.uint8]:
         channels: 1 for grey, 3 for colour.
 
     Raises:
-        DataError: it isn't a picture, is damaged, or has more than 100 million pixels.
+        DataError: it isn't an image, is damaged, or has more than 100 million pixels.
         ConfigError: Pillow isn't installed.
     """
     array = _as_array(source)
@@ -92,7 +92,7 @@ def is_image(value: Any) -> bool:
 
 @contextmanager
 def _opened(source: Any) -> "Iterator[Image]":
-    """Open a picture and check its size. Errors of Pillow's decoders inside the block become a DataError."""
+    """Open an image and check its size. Errors of Pillow's decoders inside the block become a DataError."""
     name = _name(source)
     image = source if is_image(source) else _open(source, name)
     try:
@@ -103,7 +103,7 @@ def _opened(source: Any) -> "Iterator[Image]":
         except (DataError, ConfigError):
             raise
         except Exception as error:  # the decoders raise errors of many types
-            raise DataError(f"{name} is damaged: {error}", expected="a complete picture", name=name) from error
+            raise DataError(f"{name} is damaged: {error}", expected="a complete image", name=name) from error
     finally:
         if image is not source:
             image.close()
@@ -112,21 +112,21 @@ def _opened(source: Any) -> "Iterator[Image]":
 def _open(source: Any, name: str) -> "Image":
     if not isinstance(source, str | Path):
         raise DataError(
-            f"a value of type {type(source).__name__} isn't a picture",
+            f"a value of type {type(source).__name__} isn't an image",
             expected="a path, a Pillow image, or a uint8 array",
             value=source,
         )
     path, module = Path(source), _pillow()
     if fault := ("doesn't exist" if not path.exists() else "isn't a file" if not path.is_file() else ""):
-        raise DataError(f"{name} {fault}", expected="a picture", name=name)
+        raise DataError(f"{name} {fault}", expected="an image", name=name)
     if not path.stat().st_size:
-        raise DataError(f"{name} is empty", expected="a picture", name=name)
+        raise DataError(f"{name} is empty", expected="an image", name=name)
     try:
         image: Image = module.open(path, formats=_FORMATS)
     except (module.DecompressionBombWarning, module.DecompressionBombError) as error:
         raise _too_large(name) from error
     except Exception as error:
-        raise DataError(f"{name} isn't a picture", expected=" or ".join(_FORMATS), name=name) from error
+        raise DataError(f"{name} isn't an image", expected=" or ".join(_FORMATS), name=name) from error
     return image
 
 
@@ -164,7 +164,7 @@ def _as_array(source: Any) -> NDArray[np.uint8] | None:
 
 
 def checked_pixels(array: NDArray[Any], name: str = "the array") -> NDArray[np.uint8]:
-    """Return an array that is one picture.
+    """Return an array that is one image.
 
     Raises:
         DataError: it has another shape or type.
@@ -185,7 +185,7 @@ def _too_large(name: str) -> DataError:
 
 
 def _name(source: Any) -> str:
-    return str(source) if isinstance(source, str | Path) else "the picture"
+    return str(source) if isinstance(source, str | Path) else "the image"
 
 
 def _pillow() -> Any:
@@ -193,6 +193,6 @@ def _pillow() -> Any:
         from PIL import Image
     except ImportError as error:
         raise ConfigError(
-            "reading pictures needs Pillow", fix="install it: pip install 'clearhead[images]'", name="pillow"
+            "reading images needs Pillow", fix="install it: pip install 'clearhead[images]'", name="pillow"
         ) from error
     return Image

@@ -1,4 +1,4 @@
-"""Lists of pictures or sounds with their labels or transcripts: a folder for each label, arrays, or a manifest."""
+"""Lists of images or recordings with their labels or transcripts: a folder for each label, arrays, or a manifest."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -120,33 +120,33 @@ def _files(label: Path) -> list[str]:
 
 
 def arrays(first: str, second: str, expected: str) -> Listed:
-    """List the items of an array of pictures, with the labels in an array or on the lines of a file.
+    """List the items of an array of images, with the labels in an array or on the lines of a file.
 
     Raises:
-        DataError: the first file isn't an array of pictures, or their numbers differ.
+        DataError: the first file isn't an array of images, or their numbers differ.
     """
     both = f"{first} and {second}"
     if not is_array_file(first):
         raise DataError("two files were named", expected=expected, name=both, value=(first, second))
-    pictures = read_array(first)
-    if pictures.ndim not in (3, 4):
+    images = read_array(first)
+    if images.ndim not in (3, 4):
         raise DataError(
-            f"{first} has shape {pictures.shape}, which isn't that of pictures",
+            f"{first} has shape {images.shape}, which isn't that of images",
             expected="(N, H, W) or (N, H, W, C)",
             name=first,
-            value=pictures.shape,
+            value=images.shape,
         )
     labels = _labels(second)
-    if len(pictures) != len(labels):
+    if len(images) != len(labels):
         raise DataError(
-            f"{first} has {len(pictures):,} pictures, and {second} has {len(labels):,} labels",
-            expected="as many labels as pictures",
+            f"{first} has {len(images):,} images, and {second} has {len(labels):,} labels",
+            expected="as many labels as images",
             name=both,
-            value=(len(pictures), len(labels)),
+            value=(len(images), len(labels)),
         )
-    if len(pictures):
-        checked_pixels(pictures[0], f"a picture in {first}")
-    report = Report((first, second), "an array of pictures and one of labels", unit="rows", item="row")
+    if len(images):
+        checked_pixels(images[0], f"an image in {first}")
+    report = Report((first, second), "an array of images and one of labels", unit="rows", item="row")
     rows = list[Pair]()
     for number, label in enumerate(labels, 1):
         if label:
@@ -164,7 +164,7 @@ def _labels(path: str) -> list[str]:
     if labels.dtype.kind not in "biuU" or labels.ndim not in (1, 2) or labels.size != len(labels):
         raise DataError(
             f"{path} has shape {labels.shape} and type {labels.dtype}, which aren't those of labels",
-            expected="a whole number or a text for each picture: (N,)",
+            expected="a whole number or a text for each image: (N,)",
             name=path,
             value=labels.shape,
         )
@@ -232,6 +232,6 @@ def _sample(path: Any, data: DataConfig) -> Sample | None:
 
 
 def _are_media(cells: Sequence[str], modality: str) -> bool:
-    """Return whether most cells name pictures or sounds."""
+    """Return whether most cells name image or audio files."""
     filled = [cell for cell in cells if cell.strip()]
     return 2 * sum(modality_by_name(cell.strip()) == modality for cell in filled) > len(filled)

@@ -1,4 +1,4 @@
-"""Files of pictures and sounds by their names: what they are, why one can't be used, and the digest of its content."""
+"""Image and audio files by their names: what they are, why one can't be used, and the digest of its content."""
 
 import hashlib
 import os
@@ -9,25 +9,25 @@ from typing import Any, Literal
 import numpy as np
 
 from ...errors import DataError
-from . import images, sounds
+from . import audio, images
 from .array_files import is_array_file, read_item, split_item
 
 Modality = Literal["text", "image", "audio"]
-SUFFIXES: Mapping[str, frozenset[str]] = {"image": images.SUFFIXES, "audio": sounds.SUFFIXES}
-PLURAL: Mapping[str, str] = {"image": "pictures", "audio": "sounds"}
+SUFFIXES: Mapping[str, frozenset[str]] = {"image": images.SUFFIXES, "audio": audio.SUFFIXES}
+PLURAL: Mapping[str, str] = {"image": "images", "audio": "recordings"}
 _BLOCK = 1 << 20
 
 
 def modality_by_name(name: str) -> Modality | None:
-    """Return what a file is by its name; None if it's neither a picture nor a sound."""
+    """Return what a file is by its name; None if it's neither an image nor audio."""
     suffix = Path(name).suffix.lower()
     if suffix in images.SUFFIXES or split_item(name) is not None:
         return "image"
-    return "audio" if suffix in sounds.SUFFIXES else None
+    return "audio" if suffix in audio.SUFFIXES else None
 
 
 def needs_labels(path: Path, modality: str) -> bool:
-    """Return whether a file is a picture, a sound or an array, which have no labels of their own."""
+    """Return whether a file is an image, audio or an array, which have no labels of their own."""
     return path.suffix.lower() in SUFFIXES[modality] or is_array_file(path)
 
 
@@ -37,7 +37,7 @@ def fault_of(name: str, modality: str) -> str:
     if modality == "image" and (item := split_item(name)) is not None:
         path = Path(item[0])
     elif path.suffix.lower() not in SUFFIXES[modality]:
-        return f"not named as {PLURAL[modality]} are"
+        return f"not an {modality} file by its name"
     try:
         if not path.is_file():
             return "not a file" if path.exists() else "no such file"

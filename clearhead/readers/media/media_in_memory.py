@@ -1,4 +1,4 @@
-"""Write pictures and sounds in memory to files next to a manifest, so that every reader can use them."""
+"""Write images and audio in memory to files next to a manifest, so that every reader can use them."""
 
 import json
 import wave
@@ -13,27 +13,27 @@ from ...errors import DataError
 from ..files import Input
 from ..in_memory import IN_MEMORY, Rows
 from .array_files import item_name
+from .audio import as_int16, checked_samples
 from .images import checked_pixels, is_image, pixels_of
 from .media_files import modality_by_name
-from .sounds import as_int16, checked_samples
 
-_EXPECTED = "(picture, label) pairs, (sound, label) pairs, or an array (N, H, W[, C]) and N labels"
+_EXPECTED = "(image, label) pairs, (recording, label) pairs, or an array (N, H, W[, C]) and N labels"
 
 
 def write_media(data: Any, folder: Path) -> Path | None:
-    """Write data that has pictures or sounds in memory to a folder.
+    """Write data that has images or recordings in memory to a folder.
 
     Args:
-        data: pairs of a picture and a label, or of a sound and a label or transcript; or a pair (pictures, labels). A
-            picture is a uint8 array (H, W) or (H, W, C) or a Pillow image; a sound is a tuple of samples and their
+        data: pairs of an image and a label, or of a recording and a label or transcript; or a pair (images, labels). An
+            image is a uint8 array (H, W) or (H, W, C) or a Pillow image; a recording is a tuple of samples and their
             rate; both may also be paths.
         folder: an existing folder.
 
     Returns:
-        The manifest to read, or None if the data has no pictures or sounds in memory.
+        The manifest to read, or None if the data has no images or recordings in memory.
 
     Raises:
-        DataError: an item isn't a picture or a sound, or the numbers of items and labels differ.
+        DataError: an item isn't an image or a recording, or the numbers of items and labels differ.
     """
     pairs = _pairs(data)
     if pairs is None:
@@ -44,7 +44,7 @@ def write_media(data: Any, folder: Path) -> Path | None:
         if isinstance(source, str | Path):
             path = str(Path(source).absolute())
         elif isinstance(source, tuple):
-            path = _write_sound(source, folder / f"{place}.wav", name)
+            path = _write_audio(source, folder / f"{place}.wav", name)
         else:
             pixels = _pixels(source, name)
             alike = arrays.setdefault(pixels.shape, [])
@@ -59,7 +59,7 @@ def write_media(data: Any, folder: Path) -> Path | None:
 
 
 def with_whole_paths(rows: Rows) -> bytes:
-    """Return rows in memory as JSON Lines, in which relative paths of pictures and sounds have become absolute ones."""
+    """Return rows in memory as JSON Lines, with relative paths of images and audio made absolute."""
     with rows.open() as file:
         return b"".join(_whole(line) for line in file)
 
@@ -73,20 +73,20 @@ def _whole(line: bytes) -> bytes:
 
 
 def _pairs(data: Any) -> list[tuple[Any, Any]] | None:
-    """Return pairs of pictures or sounds and their targets; None for data of another kind."""
+    """Return pairs of images or recordings and their targets; None for data of another kind."""
     if isinstance(data, str | Path | Input) or not isinstance(data, Sequence) or not data:
         return None
     if len(data) == 2 and _are_many(data[0]):
-        pictures, labels = data
-        if isinstance(labels, str) or not hasattr(labels, "__len__") or len(pictures) != len(labels):
+        images, labels = data
+        if isinstance(labels, str) or not hasattr(labels, "__len__") or len(images) != len(labels):
             n_labels = len(labels) if hasattr(labels, "__len__") and not isinstance(labels, str) else 1
             raise DataError(
-                f"the data has {len(pictures):,} pictures or sounds and {n_labels:,} labels",
-                expected="as many labels as pictures or sounds",
+                f"the data has {len(images):,} images or recordings and {n_labels:,} labels",
+                expected="as many labels as images or recordings",
                 name="data",
-                value=(len(pictures), n_labels),
+                value=(len(images), n_labels),
             )
-        return list(zip(pictures, labels))
+        return list(zip(images, labels))
     items = list(data)
     if not any(isinstance(it, tuple | list) and len(it) == 2 and is_media(it[0]) for it in items):
         return None
@@ -94,15 +94,15 @@ def _pairs(data: Any) -> list[tuple[Any, Any]] | None:
         if not (isinstance(item, tuple | list) and len(item) == 2):
             raise DataError(f"item {place} of the data isn't a pair", expected=_EXPECTED, name="data")
         if not (is_media(item[0]) or isinstance(item[0], str | Path)):
-            what = f"item {place} of the data has a {type(item[0]).__name__} instead of a picture or sound"
+            what = f"item {place} of the data has a {type(item[0]).__name__} instead of an image or recording"
             raise DataError(what, expected=_EXPECTED, name="data")
     return [(source, target) for source, target in items]
 
 
 def is_media(value: Any) -> bool:
-    """Return whether a value may be a picture or a sound in memory."""
-    is_sound = isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], np.ndarray)
-    return isinstance(value, np.ndarray) or is_sound or is_image(value)
+    """Return whether a value may be an image or a recording in memory."""
+    is_audio = isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], np.ndarray)
+    return isinstance(value, np.ndarray) or is_audio or is_image(value)
 
 
 def _are_many(value: Any) -> bool:
@@ -119,14 +119,14 @@ def _pixels(source: Any, name: str) -> NDArray[np.uint8]:
 
 
 def _array_name(shape: tuple[int, ...]) -> str:
-    return f"pictures-{'x'.join(map(str, shape))}.npy"
+    return f"images-{'x'.join(map(str, shape))}.npy"
 
 
-def _write_sound(source: tuple[Any, ...], path: Path, name: str) -> str:
+def _write_audio(source: tuple[Any, ...], path: Path, name: str) -> str:
     samples, rate = checked_samples(source, name)
     if not samples.size or not np.isfinite(samples).all():
         why = "has no samples" if not samples.size else "has samples that aren't numbers"
-        raise DataError(f"{name} {why}", expected="a sound", name="data")
+        raise DataError(f"{name} {why}", expected="audio", name="data")
     content = samples if samples.dtype == np.int16 else as_int16(samples)
     with wave.open(str(path), "wb") as file:
         file.setnchannels(1 if samples.ndim == 1 else samples.shape[1])

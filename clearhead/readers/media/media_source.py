@@ -1,4 +1,4 @@
-"""Pictures or sounds with labels or transcripts: a folder for each label, a manifest, or arrays with their labels."""
+"""Images or recordings with labels or transcripts: a folder for each label, a manifest, or arrays with their labels."""
 
 import hashlib
 from collections.abc import Iterator
@@ -21,9 +21,9 @@ _PATH = 300  # characters of a path in a message
 
 
 class MediaSource:
-    """Names of pictures or sounds with their labels or transcripts, which can be read repeatedly.
+    """Names of images or recordings with their labels or transcripts, which can be read repeatedly.
 
-    with MediaSource("animals", DataConfig(), PICTURES, "image") as source:
+    with MediaSource("animals", DataConfig(), IMAGES, "image") as source:
         for number, path, label in source: ...
 
     Files that don't exist, are empty or have another kind of name are counted in `report`. The others aren't opened.
@@ -72,7 +72,7 @@ class MediaSource:
         return self._listing.columns if isinstance(self._listing, Manifest) else ()
 
     def __iter__(self) -> Iterator[Pair]:
-        """Yield number, name and target of each picture or sound whose file exists."""
+        """Yield number, name and target of each image or recording whose file exists."""
         faults, used = Report(()), 0
         for number, name, target in self._listing:
             if fault := fault_of(name, self.modality):
@@ -109,7 +109,7 @@ class MediaSource:
             raise DataError(f"{name} changed while being read", fix="run the command again", name=name)
 
     def content_key(self, name: str) -> str:
-        """Return a digest of one picture or sound, so that copies of it can stay on one side of a split."""
+        """Return a digest of one image or recording, so that copies of it can stay on one side of a split."""
         if name not in self._digests:
             self._digests[name] = content_digest(name)
         return self._digests[name].hex()
@@ -123,7 +123,7 @@ class MediaSource:
     def _expected(self) -> str:
         plural, targets = PLURAL[self.modality], self.roles.plural[1]
         folder = f"a folder of {plural} with a folder for each label, or " if self.roles.labels else ""
-        array = ", or an array of pictures and a file of labels" if self._may_be_arrays else ""
+        array = ", or an array of images and a file of labels" if self._may_be_arrays else ""
         return f"{folder}a table of paths and {targets}{array}"
 
     @property

@@ -1,4 +1,4 @@
-"""Detect whether data consists of texts, pictures or sounds, by the names of its files."""
+"""Detect whether data consists of texts, images or audio, by the names of its files."""
 
 import itertools
 import re
@@ -15,7 +15,7 @@ from .media_files import PLURAL, Modality, modality_by_name
 MANIFESTS = ("metadata.csv", "metadata.tsv", "metadata.jsonl", "manifest.csv", "manifest.tsv", "manifest.jsonl")
 _LINES = 50  # of a manifest that decide
 _FOLDERS, _OF_FOLDER = 50, 10  # folders that decide, and files of each
-_STRAY = 0.2  # maximum share of sounds among pictures, or of pictures among sounds
+_STRAY = 0.2  # maximum share of audio files among images, or of images among audio files
 _CELLS = re.compile(rb'[",;\t]')
 
 
@@ -23,25 +23,25 @@ def modality_of(paths: Iterable[str | Path | Input]) -> Modality:
     """Return what some data consists of, by the names of its files or the first paths in its manifest.
 
     Raises:
-        DataError: it's a mixture of pictures and sounds.
+        DataError: it's a mixture of images and audio.
     """
     paths = list(paths)
     if not paths or any(_is_unseen(path) for path in paths):
         return "text"
     found = _kinds(paths[0], alone=len(paths) == 1)
-    n_images, n_sounds = found.count("image"), found.count("audio")
-    if 2 * (n_images + n_sounds) <= len(found):
+    n_images, n_audio = found.count("image"), found.count("audio")
+    if 2 * (n_images + n_audio) <= len(found):
         return "text"
-    if min(n_images, n_sounds) > _STRAY * (n_images + n_sounds):
+    if min(n_images, n_audio) > _STRAY * (n_images + n_audio):
         name = paths[0].name if isinstance(paths[0], Input) else str(paths[0])
         raise DataError(
             f"{name} has {PLURAL['image']} and {PLURAL['audio']}",
             expected="one of them",
             fix="move the others to another folder or table",
             name=name,
-            value=(n_images, n_sounds),
+            value=(n_images, n_audio),
         )
-    return "image" if n_images > n_sounds else "audio"
+    return "image" if n_images > n_audio else "audio"
 
 
 def manifest_in(folder: Path) -> Path | None:

@@ -1,4 +1,4 @@
-"""Classification of pictures and sounds: the encoder of texts with another front end (ViT, Dosovitskiy et al. 2021)."""
+"""Classification of images and audio: the encoder of texts with another front end (ViT, Dosovitskiy et al. 2021)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 
 from ...config import NEWEST, TASKS, Config, DecodeConfig, chosen
-from ...data.media_encoding import ImageLoader, Loader, MediaEncoder, SoundLoader
-from ...data.media_forms import PICTURES, SOUNDS, MediaForm
+from ...data.media_encoding import AudioLoader, ImageLoader, Loader, MediaEncoder
+from ...data.media_forms import IMAGES, RECORDINGS, MediaForm
 from ...decode.model_handle import ModelHandle
 from ...readers.pairs import Pairs
 from ...readers.skipped import Skipped
 from ...tokenization.ragged import IntArray, Ragged
 from ..base import Judged, Units, search_settings_but
-from ..media_settings import longest_sound, picture_settings, sample_rate_setting, sound_lengths
+from ..media_settings import audio_lengths, image_settings, longest_audio, sample_rate_setting
 from .examples import UNSEEN, HeldOutTexts, LabelledTexts
 from .reading import label_settings
 from .scores import LabelScores
@@ -27,7 +27,7 @@ _UNUSED = (
     *("data.tokenizer", "data.vocab_size", "data.joint", "data.subword_dropout", "data.texts"),
     *("data.unicode", "data.whitespace", "data.lowercase", "data.reverse", "model.n_token_types", "model.copy"),
 )
-_DEFAULTS: dict[str, Any] = {  # of pictures and sounds alike
+_DEFAULTS: dict[str, Any] = {  # of images and audio alike
     "model.pre_norm": True,
     "model.dropout": 0.1,
     "model.activation": "gelu",
@@ -39,18 +39,18 @@ _DEFAULTS: dict[str, Any] = {  # of pictures and sounds alike
 
 @dataclass(frozen=True)
 class LabelledMedia(LabelledTexts):
-    """Pictures or sounds as arrays; the target side holds one label number for each."""
+    """Images or recordings as arrays; the target side holds one label number for each."""
 
     loader: Loader = field(kw_only=True)
 
     @property
     def source_sizes(self) -> IntArray:
-        """The positions of each picture or sound in the encoder. (N,)"""
+        """The positions of each image or recording in the encoder. (N,)"""
         return self.loader.positions(self.sources.lengths)
 
 
 class MediaClassification(Classification):
-    """What pictures and sounds have in common. A subclass says how a file is read."""
+    """What images and audio have in common. A subclass says how a file is read."""
 
     answers_text = True
     unused = (*_UNUSED, *search_settings_but("batch_tokens"))
@@ -87,7 +87,7 @@ class MediaClassification(Classification):
         return LabelledMedia(*sides, loader=self.loader)
 
     def inputs(self, sources: Ragged, rows: IntArray) -> "Tensor":
-        """Return what the front end reads: pictures (B, C, H, W) or samples (B, N)."""
+        """Return what the front end reads: images (B, C, H, W) or samples (B, N)."""
         import torch
 
         return torch.from_numpy(self.loader.batch(sources, rows)).to(self.config.train.device)
@@ -101,7 +101,7 @@ class MediaClassification(Classification):
         return ()
 
     def sizes(self, sources: Ragged) -> IntArray:
-        """Return the positions of each picture or sound in the encoder."""
+        """Return the positions of each image or recording in the encoder."""
         return self.loader.positions(sources.lengths)
 
     def hold_out(self, data: Pairs) -> HeldOutTexts:
@@ -124,21 +124,21 @@ class MediaClassification(Classification):
         return HeldOutTexts(examples, [*found.unread, *unseen], n_cut, names, found.arrays, labels, truth)
 
     def evaluate(self, model: "ModelHandle | nn.Module", held_out: HeldOutTexts, decode: DecodeConfig) -> Judged:
-        """Label every picture or sound and score the labels."""
+        """Label every image or recording and score the labels."""
         judged = super().evaluate(model, held_out, decode)
         return replace(judged, scores=replace(cast(LabelScores, judged.scores), what=self.units.examples))
 
 
-class PictureClassification(MediaClassification):
-    """Label pictures. Their positions follow from their size."""
+class ImageClassification(MediaClassification):
+    """Label images. Their positions follow from their size."""
 
     unused = (*MediaClassification.unused, "data.max_len", "model.max_len")
 
-    form = MediaForm(PICTURES, "image")
-    units = Units("pictures", "patches", "label", "pictures", "pixels")
-    title = "A picture classifier"
-    training_data = "labelled pictures"
-    usage = "picture.png"
+    form = MediaForm(IMAGES, "image")
+    units = Units("images", "patches", "label", "images", "pixels")
+    title = "An image classifier"
+    training_data = "labelled images"
+    usage = "image.png"
     modalities = ("image",)
     required: ClassVar[dict[str, Any]] = {**TASKS["classify"], "data.modality": "image"}
     defaults: ClassVar[dict[str, Any]] = {
@@ -150,41 +150,41 @@ class PictureClassification(MediaClassification):
 
     @classmethod
     def derived(cls, config: Config) -> Mapping[str, Any]:
-        """Return nothing: the sizes depend on the pictures."""
+        """Return nothing: the sizes depend on the images."""
         return {}
 
     @classmethod
     def from_data(cls, data: Any, config: Config) -> Mapping[str, Any]:
-        """Return the settings for the labels, and for the size of the pictures."""
-        return {**label_settings(data, config), **picture_settings(data, config)}
+        """Return the settings for the labels, and for the size of the images."""
+        return {**label_settings(data, config), **image_settings(data, config)}
 
     @property
     def longest(self) -> tuple[int, str]:
-        """The positions of every picture."""
+        """The positions of every image."""
         return self.config.model.max_len, "model.max_len"
 
     @property
     def read_as(self) -> tuple[int, ...]:
-        """The size and the channels of the pictures."""
+        """The size and the channels of the images."""
         return self.loader.size, self.loader.channels
 
     @property
     def loader(self) -> ImageLoader:
-        """Reads one picture."""
+        """Reads one image."""
         model = self.config.model
         return ImageLoader(
             chosen(model.image_size), chosen(model.image_channels), chosen(model.patch_size), model.pooling == "first"
         )
 
 
-class SoundClassification(MediaClassification):
-    """Label sounds."""
+class AudioClassification(MediaClassification):
+    """Label recordings."""
 
-    form = MediaForm(SOUNDS, "audio")
-    units = Units("sounds", "positions", "label", "sounds", "samples")
-    title = "A sound classifier"
-    training_data = "labelled sounds"
-    usage = "sound.wav"
+    form = MediaForm(RECORDINGS, "audio")
+    units = Units("recordings", "positions", "label", "recordings", "samples")
+    title = "An audio classifier"
+    training_data = "labelled recordings"
+    usage = "recording.wav"
     modalities = ("audio",)
     required: ClassVar[dict[str, Any]] = {**TASKS["classify"], "data.modality": "audio"}
     defaults: ClassVar[dict[str, Any]] = {
@@ -197,8 +197,8 @@ class SoundClassification(MediaClassification):
 
     @classmethod
     def derived(cls, config: Config) -> Mapping[str, Any]:
-        """Return the positions that a slowed-down sound may take."""
-        return sound_lengths(config)
+        """Return the positions that a slowed-down recording may take."""
+        return audio_lengths(config)
 
     @classmethod
     def from_data(cls, data: Any, config: Config) -> Mapping[str, Any]:
@@ -207,15 +207,15 @@ class SoundClassification(MediaClassification):
 
     @property
     def longest(self) -> tuple[int, str]:
-        """The maximum positions of a sound; longer sounds are cut."""
-        return longest_sound(self.config)
+        """The maximum positions of a recording; longer recordings are cut."""
+        return longest_audio(self.config)
 
     @property
     def read_as(self) -> tuple[int, ...]:
-        """The sample rate of the sounds."""
+        """The sample rate of the recordings."""
         return (self.loader.sample_rate,)
 
     @property
-    def loader(self) -> SoundLoader:
-        """Reads one sound."""
-        return SoundLoader(chosen(self.config.model.sample_rate), self.longest[0])
+    def loader(self) -> AudioLoader:
+        """Reads one recording."""
+        return AudioLoader(chosen(self.config.model.sample_rate), self.longest[0])

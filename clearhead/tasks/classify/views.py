@@ -1,4 +1,4 @@
-"""Explain the label of one text, picture or sound."""
+"""Explain the label of one text, image or recording."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from .task import Classification
 
 
 def explain_label(task: Classification, model: EncoderModel, source: Any, search: DecodeConfig) -> Explanation:
-    """Label a text, picture or sound, then record the model while it reads it. A long text or sound is truncated.
+    """Label a text, image or recording, then record the model while it reads it. A long text or recording is truncated.
 
     Raises:
         DataError: the text is blank, or the file can't be read.

@@ -1,4 +1,4 @@
-"""Explain one answer of an encoder-decoder to a text or a sound."""
+"""Explain one answer of an encoder-decoder to a text or a recording."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ from .task import Sequences
 
 
 def explain_sequence(task: Sequences, model: EncoderDecoder, text: Any, search: DecodeConfig) -> Explanation:
-    """Answer one text or sound, then record the model while it reads the source with its answer.
+    """Answer one text or recording, then record the model while it reads the source with its answer.
 
     Raises:
         DataError: the source is blank, longer than the model can read, or a file that can't be read.

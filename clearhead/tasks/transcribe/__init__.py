@@ -1,1 +1,1 @@
-"""Transcription: from a sound to its text, with an encoder of spectrogram frames and a decoder of text."""
+"""Transcription: from a recording to its text, with an encoder of spectrogram frames and a decoder of text."""

@@ -1,4 +1,4 @@
-"""Sounds as samples, with the tokens of their transcripts."""
+"""Recordings as samples, with the tokens of their transcripts."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -6,25 +6,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...data.media_encoding import SoundLoader
+from ...data.media_encoding import AudioLoader
 from ...tokenization.ragged import IntArray
 from ..examples import Examples, HeldOut
 
 
 @dataclass(frozen=True)
 class Transcribed(Examples):
-    """Sounds as samples; transcripts begin with BOS and end with EOS."""
+    """Recordings as samples; transcripts begin with BOS and end with EOS."""
 
-    loader: SoundLoader = field(kw_only=True)
+    loader: AudioLoader = field(kw_only=True)
 
     @property
     def source_sizes(self) -> IntArray:
-        """The positions of each sound in the encoder. (N,)"""
+        """The positions of each recording in the encoder. (N,)"""
         return self.loader.positions(self.sources.lengths)
 
 
 @dataclass(frozen=True)
-class HeldOutSounds(HeldOut):
+class HeldOutRecordings(HeldOut):
     """Held-out recordings; `arrays` has the samples of each source, so that files are read only once."""
 
     arrays: list[NDArray[np.integer[Any]]]

@@ -1,4 +1,4 @@
-"""Transcription: from a sound to its text. Only the front end and the reader differ from translation."""
+"""Transcription: from a recording to its text. Only the front end and the reader differ from translation."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 
 from ...config import TASKS, Config, DecodeConfig, chosen
-from ...config.front_geometry import sound_positions
-from ...data.media_encoding import MediaEncoder, SoundLoader
+from ...config.front_geometry import audio_positions
+from ...data.media_encoding import AudioLoader, MediaEncoder
 from ...data.media_forms import TRANSCRIPTS, MediaForm
+from ...decode.audio_session import AudioSession
 from ...decode.model_handle import ModelHandle, as_handle, as_module
 from ...decode.registry import open_engine
 from ...decode.session import Session
-from ...decode.sound_session import SoundSession
 from ...readers.pairs import Pairs, references
 from ...readers.skipped import Skipped
 from ...scoring.transcript_scores import error_rates
@@ -21,9 +21,9 @@ from ...tokenization.ragged import IntArray, Ragged
 from ...tokenization.tokenizer import BOS, EOS
 from ..base import Judged, Units
 from ..examples import HeldOut
-from ..media_settings import longest_sound, sample_rate_setting, sound_lengths
+from ..media_settings import audio_lengths, longest_audio, sample_rate_setting
 from ..sequences.task import Sequences, token_numbers
-from .examples import HeldOutSounds, Transcribed
+from .examples import HeldOutRecordings, Transcribed
 from .scores import TranscriptScores
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Transcription(Sequences):
-    """Write down what is said in a sound. Word and character error rates are the scores."""
+    """Write down what is said in a recording. Word and character error rates are the scores."""
 
     verb = "transcribe"
     form = MediaForm(TRANSCRIPTS, "audio")
@@ -63,8 +63,8 @@ class Transcription(Sequences):
 
     @classmethod
     def derived(cls, config: Config) -> Mapping[str, Any]:
-        """Return the positions that a slowed-down sound may take."""
-        return sound_lengths(config)
+        """Return the positions that a slowed-down recording may take."""
+        return audio_lengths(config)
 
     @classmethod
     def from_data(cls, data: Any, config: Config) -> Mapping[str, Any]:
@@ -79,17 +79,17 @@ class Transcription(Sequences):
 
     @property
     def longest(self) -> tuple[int, str]:
-        """The maximum positions of a sound, and tokens of a transcript. Longer ones are dropped."""
-        return longest_sound(self.config)
+        """The maximum positions of a recording, and tokens of a transcript. Longer ones are dropped."""
+        return longest_audio(self.config)
 
     @property
-    def loader(self) -> SoundLoader:
-        """Reads one sound."""
-        return SoundLoader(chosen(self.config.model.sample_rate), self.longest[0])
+    def loader(self) -> AudioLoader:
+        """Reads one recording."""
+        return AudioLoader(chosen(self.config.model.sample_rate), self.longest[0])
 
     @property
     def read_as(self) -> tuple[int, ...]:
-        """The sample rate of the sounds."""
+        """The sample rate of the recordings."""
         return (self.loader.sample_rate,)
 
     @property
@@ -104,7 +104,7 @@ class Transcription(Sequences):
 
     @property
     def encoder(self) -> MediaEncoder:  # type: ignore[override]
-        """The encoder of sounds and transcripts."""
+        """The encoder of recordings and transcripts."""
         length, setting = self.longest
         limit = f"longer than {length} positions of 40 ms ({setting})"
         why_not = f"with a transcript longer than {length} tokens ({setting})"
@@ -116,17 +116,17 @@ class Transcription(Sequences):
         return self.encoder
 
     def encoder_input(self, source: Sequence[int]) -> "Tensor":
-        """Return the samples of a sound as the encoder reads them. -> (1, N)"""
+        """Return the samples of a recording as the encoder reads them. -> (1, N)"""
         import torch
 
         return torch.from_numpy(np.asarray(source, np.int16))[None]
 
     def size(self, source: Sequence[int]) -> int:
-        """Return the positions of a sound in the encoder."""
-        return sound_positions(len(source), chosen(self.config.model.sample_rate))
+        """Return the positions of a recording in the encoder."""
+        return audio_positions(len(source), chosen(self.config.model.sample_rate))
 
     def unknown_words(self, source: Any) -> tuple[str, ...]:
-        """Return nothing: a sound has no words to look up."""
+        """Return nothing: a recording has no words to look up."""
         return ()
 
     def _targets(self, texts: Sequence[str]) -> list[list[int] | None]:
@@ -142,7 +142,7 @@ class Transcription(Sequences):
         """Return samples, padded. (B,) -> (B, N)"""
         return self.loader.batch(sources, rows)
 
-    def hold_out(self, data: Pairs) -> HeldOutSounds:
+    def hold_out(self, data: Pairs) -> HeldOutRecordings:
         """Read recordings for scoring. The loss leaves out those that are too long, and answers begin with them cut."""
         encoder = self.encoder
         found = encoder.readable(data, self.config.train.threads or 1)
@@ -154,17 +154,17 @@ class Transcription(Sequences):
                 too_long.append(Skipped(int(read.lines[row]), reason, str(read.sources[row])))
             else:
                 fits.append(row)
-        sounds = found.arrays if not too_long else found.arrays.take(np.array(fits, np.int64))
-        examples = Transcribed(sounds, Ragged([targets[row] or [] for row in fits]), loader=self.loader)
+        recordings = found.arrays if not too_long else found.arrays.take(np.array(fits, np.int64))
+        examples = Transcribed(recordings, Ragged([targets[row] or [] for row in fits]), loader=self.loader)
         rows = {name: row for row, name in enumerate(read.sources)}
         names, right = references(read)
         n_cut = sum(bool(found.cut[rows[name]]) for name in names)
         arrays = [found.arrays.array(rows[name]) for name in names]
-        return HeldOutSounds(examples, [*found.unread, *too_long], n_cut, names, right, arrays)
+        return HeldOutRecordings(examples, [*found.unread, *too_long], n_cut, names, right, arrays)
 
     def evaluate(self, model: "ModelHandle | nn.Module", held_out: HeldOut, decode: DecodeConfig) -> Judged:
         """Transcribe each recording and score the transcripts."""
-        assert isinstance(held_out, HeldOutSounds)
+        assert isinstance(held_out, HeldOutRecordings)
         examples = held_out.examples
         counts = self.count(cast("EncoderDecoder", as_module(model)), examples) if len(examples) else None
         found = self.session(model, decode).answers(cast(Any, held_out.arrays))
@@ -175,12 +175,12 @@ class Transcription(Sequences):
         suppress = [self.tokenizers.target.token_id(piece) for piece in decode.suppress]
         engine = open_engine(as_handle(model, self.config.model), decode)
         longest = self.config.model.max_len
-        session = SoundSession(engine, decode, max_len=longest, suppress=suppress, detokenize=self.text)
+        session = AudioSession(engine, decode, max_len=longest, suppress=suppress, detokenize=self.text)
         session.sample_rate = chosen(self.config.model.sample_rate)
         return session
 
     def sources(self, texts: Sequence[Any]) -> tuple[list[Any], list[int]]:
-        """Return the samples of some sounds, and how many positions of each were cut."""
+        """Return the samples of some recordings, and how many positions of each were cut."""
         found = [self.loader(it) for it in texts]
         return [samples for samples, _ in found], [cut for _, cut in found]
 

@@ -15,7 +15,7 @@ from ...tokenization.tokenizer import BOS
 from .task import Transcription
 
 
-def timings_of(task: Transcription, model: EncoderDecoder, sound: Any, pieces: Sequence[str]) -> tuple[Timing, ...]:
+def timings_of(task: Transcription, model: EncoderDecoder, recording: Any, pieces: Sequence[str]) -> tuple[Timing, ...]:
     """Return when each token of a transcript was said, by the model's cross-attention.
 
     Raises:
@@ -23,7 +23,7 @@ def timings_of(task: Transcription, model: EncoderDecoder, sound: Any, pieces: S
     """
     if not pieces:
         return ()
-    [samples], _ = task.sources([sound])
+    [samples], _ = task.sources([recording])
     target, device, rate = task.tokenizers.target, task.config.train.device, chosen(task.config.model.sample_rate)
     inputs = torch.tensor([[BOS, *map(target.token_id, pieces)]], device=device)
     with evaluation(model), torch.inference_mode(), record(model.decoder, limit=None) as trace:

@@ -85,12 +85,12 @@ def _model(config: Config) -> str:
 
 
 def _front(config: Config) -> str:
-    """Return what the model makes of a picture or a sound."""
+    """Return what the model makes of an image or a recording."""
     model = config.model
     if config.data.modality == "image":
         size, colours = model.image_size, "grey" if model.image_channels == 1 else "in colour"
-        return f"pictures of {size} x {size} pixels, {colours}, in patches of {model.patch_size} x {model.patch_size}"
-    return f"sounds at {model.sample_rate:,} samples per second, as {model.n_mels} mel bands"
+        return f"images of {size} x {size} pixels, {colours}, in patches of {model.patch_size} x {model.patch_size}"
+    return f"audio at {model.sample_rate:,} samples per second, as {model.n_mels} mel bands"
 
 
 def _layers(config: Config) -> str:

@@ -1,4 +1,4 @@
-"""`verify` and `ablate` work for models that read pictures and sounds."""
+"""`verify` and `ablate` work for models that read images and audio."""
 
 import wave
 from dataclasses import replace
@@ -80,7 +80,7 @@ def app(kind: str, tmp_path: Path) -> App:
 
 @pytest.fixture
 def data(kind: str, tmp_path: Path) -> tuple[Path, ...]:
-    """Four pictures or sounds, with labels or transcripts."""
+    """Four images or recordings, with labels or transcripts."""
     dice = np.random.default_rng(0)
     if kind == "see":
         np.save(tmp_path / "images.npy", dice.integers(0, 256, (4, 6, 6, 3), dtype=np.uint8))
@@ -94,8 +94,8 @@ def data(kind: str, tmp_path: Path) -> tuple[Path, ...]:
             file.setframerate(1000)
             file.writeframes(dice.integers(-9000, 9000, 200 + 90 * i).astype("<i2").tobytes())
         rows.append((f"{i}.wav", target))
-    (tmp_path / "sounds.csv").write_text("".join(f"{name},{target}\n" for name, target in rows), encoding="utf-8")
-    return (tmp_path / "sounds.csv",)
+    (tmp_path / "recordings.csv").write_text("".join(f"{name},{target}\n" for name, target in rows), encoding="utf-8")
+    return (tmp_path / "recordings.csv",)
 
 
 def test_a_healthy_model_keeps_the_promises_of_its_front_end(kind: str, app: App, data: tuple[Path, ...]) -> None:

@@ -80,7 +80,9 @@ def test_the_folder_says_what_it_is_and_how_good(trained: Path) -> None:
     card = (model / "README.md").read_text(encoding="utf-8")
     assert "# A text classifier" in card and 'clearhead classify THIS_FOLDER "a text"' in card
     assert "labelled texts from `texts.tsv`" in card and "--train.task=classify" in card and "\n1 layers," in card
-    assert "| on | texts | accuracy | macro F1 | nats per text |" in card and "| test | 4 | 1.0000 | 1.0000 |" in card
+    assert (
+        "| on | texts | accuracy | macro F1 | nats per example |" in card and "| test | 4 | 1.0000 | 1.0000 |" in card
+    )
     assert (model / "confusion.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -1,4 +1,4 @@
-"""Every view of `explain` for a picture, a sound and a transcript, with models that were trained for one step."""
+"""Every view of `explain` for an image, a recording and a transcript, with models that were trained for one step."""
 
 import json
 import wave
@@ -32,19 +32,19 @@ def tone(path: Path, pitch: float) -> Path:
 def kinds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Kind]:
     """A model that sees, one that hears and one that transcribes. Not to be written to."""
     here = tmp_path_factory.mktemp("media")
-    pictures = np.random.default_rng(0).integers(0, 255, (20, 14, 14)).astype(np.uint8)
-    np.save(here / "pictures.npy", pictures)
+    images = np.random.default_rng(0).integers(0, 255, (20, 14, 14)).astype(np.uint8)
+    np.save(here / "images.npy", images)
     np.save(here / "labels.npy", np.arange(20) % 2)
     for name in ("low", "high"):
-        (here / "sounds" / name).mkdir(parents=True)
+        (here / "recordings" / name).mkdir(parents=True)
         for n in range(6):
-            tone(here / "sounds" / name / f"{n}.wav", 100 + 400 * (name == "high") + n)
-    rows = [f"sounds/{name}/{n}.wav,{name}" for name in ("low", "high") for n in range(6)]
+            tone(here / "recordings" / name / f"{n}.wav", 100 + 400 * (name == "high") + n)
+    rows = [f"recordings/{name}/{n}.wav,{name}" for name in ("low", "high") for n in range(6)]
     (here / "said.csv").write_text("path,text\n" + "\n".join(rows) + "\n", encoding="utf-8")
     data = {
-        "see": ([here / "pictures.npy", here / "labels.npy"], Path(f"{here / 'pictures.npy'}#3")),
-        "hear": ([here / "sounds"], here / "sounds" / "low" / "1.wav"),
-        "write": ([here / "said.csv"], here / "sounds" / "high" / "2.wav"),
+        "see": ([here / "images.npy", here / "labels.npy"], Path(f"{here / 'images.npy'}#3")),
+        "hear": ([here / "recordings"], here / "recordings" / "low" / "1.wav"),
+        "write": ([here / "said.csv"], here / "recordings" / "high" / "2.wav"),
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("clearhead.training.run.keep_freed_memory", lambda: True)
@@ -127,11 +127,11 @@ def test_texts_have_nothing_to_hide(run: Run, model_folder: Path) -> None:
 
 def test_arrays_can_be_explained_and_anything_else_is_an_error(kinds: dict[str, Kind]) -> None:
     app = load(kinds["see"][0])
-    picture = np.full((14, 14), 9, np.uint8)
-    assert app.explain(picture).answer == app(picture)
+    image = np.full((14, 14), 9, np.uint8)
+    assert app.explain(image).answer == app(image)
     samples = (np.zeros(900, np.int16), RATE)
     assert load(kinds["hear"][0]).explain(samples).text == "a tuple"
-    for wrong in (3, [picture]):
+    for wrong in (3, [image]):
         with pytest.raises(DataError) as caught:
             app.explain(wrong)
         assert caught.value.name == "source"

@@ -1,4 +1,4 @@
-"""Pictures in which one patch is white or not: the class. Hiding that patch must cost most."""
+"""Images in which one patch is white or not: the class. Hiding that patch must cost most."""
 
 import numpy as np
 import pytest
@@ -23,15 +23,15 @@ SHAPE = {
 
 
 def planted(n: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Grey noise, half of it with a white patch somewhere. -> pictures, whether there's a patch, its number"""
+    """Grey noise, half of it with a white patch somewhere. -> images, whether there's a patch, its number"""
     dice = torch.Generator().manual_seed(seed)
-    pictures = torch.randint(90, 160, (n, 1, SIZE, SIZE), generator=dice, dtype=torch.uint8)
+    images = torch.randint(90, 160, (n, 1, SIZE, SIZE), generator=dice, dtype=torch.uint8)
     kinds, places = (torch.randint(0, most, (n,), generator=dice) for most in (2, ACROSS**2))
-    for picture, kind, place in zip(pictures, kinds.tolist(), places.tolist()):
+    for image, kind, place in zip(images, kinds.tolist(), places.tolist()):
         row, column = (PATCH * it for it in divmod(place, ACROSS))
         if kind:
-            picture[0, row : row + PATCH, column : column + PATCH] = 255
-    return pictures, kinds, places
+            image[0, row : row + PATCH, column : column + PATCH] = 255
+    return images, kinds, places
 
 
 @pytest.fixture(scope="module")
@@ -40,48 +40,48 @@ def model() -> EncoderModel:
     torch.manual_seed(0)
     made = build(ModelConfig(**SHAPE))
     assert isinstance(made, EncoderModel)
-    pictures, kinds, _ = planted(256, 0)
+    images, kinds, _ = planted(256, 0)
     optimizer = torch.optim.Adam(made.parameters(), lr=0.01)
     for _ in range(30):
         optimizer.zero_grad()
-        nn.functional.cross_entropy(made(pictures), kinds).backward()
+        nn.functional.cross_entropy(made(images), kinds).backward()
         optimizer.step()
     torch.random.set_rng_state(state)
     return made.eval()
 
 
 def test_hiding_the_planted_patch_costs_most(model: EncoderModel) -> None:
-    pictures, kinds, places = planted(20, 1)
-    assert (model(pictures).argmax(-1) == kinds).all()
-    for picture, place in zip(pictures[kinds == 1], places[kinds == 1].tolist()):
+    images, kinds, places = planted(20, 1)
+    assert (model(images).argmax(-1) == kinds).all()
+    for image, place in zip(images[kinds == 1], places[kinds == 1].tolist()):
         with record(model) as trace:
-            model(picture[None])
+            model(image[None])
         groups = media_input(model, trace).groups
         falls = occluded_falls(model, trace, [1], groups)
         assert falls.shape == (1, ACROSS**2)
         assert int(falls.argmax()) == place
 
 
-def test_a_hidden_patch_has_the_mean_colour_of_the_picture(model: EncoderModel) -> None:
-    pictures, _, _ = planted(2, 2)
+def test_a_hidden_patch_has_the_mean_colour_of_the_image(model: EncoderModel) -> None:
+    images, _, _ = planted(2, 2)
     hidden = torch.zeros(2, ACROSS**2, dtype=torch.bool)
     hidden[0, 4] = True
-    changed = pictures.float()
+    changed = images.float()
     changed[0, :, PATCH : 2 * PATCH, PATCH : 2 * PATCH] = changed[0].mean()
     with hiding(front_of(model), hidden):
-        found = model(pictures)
+        found = model(images)
     torch.testing.assert_close(found, model(changed), rtol=1e-4, atol=1e-5)
     assert not front_of(model).project._forward_pre_hooks
 
 
 def test_hidden_frames_have_the_mean_of_the_spectrogram() -> None:
     front = Frames(16, 1000, n_mels=8).eval()
-    sounds = torch.randint(-9000, 9000, (2, 800), dtype=torch.int16)
+    recordings = torch.randint(-9000, 9000, (2, 800), dtype=torch.int16)
     hidden = torch.zeros(2, 20, dtype=torch.bool)
     hidden[0, 10] = True
     with hiding(front, hidden):
-        found = front(sounds)
-    whole = front(sounds)
+        found = front(recordings)
+    whole = front(recordings)
     changed = (found != whole).any(-1)
     assert changed[0].nonzero().flatten().tolist() == [9, 10, 11]  # a position reads three frames to each side
     assert not changed[1].any()

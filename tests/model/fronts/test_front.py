@@ -31,7 +31,7 @@ class Vectors(Front):
 
 
 class Squares(Front):
-    """Pictures (B, C, H, W) in patches of 2 x 2; none of them is padding."""
+    """Images (B, C, H, W) in patches of 2 x 2; none of them is padding."""
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
@@ -80,10 +80,10 @@ def test_types_are_added_to_any_front() -> None:
     assert net(inputs, types).isfinite().all() and not torch.allclose(net(inputs, types), net(inputs))
 
 
-def test_pictures_become_a_sequence_of_patches_without_padding() -> None:
-    net, pictures = model("squares", head="class", n_classes=5), torch.randn(B, 3, 4, 6)
-    assert net.encoder(pictures).shape == (B, 6, D)
-    assert net(pictures).shape == (B, 5)
+def test_images_become_a_sequence_of_patches_without_padding() -> None:
+    net, images = model("squares", head="class", n_classes=5), torch.randn(B, 3, 4, 6)
+    assert net.encoder(images).shape == (B, 6, D)
+    assert net(images).shape == (B, 5)
 
 
 @pytest.mark.parametrize("tie", ["all", "target", "none"])

@@ -17,13 +17,13 @@ CLASSIFIER = {
 }  # fmt: skip
 
 
-def pictures(n: int = 5, channels: int = 3, size: int = 8) -> Tensor:
+def images(n: int = 5, channels: int = 3, size: int = 8) -> Tensor:
     generator = torch.Generator().manual_seed(1)
     return torch.randint(0, 256, (n, channels, size, size), generator=generator).to(torch.uint8)
 
 
 def test_each_embedding_is_a_projection_of_the_pixels_of_one_patch() -> None:
-    front, x = Patches(D, 8, 3, 4), pictures()
+    front, x = Patches(D, 8, 3, 4), images()
     embedded = front(x)
     for row in range(2):
         for column in range(2):
@@ -41,10 +41,10 @@ def test_cutting_loses_no_pixel() -> None:
 
 def test_a_class_token_comes_first_and_is_what_the_head_reads() -> None:
     front = Patches(D, 8, 3, 4, class_token=True)
-    embedded = front(pictures())
+    embedded = front(images())
     assert embedded.shape == (5, 5, D) and embedded[:, 0].equal(front.class_token.expand(5, D))
     model = build(ModelConfig(**CLASSIFIER, pooling="first", positions="sinusoidal_2d"))
-    assert isinstance(model, EncoderModel) and model(pictures()).shape == (5, 3)
+    assert isinstance(model, EncoderModel) and model(images()).shape == (5, 3)
     assert dict(model.named_parameters())["encoder.embedding.class_token"].shape == (D,)
     assert "encoder.embedding.class_token" not in dict(build(ModelConfig(**CLASSIFIER)).named_parameters())
 
@@ -64,7 +64,7 @@ def test_two_dimensional_positions_add_the_sinusoids_of_row_and_column() -> None
 
 def test_a_shift_moves_whole_pixels_and_brings_in_black() -> None:
     torch.manual_seed(0)
-    x, front = pictures(64), Patches(D, 8, 3, 4, shift=2)
+    x, front = images(64), Patches(D, 8, 3, 4, shift=2)
     moved, seen = front.augment(x), set()
     bordered = torch.nn.functional.pad(x.float(), (2, 2, 2, 2))
     for before, after in zip(bordered, moved):
@@ -79,16 +79,16 @@ def test_a_shift_moves_whole_pixels_and_brings_in_black() -> None:
     assert len(seen) > 15  # of 25
 
 
-def test_a_flip_mirrors_about_half_of_the_pictures() -> None:
+def test_a_flip_mirrors_about_half_of_the_images() -> None:
     torch.manual_seed(0)
-    x = pictures(200)
+    x = images(200)
     flipped = Patches(D, 8, 3, 4, flip=True).augment(x)
     mirrored = [bool((one.flip(-1) - other).abs().max() < 0.1) for one, other in zip(x.float(), flipped)]
     same = [bool((one - other).abs().max() < 0.1) for one, other in zip(x.float(), flipped)]
     assert all(a != b for a, b in zip(mirrored, same)) and 70 < sum(mirrored) < 130
 
 
-def test_a_crop_stays_inside_the_picture() -> None:
+def test_a_crop_stays_inside_the_image() -> None:
     torch.manual_seed(0)
     x = torch.full((50, 3, 8, 8), 200, dtype=torch.uint8)
     inner = Patches(D, 8, 3, 4, crop=0.25).augment(x)[:, :, 1:-1, 1:-1]
@@ -100,7 +100,7 @@ def test_a_crop_stays_inside_the_picture() -> None:
 
 @pytest.mark.usefixtures("single")
 def test_augmentation_is_exact_when_products_are_in_bfloat16() -> None:
-    x, front, found = pictures(20), Patches(D, 8, 3, 4, shift=2, crop=0.5), []
+    x, front, found = images(20), Patches(D, 8, 3, 4, shift=2, crop=0.5), []
     for enabled in (False, True):
         torch.manual_seed(0)
         with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
@@ -109,12 +109,12 @@ def test_augmentation_is_exact_when_products_are_in_bfloat16() -> None:
 
 
 def test_nothing_changes_without_augmentation() -> None:
-    x = pictures()
+    x = images()
     assert Patches(D, 8, 3, 4).augment(x) is x
 
 
 @pytest.mark.parametrize("missing", ["image_size", "image_channels", "patch_size"])
-def test_a_model_of_pictures_needs_their_size(missing: str) -> None:
+def test_a_model_of_images_needs_their_size(missing: str) -> None:
     with pytest.raises(ConfigError) as caught:
         build(ModelConfig(**{**CLASSIFIER, missing: None}))
     assert caught.value.name == f"model.{missing}"
@@ -137,7 +137,7 @@ def test_sizes_that_do_not_fit_are_errors(settings: dict, name: str) -> None:
     assert caught.value.name == name
 
 
-def test_pictures_of_another_size_are_an_error() -> None:
+def test_images_of_another_size_are_an_error() -> None:
     with pytest.raises(ModelError) as caught:
-        build(ModelConfig(**CLASSIFIER))(pictures(size=12))
+        build(ModelConfig(**CLASSIFIER))(images(size=12))
     assert caught.value.name == "inputs"

@@ -1,4 +1,4 @@
-"""Pictures and sounds in files, good and bad."""
+"""Images and recordings in files, good and bad."""
 
 import wave
 from pathlib import Path
@@ -37,8 +37,8 @@ def _tone():
 
 
 @pytest.fixture
-def picture(tmp_path: Path):
-    """Save an array as a picture in a folder, and return its path as a str."""
+def image(tmp_path: Path):
+    """Save an array as an image in a folder, and return its path as a str."""
     from PIL import Image
 
     def save(name: str, pixels: np.ndarray | int = 7, **options: object) -> str:

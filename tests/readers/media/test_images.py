@@ -1,4 +1,4 @@
-"""Pictures of every kind become 8-bit pixels of one size, and what isn't a picture is an error."""
+"""Images of every kind become 8-bit pixels of one size, and what isn't an image is an error."""
 
 import builtins
 import struct
@@ -31,30 +31,30 @@ def png(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(b"\0")) + chunk(b"IEND", b"")
 
 
-def test_colours_and_greys_are_kept(picture) -> None:
+def test_colours_and_greys_are_kept(image) -> None:
     pixels = np.arange(48, dtype=np.uint8).reshape(4, 4, 3)
-    assert np.array_equal(read_image(picture("a.png", pixels), 4, 3), pixels.transpose(2, 0, 1))
+    assert np.array_equal(read_image(image("a.png", pixels), 4, 3), pixels.transpose(2, 0, 1))
     grey = np.arange(16, dtype=np.uint8).reshape(4, 4)
-    assert np.array_equal(read_image(picture("b.png", grey), 4, 1)[0], grey)
-    assert np.array_equal(read_image(picture("b.png", grey), 4, 3), np.stack([grey] * 3))
-    assert probe_image(picture("c.png", np.zeros((3, 5, 3), np.uint8))) == ImageSize(3, 5, 3)
-    assert probe_image(picture("d.png", np.zeros((3, 5), np.uint8))) == ImageSize(3, 5, 1)
+    assert np.array_equal(read_image(image("b.png", grey), 4, 1)[0], grey)
+    assert np.array_equal(read_image(image("b.png", grey), 4, 3), np.stack([grey] * 3))
+    assert probe_image(image("c.png", np.zeros((3, 5, 3), np.uint8))) == ImageSize(3, 5, 3)
+    assert probe_image(image("d.png", np.zeros((3, 5), np.uint8))) == ImageSize(3, 5, 1)
 
 
-def test_16_bits_are_scaled_and_not_clipped(picture) -> None:
+def test_16_bits_are_scaled_and_not_clipped(image) -> None:
     values = np.array([[0, 257, 1000], [32768, 65534, 65535], [100, 200, 300]], np.uint16)
     expected = np.round(values / 257).astype(np.uint8)
-    assert np.array_equal(read_image(picture("a.png", values), 3, 1)[0], expected)
+    assert np.array_equal(read_image(image("a.png", values), 3, 1)[0], expected)
     dark = np.full((3, 3), 200, np.uint16)  # the scale doesn't depend on the values
-    assert set(read_image(picture("b.png", dark), 3, 1).ravel()) == {1}
+    assert set(read_image(image("b.png", dark), 3, 1).ravel()) == {1}
 
 
 def test_a_palette_and_its_transparency_and_that_of_rgba_become_colours_on_white(tmp_path: Path) -> None:
-    image = Image.new("P", (4, 4), 0)
-    image.putpalette([10, 20, 30, 200, 0, 0])
-    image.save(tmp_path / "p.png")
+    palette = Image.new("P", (4, 4), 0)
+    palette.putpalette([10, 20, 30, 200, 0, 0])
+    palette.save(tmp_path / "p.png")
     assert read_image(str(tmp_path / "p.png"), 4, 3)[:, 0, 0].tolist() == [10, 20, 30]
-    image.save(tmp_path / "t.png", transparency=0)
+    palette.save(tmp_path / "t.png", transparency=0)
     assert read_image(str(tmp_path / "t.png"), 4, 3)[:, 0, 0].tolist() == [255, 255, 255]
     Image.new("RGBA", (4, 4), (0, 0, 0, 0)).save(tmp_path / "clear.png")
     Image.new("RGBA", (4, 4), (0, 0, 0, 128)).save(tmp_path / "half.png")
@@ -70,7 +70,7 @@ def test_cmyk_becomes_rgb(tmp_path: Path) -> None:
     assert red > 200 and green < 50 and blue < 50
 
 
-def test_a_picture_is_turned_as_its_exif_data_say(tmp_path: Path) -> None:
+def test_a_image_is_turned_as_its_exif_data_say(tmp_path: Path) -> None:
     pixels = np.zeros((8, 16), np.uint8)
     pixels[:, :8] = 255  # the left half is white
     exif = Image.Exif()
@@ -82,22 +82,22 @@ def test_a_picture_is_turned_as_its_exif_data_say(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.gif", "a.png"])
-def test_the_first_picture_of_an_animation_is_read(tmp_path: Path, name: str) -> None:
+def test_the_first_image_of_an_animation_is_read(tmp_path: Path, name: str) -> None:
     frames = [Image.new("L", (4, 4), value) for value in (255, 0, 100)]
     frames[0].save(tmp_path / name, save_all=True, append_images=frames[1:])
     assert set(read_image(str(tmp_path / name), 4, 1).ravel()) == {255}
 
 
-def test_one_pixel_is_enough(picture) -> None:
-    assert set(read_image(picture("a.png", np.full((1, 1), 9, np.uint8)), 4, 1).ravel()) == {9}
+def test_one_pixel_is_enough(image) -> None:
+    assert set(read_image(image("a.png", np.full((1, 1), 9, np.uint8)), 4, 1).ravel()) == {9}
 
 
-def test_the_content_counts_and_not_the_name(picture, tmp_path: Path) -> None:
-    Path(picture("a.png", 9)).rename(tmp_path / "a.jpg")
+def test_the_content_counts_and_not_the_name(image, tmp_path: Path) -> None:
+    Path(image("a.png", 9)).rename(tmp_path / "a.jpg")
     assert set(read_image(str(tmp_path / "a.jpg"), 4, 3).ravel()) == {9}
 
 
-def test_a_huge_picture_is_rejected_without_memory(tmp_path: Path) -> None:
+def test_a_huge_image_is_rejected_without_memory(tmp_path: Path) -> None:
     read_image(np.zeros((4, 4), np.uint8), 4, 1)
     tracemalloc.start()
     for width, height in ((40_000, 40_000), (10_001, 10_000)):
@@ -108,14 +108,14 @@ def test_a_huge_picture_is_rejected_without_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"\x89PNG\r\n\x1a\n", png(4, 4)[:40], b"%!PS-Adobe-3.0 EPSF-3.0\n"])
-def test_files_that_are_no_pictures(tmp_path: Path, content: bytes) -> None:
+def test_files_that_are_no_images(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.png").write_bytes(content)
     assert fails(str(tmp_path / "a.png")).name == str(tmp_path / "a.png")
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.jpg", "a.gif", "a.bmp", "a.tiff", "a.webp"])
-def test_a_truncated_picture_is_an_error(picture, tmp_path: Path, name: str) -> None:
-    path = Path(picture(name, np.random.default_rng(0).integers(0, 256, (40, 40, 3)).astype(np.uint8)))
+def test_a_truncated_image_is_an_error(image, tmp_path: Path, name: str) -> None:
+    path = Path(image(name, np.random.default_rng(0).integers(0, 256, (40, 40, 3)).astype(np.uint8)))
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     fails(str(path))
 
@@ -143,16 +143,16 @@ def test_arrays(tmp_path: Path) -> None:
         assert fails(np.zeros(shape, np.uint8)).value == shape
 
 
-def test_pillow_images_and_their_files_are_the_same(picture) -> None:
+def test_pillow_images_and_their_files_are_the_same(image) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (9, 7, 3)).astype(np.uint8)
-    path = picture("a.png", pixels)
-    with Image.open(path) as image:
-        assert np.array_equal(read_image(image, 4, 3), read_image(path, 4, 3))
-        assert np.array_equal(pixels_of(image), pixels)
+    path = image("a.png", pixels)
+    with Image.open(path) as opened:
+        assert np.array_equal(read_image(opened, 4, 3), read_image(path, 4, 3))
+        assert np.array_equal(pixels_of(opened), pixels)
 
 
-def test_without_pillow_there_is_one_clear_error(monkeypatch, picture) -> None:
-    path, real = picture("a.png"), builtins.__import__
+def test_without_pillow_there_is_one_clear_error(monkeypatch, image) -> None:
+    path, real = image("a.png"), builtins.__import__
 
     def missing(name: str, *rest: object) -> object:
         if name.startswith("PIL"):

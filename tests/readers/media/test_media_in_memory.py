@@ -1,4 +1,4 @@
-"""Pictures and sounds in memory become files that read the same."""
+"""Images and recordings in memory become files that read the same."""
 
 from pathlib import Path
 
@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from clearhead.config import DataConfig
-from clearhead.data.media_forms import PICTURES, TRANSCRIPTS
+from clearhead.data.media_forms import IMAGES, TRANSCRIPTS
 from clearhead.errors import DataError
 from clearhead.readers.in_memory import as_paths
+from clearhead.readers.media.audio import read_audio
 from clearhead.readers.media.images import read_image
 from clearhead.readers.media.media_in_memory import with_whole_paths, write_media
 from clearhead.readers.media.media_source import MediaSource
-from clearhead.readers.media.sounds import read_sound
 
 Image = pytest.importorskip("PIL.Image")
 DICE = np.random.default_rng(0)
@@ -22,7 +22,7 @@ GREY, COLOUR = DICE.integers(0, 256, (5, 4, 4)).astype(np.uint8), DICE.integers(
 def read(data: object, folder: Path) -> list[tuple[np.ndarray, str]]:
     manifest = write_media(data, folder)
     assert manifest is not None
-    with MediaSource(manifest, DataConfig(), PICTURES, "image") as source:
+    with MediaSource(manifest, DataConfig(), IMAGES, "image") as source:
         return [(read_image(name, 4, 3), label) for _, name, label in source]
 
 
@@ -37,27 +37,32 @@ def read(data: object, folder: Path) -> list[tuple[np.ndarray, str]]:
         [(GREY[0][:, :, None], 0), (COLOUR[1], 1)],
     ],
 )
-def test_pictures(tmp_path: Path, data: object) -> None:
+def test_images(tmp_path: Path, data: object) -> None:
     expected = list(zip(*data)) if isinstance(data, tuple) else data
     for (pixels, label), (source, target) in zip(read(data, tmp_path), expected, strict=True):
         assert np.array_equal(pixels, read_image(source, 4, 3)) and label == str(target)
 
 
-def test_paths_may_be_among_them(tmp_path: Path, picture, monkeypatch) -> None:
-    picture("a.png", 9)
+def test_paths_may_be_among_them(tmp_path: Path, image, monkeypatch) -> None:
+    image("a.png", 9)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "files").mkdir()
     found = read([("a.png", "x"), (GREY[0], "y")], tmp_path / "files")
     assert [label for _, label in found] == ["x", "y"] and set(found[0][0].ravel()) == {9}
 
 
-def test_sounds(tmp_path: Path, tone) -> None:
-    sounds = [tone(440), tone(300).astype(np.float32), (tone(200) * 9000).astype(np.int16), np.stack([tone(99)] * 2, 1)]
-    manifest = write_media([((it, 8000), "said") for it in sounds], tmp_path)
+def test_recordings(tmp_path: Path, tone) -> None:
+    audio = [
+        tone(440),
+        tone(300).astype(np.float32),
+        (tone(200) * 9000).astype(np.int16),
+        np.stack([tone(99)] * 2, 1),
+    ]
+    manifest = write_media([((it, 8000), "said") for it in audio], tmp_path)
     with MediaSource(manifest, DataConfig(), TRANSCRIPTS, "audio") as source:
-        for (_, name, said), samples in zip(source, sounds, strict=True):
+        for (_, name, said), samples in zip(source, audio, strict=True):
             assert said == "said"
-            assert np.abs(read_sound(name, 8000)[0] - read_sound((samples, 8000), 8000)[0]).max() <= 1
+            assert np.abs(read_audio(name, 8000)[0] - read_audio((samples, 8000), 8000)[0]).max() <= 1
 
 
 def test_texts_and_paths_are_left_alone(tmp_path: Path) -> None:

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from clearhead.config import DataConfig
-from clearhead.data.media_forms import PICTURES, SOUNDS, TRANSCRIPTS, MediaForm
+from clearhead.data.media_forms import IMAGES, RECORDINGS, TRANSCRIPTS, MediaForm
 from clearhead.errors import DataError
 from clearhead.readers.media.media_source import MediaSource
 
 
-def source(*paths: object, roles=PICTURES, modality: str = "image", **data: str) -> MediaSource:
+def source(*paths: object, roles=IMAGES, modality: str = "image", **data: str) -> MediaSource:
     given = list(paths) if len(paths) > 1 else paths[0]
     return MediaSource(given, DataConfig(**data), roles, modality)
 
@@ -34,9 +34,9 @@ def fails(*paths: object, **options) -> DataError:
 # --- a folder for each label
 
 
-def test_a_folder_for_each_label(tmp_path: Path, picture) -> None:
+def test_a_folder_for_each_label(tmp_path: Path, image) -> None:
     for name in ("cat/1.png", "cat/more/10.PNG", "cat/more/2.png", "dög/#1.png", "dög/.hidden.png", ".git/1.png"):
-        picture(name)
+        image(name)
     with source(tmp_path) as found:
         assert [(str(Path(name).relative_to(tmp_path)), label) for _, name, label in found] == [
             ("cat/1.png", "cat"), ("cat/more/2.png", "cat"), ("cat/more/10.PNG", "cat"), ("dög/#1.png", "dög")
@@ -44,9 +44,9 @@ def test_a_folder_for_each_label(tmp_path: Path, picture) -> None:
         assert (found.report.used, found.report.lines, found.report.skipped) == (4, 4, {})
 
 
-def test_what_cannot_be_used_is_counted_and_listed(tmp_path: Path, picture) -> None:
+def test_what_cannot_be_used_is_counted_and_listed(tmp_path: Path, image) -> None:
     for name in ("cat/1.png", "dog/1.png", "stray.png"):
-        picture(name)
+        image(name)
     (tmp_path / "cat" / "notes.txt").write_text("x")
     (tmp_path / "dog" / "empty.png").touch()
     (tmp_path / "dog" / "gone.png").symlink_to(tmp_path / "nowhere.png")
@@ -60,23 +60,23 @@ def test_what_cannot_be_used_is_counted_and_listed(tmp_path: Path, picture) -> N
     assert any("bird" in note for note in report.notes)
 
 
-def test_links_are_followed(tmp_path: Path, picture) -> None:
-    picture("store/1.png")
+def test_links_are_followed(tmp_path: Path, image) -> None:
+    image("store/1.png")
     (tmp_path / "data" / "cat").mkdir(parents=True)
     (tmp_path / "data" / "cat" / "1.png").symlink_to(tmp_path / "store" / "1.png")
     (tmp_path / "data" / "dog").symlink_to(tmp_path / "store")
     assert rows(tmp_path / "data") == [("1.png", "cat"), ("1.png", "dog")]
 
 
-def test_parts_of_a_data_set_are_no_labels(tmp_path: Path, picture) -> None:
+def test_parts_of_a_data_set_are_no_labels(tmp_path: Path, image) -> None:
     for name in ("test/cat/1.png", "train/cat/1.png", "val/cat/1.png"):
-        picture(name)
+        image(name)
     error = fails(tmp_path)
     assert error.value == ("test", "train", "val") and f"{tmp_path / 'train'} --test {tmp_path / 'test'}" in error.fix
 
 
-def test_folders_without_labels_or_files(tmp_path: Path, picture) -> None:
-    path = picture("1.png")
+def test_folders_without_labels_or_files(tmp_path: Path, image) -> None:
+    path = image("1.png")
     assert fails(tmp_path).name == str(tmp_path)
     assert fails(path).name == path
     (tmp_path / "cat").mkdir()
@@ -98,16 +98,16 @@ TABLES = {
 
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("absolute", [False, True])
-def test_manifests(tmp_path: Path, picture, name: str, absolute: bool) -> None:
-    paths = [picture(f"pictures/{it}.png") for it in "ab"]
+def test_manifests(tmp_path: Path, image, name: str, absolute: bool) -> None:
+    paths = [image(f"images/{it}.png") for it in "ab"]
     names = paths if absolute else [str(Path(it).relative_to(tmp_path)) for it in paths]
     (tmp_path / name).write_text(TABLES[name].format(*names))
     assert rows(tmp_path / name) == [("a.png", "cat"), ("b.png", "dog")]
 
 
-def test_columns_can_be_chosen(tmp_path: Path, picture) -> None:
+def test_columns_can_be_chosen(tmp_path: Path, image) -> None:
     for name in "ab":
-        picture(f"{name}.png")
+        image(f"{name}.png")
     (tmp_path / "a.csv").write_text("path,label,kind\na.png,cat,x\nb.png,dog,y\n")
     assert rows(tmp_path / "a.csv", source_column="path", target_column="kind") == [("a.png", "x"), ("b.png", "y")]
     assert fails(tmp_path / "a.csv", source_column="path", target_column="no").expected
@@ -129,8 +129,8 @@ def test_transcripts_are_found_whether_longer_or_shorter_than_paths(
         assert rows(tmp_path / name, roles=TRANSCRIPTS, modality="audio") == expected
 
 
-def test_a_folder_with_a_manifest(tmp_path: Path, picture) -> None:
-    picture("a.png"), picture("b.png")
+def test_a_folder_with_a_manifest(tmp_path: Path, image) -> None:
+    image("a.png"), image("b.png")
     (tmp_path / "metadata.csv").write_text("file_name,label\na.png,cat\nb.png,dog\nc.png,dog\n,dog\n")
     with source(tmp_path) as found:
         assert len(list(found)) == 2
@@ -139,13 +139,13 @@ def test_a_folder_with_a_manifest(tmp_path: Path, picture) -> None:
         assert sum(found.report.skipped.values()) == 2
 
 
-def test_a_folder_of_sounds_has_no_transcripts(tmp_path: Path, write_wave, tone) -> None:
+def test_a_folder_of_recordings_has_no_transcripts(tmp_path: Path, write_wave, tone) -> None:
     write_wave(tmp_path / "a.wav", tone(440))
     assert "metadata.csv" in fails(tmp_path, roles=TRANSCRIPTS, modality="audio").fix
 
 
-def test_rows_in_memory(picture) -> None:
-    path = picture("a.png")
+def test_rows_in_memory(image) -> None:
+    path = image("a.png")
     assert rows([(path, "cat"), (path, "dog")]) == [("a.png", "cat"), ("a.png", "dog")]
     assert rows([{"path": path, "label": "cat"}]) == [("a.png", "cat")]
 
@@ -161,9 +161,9 @@ def idx(array: np.ndarray) -> bytes:
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".xz"])
 def test_idx_files(tmp_path: Path, suffix: str) -> None:
-    pictures, labels = np.arange(12, dtype=np.uint8).reshape(3, 2, 2), np.array([4, 5, 4], np.uint8)
+    images, labels = np.arange(12, dtype=np.uint8).reshape(3, 2, 2), np.array([4, 5, 4], np.uint8)
     pack = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}[suffix]
-    (tmp_path / f"train-images-idx3-ubyte{suffix}").write_bytes(pack(idx(pictures)))
+    (tmp_path / f"train-images-idx3-ubyte{suffix}").write_bytes(pack(idx(images)))
     (tmp_path / f"train-labels-idx1-ubyte{suffix}").write_bytes(pack(idx(labels)))
     first, second = (tmp_path / f"train-{it}-ubyte{suffix}" for it in ("images-idx3", "labels-idx1"))
     assert [label for _, label in rows(first, second)] == ["4", "5", "4"]
@@ -183,8 +183,8 @@ def test_npy_files(tmp_path: Path) -> None:
     for labels in (np.array([0.5, 1.0]), np.zeros((2, 2), np.uint8), np.array(1)):
         np.save(tmp_path / "z.npy", labels)
         assert fails(tmp_path / "x.npy", tmp_path / "z.npy").name == str(tmp_path / "z.npy")
-    for pictures in (np.zeros((2, 4, 4)), np.zeros((2, 4), np.uint8), np.zeros((2, 4, 4, 2), np.uint8)):
-        np.save(tmp_path / "x.npy", pictures)
+    for images in (np.zeros((2, 4, 4)), np.zeros((2, 4), np.uint8), np.zeros((2, 4, 4, 2), np.uint8)):
+        np.save(tmp_path / "x.npy", images)
         assert str(tmp_path / "x.npy") in fails(tmp_path / "x.npy", tmp_path / "y.npy").name
     np.save(tmp_path / "x.npy", np.array([{}]), allow_pickle=True)
     assert fails(tmp_path / "x.npy", tmp_path / "y.npy").name == str(tmp_path / "x.npy")
@@ -193,22 +193,22 @@ def test_npy_files(tmp_path: Path) -> None:
 # --- digests
 
 
-def test_copies_have_one_key_and_a_changed_file_another_digest(tmp_path: Path, picture) -> None:
-    first = picture("cat/1.png", 1)
-    picture("dog/1.png", 2)
+def test_copies_have_one_key_and_a_changed_file_another_digest(tmp_path: Path, image) -> None:
+    first = image("cat/1.png", 1)
+    image("dog/1.png", 2)
     shutil.copy(first, tmp_path / "dog" / "copy.png")
     with source(tmp_path) as found:
         assert found.content_key(first) == found.content_key(str(tmp_path / "dog" / "copy.png"))
         digest = found.digest()
         found.expect_digest(digest)
-        picture("dog/1.png", 3)
+        image("dog/1.png", 3)
         with pytest.raises(DataError):
             found.expect_digest(digest)
 
 
-def test_data_can_be_moved(tmp_path: Path, picture) -> None:
-    picture("before/cat/1.png"), picture("before/dog/2.png", 9)
-    form = MediaForm(PICTURES, "image")
+def test_data_can_be_moved(tmp_path: Path, image) -> None:
+    image("before/cat/1.png"), image("before/dog/2.png", 9)
+    form = MediaForm(IMAGES, "image")
     with source(tmp_path / "before") as found:
         digest, pairs = found.digest(), form.read(tmp_path / "before", DataConfig())
     (tmp_path / "before").rename(tmp_path / "after")
@@ -218,8 +218,8 @@ def test_data_can_be_moved(tmp_path: Path, picture) -> None:
     assert again.sources == [str(tmp_path / "after" / it) for it in ("cat/1.png", "dog/2.png")]
 
 
-def test_sounds_of_another_kind_are_counted(tmp_path: Path, write_wave, tone, picture) -> None:
+def test_recordings_of_another_kind_are_counted(tmp_path: Path, write_wave, tone, image) -> None:
     write_wave(tmp_path / "a" / "1.wav", tone(440)), write_wave(tmp_path / "b" / "1.wav", tone(440))
-    picture("b/cover.png")
-    with source(tmp_path, roles=SOUNDS, modality="audio") as found:
+    image("b/cover.png")
+    with source(tmp_path, roles=RECORDINGS, modality="audio") as found:
         assert len(list(found)) == 2 and [Path(it.text).name for it in found.report.examples] == ["cover.png"]

@@ -46,7 +46,7 @@ def test_a_mixture_is_an_error(tmp_path: Path) -> None:
         ("a.wav\thello\n", "audio"),
         ('{"audio_filepath": "x/a.flac", "text": "hello"}\n', "audio"),
         ('label;"file"\ncat;"a.png"\n', "image"),
-        ("pictures.npy#0,cat\npictures.npy#1,dog\n", "image"),
+        ("images.npy#0,cat\nimages.npy#1,dog\n", "image"),
         ("I am hungry.\tJ'ai faim.\nSee photo.png please.\tVoir photo.png.\n", "text"),
         ("", "text"),
     ],

@@ -1,4 +1,4 @@
-"""Sounds of every kind become 16-bit samples of one channel, and what isn't a sound is an error."""
+"""Audio of every kind becomes 16-bit samples of one channel, and what isn't audio is an error."""
 
 import builtins
 import struct
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from clearhead.errors import ConfigError, DataError
-from clearhead.readers.media.sounds import SoundInfo, probe_sound, read_sound
+from clearhead.readers.media.audio import AudioInfo, probe_audio, read_audio
 
 soundfile = pytest.importorskip("soundfile")
 pytest.importorskip("soxr")
@@ -16,13 +16,13 @@ pytest.importorskip("soxr")
 
 def fails(source: object) -> DataError:
     with pytest.raises(DataError) as caught:
-        read_sound(source, 8000)
+        read_audio(source, 8000)
     assert caught.value.expected
     return caught.value
 
 
 def samples_of(path: Path) -> np.ndarray:
-    return read_sound(str(path), 8000)[0] / 32768
+    return read_audio(str(path), 8000)[0] / 32768
 
 
 @pytest.mark.parametrize("subtype", ["PCM_16", "PCM_24", "PCM_32", "FLOAT", "DOUBLE", "PCM_U8"])
@@ -58,28 +58,28 @@ def test_a_sine_stays_a_sine_at_any_rate(tmp_path: Path, tone, write_wave, rate:
 def test_channels_are_averaged(tmp_path: Path, write_wave) -> None:
     channels = np.stack([np.full(100, 0.1 * i) for i in range(8)], axis=1)
     assert samples_of(write_wave(tmp_path / "a.wav", channels)) == pytest.approx(0.35, abs=1e-3)
-    assert probe_sound(str(tmp_path / "a.wav")) == SoundInfo(100, 8000, 8)
+    assert probe_audio(str(tmp_path / "a.wav")) == AudioInfo(100, 8000, 8)
 
 
 def test_floats_beyond_1_are_clipped_and_what_is_no_number_is_damage(tmp_path: Path) -> None:
     soundfile.write(tmp_path / "a.wav", np.array([0.0, 2.0, -3.0, 0.5]), 8000, subtype="FLOAT")
-    assert read_sound(str(tmp_path / "a.wav"), 8000)[0].tolist() == [0, 32767, -32767, 16384]
+    assert read_audio(str(tmp_path / "a.wav"), 8000)[0].tolist() == [0, 32767, -32767, 16384]
     for value in (np.nan, np.inf):
         soundfile.write(tmp_path / "b.wav", np.array([0.0, value]), 8000, subtype="FLOAT")
         assert fails(str(tmp_path / "b.wav")).name == str(tmp_path / "b.wav")
 
 
-def test_only_the_beginning_of_a_long_sound_is_read(tmp_path: Path, tone, write_wave) -> None:
+def test_only_the_beginning_of_a_long_recording_is_read(tmp_path: Path, tone, write_wave) -> None:
     path = str(write_wave(tmp_path / "a.wav", tone(440, 1.0)))
-    whole, none = read_sound(path, 8000)
-    first, cut = read_sound(path, 8000, 3000)
+    whole, none = read_audio(path, 8000)
+    first, cut = read_audio(path, 8000, 3000)
     assert none == 0 and cut == 5000 and np.array_equal(first, whole[:3000])
 
 
-def test_a_sound_that_ends_early_is_read_as_far_as_it_goes(tmp_path: Path, tone, write_wave) -> None:
+def test_a_recording_that_ends_early_is_read_as_far_as_it_goes(tmp_path: Path, tone, write_wave) -> None:
     path = write_wave(tmp_path / "a.wav", tone(440, 1.0))
     path.write_bytes(path.read_bytes()[: 44 + 2 * 1000])
-    found, cut = read_sound(str(path), 8000, 4000)
+    found, cut = read_audio(str(path), 8000, 4000)
     assert len(found) == 1000 and cut == 0
 
 
@@ -88,28 +88,28 @@ def test_a_header_that_lies_about_its_size(tmp_path: Path, tone, write_wave) -> 
     content = bytearray(path.read_bytes())
     content[40:44] = struct.pack("<I", 0xFFFFFFF0)  # as programs write it that don't know the length yet
     path.write_bytes(content)
-    assert len(read_sound(str(path), 8000, 100_000)[0]) == 2000
+    assert len(read_audio(str(path), 8000, 100_000)[0]) == 2000
     content[24:28] = struct.pack("<I", 1)  # a sample a second
     path.write_bytes(content)
     assert fails(str(path)).value == 1
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"RIFF", b"RIFF\x24\0\0\0WAVEfmt ", b"\xff\xfb" * 10, b"fLaC" * 9])
-def test_files_that_are_no_sounds(tmp_path: Path, content: bytes) -> None:
+def test_files_that_are_no_recordings(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.wav").write_bytes(content)
     assert fails(str(tmp_path / "a.wav")).name == str(tmp_path / "a.wav")
 
 
-def test_a_sound_without_samples(tmp_path: Path, write_wave) -> None:
+def test_a_recording_without_samples(tmp_path: Path, write_wave) -> None:
     fails(str(write_wave(tmp_path / "a.wav", np.empty(0))))
     fails((np.empty(0, np.float32), 8000))
 
 
 def test_samples_in_memory() -> None:
     half = np.full(10, 0.5, np.float32)
-    assert read_sound((half, 8000), 8000)[0].tolist() == [16384] * 10
-    assert read_sound((np.full(10, 5, np.int16), np.int64(8000)), 8000)[0].tolist() == [5] * 10
-    assert read_sound((np.stack([half, 0 * half], 1), 8000), 8000)[0].tolist() == [8192] * 10
+    assert read_audio((half, 8000), 8000)[0].tolist() == [16384] * 10
+    assert read_audio((np.full(10, 5, np.int16), np.int64(8000)), 8000)[0].tolist() == [5] * 10
+    assert read_audio((np.stack([half, 0 * half], 1), 8000), 8000)[0].tolist() == [8192] * 10
     for wrong in ((half.astype(np.int32), 8000), (half, 0), (half, "8000"), (half[None, None], 8000), (half,)):
         fails(wrong)
     for wrong in (3, None, half):
@@ -134,7 +134,7 @@ def test_without_a_library_there_is_one_clear_error(
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", missing)
-    assert len(read_sound(str(plain), 8000)[0]) == 2000
+    assert len(read_audio(str(plain), 8000)[0]) == 2000
     with pytest.raises(ConfigError) as caught:  # a DataError would skip one file after another
-        read_sound(str(tmp_path / "b.wav"), 8000)
+        read_audio(str(tmp_path / "b.wav"), 8000)
     assert caught.value.name == library and "clearhead[audio]" in caught.value.fix

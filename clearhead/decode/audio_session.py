@@ -1,15 +1,15 @@
-"""A session whose sources are sounds."""
+"""A session whose sources are recordings."""
 
 import hashlib
 from collections.abc import Sequence
 
 import numpy as np
 
-from ..config.front_geometry import sound_positions
+from ..config.front_geometry import audio_positions
 from .session import Session
 
 
-class SoundSession(Session):
+class AudioSession(Session):
     """A session whose sources are 16-bit samples (N,). Their length counts in positions of the encoder."""
 
     sample_rate: int
@@ -18,7 +18,7 @@ class SoundSession(Session):
         return list(sources)  # type: ignore[arg-type]
 
     def _length(self, source: Sequence[int]) -> int:
-        return sound_positions(len(source), self.sample_rate)
+        return audio_positions(len(source), self.sample_rate)
 
     def _key(self, source: Sequence[int]) -> Sequence[int]:
         return [*hashlib.blake2b(np.asarray(source, "<i2").tobytes(), digest_size=16).digest()]

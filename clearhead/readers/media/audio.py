@@ -1,4 +1,4 @@
-"""Read sounds as 16-bit samples of one channel, converted to one sample rate."""
+"""Read audio as 16-bit samples of one channel, converted to one sample rate."""
 
 import wave
 from collections.abc import Iterator
@@ -20,30 +20,30 @@ _ARRAY = "(samples, rate): an array (N,) or (N, channels), int16 or float from -
 _INSTALL = "install it: pip install 'clearhead[audio]'"
 
 
-class SoundInfo(NamedTuple):
-    """The length of a sound in samples per channel, its sample rate and its channels."""
+class AudioInfo(NamedTuple):
+    """The length of a recording in samples per channel, its sample rate and its channels."""
 
     n_samples: int
     sample_rate: int
     channels: int
 
 
-def probe_sound(source: Any) -> SoundInfo:
-    """Return the size of a sound without reading its samples.
+def probe_audio(source: Any) -> AudioInfo:
+    """Return the size of a recording without reading its samples.
 
     Raises:
-        DataError: it isn't a sound.
+        DataError: it isn't audio.
         ConfigError: reading it needs soundfile, which isn't installed.
     """
     if isinstance(source, tuple):
         samples, rate = checked_samples(source)
-        return SoundInfo(len(samples), rate, 1 if samples.ndim == 1 else samples.shape[1])
+        return AudioInfo(len(samples), rate, 1 if samples.ndim == 1 else samples.shape[1])
     with _opened(source) as file:
         return file.info
 
 
-def read_sound(source: Any, sample_rate: int, most: int | None = None) -> tuple[NDArray[np.int16], int]:
-    """Read a sound: channels are averaged, and samples converted to a rate. -> (N,), and the samples that were cut
+def read_audio(source: Any, sample_rate: int, most: int | None = None) -> tuple[NDArray[np.int16], int]:
+    """Read a recording: channels are averaged, and samples converted to a rate. -> (N,), and the samples that were cut
 
     Floating-point samples beyond -1 and 1 are clipped. A file that ends early is read as far as it goes.
 
@@ -53,16 +53,16 @@ def read_sound(source: Any, sample_rate: int, most: int | None = None) -> tuple[
         most: read at most about this many samples of the result; the rest is cut.
 
     Raises:
-        DataError: it isn't a sound, is damaged, or has no samples.
+        DataError: it isn't audio, is damaged, or has no samples.
         ConfigError: reading or converting it needs soundfile or soxr, which isn't installed.
     """
-    info, name = probe_sound(source), _name(source)
+    info, name = probe_audio(source), _name(source)
     length = -(-info.n_samples * sample_rate // info.sample_rate)
     wanted = info.n_samples if most is None or length <= most else -(-most * info.sample_rate // sample_rate)
     mono = _mono(source, wanted)
     is_complete = len(mono) == wanted  # a file may end before its header says
     if not len(mono):
-        raise DataError(f"{name} has no samples", expected="a sound", name=name)
+        raise DataError(f"{name} has no samples", expected="an audio file with samples", name=name)
     if not np.isfinite(mono).all():
         raise DataError(f"{name} is damaged: it has samples that aren't numbers", expected="finite samples", name=name)
     if info.sample_rate != sample_rate:
@@ -79,14 +79,14 @@ def as_int16(samples: NDArray[Any]) -> NDArray[np.int16]:
 
 
 def checked_samples(source: tuple[Any, ...], name: str = "the tuple") -> tuple[NDArray[Any], int]:
-    """Return samples and rate of a sound in memory.
+    """Return samples and rate of a recording in memory.
 
     Raises:
-        DataError: the tuple isn't a sound.
+        DataError: the tuple isn't audio.
     """
     samples, rate = source if len(source) == 2 else (None, None)
     if not (isinstance(samples, np.ndarray) and samples.ndim in (1, 2) and isinstance(rate, int | np.integer)):
-        raise DataError(f"{name} isn't a sound", expected=_ARRAY, name=name)
+        raise DataError(f"{name} isn't audio", expected=_ARRAY, name=name)
     if samples.dtype != np.int16 and samples.dtype.kind != "f":
         raise DataError(f"{name} has samples of type {samples.dtype}", expected=_ARRAY, name=name)
     _expect_rate(int(rate), name)
@@ -115,7 +115,9 @@ def _resampled(samples: NDArray[np.float32], before: int, after: int) -> NDArray
         import soxr
     except ImportError as error:
         raise ConfigError(
-            f"converting sounds from {before:,} to {after:,} samples per second needs soxr", fix=_INSTALL, name="soxr"
+            f"converting audio from {before:,} to {after:,} samples per second needs soxr",
+            fix=_INSTALL,
+            name="soxr",
         ) from error
     found: NDArray[np.float32] = soxr.resample(samples, before, after)
     return found
@@ -129,7 +131,7 @@ class _WaveFile:
 
     def __init__(self, file: wave.Wave_read) -> None:
         self._file = file
-        self.info = SoundInfo(file.getnframes(), file.getframerate(), file.getnchannels())
+        self.info = AudioInfo(file.getnframes(), file.getframerate(), file.getnchannels())
 
     def read(self, n: int) -> NDArray[np.float32]:
         content = self._file.readframes(n)
@@ -143,7 +145,7 @@ class _SoundFile:
 
     def __init__(self, file: Any) -> None:
         self._file = file
-        self.info = SoundInfo(file.frames, file.samplerate, file.channels)
+        self.info = AudioInfo(file.frames, file.samplerate, file.channels)
 
     def read(self, n: int) -> NDArray[np.float32]:
         found: NDArray[np.float32] = self._file.read(n, dtype="float32", always_2d=True)
@@ -152,7 +154,7 @@ class _SoundFile:
 
 @contextmanager
 def _opened(source: Any) -> Iterator[_WaveFile | _SoundFile]:
-    """Open a sound and check its header. Errors of the decoders inside the block become a DataError."""
+    """Open an audio file and check its header. Errors of the decoders inside the block become a DataError."""
     _expect_file(source)
     name, library = str(source), _soundfile()
     if library is None:
@@ -165,12 +167,12 @@ def _opened(source: Any) -> Iterator[_WaveFile | _SoundFile]:
     except DataError:
         raise
     except Exception as error:  # the decoders raise errors of several types
-        raise DataError(f"{name} can't be read as a sound: {error}", expected=_FORMATS, name=name) from error
+        raise DataError(f"{name} can't be read as audio: {error}", expected=_FORMATS, name=name) from error
 
 
 def _checked(file: Any, name: str) -> Any:
     if not file.info.n_samples:
-        raise DataError(f"{name} has no samples", expected="a sound", name=name)
+        raise DataError(f"{name} has no samples", expected="an audio file with samples", name=name)
     _expect_rate(file.info.sample_rate, name)
     return file
 
@@ -208,14 +210,14 @@ def _expect_rate(rate: int, name: str) -> None:
 
 def _expect_file(source: Any) -> None:
     if not isinstance(source, str | Path):
-        what = f"a value of type {type(source).__name__} isn't a sound"
+        what = f"a value of type {type(source).__name__} isn't audio"
         raise DataError(what, expected=f"a path, or {_ARRAY}", value=source)
     path, name = Path(source), str(source)
     if fault := ("doesn't exist" if not path.exists() else "isn't a file" if not path.is_file() else ""):
-        raise DataError(f"{name} {fault}", expected="a sound", name=name)
+        raise DataError(f"{name} {fault}", expected="an audio file with samples", name=name)
     if not path.stat().st_size:
-        raise DataError(f"{name} is empty", expected="a sound", name=name)
+        raise DataError(f"{name} is empty", expected="an audio file with samples", name=name)
 
 
 def _name(source: Any) -> str:
-    return str(source) if isinstance(source, str | Path) else "the sound"
+    return str(source) if isinstance(source, str | Path) else "the recording"
