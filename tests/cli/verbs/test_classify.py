@@ -269,7 +269,7 @@ def test_a_model_for_another_verb_names_its_own(run: Run, trained: Path, model_f
 
 def test_evaluate_shows_what_is_confused_and_keeps_it(run: Run, trained: Path, folder: Path) -> None:
     done = run("evaluate", folder, "--data", trained / "test.tsv")
-    assert done.code == 0 and "accuracy          1.0000  " in done.out
+    assert done.code == 0 and "accuracy           1.0000  " in done.out
     assert "correct label    Pos    neg  precision  recall      F1\nPos                2      0" in done.out
     values = json.loads(run("evaluate", folder, "--data", trained / "test.tsv", "--json").out)
     assert values == json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))
@@ -282,7 +282,7 @@ def test_evaluate_shows_what_is_confused_and_keeps_it(run: Run, trained: Path, f
 def test_a_label_that_training_did_not_have_is_a_row_of_its_own(run: Run, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "new.tsv").write_text("a dull story\tneg\nit was great\tPos\nso so\tmixed\n", encoding="utf-8")
     done = run("evaluate", folder, "--data", tmp_path / "new.tsv", "--report", tmp_path / "report.txt")
-    assert done.code == 0 and "accuracy          0.6667" in done.out and "unseen labels          1" in done.out
+    assert done.code == 0 and "accuracy           0.6667" in done.out and "unseen labels           1" in done.out
     assert "\nmixed " in done.out
     report = (tmp_path / "report.txt").read_text(encoding="utf-8")
     assert "correct label" in report and "p 0.0000  so so\n" in report
@@ -292,7 +292,7 @@ def test_labels_of_a_few_short_texts_are_found_since_the_model_knows_them(run: R
     (tmp_path / "few.tsv").write_text("in\tneg\na\tPos\n", encoding="utf-8")
     done = run("evaluate", folder, "--data", tmp_path / "few.tsv")
     assert done.code == 0 and "two columns (text in 1, label in 2), no header; 2 of 2 lines used" in done.err
-    assert "unseen labels          0" in done.out
+    assert "unseen labels           0" in done.out
 
 
 def test_two_models_are_compared_on_the_same_texts(run: Run, trained: Path, folder: Path) -> None:
