@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ConfigError, DataError
+from .media_files import expect_file
 
-SUFFIXES = frozenset((".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".aif", ".aiff", ".au", ".caf"))
 _LOUDEST = 32767  # -32768 marks padding
 _RATES = range(1_000, 1_000_001)  # samples per second; other rates are those of damaged files
 _BLOCK = 1 << 16  # samples per channel read at once, so that a file with many channels needs little memory
@@ -155,8 +155,11 @@ class _SoundFile:
 @contextmanager
 def _opened(source: Any) -> Iterator[_WaveFile | _SoundFile]:
     """Open an audio file and check its header. Errors of the decoders inside the block become a DataError."""
-    _expect_file(source)
+    if not isinstance(source, str | Path):
+        what = f"a value of type {type(source).__name__} isn't audio"
+        raise DataError(what, expected=f"a path, or {_ARRAY}", value=source)
     name, library = str(source), _soundfile()
+    expect_file(name, "an audio file")
     if library is None:
         with _plain_wave(name) as plain:
             yield _checked(_WaveFile(plain), name)
@@ -167,7 +170,8 @@ def _opened(source: Any) -> Iterator[_WaveFile | _SoundFile]:
     except DataError:
         raise
     except Exception as error:  # the decoders raise errors of several types
-        raise DataError(f"{name} can't be read as audio: {error}", expected=_FORMATS, name=name) from error
+        why = getattr(error, "error_string", error)  # without the path
+        raise DataError(f"{name} can't be read as audio: {why}", expected=_FORMATS, name=name) from error
 
 
 def _checked(file: Any, name: str) -> Any:
@@ -206,17 +210,6 @@ def _expect_rate(rate: int, name: str) -> None:
     if rate not in _RATES:
         expected = f"{_RATES[0]:,} to {_RATES[-1]:,} samples per second"
         raise DataError(f"{name} has {rate:,} samples per second", expected=expected, name=name, value=rate)
-
-
-def _expect_file(source: Any) -> None:
-    if not isinstance(source, str | Path):
-        what = f"a value of type {type(source).__name__} isn't audio"
-        raise DataError(what, expected=f"a path, or {_ARRAY}", value=source)
-    path, name = Path(source), str(source)
-    if fault := ("doesn't exist" if not path.exists() else "isn't a file" if not path.is_file() else ""):
-        raise DataError(f"{name} {fault}", expected="an audio file with samples", name=name)
-    if not path.stat().st_size:
-        raise DataError(f"{name} is empty", expected="an audio file with samples", name=name)
 
 
 def _name(source: Any) -> str:

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from ...errors import ConfigError, DataError
 from .array_files import read_item, split_item
+from .media_files import expect_file
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-SUFFIXES = frozenset((".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"))
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # whatever the name says; others may run programs
 MOST_PIXELS = 100_000_000  # of an image; more may be a decompression bomb
 _SIDEWAYS = (5, 6, 7, 8)  # orientations in EXIF data that exchange height and width
@@ -116,17 +116,16 @@ def _open(source: Any, name: str) -> "Image":
             expected="a path, a Pillow image, or a uint8 array",
             value=source,
         )
-    path, module = Path(source), _pillow()
-    if fault := ("doesn't exist" if not path.exists() else "isn't a file" if not path.is_file() else ""):
-        raise DataError(f"{name} {fault}", expected="an image", name=name)
-    if not path.stat().st_size:
-        raise DataError(f"{name} is empty", expected="an image", name=name)
+    module = _pillow()
+    expect_file(name, "an image file")
     try:
-        image: Image = module.open(path, formats=_FORMATS)
+        image: Image = module.open(source, formats=_FORMATS)
     except (module.DecompressionBombWarning, module.DecompressionBombError) as error:
         raise _too_large(name) from error
     except Exception as error:
-        raise DataError(f"{name} isn't an image", expected=" or ".join(_FORMATS), name=name) from error
+        raise DataError(
+            f"{name} isn't an image", expected=f"{', '.join(_FORMATS[:-1])} or {_FORMATS[-1]}", name=name
+        ) from error
     return image
 
 
@@ -181,7 +180,9 @@ def checked_pixels(array: NDArray[Any], name: str = "the array") -> NDArray[np.u
 
 
 def _too_large(name: str) -> DataError:
-    return DataError(f"{name} is too large", expected=f"at most {MOST_PIXELS:,} pixels", name=name)
+    return DataError(
+        f"{name} has more than {MOST_PIXELS:,} pixels", expected=f"at most {MOST_PIXELS:,} pixels", name=name
+    )
 
 
 def _name(source: Any) -> str:

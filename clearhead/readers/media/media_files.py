@@ -1,4 +1,4 @@
-"""Image and audio files by their names: what they are, why one can't be used, and the digest of its content."""
+"""Image and audio files: what they are by their names, why one can't be used, and the digest of its content."""
 
 import hashlib
 import os
@@ -9,11 +9,13 @@ from typing import Any, Literal
 import numpy as np
 
 from ...errors import DataError
-from . import audio, images
 from .array_files import is_array_file, read_item, split_item
 
 Modality = Literal["text", "image", "audio"]
-SUFFIXES: Mapping[str, frozenset[str]] = {"image": images.SUFFIXES, "audio": audio.SUFFIXES}
+SUFFIXES: Mapping[str, frozenset[str]] = {
+    "image": frozenset((".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")),
+    "audio": frozenset((".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".aif", ".aiff", ".au", ".caf")),
+}
 PLURAL: Mapping[str, str] = {"image": "images", "audio": "recordings"}
 _BLOCK = 1 << 20
 
@@ -21,9 +23,9 @@ _BLOCK = 1 << 20
 def modality_by_name(name: str) -> Modality | None:
     """Return what a file is by its name; None if it's neither an image nor audio."""
     suffix = Path(name).suffix.lower()
-    if suffix in images.SUFFIXES or split_item(name) is not None:
+    if suffix in SUFFIXES["image"] or split_item(name) is not None:
         return "image"
-    return "audio" if suffix in audio.SUFFIXES else None
+    return "audio" if suffix in SUFFIXES["audio"] else None
 
 
 def needs_labels(path: Path, modality: str) -> bool:
@@ -46,6 +48,25 @@ def fault_of(name: str, modality: str) -> str:
         return "" if path.stat().st_size else "empty file"
     except (OSError, ValueError) as error:  # a name that's too long, or has a NUL character
         return f"can't be read: {getattr(error, 'strerror', None) or error}"
+
+
+def expect_file(name: str, expected: str) -> None:
+    """Raise a DataError if a path doesn't name a file with content.
+
+    Args:
+        name: the path.
+        expected: what the file should be, for the message.
+    """
+    if not name.strip():
+        raise DataError("a file name is empty", expected=expected, name=name, value=name)
+    path = Path(name)
+    try:
+        fault = "doesn't exist" if not path.exists() else "isn't a file" if not path.is_file() else ""
+        fault = fault or ("" if path.stat().st_size else "is empty")
+    except (OSError, ValueError) as error:  # a name that's too long, or has a NUL character
+        fault = f"can't be read: {getattr(error, 'strerror', None) or error}"
+    if fault:
+        raise DataError(f"{name} {fault}", expected=expected, name=name)
 
 
 def content_digest(name: str) -> bytes:

@@ -12,6 +12,7 @@ import pytest
 from clearhead.config import DataConfig
 from clearhead.data.media_forms import IMAGES, RECORDINGS, TRANSCRIPTS, MediaForm
 from clearhead.errors import DataError
+from clearhead.readers.media.media_files import expect_file
 from clearhead.readers.media.media_source import MediaSource
 
 
@@ -58,6 +59,15 @@ def test_what_cannot_be_used_is_counted_and_listed(tmp_path: Path, image) -> Non
     assert sorted(Path(it.text).name for it in report.examples) == ["empty.png", "gone.png", "notes.txt", "stray.png"]
     assert sum(report.skipped.values()) == 4 and len(report.skipped) == 4
     assert any("bird" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("name", ["", " ", "missing.png", ".", "x" * 5000, "a\0b.png", "empty.png"])
+def test_paths_without_content(tmp_path: Path, monkeypatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty.png").write_bytes(b"")
+    with pytest.raises(DataError) as caught:
+        expect_file(name, "an image file")
+    assert caught.value.name == name and caught.value.expected == "an image file"
 
 
 def test_links_are_followed(tmp_path: Path, image) -> None:
