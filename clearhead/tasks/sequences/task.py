@@ -191,7 +191,12 @@ class Sequences(Task):
         suppress = [self.tokenizers.target.token_id(piece) for piece in decode.suppress]
         engine = open_engine(as_handle(model, self.config.model), decode)
         longest = self.config.model.max_len
-        return Session(engine, decode, max_len=longest, suppress=suppress, detokenize=self.text)
+        return self.new_session(engine, decode, max_len=longest, suppress=suppress, detokenize=self.text)
+
+    @property
+    def new_session(self) -> Callable[..., Session]:
+        """The kind of session that decodes sources of this task."""
+        return Session
 
     def text(self, ids: Sequence[int]) -> str:
         """Return the text of an answer's tokens."""

@@ -1,6 +1,7 @@
 """Transcription: from a recording to its text. Only the front end and the reader differ from translation."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -10,8 +11,7 @@ from ...config.front_geometry import audio_positions
 from ...data.media_encoding import AudioLoader, MediaEncoder
 from ...data.media_forms import TRANSCRIPTS, MediaForm
 from ...decode.audio_session import AudioSession
-from ...decode.model_handle import ModelHandle, as_handle, as_module
-from ...decode.registry import open_engine
+from ...decode.model_handle import ModelHandle, as_module
 from ...decode.session import Session
 from ...readers.pairs import Pairs, references
 from ...readers.skipped import Skipped
@@ -170,14 +170,10 @@ class Transcription(Sequences):
         found = self.session(model, decode).answers(cast(Any, held_out.arrays))
         return self.judge(held_out, [self.text(answers[0].ids) for answers in found], counts)
 
-    def session(self, model: "ModelHandle | nn.Module", decode: DecodeConfig) -> Session:
-        """Return the model ready to decode, in the engine that `decode.engine` names."""
-        suppress = [self.tokenizers.target.token_id(piece) for piece in decode.suppress]
-        engine = open_engine(as_handle(model, self.config.model), decode)
-        longest = self.config.model.max_len
-        session = AudioSession(engine, decode, max_len=longest, suppress=suppress, detokenize=self.text)
-        session.sample_rate = chosen(self.config.model.sample_rate)
-        return session
+    @property
+    def new_session(self) -> Callable[..., Session]:
+        """The kind of session that decodes samples."""
+        return partial(AudioSession, sample_rate=chosen(self.config.model.sample_rate))
 
     def sources(self, texts: Sequence[Any]) -> tuple[list[Any], list[int]]:
         """Return the samples of some recordings, and how many positions of each were cut."""
