@@ -84,7 +84,17 @@ class DataConfig:
                 fix="set data.tokenizer=bpe, or data.subword_dropout=0")  # fmt: skip
         positive = self.batch_sentences is None or self.batch_sentences >= 1
         require(positive, "data.batch_sentences", self.batch_sentences, POSITIVE)
-        longest = self.max_len + 1  # with the end-of-sentence token
+        positive = self.batch_tokens is None or self.batch_tokens >= 1
+        require(positive, "data.batch_tokens", self.batch_tokens, POSITIVE)
+
+    def expect_room(self, longest: int, what: str, fix: str = "") -> None:
+        """Raise a ConfigError if a batch is too small for the longest example.
+
+        Args:
+            longest: its tokens.
+            what: a phrase that describes it.
+            fix: what else to change.
+        """
         holds = self.batch_tokens is None or self.batch_tokens >= longest
-        what = f"is too small for an example of data.max_len={self.max_len} tokens"
-        require(holds, "data.batch_tokens", self.batch_tokens, f"{longest} or more", what=what)
+        what = f"is too small for {what}"
+        require(holds, "data.batch_tokens", self.batch_tokens, f"{longest} or more", what=what, fix=fix)

@@ -120,7 +120,15 @@ class Task(ABC):
         if name := without_effect(config):
             why = f" and model.front={spell(config.model.front)}"
             raise cls._misfit(name, config, why=why, fix=f"leave out {name}")
-        return config.choose(cls.derived(config), "task")
+        config = config.choose(cls.derived(config), "task")
+        cls.check_batch(config)
+        return config
+
+    @classmethod
+    def check_batch(cls, config: Config) -> None:
+        """Raise ConfigError if data.batch_tokens is too small for the longest example."""
+        longest = config.data.max_len
+        config.data.expect_room(longest + 1, f"an example of data.max_len={longest} tokens")  # and the end token
 
     @classmethod
     def derived(cls, config: Config) -> Mapping[str, Any]:

@@ -50,7 +50,11 @@ def sample_rate_setting(data: Any, config: Config) -> dict[str, Any]:
 
 
 def image_settings(data: Any, config: Config) -> dict[str, Any]:
-    """Return the size and the channels of images, the size of a patch, and the positions that these make."""
+    """Return the size and the channels of images, the size of a patch, and the positions that these make.
+
+    Raises:
+        ConfigError: the user's data.batch_tokens is too small for one image.
+    """
     model = config.model
     size, channels = model.image_size, model.image_channels
     if size is None or channels is None:
@@ -58,6 +62,9 @@ def image_settings(data: Any, config: Config) -> dict[str, Any]:
         size, channels = size or usual, channels or colours
     patch = model.patch_size or usual_patch_size(size)
     longest = image_positions(size, patch, class_token=model.pooling == "first")
+    n_patches, more = image_positions(size, patch, class_token=False), " and a class token" * (model.pooling == "first")
+    what = f"an image of {size} x {size} pixels, which is {n_patches:,} patches of {patch} x {patch}{more}"
+    config.data.expect_room(longest, what, "set a larger model.patch_size to make fewer patches")
     found = {"image_size": size, "image_channels": channels, "patch_size": patch, "max_len": longest}
     return {f"model.{name}": value for name, value in found.items()} | {"data.max_len": longest}
 

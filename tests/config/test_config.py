@@ -136,7 +136,7 @@ def test_a_text_of_the_command_line_is_read_as_its_settings_type(name: str, text
         "data.split": [1.0],
         "data.vocab_size": [4],
         "data.max_len": [0],
-        "data.batch_tokens": [250],
+        "data.batch_tokens": [0],
         "data.batch_sentences": [0],
         "data.separator": ['"', "ab"],
         "decode.beam": [0, 1001, 10**9],

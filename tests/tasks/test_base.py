@@ -29,6 +29,15 @@ def test_a_setting_that_does_not_fit_a_task_is_an_error(task: str, name: str, va
     assert task in error.what
 
 
+@pytest.mark.parametrize("task", ["translate", "classify", "generate", "answer"])
+def test_a_batch_holds_the_longest_example_and_its_end_token(task: str) -> None:
+    task_named(task).settle(Config().override({"data.batch_tokens": 13, "data.max_len": 12}))
+    with pytest.raises(ConfigError) as caught:
+        task_named(task).settle(Config().override({"data.batch_tokens": 12, "data.max_len": 12}))
+    error = caught.value
+    assert (error.name, error.value, error.expected) == ("data.batch_tokens", 12, "13 or more")
+
+
 @pytest.mark.parametrize(
     ("task", "modality", "name", "value"),
     [

@@ -281,6 +281,17 @@ def test_a_model_too_short_for_any_recording_is_an_error() -> None:
     assert (caught.value.name, caught.value.value) == ("model.max_len", 2) and caught.value.expected
 
 
+def test_a_batch_holds_one_image(tmp_path: Path) -> None:
+    folder = write(tmp_path / "data", images(40))
+    values = {**SEEN, "model.patch_size": 4, "model.pooling": "first", "train.steps": 1}
+    with pytest.raises(ConfigError) as caught:
+        run({**values, "data.batch_tokens": 16}, tmp_path / "small", None, folder)
+    error = caught.value
+    assert (error.name, error.value, error.expected) == ("data.batch_tokens", 16, "17 or more") and error.fix
+    assert "16 patches" in error.what and "max_len" not in error.what
+    run({**values, "data.batch_tokens": 17}, tmp_path / "enough", None, folder)
+
+
 def test_a_model_of_images_is_fine_tuned_with_other_augmentation_but_not_on_recordings(
     seen: Path, tmp_path: Path
 ) -> None:

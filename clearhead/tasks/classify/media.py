@@ -154,6 +154,10 @@ class ImageClassification(MediaClassification):
         return {}
 
     @classmethod
+    def check_batch(cls, config: Config) -> None:
+        """Leave this to `image_settings`, since the number of patches depends on the images."""
+
+    @classmethod
     def from_data(cls, data: Any, config: Config) -> Mapping[str, Any]:
         """Return the settings for the labels, and for the size of the images."""
         return {**label_settings(data, config), **image_settings(data, config)}
