@@ -53,7 +53,7 @@ class LanguageModel(App):
         """Return the continuations of each text as full records, best first."""
         texts = as_texts(texts)
         writer = self.writer(chars=chars, stop=stop, **decode)
-        return writer.continuations([self._prompt(writer, text) for text in texts])
+        return writer.continuations([writer.prompt(text) for text in texts])
 
     def pieces(self, text: str = "", *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any) -> Stream:
         """Stream the continuation of a text piece by piece. After that, `.continuation` is the full record."""
@@ -61,7 +61,7 @@ class LanguageModel(App):
         if not self.decode_config(**one).sample and "beam" not in decode:
             one["beam"] = 1  # beam search could revise pieces that were already yielded
         writer = self.writer(chars=chars, stop=stop, **one)
-        return writer.stream(self._prompt(writer, as_text(text)))
+        return writer.stream(writer.prompt(as_text(text)))
 
     def writer(self, *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any) -> TextGenerator:
         """Return a text generator with these settings."""
@@ -81,11 +81,6 @@ class LanguageModel(App):
     def reading(self, text: str) -> Reading:
         """Return the unknown words in a text. Nothing is ever cut off."""
         return Reading(tuple(self.tokenizers.target.unknown_words(text)))
-
-    def _prompt(self, writer: TextGenerator, text: str) -> list[int]:
-        if writer.session.config.unknown == "unk":
-            return self.tokenizers.target.encode(text)
-        return writer.prompt(text)
 
     def _idle(self, name: str, search: DecodeConfig) -> str:
         if name in _OF_A_SOURCE:

@@ -15,7 +15,6 @@ from ..decode.rules import Rules
 from ..readers.pairs import Report
 from ..scoring.score_labels import what_was_cut
 from ..tasks.sequences.task import Sequences
-from ..tokenization.tokenizer import EOS
 from .answers import Answer, Reading, Result, Scored
 from .app import ONE, App
 from .inputs import as_source, as_sources, as_text, is_one_source
@@ -130,7 +129,7 @@ class Translator(App):
             report.skip(it.line, it.reason, it.text)
         report.used = len(examples)
         report.notes += [what_was_cut(len(found.cut), self.task.units.sources)] if found.cut else []
-        target, penalty = self.tokenizers.target, Rules(eos=EOS, alpha=search.alpha).penalty
+        target, penalty = self.tokenizers.target, Rules(eos=self.task.special.eos, alpha=search.alpha).penalty
         scored = []
         for row, (place, logprobs) in enumerate(zip(found.kept, self.task.log_probabilities(self.model, examples))):
             total, pieces = sum(logprobs), tuple(target.pieces(examples.targets[row][1:-1]))

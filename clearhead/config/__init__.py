@@ -3,9 +3,10 @@
 from .config import Config, chosen
 from .data_config import SEPARATORS, DataConfig
 from .decode_config import DecodeConfig
-from .model_config import AUGMENTATION, DROPOUT, SHAPE, ModelConfig
+from .model_config import AUGMENTATION, DROPOUT, SHAPE, SPECIAL, ModelConfig
 from .presets import PRESETS, TASKS, preset
 from .sections import Setting, settings
+from .special_tokens import SpecialTokens
 from .train_config import NEWEST, TrainConfig
 
 __all__ = [
@@ -15,12 +16,14 @@ __all__ = [
     "PRESETS",
     "SEPARATORS",
     "SHAPE",
+    "SPECIAL",
     "TASKS",
     "Config",
     "DataConfig",
     "DecodeConfig",
     "ModelConfig",
     "Setting",
+    "SpecialTokens",
     "TrainConfig",
     "chosen",
     "preset",

@@ -32,6 +32,7 @@ class DecodeConfig:
         1.0, "factor applied to the log-probability of tokens already in the answer; above 1 discourages repetition"
     )
     suppress: tuple[str, ...] = setting((), "tokens that are never generated, spelled as in the --json output")
+    suppress_special: bool = setting(True, "never generate padding, the BOS token or unknown words")
     sample: bool = setting(False, "sample tokens instead of searching for the most likely answer")
     temperature: float = setting(1.0, "sampling temperature; below 1 sharpens the distribution, above 1 flattens it")
     top_k: int = setting(0, "sample only from the k most likely tokens; 0 means all tokens")

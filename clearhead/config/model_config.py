@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .setting import FRACTION, NOT_NEGATIVE, POSITIVE, require, setting
+from .special_tokens import SpecialTokens
 
 DROPOUT = ("model.dropout", "model.attention_dropout", "model.activation_dropout")
 AUGMENTATION = ("model.shift", "model.flip", "model.crop", "model.spec_augment", "model.speed")
@@ -14,6 +15,7 @@ _FRONT_SIZES = {
     "sample_rate": (1000, 192_000),
     "n_mels": (1, 512),
 }
+SPECIAL = tuple(f"model.{name}_id" for name in ("pad", "bos", "eos", "unk", "mask", "start"))
 SHAPE = ("model.d_model", "model.n_heads", "model.d_ff", "model.n_encoder_layers", "model.n_decoder_layers")
 
 
@@ -75,6 +77,15 @@ class ModelConfig:
     pooling: Literal["mean", "first"] = setting(
         "mean", "input of the class head: the mean of all tokens, or the first token"
     )
+    begin: bool = setting(
+        False, "begin every source, prompt or labelled text with the BOS token; implied by model.pooling=first"
+    )
+    pad_id: int = setting(0, "id of the padding token; the vocabulary size if there is none")
+    bos_id: int = setting(1, "id of the token that begins a text")
+    eos_id: int = setting(2, "id of the token that ends a text")
+    unk_id: int | None = setting(3, "id of the token for unknown words; none if there is none")
+    mask_id: int | None = setting(3, "id of the token that masks others in denoising; none if there is none")
+    start_id: int | None = setting(None, "id of the decoder's first input (default: model.bos_id)")
     n_token_types: int = setting(
         0, "number of learned token-type embeddings in an encoder-only model, such as 2 for question and text"
     )
@@ -120,6 +131,7 @@ class ModelConfig:
         require(self.norm_eps > 0, "model.norm_eps", self.norm_eps, "a number above 0")
         self._check_heads()
         self._check_vocabularies()
+        self._check_special()
         self._check_topology()
         self._check_fronts()
 
@@ -147,6 +159,30 @@ class ModelConfig:
         require(fits, "model.tie", self.tie, "equal vocabulary sizes", what=what, fix=fix)
         require(same or not self.copy, "model.copy", self.copy, "equal vocabulary sizes", what=what,
                 fix="set model.copy=false")  # fmt: skip
+
+    def _check_special(self) -> None:
+        # Default ids may be beyond a vocabulary: a small one that's made by hand needs no special tokens.
+        size = min(self._vocabulary_sizes, default=0)
+        for name in SPECIAL:
+            field = name.removeprefix("model.")
+            value, default = getattr(self, field), ModelConfig.__dataclass_fields__[field].default
+            if value is None or value == default:
+                continue
+            require(value >= 0, name, value, NOT_NEGATIVE)
+            most = size if name == "model.pad_id" else size - 1
+            what = f"is beyond the vocabulary of {size:,} tokens"
+            require(not size or value <= most, name, value, f"{most:,} or less", what=what)
+        what = "is also the id of the end token, which could then never be learned"
+        fix = "set model.pad_id to another id, or to the vocabulary size if there is no padding token"
+        require(self.pad_id != self.eos_id, "model.pad_id", self.pad_id, f"an id other than model.eos_id={self.eos_id}",
+                what=what, fix=fix)  # fmt: skip
+
+    @property
+    def _vocabulary_sizes(self) -> list[int]:
+        """The vocabulary sizes that are known, of the sides that read tokens."""
+        source = self.src_vocab_size if self.topology != "decoder-only" and self.front == "tokens" else 0
+        target = self.tgt_vocab_size if self.topology != "encoder-only" else 0
+        return [size for size in (source, target) if size]
 
     def _check_topology(self) -> None:
         tokens = self.front == "tokens" or not self.copy
@@ -179,6 +215,19 @@ class ModelConfig:
         expected = "another scheme, or model.front='patches' in an encoder-only model"
         what = "needs the rows and columns of an image"
         require(flat, "model.positions", self.positions, expected, what=what)
+
+    @property
+    def special(self) -> SpecialTokens:
+        """The ids of the special tokens."""
+        start = self.bos_id if self.start_id is None else self.start_id
+        return SpecialTokens(
+            pad=self.pad_id, bos=self.bos_id, eos=self.eos_id, unk=self.unk_id, mask=self.mask_id, start=start
+        )
+
+    @property
+    def begins(self) -> bool:
+        """True if every text that the model reads begins with BOS."""
+        return self.begin or (self.topology == "encoder-only" and self.pooling == "first")
 
     @property
     def _does_not_fit(self) -> str:

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..config import SpecialTokens
 from ..errors import TrainingError
 from ..readers.pairs import Pairs
 from ..readers.skipped import Skipped
 from ..tokenization.ragged import Ragged
-from ..tokenization.tokenizer import BOS, EOS, UNK, Tokenizers
+from ..tokenization.tokenizer import Tokenizers
 
 _MANY = 300_000  # number of pairs from which multiprocessing pays off
 _SHOWN = 3  # pairs of each chunk whose unknown words are listed
@@ -21,7 +22,7 @@ _UNKNOWN = "pairs with words or characters missing from the vocabulary, which be
 
 @dataclass(frozen=True)
 class Encoded:
-    """Tokens of both sides. Sources end with EOS; targets begin with BOS and end with EOS.
+    """Tokens of both sides. Sources end with EOS; targets begin with the decoder's first input, and end with EOS.
 
     `kept` has the indices of the encoded pairs, and `skipped` has the other pairs. `unknown` has the encoded pairs with
     words missing from the vocabulary, and `cut` those with a truncated source.
@@ -44,17 +45,20 @@ class PairEncoder:
         longest: maximum number of tokens per side.
         limit: name of the setting that `longest` comes from.
         cuts: name of the targets, to truncate long sources and skip only long targets; "" to skip both.
+        begins: True if sources begin with BOS.
     """
 
     tokenizers: Tokenizers
     longest: int
     limit: str
     cuts: str = ""
+    begins: bool = False
 
     def __call__(self, pairs: Pairs) -> Encoded:
         """Tokenize some pairs."""
         sources = self.tokenizers.source.encode_batch(pairs.sources)
         targets = self.tokenizers.target.encode_batch(pairs.targets)
+        special, other = self.tokenizers.source.special, self.tokenizers.target.special
         kept, skipped, reason = [], [], f"longer than {self.longest} tokens ({self.limit})"
         without = f"with {self.cuts} {reason}" if self.cuts else reason
         for i, (source, target) in enumerate(zip(sources, targets)):
@@ -63,9 +67,9 @@ class PairEncoder:
             else:
                 skipped.append(Skipped(int(pairs.lines[i]), without, pairs.sources[i]))
         cut = [Skipped(int(pairs.lines[i]), reason, pairs.sources[i]) for i in kept if len(sources[i]) > self.longest]
-        source_tokens = Ragged([[*sources[i][: self.longest], EOS] for i in kept])
-        target_tokens = Ragged([[BOS, *targets[i], EOS] for i in kept])
-        places = [i for i in kept if UNK in sources[i] or UNK in targets[i]]
+        source_tokens = Ragged([special.source(sources[i][: self.longest], begins=self.begins) for i in kept])
+        target_tokens = Ragged([other.target(targets[i]) for i in kept])
+        places = [i for i in kept if special.unk in sources[i] or other.unk in targets[i]]
         words = [self._unknown_words(pairs, i) for i in places[:_SHOWN]] + [""] * len(places)
         unknown = [Skipped(int(pairs.lines[i]), _UNKNOWN, some) for i, some in zip(places, words)]
         return Encoded(source_tokens, target_tokens, kept, skipped, unknown, cut)
@@ -116,7 +120,8 @@ class PairEncoder:
         """
         import loky
 
-        arguments = (self.tokenizers.to_json(), self.longest, self.limit, self.cuts)
+        special = self.tokenizers.source.special
+        arguments = (self.tokenizers.to_json(), special, (self.longest, self.limit, self.cuts, self.begins))
         alone = {"TOKENIZERS_PARALLELISM": "false"}  # every core already has a process
         try:  # a process idle for a minute has lost its parent
             return loky.ProcessPoolExecutor(processes, timeout=60, env=alone, initializer=_begin, initargs=arguments)
@@ -140,9 +145,9 @@ def _without_interrupts() -> Iterator[None]:
 _encoder: PairEncoder | None = None  # in a worker process
 
 
-def _begin(tokenizers: str, longest: int, limit: str, cuts: str) -> None:
+def _begin(tokenizers: str, special: SpecialTokens, limits: tuple[int, str, str, bool]) -> None:
     global _encoder
-    _encoder = PairEncoder(Tokenizers.from_json(tokenizers, origin="the tokenizer"), longest, limit, cuts)
+    _encoder = PairEncoder(Tokenizers.from_json(tokenizers, special, origin="the tokenizer"), *limits)
 
 
 def _encode(pairs: Pairs) -> Encoded:

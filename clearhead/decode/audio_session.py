@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..config import DecodeConfig
+from ..config import DecodeConfig, SpecialTokens
 from ..config.front_geometry import audio_positions
 from .engine import Engine
 from .session import Session
@@ -22,13 +22,14 @@ class AudioSession(Session):
         self,
         engine: Engine,
         config: DecodeConfig,
+        special: SpecialTokens,
         *,
         sample_rate: int,
         max_len: int | None = None,
-        suppress: Sequence[int] = (),
+        suppress: Sequence[int] | None = None,
         detokenize: Callable[[Sequence[int]], str] | None = None,
     ) -> None:
-        super().__init__(engine, config, max_len=max_len, suppress=suppress, detokenize=detokenize)
+        super().__init__(engine, config, special, max_len=max_len, suppress=suppress, detokenize=detokenize)
         self.sample_rate = sample_rate
 
     def _inputs(self, sources: Sequence[Sequence[int]]) -> list[list[int]]:

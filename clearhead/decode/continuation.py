@@ -13,7 +13,7 @@ import numpy as np
 from ..config import DecodeConfig
 from ..errors import DataError
 from ..tokenization.detokenize import StreamingDetokenizer
-from ..tokenization.tokenizer import BOS, EOS, Tokenizer
+from ..tokenization.tokenizer import Tokenizer
 from .beams import Hypothesis, Request
 from .engine import WindowedEngine
 from .rules import IntArray
@@ -74,9 +74,9 @@ class PromptSession(Session):
     def __init__(
         self, engine: WindowedEngine, config: DecodeConfig, tokenizer: Tokenizer, *, stopping: StoppingCriteria
     ) -> None:
-        named = [tokenizer.token_id(piece) for piece in config.suppress]
-        endless = [EOS] if stopping.chars is not None else []  # the model must not end before that many characters
-        super().__init__(engine, config, suppress=[*named, *endless], detokenize=self._text)
+        # With `chars`, the model must not end before that many characters.
+        suppress = [*tokenizer.suppressed(config), *([tokenizer.special.eos] * (stopping.chars is not None))]
+        super().__init__(engine, config, tokenizer.special, suppress=suppress, detokenize=self._text)
         self.window, self.tokenizer, self.stopping = engine.max_len, tokenizer, stopping
         self.checker = StopChecker(stopping, tokenizer) if stopping != StoppingCriteria() else None
         self.limit = config.max_len or max(config.max_extra, config.min_len)
@@ -93,7 +93,7 @@ class PromptSession(Session):
         return [list(source[:-1]) for source in sources]
 
     def _start(self, sources: Sequence[Sequence[int]]) -> IntArray:  # B sources -> (B,)
-        return np.array([source[-1] if source else BOS for source in sources], np.int64)
+        return np.array([source[-1] if source else self.special.bos for source in sources], np.int64)
 
     def _request(self, source: Sequence[int], prefix: Sequence[int]) -> Request:
         min_len = min(self.config.min_len, self.limit)
@@ -112,6 +112,7 @@ class TextGenerator:
         tokenizer: the model's tokenizer.
         config: decoding settings. At most `max_len` tokens are generated; if that's None, `max_extra`, or enough for
             `stopping.chars` characters.
+        begins: True if every prompt begins with BOS.
         stopping: stopping criteria. With `stopping.chars`, the model can't end the text earlier.
 
     Raises:
@@ -125,9 +126,11 @@ class TextGenerator:
         tokenizer: Tokenizer,
         config: DecodeConfig,
         *,
+        begins: bool = False,
         stopping: StoppingCriteria | None = None,
     ) -> None:
         self.engine, self.tokenizer, self.stopping = engine, tokenizer, stopping or StoppingCriteria()
+        self.start = [tokenizer.special.bos] * begins
         self.session = PromptSession(engine, config, tokenizer, stopping=self.stopping)
 
     @property
@@ -139,9 +142,10 @@ class TextGenerator:
         """Return the tokens of a text to continue.
 
         Raises:
-            DataError: the text has characters (or words) that aren't in the vocabulary.
+            DataError: the text has characters (or words) that aren't in the vocabulary, and decode.unknown is "error".
         """
-        if unknown := self.tokenizer.unknown_words(text):
+        reads_unknown = self.session.config.unknown == "unk"
+        if unknown := [] if reads_unknown else self.tokenizer.unknown_words(text):
             what = "characters" if self.tokenizer.kind == "character" else "words"
             listed = ", ".join(map(repr, unknown[:_SHOWN]))
             more = f" and {len(unknown) - _SHOWN:,} more" if len(unknown) > _SHOWN else ""
@@ -152,7 +156,7 @@ class TextGenerator:
                 name="prompt",
                 value=unknown,
             )
-        return self.tokenizer.encode(text)
+        return [*self.start, *self.tokenizer.encode(text)]
 
     def stream(self, prompt: Sequence[int]) -> Stream:
         """Return an iterator over the pieces of a prompt's continuation.

@@ -8,9 +8,8 @@ from itertools import islice
 
 import numpy as np
 
-from ..config import DecodeConfig
+from ..config import DecodeConfig, SpecialTokens
 from ..errors import ConfigError, DataError
-from ..tokenization.tokenizer import BOS, EOS, PAD, UNK
 from .batch_search import check_support, decode_batch
 from .beams import Hypothesis, Request, Step
 from .engine import Batch, BatchEngine, Decoding, Engine, StepEngine
@@ -32,8 +31,9 @@ class Session:
     Args:
         engine: see `open_engine`.
         config: decoding settings.
+        special: the ids of the special tokens.
         max_len: context length of the model, end token included.
-        suppress: tokens that are never generated, in addition to the special ones.
+        suppress: tokens that are never generated (default: the special ones); see `Tokenizer.suppressed`.
         detokenize: if given, a search for several answers returns each text only once.
 
     Raises:
@@ -44,20 +44,21 @@ class Session:
         self,
         engine: Engine,
         config: DecodeConfig,
+        special: SpecialTokens,
         *,
         max_len: int | None = None,
-        suppress: Sequence[int] = (),
+        suppress: Sequence[int] | None = None,
         detokenize: Callable[[Sequence[int]], str] | None = None,
     ) -> None:
         if isinstance(engine, BatchEngine):
             check_support(engine.name, engine.settings, config)
-        self.engine, self.config, self.max_len = engine, config, max_len
+        self.engine, self.config, self.special, self.max_len = engine, config, special, max_len
         self.detokenize = None if config.sample or config.n_best == 1 else detokenize
         self.width = config.n_best if config.sample else config.beam
         self.diverse = config.diverse and config.n_best > 1
         self.rules = Rules(
-            eos=EOS,
-            suppress=(PAD, BOS, UNK, *suppress),
+            eos=special.eos,
+            suppress=special.never_generated if suppress is None else tuple(suppress),
             beam=self.width,
             alpha=config.alpha,
             n_best=1 if self.diverse else config.n_best,
@@ -73,7 +74,7 @@ class Session:
         """Return the hypotheses for each source, best first.
 
         Args:
-            sources: token ids without special tokens; a source may be empty.
+            sources: token ids without the end token; a source may be empty.
             observe: called with every step of the search. With `diverse`, the search for first tokens is left out.
         """
         found = dict(self.stream(sources, observe=observe))
@@ -151,11 +152,11 @@ class Session:
 
     def _inputs(self, sources: Sequence[Sequence[int]]) -> list[list[int]]:
         """Return the engine's inputs for the sources."""
-        return [[*source, EOS] for source in sources]
+        return [[*source, self.special.eos] for source in sources]
 
     def _start(self, sources: Sequence[Sequence[int]]) -> IntArray:
         """Return the token before each output. B sources -> (B,)"""
-        return np.full(len(sources), BOS, np.int64)
+        return np.full(len(sources), self.special.start, np.int64)
 
     def _length(self, source: Sequence[int]) -> int:
         """Return the length of a source, without an end token."""
@@ -205,7 +206,7 @@ class Session:
         with self._prefill(sources, length + 1) as decoding:
             search = search_steps(decoding, start, requests, replace(self.rules, beam=n), choose_best)
             for step in islice(search, length, length + 1):
-                fits = (step.tokens != EOS) & (step.totals > -np.inf)
+                fits = (step.tokens != self.special.eos) & (step.totals > -np.inf)
                 for place, tokens, allowed in zip(step.sentences.tolist(), step.tokens, fits):
                     found[place] = tokens[allowed][:n].tolist()
         return found

@@ -74,7 +74,7 @@ def make_front(config: ModelConfig) -> Front:
 def make_embedding(config: ModelConfig) -> Embedding:
     """Return the embedding of the decoder's tokens."""
     _require_size(config, "tgt_vocab_size")
-    return Embedding(config.tgt_vocab_size, config.d_model)
+    return Embedding(config.tgt_vocab_size, config.d_model, config.pad_id)
 
 
 def make_head(config: ModelConfig, front: Front) -> Classifier | SpanFinder | TokenPredictor | None:
@@ -168,6 +168,7 @@ def _add_norm(config: ModelConfig) -> AddNorm:
 
 def _for_front(config: ModelConfig) -> dict[str, Any]:
     sizes = {"d_model": config.d_model, "vocab_size": config.src_vocab_size, "max_len": config.max_len}
+    sizes["pad"] = config.pad_id
     names = ("image_size", "image_channels", "patch_size", "shift", "flip", "crop")
     audio = ("sample_rate", "n_mels", "spec_augment", "speed")
     return sizes | {name: getattr(config, name) for name in (*names, *audio)} | _for_grid(config)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..config import NEWEST, Config, DecodeConfig, settings
+from ..config import NEWEST, Config, DecodeConfig, SpecialTokens, settings
 from ..config.custom_code import custom_parts
 from ..config.values import spell
 from ..data.forms import Form
@@ -92,6 +92,11 @@ class Task(ABC):
 
     def __init__(self, tokenizers: Tokenizers, config: Config) -> None:
         self.tokenizers, self.config = tokenizers, config
+
+    @property
+    def special(self) -> SpecialTokens:
+        """The ids of the special tokens."""
+        return self.config.model.special
 
     # --- settings of a run
 

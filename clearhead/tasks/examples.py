@@ -13,14 +13,14 @@ from ..tokenization.ragged import IntArray, Ragged
 
 @dataclass(frozen=True)
 class Examples:
-    """Tokenized pairs. Sources end with EOS; targets begin with BOS and end with EOS.
+    """Tokenized pairs. Sources end with EOS; targets begin with the decoder's first input, and end with EOS.
 
-    In other tasks, targets are other numbers, such as a label, without BOS.
+    In other tasks, targets are other numbers, such as a label, without that input.
     """
 
     sources: Ragged
     targets: Ragged
-    given: ClassVar[int] = 1  # tokens of a target that aren't predicted: BOS
+    given: ClassVar[int] = 1  # tokens of a target that aren't predicted: the decoder's first input
     counts_sources: ClassVar[bool] = False  # True if epochs are measured in source tokens
 
     def __len__(self) -> int:

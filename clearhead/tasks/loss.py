@@ -1,4 +1,7 @@
-"""Cross-entropy with label smoothing (section 5.4). Padding is ignored and gets no probability mass."""
+"""Cross-entropy with label smoothing (section 5.4). Padding is ignored and gets no probability mass.
+
+If a vocabulary has no padding token, the id of padding is one past its last id.
+"""
 
 from collections.abc import Iterator
 from typing import Any, cast
@@ -64,26 +67,29 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, logits: Tensor, targets: Tensor, smoothing: float, pad: int) -> Tensor:
         ctx.save_for_backward(logits, targets)
-        ctx.smoothing, ctx.pad = smoothing, pad
-        spread = smoothing / (logits.size(-1) - 1)
+        ctx.smoothing, ctx.pad, inside = smoothing, pad, pad < logits.size(-1)
+        spread = smoothing / (logits.size(-1) - inside)
         loss = logits.new_zeros((), dtype=torch.promote_types(logits.dtype, torch.float32))
         for log_p, target, _ in _pieces(logits, targets):
-            terms = (1 - smoothing) * log_p.gather(-1, target)
+            terms = (1 - smoothing) * log_p.gather(-1, target.clamp(max=log_p.size(-1) - 1))
             if smoothing:
-                terms += spread * (log_p.sum(-1, keepdim=True) - log_p[:, pad, None])
+                total = log_p.sum(-1, keepdim=True)
+                terms += spread * (total - log_p[:, pad, None] if inside else total)
             loss -= terms.masked_fill_(target == pad, 0.0).sum()
         return loss
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None, None]:
-        logits, targets = ctx.saved_tensors
-        spread = ctx.smoothing / (logits.size(-1) - 1)
+        (logits, targets), inside = ctx.saved_tensors, ctx.pad < ctx.saved_tensors[0].size(-1)
+        spread = ctx.smoothing / (logits.size(-1) - inside)
         gradient = torch.empty_like(logits)
         for log_p, target, rows in _pieces(logits, targets):
             difference = log_p.exp_().sub_(spread)  # p - q for all but the target and padding
-            difference[:, ctx.pad] += spread
-            difference.scatter_add_(-1, target, difference.new_full(target.shape, ctx.smoothing - 1))
+            if inside:
+                difference[:, ctx.pad] += spread
+            places = target.clamp(max=log_p.size(-1) - 1)
+            difference.scatter_add_(-1, places, difference.new_full(target.shape, ctx.smoothing - 1))
             gradient[rows] = difference.mul_(upstream * (target != ctx.pad))
         return gradient, None, None, None
 

@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .tokenizer import UNK, Tokenizer
+from .tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def encode_with_offsets(tokenizer: Tokenizer, text: str) -> TokensWithOffsets:
     """
     encoding = tokenizer.encoding(text)
     ids, starts, ends = encoding.ids, *([place[side] for place in encoding.offsets] for side in (0, 1))
-    if ids and ids[0] != UNK and not tokenizer.decode(ids[:1]) and text[starts[0] : ends[0]].strip():
+    if ids and ids[0] != tokenizer.special.unk and not tokenizer.decode(ids[:1]) and text[starts[0] : ends[0]].strip():
         ends[0] = starts[0]  # the prepended space, if it's a token by itself
     ends = [_next(starts, end, len(text)) for end in ends]
     placed = [_stripped(text, start, end) for start, end in zip(starts, ends)]

@@ -17,7 +17,7 @@ import tokenizers
 
 from .normalise import BYTES
 from .ragged import Ragged
-from .tokenizer import SPECIALS, Tokenizer
+from .tokenizer import Tokenizer
 
 _SPACE = next(letter for letter, byte in BYTES.items() if byte == ord(" "))
 _VARIANTS = 32  # segmentations of one word in one epoch; further occurrences reuse them
@@ -33,6 +33,7 @@ class SubwordDropout:
         self._ids: dict[str, int] = model["vocab"]
         self._letters = {i: piece for piece, i in self._ids.items()}
         self._ranks = {tuple(pair): rank for rank, pair in enumerate(model["merges"])}
+        self._special = tokenizer.special.ids
         self._split, self._p = backend.pre_tokenizer.pre_tokenize_str, p
         self._folded = tokenizer.normalize("a  b") == "a b"
 
@@ -65,7 +66,7 @@ class SubwordDropout:
     def _sequence(
         self, ids: list[int], longest: int, rng: random.Random, variants: dict[str, list[list[int]]]
     ) -> list[int]:
-        inner = [i for i in ids if i >= len(SPECIALS)]
+        inner = [i for i in ids if i not in self._special]
         if len(inner) >= longest:  # can't get longer, and may have been truncated in the middle of a character
             return ids
         letters = "".join(map(self._letters.__getitem__, inner))

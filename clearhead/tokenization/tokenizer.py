@@ -18,14 +18,14 @@ from typing import Literal, Self
 import tokenizers
 from tokenizers import models, trainers
 
-from ..config import DataConfig, ModelConfig
+from ..config import DataConfig, DecodeConfig, ModelConfig, SpecialTokens
 from ..errors import ConfigError, DataError, ModelError
 from .normalise import BYTES, Kind, display_form, piece_bytes, text_pipeline
 from .unigram import train_unigram
 from .word_ids import WordEncoder
 
-PAD, BOS, EOS, UNK = 0, 1, 2, 3
-SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
+SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")  # the first tokens of a new vocabulary, in the order of `SpecialTokens`
+_UNKNOWN = SPECIALS.index("<unk>")
 
 _SUBWORDS = 4000  # default of data.vocab_size for subwords; words and characters have no limit
 _KINDS: dict[type, Literal["bpe", "unigram"] | None] = {
@@ -38,9 +38,15 @@ _CHUNK = 8192  # texts passed to the library at once, to limit the memory of its
 
 
 class Tokenizer:
-    """A vocabulary with its normalisation. Use `train` to create one. Ids 0 to 3 are PAD, BOS, EOS and UNK."""
+    """A vocabulary with its normalisation. Use `train` to create one.
 
-    def __init__(self, backend: tokenizers.Tokenizer) -> None:
+    Args:
+        backend: the library's tokenizer.
+        special: the ids of the special tokens.
+    """
+
+    def __init__(self, backend: tokenizers.Tokenizer, special: SpecialTokens) -> None:
+        self.special = special
         backend.encode_special_tokens = True  # "</s>" in a text is text; the file doesn't store this
         self._backend, self._encode = backend, WordEncoder(backend)
         # All kinds but characters prepend a space to the text, which `decode` removes.
@@ -66,11 +72,11 @@ class Tokenizer:
                 size = _size(data) - len(SPECIALS)
                 readable_twice = list(texts) if isinstance(texts, Iterator) else texts
                 pieces = train_unigram(readable_twice, text_pipeline(data), size)
-                backend.model = models.Unigram([(special, 0.0) for special in SPECIALS] + pieces, UNK)
+                backend.model = models.Unigram([(special, 0.0) for special in SPECIALS] + pieces, _UNKNOWN)
                 backend.add_special_tokens(list(SPECIALS))
             else:
                 if data.tokenizer != "bpe":
-                    backend.model = models.WordLevel(unk_token=SPECIALS[UNK])
+                    backend.model = models.WordLevel(unk_token=SPECIALS[_UNKNOWN])
                 backend.train_from_iterator(texts, _trainer(data))
         except UnicodeEncodeError as error:
             raise _lone_surrogate(error) from error
@@ -81,15 +87,15 @@ class Tokenizer:
                 name="data.tokenizer",
                 value=data.tokenizer,
             )
-        return cls(backend)
+        return cls(backend, SpecialTokens())
 
     @classmethod
     def without_text(cls) -> Self:
         """Return the tokenizer of a model that neither reads nor writes text: it has the special tokens only."""
         backend = text_pipeline(DataConfig(tokenizer="word"))
-        backend.model = models.WordLevel({special: i for i, special in enumerate(SPECIALS)}, SPECIALS[UNK])
+        backend.model = models.WordLevel({special: i for i, special in enumerate(SPECIALS)}, SPECIALS[_UNKNOWN])
         backend.add_special_tokens(list(SPECIALS))
-        return cls(backend)
+        return cls(backend, SpecialTokens())
 
     @property
     def vocab_size(self) -> int:
@@ -156,12 +162,25 @@ class Tokenizer:
             )
         return self._displayed.index(piece)
 
+    def known(self, ids: Sequence[int]) -> int | None:
+        """Return the first id, or None if there is none or it's the unknown token."""
+        return next((i for i in ids[:1] if i != self.special.unk), None)
+
+    def suppressed(self, decode: DecodeConfig) -> list[int]:
+        """Return the ids that are never generated with these settings.
+
+        Raises:
+            DataError: a token to suppress isn't in the vocabulary.
+        """
+        special = self.special.never_generated if decode.suppress_special else ()
+        return [*(i for i in special if i < self.vocab_size), *map(self.token_id, decode.suppress)]
+
     def unknown_words(self, text: str) -> list[str]:
         """Return the distinct words (or characters) of a text that aren't in the vocabulary; none for subwords."""
         if self.kind in ("bpe", "unigram"):
             return []
         encoding = self.encoding(text)
-        spans = [span for i, span in zip(encoding.ids, encoding.offsets) if i == UNK]
+        spans = [span for i, span in zip(encoding.ids, encoding.offsets) if i == self.special.unk]
         return list(dict.fromkeys(text[start:end].strip() or text[start:end] for start, end in spans))
 
     def word_indices(self, text: str) -> list[int]:
@@ -181,8 +200,8 @@ class Tokenizer:
         return self._backend.to_str(pretty=True)
 
     @classmethod
-    def from_json(cls, text: str, *, origin: str) -> Self:
-        """Read the content of a `tokenizers` file that `to_json` wrote.
+    def from_json(cls, text: str, special: SpecialTokens, *, origin: str) -> Self:
+        """Read the content of a `tokenizers` file that `to_json` wrote. `special` has the ids of its special tokens.
 
         Raises:
             ModelError: it's damaged, or another program wrote it; the message names `origin`.
@@ -201,7 +220,7 @@ class Tokenizer:
         gaps = set(range(len(SPECIALS) + 1, backend.get_vocab_size())) - set(backend.get_vocab().values())
         if None in steps or gaps or type(backend.model) not in _KINDS:
             raise _bad_file(origin, "lacks a part of its pipeline or vocabulary")
-        return cls(backend)
+        return cls(backend, special)
 
     @cached_property
     def token_bytes(self) -> list[bytes]:
@@ -236,8 +255,8 @@ class Tokenizers:
         return f'{{"source": {self.source.to_json()},\n"target": {self.target.to_json()}}}'
 
     @classmethod
-    def from_json(cls, text: str, *, origin: str) -> Self:
-        """Read what `to_json` wrote.
+    def from_json(cls, text: str, special: SpecialTokens, *, origin: str) -> Self:
+        """Read what `to_json` wrote. `special` has the ids of the special tokens, the same on both sides.
 
         Raises:
             ModelError: it's damaged, or another program wrote it; the message names `origin`.
@@ -248,11 +267,11 @@ class Tokenizers:
             raise _bad_file(origin, "is damaged: it isn't JSON") from error
         if isinstance(content, dict) and content.keys() == {"source", "target"}:
             source, target = (
-                Tokenizer.from_json(json.dumps(content[side]), origin=f"{origin} ({side})")
+                Tokenizer.from_json(json.dumps(content[side]), special, origin=f"{origin} ({side})")
                 for side in ("source", "target")
             )
             return cls(source, target)
-        one = Tokenizer.from_json(text, origin=origin)
+        one = Tokenizer.from_json(text, special, origin=origin)
         return cls(one, one)
 
     def check_sizes(self, model: ModelConfig, *, origin: str) -> None:

@@ -3,7 +3,7 @@
 import hashlib
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +39,8 @@ class Shelf:
             "reading": [data.source_column, data.target_column, data.separator, data.reverse],
             "split": None if data.valid else [data.split, train.seed],
             "tokenizer": hashlib.sha256(task.tokenizers.to_json().encode()).hexdigest(),
-            "task": [
-                type(task).__name__,
-                *task.longest,
-                task.config.model.pooling,
-                *task.read_as,
-            ],  # pooling may add BOS
+            "task": [type(task).__name__, *task.longest, *task.read_as],
+            "special": [task.config.model.begins, *astuple(task.special)],
             "labels": list(data.labels),  # the tokens contain label ids
         }
         name = hashlib.sha256(repr(key).encode()).hexdigest()[:16]

@@ -23,7 +23,7 @@ from ..scoring import score_labels
 from ..tasks.base import Learnable, Scorable, Task
 from ..tasks.classify.examples import UNSEEN
 from ..tasks.registry import task_of
-from ..tokenization.tokenizer import SPECIALS, Tokenizer, Tokenizers, train_tokenizers
+from ..tokenization.tokenizer import Tokenizer, Tokenizers, train_tokenizers
 from .choices import budget, recipe
 from .example_store import Say, Shelf
 from .pace import Scoring
@@ -173,7 +173,7 @@ def _without_temporary(paths: Sequence[str]) -> list[str]:
 
 def _word_list(tokenizer: Tokenizer) -> str:
     """Return the words of the training data, one per line, in alphabetical order."""
-    words = {word.strip("▁") for word in tokenizer.vocabulary()[len(SPECIALS) :]}
+    words = {it.strip("▁") for i, it in enumerate(tokenizer.vocabulary()) if i not in tokenizer.special.ids}
     return "\n".join(sorted(words, key=str.casefold)) + "\n"
 
 
@@ -197,7 +197,7 @@ def prepare_again(
     _check_files(config)
     recipe.choose_device(chosen(config.train.device))  # the device may have disappeared
     torch.set_num_threads(chosen(config.train.threads))
-    tokenizers = Tokenizers.from_json(read_tokenizer(out), origin=str(out / TOKENIZER))
+    tokenizers = Tokenizers.from_json(read_tokenizer(out), config.model.special, origin=str(out / TOKENIZER))
     task_type = task_type or task_of(config)
     task = task_type(tokenizers, config)
     with task_type.form.open(config.data.train, config.data) as source:

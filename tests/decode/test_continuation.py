@@ -18,7 +18,9 @@ from clearhead.decode.engines.text_engine import TextEngine
 from clearhead.decode.stopping import StoppingCriteria
 from clearhead.errors import ConfigError, DataError
 from clearhead.model.transformer import Decoder, build
-from clearhead.tokenization.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
+from clearhead.tokenization.tokenizer import Tokenizer
+
+BOS, EOS, PAD, UNK = 1, 2, 0, 3  # the special tokens of a new vocabulary
 
 TEXT = "The man sleeps.\n\n\tThe  man is here; so the man sleeps. 😀 é\n"
 GREEDY = DecodeConfig(beam=1, max_len=60)

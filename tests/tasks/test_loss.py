@@ -113,3 +113,21 @@ def test_half_precision_logits_are_summed_in_float32(logits, dtype) -> None:
     loss = smoothed_cross_entropy(rough, TARGETS, smoothing=0.1, pad=PAD)
     assert loss.dtype == torch.float32
     assert loss.equal(smoothed_cross_entropy(rough.float(), TARGETS, smoothing=0.1, pad=PAD))
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_padding_beyond_the_vocabulary_is_ignored_and_every_token_gets_mass(smoothing: float) -> None:
+    """The loss is that of a larger vocabulary whose padding has no probability."""
+    logits = torch.randn(4, V, dtype=torch.float64, requires_grad=True)
+    targets = torch.tensor([2, V, 4, 0])
+    larger = torch.cat((torch.full((4, 1), -torch.inf, dtype=torch.float64), logits.detach()), 1).nan_to_num(
+        neginf=-1e9
+    )
+    shifted = (targets + 1) % (V + 1)
+    loss = smoothed_cross_entropy(logits, targets, smoothing=smoothing, pad=V)
+    torch.testing.assert_close(loss, smoothed_cross_entropy(larger, shifted, smoothing=smoothing, pad=0))
+    assert torch.autograd.gradcheck(
+        lambda it: smoothed_cross_entropy(it, targets, smoothing=smoothing, pad=V), (logits,)
+    )
+    loss.backward()
+    assert logits.grad is not None and not logits.grad[1].any()

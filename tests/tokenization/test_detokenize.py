@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 
 from clearhead.config import DataConfig
 from clearhead.tokenization.detokenize import StreamingDetokenizer
-from clearhead.tokenization.tokenizer import BOS, EOS, PAD, Tokenizer
+from clearhead.tokenization.tokenizer import Tokenizer
+
+BOS, EOS, PAD = 1, 2, 0  # the special tokens of a new vocabulary
 
 TEXT = "The man is here.\n\n\tHe  sleeps; the man sleeps. 😀 é 東京\n  end "
 KINDS = ("bpe", "unigram", "word", "character")

@@ -11,7 +11,9 @@ from clearhead.config import DataConfig
 from clearhead.errors import ConfigError
 from clearhead.tokenization.ragged import Ragged
 from clearhead.tokenization.subword_dropout import SubwordDropout
-from clearhead.tokenization.tokenizer import BOS, EOS, Tokenizer
+from clearhead.tokenization.tokenizer import Tokenizer
+
+BOS, EOS = 1, 2  # the special tokens of a new vocabulary
 
 TEXTS = ["the weather is better there", "l'hiver, c'est là-bas", "other mothers gather", "1984 — été"] * 5
 LONG = 10**6

@@ -12,11 +12,13 @@ import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clearhead.config import DataConfig
+from clearhead.config import DataConfig, SpecialTokens
 from clearhead.errors import ConfigError, DataError, ModelError
 from clearhead.tokenization.normalise import BYTES
-from clearhead.tokenization.tokenizer import BOS, EOS, PAD, SPECIALS, UNK, Tokenizer, Tokenizers, train_tokenizers
+from clearhead.tokenization.tokenizer import SPECIALS, Tokenizer, Tokenizers, train_tokenizers
 from clearhead.tokenization.unigram import _without
+
+BOS, EOS, PAD, UNK = 1, 2, 0, 3  # the special tokens of a new vocabulary
 
 ENGLISH = [
     "The man is hungry.",
@@ -318,7 +320,7 @@ def test_without_text_subwords_still_have_the_bytes(kind: str) -> None:
 
 TIES = """
 import hashlib, itertools
-from clearhead.config import DataConfig
+from clearhead.config import DataConfig, SpecialTokens
 from clearhead.tokenization.tokenizer import train_tokenizers
 # Many words, all equally frequent: every choice of the trainer is a tie.
 words = ["".join(letters) for letters in itertools.product("abcdé", repeat=4)]
@@ -367,7 +369,7 @@ def test_unigram_cuts_each_word_where_the_sum_of_log_probabilities_is_greatest()
 def test_a_forked_child_encodes_quietly() -> None:
     script = """
 import os, sys, threading
-from clearhead.config import DataConfig
+from clearhead.config import DataConfig, SpecialTokens
 from clearhead.tokenization.tokenizer import Tokenizer
 tokenizer = Tokenizer.train(["one two", "two three"] * 50, DataConfig())
 batch = ["one two three"] * 500
@@ -391,7 +393,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 def test_saved_and_loaded_is_the_same(kind: str, joint: bool) -> None:
     data = DataConfig(tokenizer=kind, joint=joint, lowercase=True, unicode="NFKC")  # type: ignore[arg-type]
     before = train_tokenizers(ENGLISH, FRENCH, data)
-    after = Tokenizers.from_json(before.to_json(), origin="x.json")
+    after = Tokenizers.from_json(before.to_json(), SpecialTokens(), origin="x.json")
     assert before.joint is after.joint is joint
     for one, other in ((before.source, after.source), (before.target, after.target)):
         assert (one.kind, one.vocab_size, one.vocabulary()) == (other.kind, other.vocab_size, other.vocabulary())
@@ -424,33 +426,33 @@ def test_a_joint_vocabulary_knows_both_sides_and_a_separate_one_its_own() -> Non
 def test_the_sides_of_a_file_are_found_by_name_and_not_by_order() -> None:
     apart = train_tokenizers(ENGLISH, FRENCH, DataConfig(tokenizer="word", joint=False))
     swapped = {"target": json.loads(apart.target.to_json()), "source": json.loads(apart.source.to_json())}
-    assert content(Tokenizers.from_json(json.dumps(swapped), origin="x.json")) == content(apart)
+    assert content(Tokenizers.from_json(json.dumps(swapped), SpecialTokens(), origin="x.json")) == content(apart)
 
 
 @pytest.mark.parametrize("damaged", ["", "{", "\ufeff{}", "[" * 100_000, "nonsense"])
 def test_a_file_that_is_not_json_is_damaged(damaged: str) -> None:
     with pytest.raises(ModelError, match=r"^x\.json is damaged: it isn't JSON") as caught:
-        Tokenizers.from_json(damaged, origin="x.json")
+        Tokenizers.from_json(damaged, SpecialTokens(), origin="x.json")
     assert caught.value.name == "x.json" and caught.value.fix
 
 
 @pytest.mark.parametrize("other", ["{}", "[]", "7", "null", '{"version": "1.0"}', '{"model": {"type": "BPE"}}'])
 def test_json_that_is_no_tokenizer_is_refused(other: str) -> None:
     with pytest.raises(ModelError, match=r"^x\.json is damaged, or isn't a tokenizer file \(.*\)"):
-        Tokenizers.from_json(other, origin="x.json")
+        Tokenizers.from_json(other, SpecialTokens(), origin="x.json")
 
 
 def test_a_vocabulary_whose_unknown_token_is_missing_is_refused() -> None:
     saved = json.loads(trained("word").to_json())
     saved["model"]["unk_token"] = "<unknown>"
     with pytest.raises(ModelError, match=r"^x\.json is damaged.* \(.*Missing \[UNK\]"):
-        Tokenizer.from_json(json.dumps(saved), origin="x.json")
+        Tokenizer.from_json(json.dumps(saved), SpecialTokens(), origin="x.json")
 
 
 def test_a_damaged_side_is_named() -> None:
     sides = f'{{"source": {trained("bpe").to_json()}, "target": {{}}}}'
     with pytest.raises(ModelError, match="is damaged") as caught:
-        Tokenizers.from_json(sides, origin="x.json")
+        Tokenizers.from_json(sides, SpecialTokens(), origin="x.json")
     assert caught.value.name == "x.json (target)"
 
 
@@ -458,7 +460,7 @@ def test_another_programs_tokenizer_is_refused() -> None:
     foreign = tokenizers.Tokenizer(tokenizers.models.WordLevel({"[PAD]": 0, "[CLS]": 1, "a": 2}, "[PAD]"))
     expected = r"^x\.json wasn't written by Clearhead: its first tokens are \[PAD\], \[CLS\], a, None, not <pad>, <s>"
     with pytest.raises(ModelError, match=expected):
-        Tokenizer.from_json(foreign.to_str(), origin="x.json")
+        Tokenizer.from_json(foreign.to_str(), SpecialTokens(), origin="x.json")
 
 
 @pytest.mark.parametrize("part", ["normalizer", "pre_tokenizer", "decoder", "vocabulary", "model"])
@@ -471,7 +473,7 @@ def test_a_tokenizer_that_lacks_a_part_is_refused(part: str) -> None:
     else:
         saved[part] = None
     with pytest.raises(ModelError, match=r"^x\.json lacks a part of its pipeline or vocabulary"):
-        Tokenizer.from_json(json.dumps(saved), origin="x.json")
+        Tokenizer.from_json(json.dumps(saved), SpecialTokens(), origin="x.json")
 
 
 @given(at=st.floats(0, 1, exclude_max=True), byte=st.integers(0, 255))
@@ -481,7 +483,7 @@ def test_a_file_with_any_one_byte_changed_loads_or_is_a_model_error(at: float, b
     place = int(at * len(whole))
     changed = whole[:place] + bytes([byte]) + whole[place + 1 :]
     try:
-        tokenizer = Tokenizers.from_json(changed.decode(errors="replace"), origin="x.json").source
+        tokenizer = Tokenizers.from_json(changed.decode(errors="replace"), SpecialTokens(), origin="x.json").source
     except ModelError as error:
         assert error.name == "x.json"
         return

@@ -1,5 +1,6 @@
 """Prepare models of images and audio for `verify`: real files, or random numbers in their shape."""
 
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -18,9 +19,8 @@ from ...tasks.base import Task
 from ...tasks.classify.media import MediaClassification
 from ...tasks.transcribe.task import Transcription
 from ...tokenization.ragged import Ragged
-from ...tokenization.tokenizer import BOS, EOS
 from ..loaded import LoadedModel
-from .promise_texts import LONGEST, TEXTS, choose_rows, known, longest, pad, random_ids
+from .promise_texts import LONGEST, TEXTS, choose_rows, cut, known, longest, pad, random_ids
 from .subject_parts import ANSWER_TOKENS, PROMPTS, engines, loss_of, short_search, subject
 
 _LOUD = 3000  # standard deviation of random samples, of at most 32,767
@@ -48,11 +48,11 @@ def media_subject(task: Task, loaded: LoadedModel, decode: DecodeConfig, data: A
         arrays = [it[: position_samples(most, loader.sample_rate)] for it in arrays]
     rows, sources = np.arange(len(arrays)), Ragged.joined(arrays, loader.dtype)
     examples = task.examples((sources, Ragged(targets)))
-    inputs = Inputs(source=torch.from_numpy(loader.batch(sources, rows)), pad=PAD_SAMPLE)
+    inputs = Inputs(source=torch.from_numpy(loader.batch(sources, rows)), pad=PAD_SAMPLE, special=task.special)
     loss = loss_of(task, examples, loaded.config)
     if not isinstance(task, Transcription):
         return subject(loaded, inputs, texts, loss=loss)
-    inputs = Inputs(inputs.source, pad([ids[:-1] for ids in targets]), pad=PAD_SAMPLE)
+    inputs = replace(inputs, target=pad([ids[:-1] for ids in targets], task.special.pad))
     search, prompts = short_search(decode, min(ANSWER_TOKENS, most - 1)), [*arrays[:PROMPTS]]
 
     def answers(model: nn.Module) -> list[list[Hypothesis]]:
@@ -75,12 +75,13 @@ def _examples(
         arrays = [np.array(first[row], task.loader.dtype) for row in rows]
         targets = [second[row] for row in rows]
         if isinstance(task, Transcription):
-            targets = [ids if len(ids) <= most else [*ids[: most - 1], EOS] for ids in targets]
-        cut = f", at most {LONGEST} positions each" * isinstance(task.loader, AudioLoader)
-        return arrays, targets, f"{len(rows)} {found.replace('texts', noun, 1)}{cut}"
+            targets = [cut(ids, most, task.special.eos) for ids in targets]
+        shortened = f", at most {LONGEST} positions each" * isinstance(task.loader, AudioLoader)
+        return arrays, targets, f"{len(rows)} {found.replace('texts', noun, 1)}{shortened}"
     arrays = _random(task.loader, most, seed)
     if isinstance(task, Transcription):
-        targets = [[BOS, *ids[: most - 2], EOS] for ids in random_ids(model.tgt_vocab_size, most - 1, seed)]
+        ids = random_ids(model.tgt_vocab_size, most - 1, seed, task.special)
+        targets = [task.special.target(it[: most - 2]) for it in ids]
     else:
         targets = [[i % len(task.labels)] for i in range(len(arrays))]
     return arrays, targets, f"{len(arrays)} random {noun} (no data given)"

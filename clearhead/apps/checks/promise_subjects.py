@@ -20,7 +20,6 @@ from ...tasks.generate.examples import Blocks
 from ...tasks.generate.task import Generation
 from ...tasks.sequences.task import Sequences
 from ...tokenization.ragged import Ragged
-from ...tokenization.tokenizer import BOS, EOS
 from ..loaded import LoadedModel
 from .media_subjects import media_subject
 from .promise_texts import describe, known, longest, pad, pick, random_ids
@@ -53,35 +52,37 @@ def subject_of(loaded: LoadedModel, decode: DecodeConfig, data: Any, seed: int) 
 
 def _of_any(task: Task, loaded: LoadedModel, data: Any, seed: int) -> Subject:
     """Return the subject for a custom task, of which only the topology is known. There's a loss if there is data."""
-    model = loaded.config.model
+    model, special = loaded.config.model, task.special
     most = longest(model.max_len)
     examples, found = None, ""
     sides: list[list[list[int]]] = []
     if data is not None:
         sample, found = known(task, data, loaded.path, seed)
         examples = task.hold_out(sample).examples
-        sides = pick(*examples.sides, most=most, seed=seed)
+        sides = pick(*examples.sides, most=most, seed=seed, eos=special.eos)
     used = {"encoder-only": [0], "decoder-only": [1], "encoder-decoder": [0, 1]}[model.topology]
     rows = [row for row in zip(*sides) if all(row[side] for side in used)]
     if not rows:
         sizes, found = (model.src_vocab_size or model.tgt_vocab_size, model.tgt_vocab_size or model.src_vocab_size), ""
-        rows = [*zip(random_ids(sizes[0], most, seed), reversed(random_ids(sizes[1], most, seed + 1)))]
-    source, target = (pad([row[side] for row in rows]) if side in used else None for side in (0, 1))
-    inputs = Inputs(source=source, target=target)
+        first, second = (random_ids(size, most, seed + side, special) for side, size in enumerate(sizes))
+        rows = [*zip(first, reversed(second))]
+    source, target = (pad([row[side] for row in rows], special.pad) if side in used else None for side in (0, 1))
+    inputs = Inputs(source=source, target=target, special=special)
     loss = loss_of(task, examples, loaded.config) if examples is not None and len(examples) else None
     return subject(loaded, inputs, describe(found, len(inputs)), loss=loss, engines=engines(model))
 
 
 def _of_sequences(task: Sequences, loaded: LoadedModel, decode: DecodeConfig, data: Any, seed: int) -> Subject:
     """Return the subject for an encoder-decoder, with a search for several answers."""
-    most = longest(loaded.config.model.max_len)
+    most, special, begins = longest(loaded.config.model.max_len), task.special, loaded.config.model.begins
     pairs, found = known(task, data, loaded.path, seed)
     if picked := _picked(task, pairs, most, seed):
         sources, targets = picked
     else:
         sizes, found = (loaded.config.model.src_vocab_size, loaded.config.model.tgt_vocab_size), ""
-        first, second = (random_ids(size, most - 1, seed + side) for side, size in enumerate(sizes))
-        sources, targets = [[*ids, EOS] for ids in first], [[BOS, *ids[: most - 2], EOS] for ids in reversed(second)]
+        first, second = (random_ids(size, most - 1 - begins, seed + side, special) for side, size in enumerate(sizes))
+        sources = [special.source(ids, begins=begins) for ids in first]
+        targets = [special.target(ids[: most - 2]) for ids in reversed(second)]
     prompts = [ids[:-1] for ids in sources[:PROMPTS]]
     search = short_search(decode, min(ANSWER_TOKENS, most - 1))
 
@@ -90,7 +91,7 @@ def _of_sequences(task: Sequences, loaded: LoadedModel, decode: DecodeConfig, da
 
     return subject(
         loaded,
-        Inputs(source=pad(sources), target=pad([ids[:-1] for ids in targets])),
+        Inputs(pad(sources, special.pad), pad([ids[:-1] for ids in targets], special.pad), special=special),
         describe(found, len(sources)),
         loss=loss_of(task, Examples(Ragged(sources), Ragged(targets)), loaded.config),
         engines=engines(loaded.config.model),
@@ -104,7 +105,7 @@ def _of_text(task: Generation, loaded: LoadedModel, decode: DecodeConfig, data: 
     text, found = known(task, data, loaded.path, seed)
     running = None if text is None else task.hold_out(text).examples.documents.tokens
     size, max_len = loaded.config.model.tgt_vocab_size, loaded.config.model.max_len
-    rows = random_ids(size, most, seed)
+    rows, pad_id = random_ids(size, most, seed, task.special), task.special.pad
     if running is not None and len(running) > most:
         starts = np.random.default_rng(seed).integers(0, len(running) - most, len(rows))
         rows = [np.asarray(running[start : start + len(row)]).tolist() for start, row in zip(starts, rows)]
@@ -116,11 +117,11 @@ def _of_text(task: Generation, loaded: LoadedModel, decode: DecodeConfig, data: 
     def answers(model: nn.Module) -> list[list[Hypothesis]]:
         return task.generator(model, search).session.answers(prompts)
 
-    blocks = Blocks(Ragged(rows), max(1, (sum(map(len, rows)) - 1) // LOSS_TEXTS))
+    blocks = Blocks(Ragged(rows), max(1, (sum(map(len, rows)) - 1) // LOSS_TEXTS), pad_id)
     blocks = replace(blocks, length=min(blocks.length, most))
     return subject(
         loaded,
-        Inputs(target=pad(rows)),
+        Inputs(target=pad(rows, pad_id), special=task.special),
         describe(found, len(rows)),
         loss=lambda model: task.loss(
             model, blocks, blocks.starts[:LOSS_TEXTS], smoothing=loaded.config.train.label_smoothing
@@ -137,11 +138,13 @@ def _of_labels(task: Classification, loaded: LoadedModel, data: Any, seed: int) 
     if picked := _picked(task, texts, most, seed):
         sources, targets = picked
     else:
-        begun, found = [BOS] * task.encoder.begins, ""
-        ids = random_ids(loaded.config.model.src_vocab_size, max(1, most - 1 - len(begun)), seed)
-        sources, targets = [[*begun, *it, EOS] for it in ids], [[i % len(task.labels)] for i in range(len(ids))]
+        begins, found = task.encoder.begins, ""
+        ids = random_ids(loaded.config.model.src_vocab_size, max(1, most - 1 - begins), seed, task.special)
+        sources = [task.special.source(it, begins=begins) for it in ids]
+        targets = [[i % len(task.labels)] for i in range(len(ids))]
     loss = loss_of(task, LabelledTexts(Ragged(sources), Ragged(targets)), loaded.config)
-    return subject(loaded, Inputs(source=pad(sources)), describe(found, len(sources)), loss=loss)
+    inputs = Inputs(source=pad(sources, task.special.pad), special=task.special)
+    return subject(loaded, inputs, describe(found, len(sources)), loss=loss)
 
 
 def _of_windows(task: Answering, loaded: LoadedModel, data: Any, seed: int) -> Subject:
@@ -151,18 +154,24 @@ def _of_windows(task: Answering, loaded: LoadedModel, data: Any, seed: int) -> S
     if picked := _picked(task, corpus, most, seed):
         sources, places = picked
     else:
-        ids, asked, found = random_ids(loaded.config.model.src_vocab_size, most - 6, seed), [5, 6], ""
-        sources = [[BOS, *(2 * asked)[: 1 + i % 3], EOS, *it, EOS] for i, it in enumerate(ids)]
+        size, special, found = loaded.config.model.src_vocab_size, task.special, ""
+        asked = special.ordinary(size)[1:3]
+        ids = enumerate(random_ids(size, most - 6, seed, special))
+        sources = [[*special.source((2 * asked)[: 1 + i % 3], begins=True), *it, special.eos] for i, it in ids]
         places = [[len(it) - 2, len(it) - 2] for it in sources]
     # if the answer was cut off, the window counts as having no answer
     places = [place if max(place) < len(ids) - 1 else [0, 0] for place, ids in zip(places, sources)]
     windows = Windows(Ragged(sources), Ragged(places))
     batch = task.batch(windows, np.arange(len(windows)))
-    inputs = Inputs(source=batch.tokens, types=batch.types, at=batch.of_text)
+    inputs = Inputs(source=batch.tokens, types=batch.types, at=batch.of_text, special=task.special)
     return subject(loaded, inputs, describe(found, len(windows)), loss=loss_of(task, windows, loaded.config))
 
 
 def _picked(task: Task, data: Any, most: int, seed: int) -> list[list[list[int]]] | None:
     """Return both sides of some examples from the data, or None if there are none."""
     examples = None if data is None else task.hold_out(data).examples
-    return pick(*examples.sides, most=most, seed=seed) if examples is not None and len(examples) else None
+    return (
+        pick(*examples.sides, most=most, seed=seed, eos=task.special.eos)
+        if examples is not None and len(examples)
+        else None
+    )

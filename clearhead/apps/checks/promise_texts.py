@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...config import SpecialTokens
 from ...data.forms import PairForm
 from ...errors import ModelError
 from ...folder.manifest import parse_json_object, read_bytes
@@ -15,7 +16,6 @@ from ...readers.pairs import Pairs
 from ...readers.skipped import Report
 from ...tasks.base import Task
 from ...tokenization.ragged import Ragged
-from ...tokenization.tokenizer import EOS, PAD, UNK
 
 TEXTS = 6
 LONGEST = 24  # tokens
@@ -49,10 +49,10 @@ def longest(max_len: int) -> int:
     return max(2, min(LONGEST, max_len - _ROOM))
 
 
-def pick(*sides: Ragged, most: int, seed: int) -> list[list[list[int]]]:
+def pick(*sides: Ragged, most: int, seed: int, eos: int) -> list[list[list[int]]]:
     """Pick the same few rows from all sides. Truncate them to `most` tokens, but keep the end token."""
     rows = choose_rows(len(sides[0]), seed)
-    return [[_cut(side[row], most) for row in rows] for side in sides]
+    return [[cut(side[row], most, eos) for row in rows] for side in sides]
 
 
 def choose_rows(count: int, seed: int) -> list[int]:
@@ -60,12 +60,12 @@ def choose_rows(count: int, seed: int) -> list[int]:
     return sorted(np.random.default_rng(seed).choice(count, min(count, TEXTS), replace=False).tolist())
 
 
-def random_ids(vocab_size: int, most: int, seed: int) -> list[list[int]]:
-    """Return random token ids: one text of `most` tokens, one of a single token, and some in between."""
+def random_ids(vocab_size: int, most: int, seed: int, special: SpecialTokens) -> list[list[int]]:
+    """Return random ordinary ids: one text of `most` tokens, one of a single token, and some in between."""
     rng = np.random.default_rng([seed, vocab_size])
     lengths = [most, 1, *rng.integers(1, most + 1, TEXTS - 2).tolist()]
-    first = min(UNK + 1, vocab_size - 1)
-    return [rng.integers(first, vocab_size, length).tolist() for length in lengths]
+    ids = np.array(special.ordinary(vocab_size))
+    return [ids[rng.integers(0, len(ids), length)].tolist() for length in lengths]
 
 
 def describe(found: str, count: int) -> str:
@@ -75,10 +75,11 @@ def describe(found: str, count: int) -> str:
     return f"{count} texts of random tokens (no data given, and none in the folder)"
 
 
-def pad(rows: Rows) -> Tensor:
+def pad(rows: Rows, value: int) -> Tensor:
     """Stack rows, padded on the right. -> int64 (B, longest)"""
-    return torch.from_numpy(Ragged(rows).padded(np.arange(len(rows)), PAD))
+    return torch.from_numpy(Ragged(rows).padded(np.arange(len(rows)), value))
 
 
-def _cut(ids: list[int], most: int) -> list[int]:
-    return ids if len(ids) <= most else [*ids[: most - 1], EOS]
+def cut(ids: list[int], most: int, eos: int) -> list[int]:
+    """Truncate a text to `most` tokens, but keep its end token."""
+    return ids if len(ids) <= most else [*ids[: most - 1], eos]

@@ -43,7 +43,7 @@ def short_search(config: DecodeConfig, most: int) -> DecodeConfig:
     beam = max(2, min(config.beam, 4))
     return DecodeConfig(
         beam=beam, n_best=beam, alpha=config.alpha, max_len=most, no_repeat_ngram=config.no_repeat_ngram,
-        suppress=config.suppress,
+        suppress=config.suppress, suppress_special=config.suppress_special,
     )  # fmt: skip
 
 

@@ -20,7 +20,6 @@ from torch import Tensor
 
 from ...config import ModelConfig
 from ...model.transformer import Decoder, evaluation
-from ...tokenization.tokenizer import PAD
 from ..model_handle import ModelHandle
 from ..rules import FloatArray, IntArray
 from .torch_engine import chosen_rows, top_successors
@@ -44,7 +43,7 @@ class TextEngine:
     @classmethod
     def open(cls, model: ModelHandle) -> Self:
         """Return an engine for the model."""
-        return cls(cast(Decoder, model.module()), pad=PAD, max_len=model.config.max_len)
+        return cls(cast(Decoder, model.module()), pad=model.config.pad_id, max_len=model.config.max_len)
 
     @property
     def overflow(self) -> str:

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from ...model.fronts.tokens import Embedding
 from ...model.masks import padding_mask
 from ...model.transformer import Decoder, Encoder, EncoderDecoder, EncoderModel
-from ...tokenization.tokenizer import PAD, UNK
 from ..record.parts import stacks
 from .check import Check, Difference, Promise, judge, skip
 from .rounding import furthest
@@ -67,7 +66,7 @@ def check_future(case: Case) -> Check:
     def measure() -> Difference:
         before, found = whole(case.model, case.inputs), []
         for start in starts:
-            changed = torch.cat((target[:, :start], _others(case.model, target[:, start:])), 1)
+            changed = torch.cat((target[:, :start], _others(case, target[:, start:])), 1)
             after = whole(case.model, replace(case.inputs, target=changed))
             found.append((after[:, :start], before[:, :start]))
         names = [f"tokens from position {start} on change earlier outputs" for start in starts]
@@ -83,12 +82,13 @@ def check_masked(case: Case) -> Check:
     inputs = case.inputs.padded(1) if _width(case) < case.subject.max_len else case.inputs
     tokens = inputs.target if inputs.source is None else inputs.source
     assert tokens is not None
-    if not (tokens == PAD).any():
+    padding = tokens == inputs.special.pad
+    if not padding.any():
         return skip(MASKED, f"the texts leave no room for padding (model.max_len={case.subject.max_len})")
 
     def measure() -> Difference:
         found, names = _under_mask(case.model, inputs), numbered(len(inputs))
-        others = torch.where(tokens == PAD, _others(case.model, tokens), tokens)
+        others = torch.where(padding, _others(case, tokens), tokens)
         return furthest(found(others), found(tokens), names)
 
     return judge(MASKED, case.precision, lambda: case.bound(lambda model: _under_mask(model, inputs)(tokens)), measure)
@@ -96,11 +96,12 @@ def check_masked(case: Case) -> Check:
 
 def ragged(decoder: Decoder, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Align texts to the right. (B, T) -> tokens (B, T), mask (B, 1, 1, T), positions (B, T)"""
-    lengths, width = (tokens != PAD).sum(1), tokens.size(1)
+    pad = decoder.embedding.pad
+    lengths, width = (tokens != pad).sum(1), tokens.size(1)
     shift = width - lengths
     at = torch.arange(width, device=tokens.device)[None] - shift[:, None]
-    moved = tokens.gather(1, at.clamp(min=0)).masked_fill(at < 0, PAD)
-    return moved, padding_mask(moved, PAD), at.clamp(min=0)
+    moved = tokens.gather(1, at.clamp(min=0)).masked_fill(at < 0, pad)
+    return moved, padding_mask(moved, pad), at.clamp(min=0)
 
 
 def _right_aligned(model: Decoder, inputs: Inputs) -> list[Tensor]:
@@ -129,18 +130,20 @@ def _under_mask(model: nn.Module, inputs: Inputs) -> Callable[[Tensor], list[Ten
         assert isinstance(encoder, Encoder)
         x = encoder(tokens, inputs.types, mask=fixed)
         if isinstance(model, EncoderModel):
-            x = model.head(x, inputs.source != PAD if inputs.at is None else inputs.at)
+            x = model.head(x, inputs.source != inputs.source_pad if inputs.at is None else inputs.at)
         return split(model, x, inputs)
 
     return run
 
 
-def _others(model: nn.Module, tokens: Tensor) -> Tensor:
+def _others(case: Case, tokens: Tensor) -> Tensor:
     """Replace every token, padding included, with another one. Special tokens are avoided if possible."""
-    embeddings = [stack.embedding for stack in stacks(model).values()]
+    embeddings = [stack.embedding for stack in stacks(case.model).values()]
     size = min(len(it.weight) for it in embeddings if isinstance(it, Embedding))
-    first = UNK + 1 if size > UNK + 2 else 0
-    return first + (tokens - first + 1 + torch.arange(tokens.size(1), device=tokens.device)) % (size - first)
+    some = case.inputs.special.ordinary(size)
+    ids = torch.tensor(some if len(some) > 1 else range(size), device=tokens.device)
+    places = torch.searchsorted(ids, tokens.contiguous())  # of the token itself, or of the next one
+    return ids[(places + 1 + torch.arange(tokens.size(1), device=tokens.device)) % len(ids)]
 
 
 def _outputs(case: Case) -> Callable[[nn.Module], list[Tensor]]:

@@ -11,7 +11,6 @@ from ...decode.beams import Hypothesis
 from ...decode.engine import StepEngine
 from ...errors import ModelError
 from ...model.transformer import Decoder, EncoderDecoder
-from ...tokenization.tokenizer import BOS, EOS
 from .batch_checks import ragged
 from .check import Bound, Check, Difference, Promise, blaming, judge, skip
 from .rounding import furthest
@@ -88,7 +87,7 @@ def check_search(case: Case) -> Check:
     answers: list[tuple[Sequence[int], Hypothesis]] = []
 
     def rescored(model: nn.Module) -> list[Tensor]:
-        return [_rescored(model, prompt, answer, search.alpha, case.device) for prompt, answer in answers]
+        return [_rescored(model, prompt, answer, search.alpha, case) for prompt, answer in answers]
 
     def bound() -> Bound:
         found = search.answers(case.model)
@@ -159,7 +158,7 @@ def _target_steps(engine: StepEngine, case: Case) -> list[Tensor]:
         prompts = [row[:count].tolist() for row, count in zip(tokens, read)]
     else:
         read = [0] * len(lengths)
-        prompts = [row[row != case.inputs.pad].tolist() for row in case.inputs.source]
+        prompts = [row[row != case.inputs.source_pad].tolist() for row in case.inputs.source]
     rest = [row[count:length].tolist() for row, count, length in zip(tokens, read, lengths)]
     return [it.to(case.device) for it in engine_steps(engine, prompts, rest)]
 
@@ -182,17 +181,16 @@ def engine_steps(engine: StepEngine, prompts: Sequence[list[int]], rest: Sequenc
     return [torch.stack(steps) for steps in found]
 
 
-def _rescored(
-    model: nn.Module, prompt: Sequence[int], answer: Hypothesis, alpha: float, device: torch.device
-) -> Tensor:
+def _rescored(model: nn.Module, prompt: Sequence[int], answer: Hypothesis, alpha: float, case: Case) -> Tensor:
     """Return each token's log-probability, their sum, and the sum over ((5 + n) / 6)^alpha. -> (n + 2,)"""
-    tokens = [*answer.ids, EOS][: len(answer.token_log_probabilities)]
+    special, device = case.inputs.special, case.device
+    tokens = [*answer.ids, special.eos][: len(answer.token_log_probabilities)]
     if isinstance(model, EncoderDecoder):
-        start = [BOS]
+        start = [special.start]
         source = torch.from_numpy(np.array(prompt))[None].to(device)
         logits = model(source, torch.tensor([[*start, *tokens[:-1]]], device=device))
     else:
-        start = list(prompt) or [BOS]
+        start = list(prompt) or [special.bos]
         logits = model(torch.tensor([[*start, *tokens[:-1]]], device=device))
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))[0, len(start) - 1 :]
     log_p = logits.log_softmax(-1).gather(-1, torch.tensor(tokens, device=device)[:, None])[:, 0]

@@ -9,13 +9,13 @@ from typing import TypeAlias
 import torch
 from torch import Tensor, nn
 
+from ...config import SpecialTokens
 from ...decode.beams import Hypothesis
 from ...decode.engine import StepEngine
 from ...model.fronts.front import Front
 from ...model.fronts.tokens import Embedding
 from ...model.heads import TokenPredictor
 from ...model.transformer import Decoder, Encoder, EncoderDecoder, EncoderModel
-from ...tokenization.tokenizer import PAD
 from .check import Bound
 from .rounding import Run, bound_of, nudged_models
 
@@ -29,14 +29,16 @@ class Inputs:
         target: decoder input, (B, T).
         types: token types of the source, (B, S).
         at: True for the positions that a head reads, (B, S).
-        pad: the value that marks padding in the source: that of the front end.
+        pad: the value that marks padding in the source (default: `special.pad`).
+        special: the ids of the special tokens.
     """
 
     source: Tensor | None = None
     target: Tensor | None = None
     types: Tensor | None = None
     at: Tensor | None = None
-    pad: int = PAD
+    pad: int | None = None
+    special: SpecialTokens = field(default_factory=SpecialTokens)
 
     def __len__(self) -> int:
         return len(self.source if self.target is None else self.target)  # type: ignore[arg-type]
@@ -44,7 +46,12 @@ class Inputs:
     @property
     def lengths(self) -> list[int]:
         """The number of tokens in each text: of the target if there is one, or else of the source."""
-        return self._source_lengths if self.target is None else _lengths(self.target)
+        return self._source_lengths if self.target is None else _lengths(self.target, self.special.pad)
+
+    @property
+    def source_pad(self) -> int:
+        """The value that marks padding in the source."""
+        return self.special.pad if self.pad is None else self.pad
 
     @property
     def _source_lengths(self) -> list[int]:
@@ -52,7 +59,7 @@ class Inputs:
         assert self.source is not None
         if self.source.dim() != 2:  # images have no padding
             return [self.source.size(1)] * len(self.source)
-        return _lengths(self.source, self.pad)
+        return _lengths(self.source, self.source_pad)
 
     def each(self, change: Callable[[Tensor], Tensor]) -> "Inputs":
         """Return inputs with `change` applied to every tensor."""
@@ -64,16 +71,16 @@ class Inputs:
         if self.source is not None:
             widths = dict.fromkeys(("source", "types", "at"), self._source_lengths[place])
         if self.target is not None:
-            widths["target"] = _lengths(self.target)[place]
+            widths["target"] = _lengths(self.target, self.special.pad)[place]
         cut = {name: it[place : place + 1, : widths[name]] for name, it in self._tensors.items()}
         return self._with(cut)
 
     def padded(self, more: int, stride: int = 1) -> "Inputs":
         """Return inputs with `more` additional positions of padding, each of `stride` columns of the source."""
-        longer = {}
+        pads, longer = {"source": self.source_pad, "target": self.special.pad}, {}
         for name, it in self._tensors.items():
-            count, value = (more * stride, self.pad) if name == "source" else (more, PAD)
-            longer[name] = torch.nn.functional.pad(it, (0, count), value=value)
+            count = more * stride if name == "source" else more
+            longer[name] = torch.nn.functional.pad(it, (0, count), value=pads.get(name, 0))
         return self._with(longer)
 
     @property
@@ -82,7 +89,7 @@ class Inputs:
 
     def _with(self, tensors: Mapping[str, Tensor]) -> "Inputs":
         source, target, types, at = map(tensors.get, ("source", "target", "types", "at"))
-        return Inputs(source, target, types, at, self.pad)
+        return Inputs(source, target, types, at, self.pad, self.special)
 
 
 OpenEngine: TypeAlias = Callable[[nn.Module, int], StepEngine]
@@ -204,7 +211,7 @@ def numbered(count: int, what: str = "text") -> list[str]:
     return [f"{what} {place + 1}" for place in range(count)]
 
 
-def _lengths(tokens: Tensor, pad: int = PAD) -> list[int]:
+def _lengths(tokens: Tensor, pad: int) -> list[int]:
     return [int(length) for length in (tokens != pad).sum(1)]
 
 

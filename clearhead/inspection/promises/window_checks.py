@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 
 from ...model.transformer import Decoder
-from ...tokenization.tokenizer import PAD
 from .check import Check, Difference, Promise, blaming, judge, skip
 from .decoding_checks import engine_steps
 from .rounding import furthest
@@ -36,7 +35,7 @@ def _check_window(case: Case, name: str, open_engine: OpenEngine) -> Check:
     target = case.inputs.target
     assert target is not None
     window = min(case.subject.max_len, _WINDOW)
-    tokens = target[target != PAD]
+    tokens = target[target != case.inputs.special.pad]
     long = tokens.repeat(3 * window // len(tokens) + 1)[: 2 * window + 3]
     texts, read = [long, long[3:]], max(1, window // 2)
 

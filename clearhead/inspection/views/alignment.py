@@ -32,7 +32,7 @@ def alignment_layer(n_layers: int) -> int:
 def align(weights: Tensor, source_words: Sequence[int], target_words: Sequence[int]) -> list[tuple[int, int]]:
     """Return pairs (i, j): word j of the target attends most to word i of the source. (T, S) -> one pair for each j
 
-    Words are weighted as in `word_weights`. Rows and columns without a word (the end tokens) are ignored.
+    Words are weighted as in `word_weights`. Rows and columns without a word (-1, and the end tokens) are ignored.
     """
     by_word = word_weights(weights, source_words, target_words)
     return [(int(source), target) for target, source in enumerate(by_word.argmax(1))] if by_word.numel() else []
@@ -47,7 +47,9 @@ def word_weights(weights: Tensor, source_words: Sequence[int], target_words: Seq
     n_source, n_target = (max(words, default=-1) + 1 for words in (source_words, target_words))
     weights, at = weights.float(), weights.device  # half precision can't represent 257
     by_column = weights.new_zeros(len(weights), n_source)
-    by_column.index_add_(1, torch.tensor(source_words, device=at, dtype=torch.long), weights[:, : len(source_words)])
+    columns = torch.tensor(source_words, device=at, dtype=torch.long)
+    real = columns >= 0
+    by_column.index_add_(1, columns[real], weights[:, : len(source_words)][:, real])
     by_word = weights.new_zeros(n_target, n_source)
     places = torch.tensor(target_words, device=at, dtype=torch.long)
     by_word.index_add_(0, places, by_column[: len(target_words)])

@@ -11,7 +11,6 @@ from ...errors import ConfigError, suggestion
 from ...model.heads import Classifier
 from ...model.linear import Linear
 from ...model.transformer import Decoder, Encoder
-from ...tokenization.tokenizer import UNK
 from ..record.trace import Trace
 from .attribution import Attribution, Contribution, attribute
 
@@ -46,7 +45,7 @@ class Words:
         word_of: for each token, the index of its word.
         said: the token ids, (T,).
         pieces: converts token ids to text.
-        first: returns the first token of a text that would replace the word at an index: (text, index) -> id.
+        first: returns the first token of a text that would replace the word at an index, or None if it's unknown.
         begins: index of the answer's first word. Earlier words belong to the prompt, and are searched last.
     """
 
@@ -54,7 +53,7 @@ class Words:
     word_of: Sequence[int]
     said: Sequence[int]
     pieces: Callable[[Iterable[int]], list[str]]
-    first: Callable[[str, int], int]
+    first: Callable[[str, int], int | None]
     begins: int = 0
 
     def contrast(self, decoder: Decoder, trace: Trace, word: str | None, other: str | None) -> Contrast:
@@ -100,7 +99,7 @@ class Words:
 
     def _first_token(self, other: str, index: int, said: int) -> int:
         token = self.first(other, index)
-        if token == UNK:
+        if token is None:
             raise ConfigError(
                 f"the model can't generate {other!r}", expected="a word from its vocabulary", name="not", value=other
             )

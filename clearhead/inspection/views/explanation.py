@@ -33,7 +33,7 @@ class Explanation(RecordedAttention):
     Attributes:
         values: numbers about the answer, such as its score.
         said: the token ids of `outputs`.
-        source_words: the index of the word that each source token belongs to, without the end token.
+        source_words: the index of the word that each source token belongs to, without the end token; -1 for BOS.
         target_words: the same for the answer.
         flow: the shapes of the tensors inside the model.
         pieces: converts token ids to text.

@@ -14,6 +14,8 @@ from .front import Front
 class Embedding(Front):
     """A learned vector for each token, times sqrt(d_model). Padding is masked.
 
+    If `pad` is beyond the vocabulary, padding is embedded as token 0.
+
     Weights are drawn from N(0, 1/d_model), so the input of the first block has variance 1.
     """
 
@@ -23,6 +25,8 @@ class Embedding(Front):
         self.weight = nn.Parameter(torch.randn(vocab_size, d_model) * d_model**-0.5)
 
     def forward(self, inputs: Tensor) -> Tensor:  # (B, T) -> (B, T, D)
+        if self.pad >= len(self.weight):
+            inputs = inputs.masked_fill(inputs == self.pad, 0)
         try:
             return nn.functional.embedding(inputs, self.weight) * self.scale
         except IndexError as error:

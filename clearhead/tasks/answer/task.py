@@ -14,7 +14,7 @@ from ...decode.model_handle import ModelHandle, as_module
 from ...errors import ConfigError
 from ...readers.questions import Paragraph, QuestionCorpus
 from ...tokenization.ragged import IntArray, Ragged
-from ...tokenization.tokenizer import EOS, PAD, Tokenizers
+from ...tokenization.tokenizer import Tokenizers
 from ..base import Judged, Task, Units, rotary_positions, search_settings_but
 from .examples import Batch, HeldOutQuestions, Windows
 from .passages import Passage, Scored, best_spans, ranked
@@ -122,12 +122,12 @@ class Answering(Task):
         """Return the tensors of the windows in these rows."""
         import torch
 
-        device = self.config.train.device
-        tokens = torch.from_numpy(examples.sources.padded(rows, PAD)).to(device)
-        answers = torch.from_numpy(examples.targets.padded(rows, PAD)).to(device)
-        ends = tokens == EOS
+        device, special = self.config.train.device, self.special
+        tokens = torch.from_numpy(examples.sources.padded(rows, special.pad)).to(device)
+        answers = torch.from_numpy(examples.targets.padded(rows, 0)).to(device)
+        ends = tokens == special.eos
         behind = ends.cumsum(1) - ends.long() > 0  # after the first </s>
-        of_text = behind & ~ends & (tokens != PAD)
+        of_text = behind & ~ends & (tokens != special.pad)
         return Batch(tokens, self._types(tokens, behind, of_text), of_text, answers)
 
     def _types(self, tokens: "Tensor", behind: "Tensor", of_text: "Tensor") -> "Tensor | None":

@@ -13,7 +13,7 @@ from ...readers.questions import Paragraph, Question, QuestionCorpus
 from ...readers.skipped import Skipped
 from ...tokenization.offsets import TokensWithOffsets, encode_with_offsets
 from ...tokenization.ragged import Ragged
-from ...tokenization.tokenizer import BOS, EOS, UNK, Tokenizer
+from ...tokenization.tokenizer import Tokenizer
 
 _NAMED = 3  # unknown words in a message
 _UNKNOWN = "questions with words or characters missing from the vocabulary, which become <unk>"
@@ -97,8 +97,9 @@ class WindowCutter:
         return self.longest - len(question) - 3  # <s> and two </s>
 
     def _at(self, first: int, question: Sequence[int], text: Sequence[int]) -> Window:
-        part = text[first : first + self._room(question)]
-        return Window([BOS, *question, EOS, *part, EOS], len(question) + 2, first)
+        part, special = text[first : first + self._room(question)], self.tokenizer.special
+        tokens = [*special.source(question, begins=True), *part, special.eos]
+        return Window(tokens, len(question) + 2, first)
 
 
 @dataclass(frozen=True)
@@ -173,5 +174,9 @@ class QuestionEncoder:
 
     def _unknown_words(self, asked: Asked) -> list[Skipped]:
         """Report a question that has words missing from the vocabulary."""
-        words = self.cutter.tokenizer.unknown_words(asked.question.text) if UNK in asked.ids else []
+        words = (
+            self.cutter.tokenizer.unknown_words(asked.question.text)
+            if self.cutter.tokenizer.special.unk in asked.ids
+            else []
+        )
         return [Skipped(asked.question.number, _UNKNOWN, ", ".join(words[:_NAMED]))] if words else []

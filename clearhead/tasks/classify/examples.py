@@ -12,7 +12,7 @@ from ...data.encoding import Encoded
 from ...readers.pairs import Pairs
 from ...readers.skipped import Skipped
 from ...tokenization.ragged import IntArray, Ragged
-from ...tokenization.tokenizer import BOS, EOS, UNK, Tokenizer
+from ...tokenization.tokenizer import Tokenizer
 from ..examples import Examples
 
 _NAMED = 3  # unknown words in a message
@@ -61,9 +61,9 @@ class LabelledEncoder:
 
     def tokens(self, texts: Sequence[str]) -> tuple[list[list[int]], list[int]]:
         """Return the tokens of each text, and how many of its tokens were cut off."""
-        encoded, first = self.tokenizer.encode_batch(texts), [BOS] * self.begins
+        encoded, special = self.tokenizer.encode_batch(texts), self.tokenizer.special
         cut = [max(len(ids) - self.longest, 0) for ids in encoded]
-        return [[*first, *ids[: self.longest], EOS] for ids in encoded], cut
+        return [special.source(ids[: self.longest], begins=self.begins) for ids in encoded], cut
 
     def __call__(self, pairs: Pairs) -> Encoded:
         """Tokenize all texts. Truncated texts and unknown words are reported."""
@@ -71,7 +71,7 @@ class LabelledEncoder:
         tokens, cut = self.tokens(pairs.sources)
         reason = f"texts longer than {self.longest} tokens ({self.limit}); only their beginning is read"
         noticed = [Skipped(int(pairs.lines[i]), reason, pairs.sources[i]) for i, count in enumerate(cut) if count]
-        for i in (i for i, ids in enumerate(tokens) if UNK in ids):
+        for i in (i for i, ids in enumerate(tokens) if self.tokenizer.special.unk in ids):
             words = ", ".join(self.tokenizer.unknown_words(pairs.sources[i])[:_NAMED])
             noticed.append(Skipped(int(pairs.lines[i]), _UNKNOWN, words))
         targets = Ragged([[numbers[label]] for label in pairs.targets])

@@ -17,7 +17,7 @@ from ...scoring.confusion import confusion_table, draw_confusion
 from ...scoring.resampling import FloatArray
 from ...scoring.significance import Comparison, compare_means
 from ...tokenization.ragged import IntArray, Ragged
-from ...tokenization.tokenizer import PAD, Tokenizers
+from ...tokenization.tokenizer import Tokenizers
 from ..base import Judged, Task, Units, rotary_positions, search_settings_but
 from .examples import HeldOutTexts, LabelledEncoder, LabelledTexts
 from .reading import label_settings
@@ -82,8 +82,8 @@ class Classification(Task):
 
     @property
     def _begins(self) -> bool:
-        """True if a text begins with BOS, which the head then reads."""
-        return self.config.model.pooling == "first"
+        """True if a text begins with BOS."""
+        return self.config.model.begins
 
     @property
     def encoder(self) -> LabelledEncoder:
@@ -102,7 +102,7 @@ class Classification(Task):
         """Return what the front end reads of some sources."""
         import torch
 
-        return torch.from_numpy(sources.padded(rows, PAD)).to(self.config.train.device)
+        return torch.from_numpy(sources.padded(rows, self.special.pad)).to(self.config.train.device)
 
     def unknown_words(self, source: Any) -> tuple[str, ...]:
         """Return the words of a source that the vocabulary lacks."""

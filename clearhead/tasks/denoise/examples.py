@@ -35,7 +35,7 @@ class PieceEncoder:
         """Cut every text into pieces. A text without tokens gives none."""
         size, found = self.longest, self.tokenizer.encode_batch(self.texts(data))
         pieces = [ids[i : i + size] for ids in found for i in range(0, len(ids), size)]
-        pieces = [ids for ids in pieces if count_to_find(ids)]
+        pieces = [ids for ids in pieces if count_to_find(ids, self.tokenizer.special)]
         return Encoded(*self.sides(Ragged(pieces)), [*range(len(pieces))], [], list[Skipped]())
 
     def each(self, chunks: Iterable[Any], count: int, processes: int) -> Iterator[Encoded]:

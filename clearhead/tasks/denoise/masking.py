@@ -1,54 +1,65 @@
 """Masking: hide parts of a text, so that a model can learn from text alone by recovering them.
 
-An encoder alone sees one <unk> for each masked token (SpanBERT, Joshi et al. 2020; with spans of one token: BERT,
-Devlin et al. 2019). An encoder-decoder sees one <unk> for each masked span (BART, Lewis et al. 2020; T5, Raffel et al.
-2020). Byte-level subwords never produce <unk> otherwise.
+An encoder alone sees one mask token for each masked token (SpanBERT, Joshi et al. 2020; with spans of one token: BERT,
+Devlin et al. 2019). An encoder-decoder sees one mask token for each masked span (BART, Lewis et al. 2020; T5, Raffel
+et al. 2020). In our own vocabularies, it's <unk>, which byte-level subwords never produce otherwise.
 """
+
+from typing import cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ...config import SpecialTokens
 from ...tokenization.ragged import IntArray, Ragged
-from ...tokenization.tokenizer import SPECIALS, UNK
 
 TOKENS_TO_FIND = 0.15  # share of the tokens to predict
-_AS_HIDDEN, _AS_ANOTHER = 0.8, 0.1  # of these: replaced by <unk>, or by a random token; the rest stay unchanged
+_AS_HIDDEN, _AS_ANOTHER = (
+    0.8,
+    0.1,
+)  # of these: replaced by the mask token, or by a random token; the rest stay unchanged
 _SPANS = 0.3  # share of the tokens to mask for a decoder that writes the whole text
 
 
-def count_to_find(tokens: list[int]) -> int:
+def count_to_find(tokens: list[int], special: SpecialTokens) -> int:
     """Return the number of tokens to predict: 15% of all but special tokens, and at least one if there is any."""
-    real = sum(token >= len(SPECIALS) for token in tokens)
+    real = sum(token not in special.ids for token in tokens)
     return max(round(TOKENS_TO_FIND * real), min(real, 1))
 
 
-def hide_tokens(
-    tokens: Tensor, counts: Tensor, vocab_size: int, span: float, generator: torch.Generator | None = None
-) -> tuple[Tensor, Tensor]:
-    """Mask tokens of texts.
+class MaskVocabulary:
+    """Masks tokens of texts, with the special tokens and the size of their vocabulary. Needs a mask token."""
 
-    Args:
-        tokens: the texts (B, S). Special tokens are never masked.
-        counts: the number of tokens to predict in each text (B,).
-        vocab_size: the size of the vocabulary, for random tokens.
-        span: the average number of tokens in a span. A span is masked, replaced or left unchanged as a whole.
-        generator: the random generator; torch's default without one.
+    def __init__(self, special: SpecialTokens, size: int) -> None:
+        self.special, self.mask = torch.tensor(sorted(special.ids)), cast(int, special.mask)
+        self.ordinary = torch.tensor(special.ordinary(size))
 
-    Returns:
-        The masked texts (B, S), and a mask of the tokens to predict (B, S).
-    """
-    real = tokens >= len(SPECIALS)
-    if span == 1:
-        chances = torch.rand(tokens.shape, generator=generator).masked_fill(~real, 2.0)
-        found = chances.argsort(1).argsort(1) < counts[:, None]
-        how = torch.rand(tokens.shape, generator=generator)
-    else:
-        found, how = _in_spans(real, counts, span, generator)
-    others = torch.randint(len(SPECIALS), vocab_size, tokens.shape, generator=generator)
-    changed = torch.where(how < _AS_HIDDEN + _AS_ANOTHER, others, tokens).masked_fill(how < _AS_HIDDEN, UNK)
-    return torch.where(found, changed, tokens), found
+    def hide_tokens(
+        self, tokens: Tensor, counts: Tensor, span: float, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Mask tokens of texts.
+
+        Args:
+            tokens: the texts (B, S). Special tokens are never masked.
+            counts: the number of tokens to predict in each text (B,).
+            span: the average number of tokens in a span. A span is masked, replaced or left unchanged as a whole.
+            generator: the random generator; torch's default without one.
+
+        Returns:
+            The masked texts (B, S), and a mask of the tokens to predict (B, S).
+        """
+        real = ~torch.isin(tokens, self.special)
+        if span == 1:
+            chances = torch.rand(tokens.shape, generator=generator).masked_fill(~real, 2.0)
+            found = chances.argsort(1).argsort(1) < counts[:, None]
+            how = torch.rand(tokens.shape, generator=generator)
+        else:
+            found, how = _in_spans(real, counts, span, generator)
+        others = self.ordinary[torch.randint(len(self.ordinary), tokens.shape, generator=generator)]
+        changed = torch.where(how < _AS_HIDDEN + _AS_ANOTHER, others, tokens).masked_fill(how < _AS_HIDDEN, self.mask)
+        return torch.where(found, changed, tokens), found
 
 
 def _in_spans(real: Tensor, counts: Tensor, span: float, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
@@ -61,17 +72,17 @@ def _in_spans(real: Tensor, counts: Tensor, span: float, generator: torch.Genera
     return found, how
 
 
-def hide_spans(texts: Ragged, span: float, rng: np.random.Generator) -> Ragged:
-    """Return texts with one <unk> in place of every masked span. The texts have no special tokens.
+def hide_spans(texts: Ragged, mask: int, span: float, rng: np.random.Generator) -> Ragged:
+    """Return texts with one mask token in place of every masked span. The texts have no special tokens.
 
     Of n tokens, round(0.3 n) are masked, in spans of `span` tokens on average.
     """
     n = texts.lengths
     begins, lengths = _spans(n, np.rint(_SPANS * n).astype(np.int64), span, rng)
     stays = ~_within(begins, lengths, len(texts.tokens))
-    stays[begins] = True  # the <unk> of a span
+    stays[begins] = True  # the mask token of a span
     tokens = np.array(texts.tokens)
-    tokens[begins] = UNK
+    tokens[begins] = mask
     rows = np.repeat(np.arange(len(n)), n)
     return Ragged.of(tokens[stays], np.bincount(rows[stays], minlength=len(n)).astype(np.int64))
 

@@ -15,12 +15,12 @@ from ...errors import ConfigError
 from ...scoring.resampling import FloatArray
 from ...scoring.translation_scores import TokenCounts
 from ...tokenization.ragged import IntArray, Ragged
-from ...tokenization.tokenizer import BOS, EOS, PAD, Tokenizers
+from ...tokenization.tokenizer import Tokenizers
 from ..base import Judged, Task, Units
 from ..examples import Examples, HeldOut
 from ..translate.task import Translation
 from .examples import MaskedTexts, PieceEncoder
-from .masking import count_to_find, hide_spans, hide_tokens
+from .masking import MaskVocabulary, count_to_find, hide_spans
 from .scores import DenoisingScores
 
 if TYPE_CHECKING:
@@ -75,6 +75,18 @@ def _next_token(task: type[Task], extra_texts: Sequence[str]) -> type[Task]:
     return type(task.__name__, (task,), {"form": FormWithTexts(task.form, extra_texts, running_texts)})
 
 
+def _mask_of(config: Config) -> int:
+    """Return the token that masks others. Raise ConfigError if the vocabulary has none."""
+    if config.model.mask_id is None:
+        raise ConfigError(
+            "model.mask_id=none: the vocabulary has no token that masks others, so denoising can't hide anything",
+            expected="the id of a mask token",
+            fix="leave out train.warm_start",
+            name="model.mask_id",
+        )
+    return config.model.mask_id
+
+
 class _Denoising(Task):
     """Base class for masked tokens and masked spans."""
 
@@ -85,6 +97,7 @@ class _Denoising(Task):
     def __init__(self, tokenizers: Tokenizers, config: Config) -> None:
         super().__init__(tokenizers, config)
         self._span = chosen(config.train.hidden_span)
+        self._mask = _mask_of(config)
 
     def numbers(self, scores: DenoisingScores) -> dict[str, float]:
         """Return the scores for the training log."""
@@ -98,6 +111,10 @@ class _Denoising(Task):
 class MaskedTokens(_Denoising):
     """An encoder that predicts 15% of the tokens, most of which are masked."""
 
+    def __init__(self, tokenizers: Tokenizers, config: Config) -> None:
+        super().__init__(tokenizers, config)
+        self._vocabulary = MaskVocabulary(self.special, tokenizers.source.vocab_size)
+
     @property
     def longest(self) -> tuple[int, str]:
         """Maximum number of tokens in a piece, without BOS and EOS, and the setting that it comes from."""
@@ -106,11 +123,12 @@ class MaskedTokens(_Denoising):
     @property
     def encoder(self) -> PieceEncoder:
         """Encodes texts as pieces. A piece ends with EOS, and begins with BOS if the task's head reads it."""
-        first = [BOS] * (self.config.model.pooling == "first")
+        special, begins = self.special, self.config.model.begins
 
         def sides(pieces: Ragged) -> tuple[Ragged, Ragged]:
             found = [pieces[i] for i in range(len(pieces))]
-            return Ragged([[*first, *ids, EOS] for ids in found]), Ragged([[count_to_find(ids)] for ids in found])
+            counts = Ragged([[count_to_find(ids, special)] for ids in found])
+            return Ragged([special.source(ids, begins=begins) for ids in found]), counts
 
         return PieceEncoder(self.tokenizers.source, self.longest[0], self.texts, sides)
 
@@ -127,7 +145,7 @@ class MaskedTokens(_Denoising):
         from ..loss import smoothed_cross_entropy
 
         logits, right = self._predicted(model, examples, rows, None)
-        return smoothed_cross_entropy(logits, right, smoothing=smoothing, pad=PAD)
+        return smoothed_cross_entropy(logits, right, smoothing=smoothing, pad=self.special.pad)
 
     def evaluate(self, model: "nn.Module", held_out: HeldOut, decode: DecodeConfig) -> Judged:
         """Predict masked tokens, which are the same in each call."""
@@ -140,7 +158,7 @@ class MaskedTokens(_Denoising):
         with evaluation(model), torch.inference_mode():
             for rows in held_out.examples.batches(max(_SCORED, self.longest[0] + 2)).epoch(0):
                 logits, right = self._predicted(model, held_out.examples, rows, generator)
-                loss = float(smoothed_cross_entropy(logits, right, pad=PAD))
+                loss = float(smoothed_cross_entropy(logits, right, pad=self.special.pad))
                 counts += TokenCounts(len(right), int((logits.argmax(-1) == right).sum()), loss)
         return self._judged(held_out, counts)
 
@@ -150,9 +168,9 @@ class MaskedTokens(_Denoising):
         """Return the logits and the ids of the tokens to predict. (N, V), (N,)"""
         import torch
 
-        tokens = torch.from_numpy(examples.sources.padded(rows, PAD))
+        tokens = torch.from_numpy(examples.sources.padded(rows, self.special.pad))
         counts = torch.from_numpy(np.asarray(examples.targets.tokens[rows], np.int64))
-        masked, found = hide_tokens(tokens, counts, self.tokenizers.source.vocab_size, self._span, generator)
+        masked, found = self._vocabulary.hide_tokens(tokens, counts, self._span, generator)
         device = self.config.train.device
         return model(masked.to(device), at=found.to(device)), tokens[found].to(device)
 
@@ -181,7 +199,9 @@ class MaskedSpans(_Denoising):
     def each_epoch(self, examples: Examples) -> Callable[[int], Examples]:
         """Return a function that masks different spans in each epoch. They depend only on (seed, epoch)."""
         tokens, seed = np.asarray(examples.targets.tokens), self.config.train.seed
-        texts = Ragged.of(tokens[(tokens != BOS) & (tokens != EOS)], examples.targets.lengths - 2)
+        framed = np.zeros(len(tokens), bool)  # the first input and the end token of each text
+        framed[examples.targets.starts[:-1]] = framed[examples.targets.starts[1:] - 1] = True
+        texts = Ragged.of(tokens[~framed], examples.targets.lengths - 2)
 
         def masked(epoch: int) -> Examples:
             return Examples(self._masked(texts, [seed, epoch]), examples.targets)
@@ -202,9 +222,9 @@ class MaskedSpans(_Denoising):
 
     def _sides(self, texts: Ragged) -> tuple[Ragged, Ragged]:
         """Return the masked texts as sources, and the whole texts as targets."""
-        return self._masked(texts, [_SEED]), Ragged([[BOS, *texts[i], EOS] for i in range(len(texts))])
+        return self._masked(texts, [_SEED]), Ragged([self.special.target(texts[i]) for i in range(len(texts))])
 
     def _masked(self, texts: Ragged, seed: list[int]) -> Ragged:
         """Return texts with masked spans and EOS."""
-        masked = hide_spans(texts, self._span, np.random.default_rng(seed))
-        return Ragged.of(np.insert(masked.tokens, masked.starts[1:], EOS), masked.lengths + 1)
+        masked = hide_spans(texts, self._mask, self._span, np.random.default_rng(seed))
+        return Ragged.of(np.insert(masked.tokens, masked.starts[1:], self.special.eos), masked.lengths + 1)

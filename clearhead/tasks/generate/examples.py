@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...config import SpecialTokens
 from ...data.encoding import Encoded
 from ...data.running_text import Running
 from ...readers.skipped import Skipped
 from ...tokenization.ragged import IntArray, Ragged
-from ...tokenization.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
+from ...tokenization.tokenizer import Tokenizer
 
 _NAMED = 3  # unknown characters in a message
 _UNKNOWN = "pieces of text with words or characters missing from the vocabulary, which become <unk>"
@@ -52,11 +53,13 @@ class BlockPlan:
 class Blocks:
     """The tokens of all documents, joined and read in blocks of `length`.
 
-    With `rest`, the tokens after the last full block form a shorter one. Without it, they're dropped.
+    With `rest`, the tokens after the last full block form a shorter one, padded with `pad`. Otherwise, they're
+    dropped.
     """
 
     documents: Ragged
     length: int
+    pad: int
     rest: bool = False
 
     def __len__(self) -> int:
@@ -88,15 +91,18 @@ class Blocks:
         places = starts[:, None] + np.arange(length + 1)
         text, behind = self.documents.tokens, places >= len(self.documents.tokens)
         found = np.asarray(text[np.where(behind, 0, places)], np.int64)
-        found[behind] = PAD
+        found[behind] = self.pad
         return found
 
 
 class TextEncoder:
-    """Tokenizes pieces of running text. A document begins with BOS and ends with EOS."""
+    """Tokenizes pieces of running text. A document begins with BOS and ends with EOS.
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self.tokenizer = tokenizer
+    If both are the same token, it appears once between two documents.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, special: SpecialTokens) -> None:
+        self.tokenizer, self.special = tokenizer, special
 
     def __call__(self, text: Running) -> Encoded:
         """Tokenize all pieces."""
@@ -104,9 +110,13 @@ class TextEncoder:
         unknown = [
             Skipped(text.lines[i], _UNKNOWN, ", ".join(self.tokenizer.unknown_words(text.pieces[i])[:_NAMED]))
             for i, ids in enumerate(found)
-            if UNK in ids
+            if self.special.unk in ids
         ]
-        tokens = [[BOS] * first + ids + [EOS] * last for ids, first, last in zip(found, text.first, text.last)]
+        begins = list(text.first)
+        if self.special.bos == self.special.eos:
+            begins = [first and not ended for first, ended in zip(text.first, [False, *text.last])]
+        bos, eos = [self.special.bos], [self.special.eos]
+        tokens = [bos * first + ids + eos * last for ids, first, last in zip(found, begins, text.last)]
         return Encoded(Ragged([[]] * len(tokens)), Ragged(tokens), [*range(len(tokens))], [], unknown)
 
     def each(self, chunks: Iterable[Running], count: int, processes: int) -> Iterator[Encoded]:

@@ -19,7 +19,6 @@ from ...errors import ConfigError, DataError
 from ...scoring.resampling import FloatArray
 from ...scoring.significance import Comparison
 from ...tokenization.ragged import IntArray, Ragged
-from ...tokenization.tokenizer import PAD, UNK
 from ..base import Judged, Task, Units, rotary_positions
 from .examples import Blocks, HeldOutText, TextEncoder
 from .scores import TextScores
@@ -70,7 +69,7 @@ class Generation(Task):
     @property
     def encoder(self) -> TextEncoder:
         """Encodes running text."""
-        return TextEncoder(self.tokenizers.target)
+        return TextEncoder(self.tokenizers.target, self.special)
 
     def examples(self, sides: tuple[Ragged, Ragged]) -> Blocks:
         """Return the text of a store in blocks.
@@ -79,7 +78,7 @@ class Generation(Task):
             DataError: the text is shorter than one block.
         """
         longest, limit = self.longest
-        blocks = Blocks(sides[1], longest)
+        blocks = Blocks(sides[1], longest, self.special.pad)
         if not len(blocks):
             raise DataError(
                 f"the training text has only {len(sides[1].tokens):,} tokens",
@@ -93,12 +92,12 @@ class Generation(Task):
     def hold_out(self, data: Running) -> HeldOutText:
         """Prepare text for scoring, in consecutive blocks. Every token is predicted once, the first one from BOS."""
         begun = replace(data, first=[True, *data.first[1:]])
-        blocks = Blocks(self.encoder(begun).targets, self.longest[0], rest=True)
+        blocks = Blocks(self.encoder(begun).targets, self.longest[0], self.special.pad, rest=True)
         tokenizer, tokens = self.tokenizers.target, blocks.documents.tokens
         text = "".join(map(tokenizer.normalize, data.pieces))  # the model predicts normalized text
         decode = tokenizer.decode
         sources = [decode(np.asarray(tokens[i + 1 : i + 1 + blocks.length]).tolist()) for i in blocks.starts]
-        unknown = int((np.asarray(tokens) == UNK).sum())
+        unknown = int(np.isin(tokens, [] if self.special.unk is None else [self.special.unk]).sum())
         return HeldOutText(blocks, len(text), len(text.encode()), unknown, sources, [])
 
     def loss(self, model: "nn.Module", examples: Blocks, rows: IntArray, *, smoothing: float) -> "Tensor":
@@ -109,7 +108,7 @@ class Generation(Task):
 
         text = torch.from_numpy(examples.at(rows, examples.length)).to(self.config.train.device)
         logits = model(text[:, :-1]).flatten(0, 1)
-        return smoothed_cross_entropy(logits, text[:, 1:].flatten(), smoothing=smoothing, pad=PAD)
+        return smoothed_cross_entropy(logits, text[:, 1:].flatten(), smoothing=smoothing, pad=self.special.pad)
 
     def losses(self, model: "nn.Module", blocks: Blocks) -> tuple[FloatArray, int, int]:
         """Return -log p of each block in nats, the number of tokens, and how many are predicted correctly."""
@@ -124,8 +123,10 @@ class Generation(Task):
                 rows = blocks.at(starts[i : i + together], blocks.length)
                 text = torch.from_numpy(rows).to(self.config.train.device)
                 logits, outputs = model(text[:, :-1]), text[:, 1:]
-                real = outputs != PAD
-                log_p = logits.float().log_softmax(-1).gather(-1, outputs[..., None])[..., 0]
+                real = outputs != self.special.pad
+                log_p = logits.float().log_softmax(-1)
+                inside = outputs.clamp(max=log_p.size(-1) - 1)  # padding may be beyond the vocabulary
+                log_p = log_p.gather(-1, inside[..., None])[..., 0]
                 found.append((-log_p * real).double().sum(-1).cpu().numpy())
                 n_tokens += int(real.sum())
                 right += int(((logits.argmax(-1) == outputs) & real).sum())
@@ -177,7 +178,8 @@ class Generation(Task):
             DataError: a token to suppress isn't in the vocabulary.
         """
         engine = open_engine(as_handle(model, self.config.model), decode)
-        return TextGenerator(cast(WindowedEngine, engine), self.tokenizers.target, decode, stopping=stopping)
+        tokenizer, begins = self.tokenizers.target, self.config.model.begins
+        return TextGenerator(cast(WindowedEngine, engine), tokenizer, decode, begins=begins, stopping=stopping)
 
     def answers(self, model: Any, texts: Sequence[str], decode: DecodeConfig) -> list[str]:
         """Return each text with its continuation."""
@@ -193,5 +195,4 @@ class Generation(Task):
 
     def check_search(self, model: "nn.Module") -> None:
         """Raise an error if a token to suppress isn't in the vocabulary."""
-        for piece in self.config.decode.suppress:
-            self.tokenizers.target.token_id(piece)
+        self.tokenizers.target.suppressed(self.config.decode)

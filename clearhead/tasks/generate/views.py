@@ -15,7 +15,6 @@ from ...inspection.views.flow import dimension_flow
 from ...inspection.views.search_tree import SearchTree
 from ...model.transformer import Decoder, evaluation
 from ...tokenization.detokenize import StreamingDetokenizer
-from ...tokenization.tokenizer import BOS, EOS, UNK
 from .task import Generation
 
 _CONTINUATION = 20  # tokens, unless decode.max_len is set
@@ -30,8 +29,8 @@ def explain_continuation(task: Generation, model: Decoder, text: str, search: De
     """
     block, target = task.config.model.max_len, task.tokenizers.target
     search = replace(search, engine=IN_MEMORY)  # the recorder watches torch modules
-    read = target.encode(text) if search.unknown == "unk" else task.generator(model, search).prompt(text)
-    prompt = read or [BOS]
+    read = task.generator(model, search).prompt(text)
+    prompt = read or [task.special.bos]
     if search.max_len is None:
         search = replace(search, max_len=max(min(_CONTINUATION, block - len(prompt)), search.min_len, 1))
     session = task.generator(model, search).session
@@ -46,7 +45,7 @@ def explain_continuation(task: Generation, model: Decoder, text: str, search: De
     with tree.watching(model):
         [hypotheses] = session.answers([read], tree.observe)
     best = hypotheses[0]
-    said = [*prompt[1:], *best.ids, *([EOS] if best.finished else [])]
+    said = [*prompt[1:], *best.ids, *([task.special.eos] if best.finished else [])]
     inputs, spell = [*prompt, *best.ids][: len(said)], {"decoder": target.pieces}
     with evaluation(model), torch.inference_mode(), record(model, pieces=spell, limit=None) as trace:
         model(torch.tensor([inputs], device=task.config.train.device))
@@ -56,7 +55,7 @@ def explain_continuation(task: Generation, model: Decoder, text: str, search: De
         range(len(said)),
         said,
         target.pieces,
-        lambda other, _: (target.encode(other) or [UNK])[0],
+        lambda other, _: target.known(target.encode(other)),
         len(prompt) - 1,
     )
     return Explanation(

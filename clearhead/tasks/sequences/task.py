@@ -18,7 +18,6 @@ from ...readers.skipped import Skipped
 from ...scoring.translation_scores import TokenCounts
 from ...tokenization.ragged import IntArray, Ragged
 from ...tokenization.subword_dropout import SubwordDropout
-from ...tokenization.tokenizer import EOS, PAD
 from ..base import Judged, Task
 from ..examples import Examples, HeldOut
 from .examples import Batch
@@ -45,31 +44,40 @@ class Sequences(Task):
 
     @property
     def readable(self) -> tuple[int, str]:
-        """Maximum number of source tokens that the model can read, without EOS, and the setting that it comes from.
+        """Maximum number of source tokens that the model can read, without BOS and EOS, and where it comes from.
 
         Position tables end there. Other position schemes have no limit, but memory would run out.
         """
-        return self.config.model.max_len - 1, "model.max_len"
+        return self._context
+
+    @property
+    def _context(self) -> tuple[int, str]:
+        return self.config.model.max_len - 1 - self._begins, "model.max_len"
+
+    @property
+    def _begins(self) -> bool:
+        """True if a source begins with BOS."""
+        return self.config.model.begins
 
     @property
     def max_source_len(self) -> int:
-        """Maximum number of source tokens, without EOS. Longer sources are truncated."""
+        """Maximum number of source tokens, without BOS and EOS. Longer sources are truncated."""
         return self.readable[0]
 
     @property
     def longest(self) -> tuple[int, str]:
         """Maximum number of tokens per side in training, and the setting that it comes from."""
-        return min((self.config.data.max_len, "data.max_len"), (self.config.model.max_len - 1, "model.max_len"))
+        return min((self.config.data.max_len, "data.max_len"), self._context)
 
     @property
     def encoder(self) -> PairEncoder:
         """The encoder for training, limited to the maximum length in training."""
-        return PairEncoder(self.tokenizers, *self.longest, cuts=self.cuts)
+        return PairEncoder(self.tokenizers, *self.longest, cuts=self.cuts, begins=self._begins)
 
     @property
     def reader(self) -> PairEncoder:
         """The encoder for a trained model, limited to the length that it can read."""
-        return PairEncoder(self.tokenizers, *self.readable, cuts=self.cuts)
+        return PairEncoder(self.tokenizers, *self.readable, cuts=self.cuts, begins=self._begins)
 
     def encode(self, pairs: Pairs) -> tuple[Examples, list[Skipped]]:
         """Return the tokenized pairs, and the pairs that are too long to train on."""
@@ -111,13 +119,13 @@ class Sequences(Task):
 
         n_tokens, device = int(examples.targets.lengths[rows].sum()) - len(rows), self.config.train.device
         source = torch.from_numpy(self.padded(examples.sources, rows)).to(device)
-        target = torch.from_numpy(examples.targets.padded(rows, PAD)).to(device)
+        target = torch.from_numpy(examples.targets.padded(rows, self.special.pad)).to(device)
         ragged = int(examples.sources.lengths[rows].min()) < source.size(1)
         return Batch(source, ragged, target[:, :-1], target[:, 1:], n_tokens)
 
     def padded(self, sources: Ragged, rows: IntArray) -> "NDArray[Any]":
         """Return what the front end reads of some sources. (B,) -> (B, S)"""
-        return sources.padded(rows, PAD)
+        return sources.padded(rows, self.special.pad)
 
     def logits(self, model: "nn.Module", batch: Batch) -> "Tensor":
         """Return the logits of a batch (B, T, V). In training, the front end may change its sources at random."""
@@ -134,7 +142,7 @@ class Sequences(Task):
 
         batch = self.batch(examples, rows)
         logits = self.logits(model, batch).flatten(0, 1)
-        return smoothed_cross_entropy(logits, batch.outputs.flatten(), smoothing=smoothing, pad=PAD)
+        return smoothed_cross_entropy(logits, batch.outputs.flatten(), smoothing=smoothing, pad=self.special.pad)
 
     def count(self, model: "EncoderDecoder", examples: Examples) -> TokenCounts:
         """Count tokens, correct tokens and the negative log-likelihood, without dropout and label smoothing."""
@@ -143,14 +151,14 @@ class Sequences(Task):
         from ...model.transformer import evaluation
         from ..loss import smoothed_cross_entropy
 
-        counts = TokenCounts()
+        counts, pad = TokenCounts(), self.special.pad
         with evaluation(model), torch.inference_mode():
             for rows in examples.batches(self._scored_together).epoch(0):
                 batch = self.batch(examples, rows)
                 logits = self.logits(model, batch).flatten(0, 1)
                 outputs = batch.outputs.flatten()
-                right = int(((logits.argmax(-1) == outputs) & (outputs != PAD)).sum())
-                counts += TokenCounts(batch.n_tokens, right, float(smoothed_cross_entropy(logits, outputs, pad=PAD)))
+                right = int(((logits.argmax(-1) == outputs) & (outputs != pad)).sum())
+                counts += TokenCounts(batch.n_tokens, right, float(smoothed_cross_entropy(logits, outputs, pad=pad)))
         return counts
 
     def log_probabilities(self, model: "EncoderDecoder", examples: Examples) -> list[list[float]]:
@@ -165,7 +173,8 @@ class Sequences(Task):
                 batch = self.batch(examples, rows)
                 logits = self.logits(model, batch)
                 log_p = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
-                taken = log_p.gather(-1, batch.outputs[..., None])[..., 0].tolist()
+                outputs = batch.outputs.clamp(max=log_p.size(-1) - 1)  # padding may be beyond the vocabulary
+                taken = log_p.gather(-1, outputs[..., None])[..., 0].tolist()
                 for row, values in zip(rows.tolist(), taken):
                     found[row] = values[: int(examples.targets.lengths[row]) - 1]
         return found
@@ -188,10 +197,11 @@ class Sequences(Task):
             ConfigError: the engine can't run the model, or doesn't support one of the settings.
             DataError: a token to suppress isn't in the vocabulary.
         """
-        suppress = [self.tokenizers.target.token_id(piece) for piece in decode.suppress]
+        suppress = self.tokenizers.target.suppressed(decode)
         engine = open_engine(as_handle(model, self.config.model), decode)
         longest = self.config.model.max_len
-        return self.new_session(engine, decode, max_len=longest, suppress=suppress, detokenize=self.text)
+        special = self.special
+        return self.new_session(engine, decode, special, max_len=longest, suppress=suppress, detokenize=self.text)
 
     @property
     def new_session(self) -> Callable[..., Session]:
@@ -203,16 +213,19 @@ class Sequences(Task):
         return one_line(self.tokenizers.target.decode(ids))
 
     def sources(self, texts: Sequence[str]) -> tuple[list[list[int]], list[int]]:
-        """Return up to `max_source_len` tokens of each text, and how many of its tokens were cut off."""
+        """Return up to `max_source_len` tokens of each text, and how many of its tokens were cut off.
+
+        Sources include BOS if the model's texts begin with it, but not EOS.
+        """
         encoded, longest = self.tokenizers.source.encode_batch(texts), self.max_source_len
-        kept = [ids[:longest] for ids in encoded]
-        return kept, [len(ids) - len(first) for ids, first in zip(encoded, kept)]
+        first = [self.special.bos] * self._begins
+        return [[*first, *ids[:longest]] for ids in encoded], [max(len(ids) - longest, 0) for ids in encoded]
 
     def encoder_input(self, source: Sequence[int]) -> "Tensor":
         """Return an encoded source as the encoder reads it: with EOS. -> (1, S)"""
         import torch
 
-        return torch.tensor([[*source, EOS]])
+        return torch.tensor([[*source, self.special.eos]])
 
     def size(self, source: Sequence[int]) -> int:
         """Return the positions of an encoded source in the encoder, without EOS."""

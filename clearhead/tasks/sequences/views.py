@@ -19,7 +19,7 @@ from ...inspection.views.explanation import Explanation
 from ...inspection.views.flow import dimension_flow
 from ...inspection.views.search_tree import SearchTree
 from ...model.transformer import EncoderDecoder, evaluation
-from ...tokenization.tokenizer import BOS, EOS, UNK
+from ...tokenization.tokenizer import Tokenizer
 from .task import Sequences
 
 
@@ -29,22 +29,22 @@ def explain_sequence(task: Sequences, model: EncoderDecoder, text: Any, search: 
     Raises:
         DataError: the source is blank, longer than the model can read, or a file that can't be read.
     """
-    ids = _source(task, text)
+    ids, special = _source(task, text), task.special
     source, target, front = task.tokenizers.source, task.tokenizers.target, model.encoder.embedding
     session = task.session(model, replace(search, engine=IN_MEMORY))  # the recorder watches torch modules
     tree = SearchTree(lambda i: target.pieces([i])[0], lambda n: float(session.rules.penalty(n)))
     with tree.watching(model):
         [hypotheses] = session.answers([ids], tree.observe)
     best = hypotheses[0]
-    said = [*best.ids, EOS] if best.finished else list(best.ids)  # EOS only if the model predicted it
-    inputs, device = [BOS, *best.ids][: len(said)], task.config.train.device
+    said = [*best.ids, special.eos] if best.finished else list(best.ids)  # EOS only if the model predicted it
+    inputs, device = [special.start, *best.ids][: len(said)], task.config.train.device
     read, spell = task.encoder_input(ids).to(device), {"encoder": source.pieces, "decoder": target.pieces}
     with evaluation(model), torch.inference_mode(), record(model, pieces=spell, limit=None) as trace:
         model(read, torch.tensor([inputs], device=device))
     names = front.names(read)
     tokens = source.pieces(read[0].tolist()) if names is None else names[0]
     answer, target_words = task.text(best.ids), words_of(best.ids, target.decode)
-    words = Words(answer.split(), target_words, said, target.pieces, _first_token(target.encode, answer.split()))
+    words = Words(answer.split(), target_words, said, target.pieces, _first_token(target, answer.split()))
     return (MediaExplanation if is_media(model) else Explanation)(
         text=source_name(text),
         answer=answer,
@@ -52,7 +52,7 @@ def explain_sequence(task: Sequences, model: EncoderDecoder, text: Any, search: 
         tokens={"encoder": tuple(tokens), "decoder": tuple(target.pieces(inputs))},
         outputs=tuple(target.pieces(said)),
         said=tuple(said),
-        source_words=tuple(source.word_indices(text)) if names is None else (),
+        source_words=(*[-1] * task.config.model.begins, *source.word_indices(text)) if names is None else (),
         target_words=tuple(target_words),
         flow=tuple(dimension_flow(model, read, (1, len(inputs)))),
         trace=trace,
@@ -80,13 +80,14 @@ def _source(task: Sequences, text: Any) -> Sequence[int]:
     return ids
 
 
-def _first_token(encode: Callable[[str], list[int]], words: Sequence[str]) -> Callable[[str, int], int]:
-    """Return a function that finds a text's first token if it replaced the word at an index."""
+def _first_token(tokenizer: Tokenizer, words: Sequence[str]) -> Callable[[str, int], int | None]:
+    """Return a function that finds a text's first token if it replaced the word at an index; None if it's unknown."""
+    encode = tokenizer.encode
 
-    def first(text: str, place: int) -> int:
+    def first(text: str, place: int) -> int | None:
         before = encode(" ".join(words[:place])) if place else []
         whole = encode(" ".join([*words[:place], text]))
         fits = whole[: len(before)] == before and len(whole) > len(before)
-        return whole[len(before)] if fits else (encode(text) or [UNK])[0]
+        return tokenizer.known(whole[len(before) :] if fits else encode(text))
 
     return first

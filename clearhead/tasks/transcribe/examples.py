@@ -13,7 +13,7 @@ from ..examples import Examples, HeldOut
 
 @dataclass(frozen=True)
 class Transcribed(Examples):
-    """Recordings as samples; transcripts begin with BOS and end with EOS."""
+    """Recordings as samples; transcripts begin with the decoder's first input, and end with EOS."""
 
     loader: AudioLoader = field(kw_only=True)
 

@@ -18,7 +18,6 @@ from ...readers.skipped import Skipped
 from ...scoring.transcript_scores import error_rates
 from ...scoring.translation_scores import TokenCounts
 from ...tokenization.ragged import IntArray, Ragged
-from ...tokenization.tokenizer import BOS, EOS
 from ..base import Judged, Units
 from ..examples import HeldOut
 from ..media_settings import audio_lengths, longest_audio, sample_rate_setting
@@ -132,7 +131,7 @@ class Transcription(Sequences):
     def _targets(self, texts: Sequence[str]) -> list[list[int] | None]:
         longest = self.longest[0]
         encoded = self.tokenizers.target.encode_batch(texts)
-        return [[BOS, *ids, EOS] if len(ids) <= longest else None for ids in encoded]
+        return [self.special.target(ids) if len(ids) <= longest else None for ids in encoded]
 
     def examples(self, sides: tuple[Ragged, Ragged]) -> Transcribed:
         """Return the examples that a store holds."""

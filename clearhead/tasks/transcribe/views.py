@@ -11,7 +11,6 @@ from ...inspection.media.timings import Timing, timings
 from ...inspection.record.recorder import record
 from ...inspection.views.alignment import alignment_layer
 from ...model.transformer import EncoderDecoder, evaluation
-from ...tokenization.tokenizer import BOS
 from .task import Transcription
 
 
@@ -25,7 +24,7 @@ def timings_of(task: Transcription, model: EncoderDecoder, recording: Any, piece
         return ()
     [samples], _ = task.sources([recording])
     target, device, rate = task.tokenizers.target, task.config.train.device, chosen(task.config.model.sample_rate)
-    inputs = torch.tensor([[BOS, *map(target.token_id, pieces)]], device=device)
+    inputs = torch.tensor([[task.special.start, *map(target.token_id, pieces)]], device=device)
     with evaluation(model), torch.inference_mode(), record(model.decoder, limit=None) as trace:
         model(task.encoder_input(samples).to(device), inputs)
     layer = alignment_layer(len(model.decoder.blocks))

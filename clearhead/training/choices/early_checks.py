@@ -1,7 +1,9 @@
 """Checks of settings that need neither data nor a model, so that errors are reported before anything is read."""
 
-from ...config import Config
+from ...config import SPECIAL, Config, settings
+from ...config.values import spell
 from ...decode.registry import check_name, choose_engine
+from ...errors import ConfigError
 from ...tasks.base import check_best, check_patience
 from ...tasks.detect import with_modality
 from ...tasks.registry import TASKS, task_named, task_of
@@ -16,11 +18,12 @@ class AnyFormat:
 
 
 def check_early(config: Config) -> None:
-    """Check the device, the decoding engine and the score to choose weights by, as far as the task is known.
+    """Check the special tokens, the device, the decoding engine and the score to choose weights by, as far as possible.
 
     Raises:
         ConfigError: one of them is invalid.
     """
+    _check_special(config)
     choose_device(config.train.device)
     check_name(config.decode.engine)
     if config.train.task is not None:
@@ -30,6 +33,22 @@ def check_early(config: Config) -> None:
         scores = [name for task in TASKS for name in task_named(task).scores]
         check_best(config, scores, "any task")
         check_patience(config, [*dict.fromkeys(scores)])
+
+
+def _check_special(config: Config) -> None:
+    """Raise ConfigError if the user chose the id of a special token in a vocabulary that training is about to learn."""
+    if config.train.init_from:
+        return
+    for name in SPECIAL:
+        value, default = config.value(name), settings()[name].default
+        if config.is_users(name) and value != default:
+            raise ConfigError(
+                f"{name}={spell(value)} doesn't fit a new vocabulary, whose special tokens have fixed ids",
+                expected=f"{spell(default)}, or train.init_from with a model that has this id",
+                fix=f"leave out {name}",
+                name=name,
+                value=value,
+            )
 
 
 def check_search(config: Config) -> None:

@@ -209,20 +209,19 @@ def test_what_is_recorded_without_a_part_says_so(translator: App) -> None:
 
 def test_a_search_without_a_part_is_that_of_the_pass_without_it(translator: App) -> None:
     """The likeliest tokens, found by reading all of the answer again for each."""
-    from clearhead.tokenization.tokenizer import BOS, EOS
-
     app, text = translator, "We are here."
+    bos, eos = app.config.model.bos_id, app.config.model.eos_id
     app.model.double()
     [source], _ = app.task.sources([text])
     for name in ("decoder.0.cross.head.1", "decoder.0.self", "encoder.0.feed_forward"):
         with app.without(name), torch.no_grad():
-            said = [BOS]
+            said = [bos]
             while len(said) < 8:
-                logits = app.model(torch.tensor([[*source, EOS]]), torch.tensor([said]))[0, -1]
+                logits = app.model(torch.tensor([[*source, eos]]), torch.tensor([said]))[0, -1]
                 said.append(int(logits.argmax()))
             found = app.task.session(app.model, app.decode_config(beam=1, min_len=7, max_len=7)).answers([source])
         expected = said[1:]
-        if EOS not in expected:
+        if eos not in expected:
             assert list(found[0][0].ids) == expected, name
 
 

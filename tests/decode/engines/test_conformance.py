@@ -19,7 +19,7 @@ from clearhead.api import load, train
 from clearhead.apps import loaded
 from clearhead.apps.app import App
 from clearhead.cli.folder_summary import summarize_folder
-from clearhead.config import Config, DataConfig, DecodeConfig, ModelConfig
+from clearhead.config import Config, DataConfig, DecodeConfig, ModelConfig, SpecialTokens
 from clearhead.decode.beams import Hypothesis
 from clearhead.decode.continuation import TextGenerator
 from clearhead.decode.engine import Batch, BatchEngine
@@ -29,7 +29,9 @@ from clearhead.decode.session import Session
 from clearhead.decode.stopping import StoppingCriteria
 from clearhead.errors import ConfigError
 from clearhead.model.transformer import build
-from clearhead.tokenization.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
+from clearhead.tokenization.tokenizer import Tokenizer
+
+BOS, EOS, PAD, UNK = 1, 2, 0, 3  # the special tokens of a new vocabulary
 
 MAX_LEN = 16
 SOURCES = [[5, 6, 7], [9], [], [4, 8, 10, 11, 5, 7], [6, 6]]
@@ -130,7 +132,7 @@ def session(name: str, topology: str, config: DecodeConfig, **more: object) -> S
     opened = open_engine(handle(topology), replace(config, engine=name))
     if topology == "decoder-only":
         return TextGenerator(opened, tokenizer(), config).session  # type: ignore[arg-type]
-    return Session(opened, config, max_len=MAX_LEN, **more)  # type: ignore[arg-type]
+    return Session(opened, config, SpecialTokens(), max_len=MAX_LEN, **more)  # type: ignore[arg-type]
 
 
 def supported(name: str, topology: str, config: DecodeConfig) -> Session | None:

@@ -20,7 +20,8 @@ from clearhead.inspection.promises.subject import Inputs, Search, Subject, outpu
 from clearhead.model.positions import Positions
 from clearhead.model.transformer import Decoder, EncoderDecoder, EncoderModel, build
 from clearhead.tasks.loss import class_cross_entropy, smoothed_cross_entropy, span_cross_entropy
-from clearhead.tokenization.tokenizer import BOS, EOS, PAD, UNK
+
+BOS, EOS, PAD, UNK = 1, 2, 0, 3  # the special tokens of a new vocabulary
 
 V, MAX_LEN, ALPHA = 17, 20, 0.6
 SIZES = {"d_model": 16, "n_heads": 4, "d_ff": 24, "n_encoder_layers": 1, "n_decoder_layers": 1}

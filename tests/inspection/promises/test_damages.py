@@ -18,9 +18,10 @@ from clearhead.model import attention, transformer
 from clearhead.model.cache import Cache, LayerCache
 from clearhead.model.pointer import Pointer
 from clearhead.model.transformer import EncoderDecoder
-from clearhead.tokenization.tokenizer import PAD
 
 from .conftest import SOURCE, TARGET, failed, model, reload, subject
+
+PAD = 0  # the special tokens of a new vocabulary
 
 TOPOLOGIES = ["encoder-decoder", "decoder-only"]
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from clearhead.config import DecodeConfig, ModelConfig
+from clearhead.config import DecodeConfig, ModelConfig, SpecialTokens
 from clearhead.decode.engines.text_engine import TextEngine
 from clearhead.decode.engines.torch_engine import TorchEngine
 from clearhead.decode.session import Session
@@ -81,7 +81,7 @@ def test_looking_changes_no_answer(topology: str, positions: str, how: dict[str,
     net = of(topology, positions=positions)
     prompts = [[4, 5, 6], [7, 8]]
     engine = TextEngine(net, pad=0, max_len=20) if topology == "decoder-only" else TorchEngine(net, pad=0)
-    session = Session(engine, DecodeConfig(max_extra=6, min_len=3, **how), max_len=20)
+    session = Session(engine, DecodeConfig(max_extra=6, min_len=3, **how), SpecialTokens(), max_len=20)
     before = session.answers(prompts)
     with record(net) as trace:
         during = session.answers(prompts)
@@ -182,7 +182,9 @@ def test_an_axis_or_index_that_an_array_lacks_is_an_error(
 
 def test_while_it_searches_every_step_and_beam_is_recorded_with_its_tokens() -> None:
     net = model(d_model=32)
-    session = Session(TorchEngine(net, pad=0), DecodeConfig(beam=3, max_extra=5, min_len=4), max_len=20)
+    session = Session(
+        TorchEngine(net, pad=0), DecodeConfig(beam=3, max_extra=5, min_len=4), SpecialTokens(), max_len=20
+    )
     with record(net) as trace:
         [[best, *_]] = session.answers([[4, 5, 6]])
     steps = trace.calls["decoder.1.self"]
@@ -207,7 +209,9 @@ def test_while_it_searches_every_step_and_beam_is_recorded_with_its_tokens() -> 
 
 def test_a_ring_of_keys_has_the_tokens_of_its_slots() -> None:
     net = of("decoder-only", positions="rotary", max_len=4)
-    session = Session(TextEngine(net, pad=0, max_len=4), DecodeConfig(beam=1, max_extra=5, min_len=7, max_len=7))
+    session = Session(
+        TextEngine(net, pad=0, max_len=4), DecodeConfig(beam=1, max_extra=5, min_len=7, max_len=7), SpecialTokens()
+    )
     with record(net) as trace:
         [[best, *_]] = session.answers([[4, 5]])
     last = trace.calls["decoder.0.self"][-1].weights
@@ -379,7 +383,7 @@ def test_a_place_that_was_not_recorded_is_answered_with_those_that_were() -> Non
 
 def test_two_may_look_at_once() -> None:
     net = model()
-    session = Session(TorchEngine(net, pad=0), DecodeConfig(beam=3, max_extra=4), max_len=20)
+    session = Session(TorchEngine(net, pad=0), DecodeConfig(beam=3, max_extra=4), SpecialTokens(), max_len=20)
     with record(net) as outer, record(net) as inner:
         session.answers([[4, 5, 6]])
     assert {*outer.calls} == {*inner.calls} and not any(part._forward_hooks for part in net.modules())

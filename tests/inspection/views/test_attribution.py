@@ -10,7 +10,6 @@ from clearhead.inspection.views.attribution import Attribution, Contribution, at
 from clearhead.inspection.views.contrast import Words, label_contrast
 from clearhead.inspection.views.lens import lens, lens_logits
 from clearhead.model.transformer import build
-from clearhead.tokenization.tokenizer import UNK
 
 TOKENS = torch.tensor([[4, 5, 6, 7]])
 MORE = [{}, {"pre_norm": True}, {"norm": "rms"}, {"tie": "none"}, {"n_kv_heads": 2}]
@@ -130,7 +129,7 @@ def test_a_word_is_asked_for_by_its_first_token() -> None:
     with pytest.raises(ConfigError) as caught:
         words.contrast(net.decoder, trace, "d", None)
     assert (caught.value.value, caught.value.expected) == ("d", "ab, c")
-    for token in (UNK, 9):  # the model can't say it; it begins as the word does
+    for token in (None, 9):  # the model can't say it; it begins as the word does
         again = Words(["c"], [0], [9], words.pieces, lambda _text, _place, token=token: token)
         with pytest.raises(ConfigError) as caught:
             again.contrast(net.decoder, trace, "c", "other")

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from clearhead.config import DecodeConfig, ModelConfig
+from clearhead.config import DecodeConfig, ModelConfig, SpecialTokens
 from clearhead.decode.engines.torch_engine import TorchEngine
 from clearhead.decode.session import Session
 from clearhead.inspection.views.search_tree import Found, SearchTree
@@ -14,7 +14,7 @@ def searched(**how: object) -> tuple[SearchTree, list, Session]:
     torch.manual_seed(3)
     sizes = {"src_vocab_size": 12, "tgt_vocab_size": 12, "d_model": 16, "n_heads": 4, "d_ff": 32, "max_len": 20}
     net = build(ModelConfig(**sizes, n_encoder_layers=1, n_decoder_layers=2)).eval()
-    session = Session(TorchEngine(net, pad=0), DecodeConfig(max_extra=4, **how), max_len=20)
+    session = Session(TorchEngine(net, pad=0), DecodeConfig(max_extra=4, **how), SpecialTokens(), max_len=20)
     tree = SearchTree(str, lambda n: float(session.rules.penalty(n)))
     before = session.answers([[4, 5, 6]])[0]
     with tree.watching(net):

@@ -53,6 +53,15 @@ def test_padding_is_masked() -> None:
     assert Embedding(7, 4, pad=6).mask(tokens)[:, 0, 0].equal(tokens != 6)
 
 
+def test_padding_beyond_the_vocabulary_is_masked_and_embedded_as_token_0() -> None:
+    embedding = Embedding(5, 8, pad=5)
+    tokens = torch.tensor([[4, 0, 5, 5]])
+    assert embedding.mask(tokens)[0, 0, 0].tolist() == [True, True, False, False]
+    assert torch.equal(embedding(tokens)[0], embedding(torch.tensor([[4, 0, 0, 0]]))[0])
+    with pytest.raises(ModelError):
+        embedding(torch.tensor([[6]]))
+
+
 def test_a_token_beyond_the_vocabulary_is_an_error_that_says_what_to_do() -> None:
     with pytest.raises(ModelError) as caught:
         Embedding(7, 4)(torch.tensor([[1, 9, 2]]))

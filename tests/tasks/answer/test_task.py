@@ -20,9 +20,11 @@ from clearhead.tasks.answer.examples import Windows
 from clearhead.tasks.answer.reading import QuestionForm
 from clearhead.tasks.answer.task import Answering
 from clearhead.tasks.loss import span_cross_entropy
-from clearhead.tokenization.tokenizer import EOS, PAD, train_tokenizers
+from clearhead.tokenization.tokenizer import train_tokenizers
 
 from ...conftest import make_questions
+
+EOS, PAD = 2, 0  # the special tokens of a new vocabulary
 
 LONG = "The red cat sat on a mat in Rome and the black dog ran up a hill in Oslo, but no bird flew to New York. Why?"
 ASKED = [("Where did the cat sit?", "on a mat"), ("Where did no bird fly to?", "New York"), ("Who slept?", None)]

@@ -17,7 +17,9 @@ from clearhead.tasks.answer.windows import (
     WindowCutter,
     read_paragraph,
 )
-from clearhead.tokenization.tokenizer import BOS, EOS, Tokenizer
+from clearhead.tokenization.tokenizer import Tokenizer
+
+BOS, EOS = 1, 2  # the special tokens of a new vocabulary
 
 WORDS = ["where", "is", "the", "red", "cat", "now", "?", "it", "sat", "on", "a", "mat", "in", "Rome", "."]
 TOKENIZER = Tokenizer.train([" ".join(WORDS)], DataConfig(tokenizer="word"))

@@ -15,7 +15,9 @@ from clearhead.tasks.classify.examples import UNSEEN, LabelledTexts
 from clearhead.tasks.classify.reading import label_settings
 from clearhead.tasks.classify.task import Classification
 from clearhead.tokenization.ragged import Ragged
-from clearhead.tokenization.tokenizer import BOS, EOS, PAD, train_tokenizers
+from clearhead.tokenization.tokenizer import train_tokenizers
+
+BOS, EOS, PAD = 1, 2, 0  # the special tokens of a new vocabulary
 
 TEXTS = ["a fine film", "a sad and dull film", "dull", "it is fine and it is warm", "sad", "so so"]
 LABELS = ["pos", "neg", "neg", "pos", "neg", "mixed"]

@@ -5,11 +5,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.tasks.denoise.masking import count_to_find, hide_spans, hide_tokens
+from clearhead.config import SpecialTokens
+from clearhead.tasks.denoise.masking import MaskVocabulary, count_to_find, hide_spans
 from clearhead.tokenization.ragged import Ragged
-from clearhead.tokenization.tokenizer import BOS, EOS, PAD, UNK
 
-VOCABULARY = 50
+BOS, EOS, PAD, UNK = 1, 2, 0, 3  # the special tokens of a new vocabulary
+
+VOCABULARY, SPECIAL = 50, SpecialTokens()
+MASKS = MaskVocabulary(SPECIAL, VOCABULARY)
 SPANS = (1, 1.5, 3, 50)
 
 
@@ -18,18 +21,18 @@ def hidden_often(times: int = 400, span: float = 1) -> tuple[torch.Tensor, torch
     text = [BOS, *range(4, 43), UNK, EOS, PAD, PAD]
     tokens = torch.tensor([text] * times)
     generator = torch.Generator().manual_seed(0)
-    return tokens, *hide_tokens(tokens, torch.full((times,), count_to_find(text)), VOCABULARY, span, generator)
+    return tokens, *MASKS.hide_tokens(tokens, torch.full((times,), count_to_find(text, SPECIAL)), span, generator)
 
 
 def test_of_every_text_as_many_tokens_are_to_be_found_as_were_counted() -> None:
-    assert count_to_find([BOS, *range(4, 43), UNK, EOS]) == round(0.15 * 39) == 6
+    assert count_to_find([BOS, *range(4, 43), UNK, EOS], SPECIAL) == round(0.15 * 39) == 6
     for span in SPANS:
         assert (hidden_often(span=span)[2].sum(1) == 6).all()
 
 
 def test_a_text_with_a_token_has_one_to_find_and_special_tokens_alone_have_none() -> None:
-    assert count_to_find([7]) == count_to_find([BOS, 7, EOS]) == 1
-    assert count_to_find([BOS, UNK, EOS, PAD]) == count_to_find([]) == 0
+    assert count_to_find([7], SPECIAL) == count_to_find([BOS, 7, EOS], SPECIAL) == 1
+    assert count_to_find([BOS, UNK, EOS, PAD], SPECIAL) == count_to_find([], SPECIAL) == 0
 
 
 def test_special_tokens_are_neither_hidden_nor_to_be_found_and_others_stand_as_they_were() -> None:
@@ -75,8 +78,8 @@ def test_whatever_the_texts_and_spans_as_many_tokens_are_to_be_found(
 ) -> None:
     texts = [[*range(4, 4 + n), EOS] for n in lengths]
     tokens = torch.tensor([ids + [PAD] * (13 - len(ids)) for ids in texts])
-    counts = torch.tensor([count_to_find(ids) for ids in texts])
-    shown, found = hide_tokens(tokens, counts, VOCABULARY, span, torch.Generator().manual_seed(seed))
+    counts = torch.tensor([count_to_find(ids, SPECIAL) for ids in texts])
+    shown, found = MASKS.hide_tokens(tokens, counts, span, torch.Generator().manual_seed(seed))
     assert torch.equal(found.sum(1), counts)
     assert (shown == tokens)[~found].all()
 
@@ -86,7 +89,7 @@ def test_the_choice_is_that_of_the_generator_or_of_torch_itself() -> None:
 
     def hide(seed: int, own: bool, span: float) -> torch.Tensor:
         torch.manual_seed(seed)
-        return hide_tokens(tokens, counts, VOCABULARY, span, torch.Generator().manual_seed(0) if own else None)[1]
+        return MASKS.hide_tokens(tokens, counts, span, torch.Generator().manual_seed(0) if own else None)[1]
 
     for span in SPANS[:3]:
         assert torch.equal(hide(1, own=True, span=span), hide(2, own=True, span=span))
@@ -112,7 +115,7 @@ def spans_of(text: list[int], shown: list[int]) -> list[list[int]]:
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=8), st.integers(0, 100))
 def test_what_is_shown_and_the_spans_are_the_text_and_the_share_is_exact(lengths: list[int], seed: int) -> None:
     texts = [list(range(10 * row + 4, 10 * row + 4 + n)) for row, n in enumerate(lengths)]
-    shown = hide_spans(Ragged(texts), 3, np.random.default_rng(seed))
+    shown = hide_spans(Ragged(texts), UNK, 3, np.random.default_rng(seed))
     for row, text in enumerate(texts):
         spans = spans_of(text, shown[row])
         hidden = round(0.3 * len(text))
@@ -123,7 +126,7 @@ def test_what_is_shown_and_the_spans_are_the_text_and_the_share_is_exact(lengths
 
 def test_spans_are_three_tokens_long_in_the_mean_and_anywhere() -> None:
     text = list(range(4, 104))
-    shown = hide_spans(Ragged([text] * 500), 3, np.random.default_rng(0))
+    shown = hide_spans(Ragged([text] * 500), UNK, 3, np.random.default_rng(0))
     spans = [span for row in range(500) for span in spans_of(text, shown[row])]
     assert sum(map(len, spans)) / len(spans) == 3
     assert {1, 2, 3, 4, 5, 6} <= {len(span) for span in spans}
@@ -134,5 +137,5 @@ def test_spans_are_three_tokens_long_in_the_mean_and_anywhere() -> None:
 
 def test_spans_follow_from_the_generator() -> None:
     text = Ragged([list(range(4, 44))])
-    first, again, other = (hide_spans(text, 3, np.random.default_rng(seed))[0] for seed in (1, 1, 2))
+    first, again, other = (hide_spans(text, UNK, 3, np.random.default_rng(seed))[0] for seed in (1, 1, 2))
     assert first == again != other

@@ -18,8 +18,10 @@ from clearhead.tasks.generate.examples import BlockPlan, Blocks
 from clearhead.tasks.generate.task import Generation
 from clearhead.tasks.registry import task_named
 from clearhead.tokenization.ragged import Ragged
-from clearhead.tokenization.tokenizer import BOS, EOS, PAD, UNK, train_tokenizers
+from clearhead.tokenization.tokenizer import train_tokenizers
 from clearhead.training.update import Update
+
+BOS, EOS, PAD, UNK = 1, 2, 0, 3  # the special tokens of a new vocabulary
 
 TEXT = "to be, or not to be:\n\tthat is  the question. é😀\n"
 SEARCH = DecodeConfig()
@@ -105,7 +107,7 @@ def test_epochs_begin_at_every_place_of_a_block() -> None:
 
 
 def test_a_batch_has_as_many_blocks_as_its_tokens_allow_and_one_at_least() -> None:
-    blocks = Blocks(Ragged([[1] * 101]), 10)
+    blocks = Blocks(Ragged([[1] * 101]), 10, PAD)
     assert len(blocks) == 10 and blocks.tokens == 100
     for most, rows, expected in ((35, None, 3), (35, 2, 2), (35, 5, 3), (4, None, 1)):
         plan = blocks.batches(most, max_rows=rows)
@@ -117,7 +119,7 @@ def test_a_batch_has_as_many_blocks_as_its_tokens_allow_and_one_at_least() -> No
 @given(n_tokens=st.integers(2, 60), length=st.integers(1, 12))
 def test_with_the_rest_every_token_but_the_first_is_predicted_once(n_tokens: int, length: int) -> None:
     tokens = list(range(PAD + 1, PAD + 1 + n_tokens))
-    blocks = Blocks(Ragged([tokens]), length, rest=True)
+    blocks = Blocks(Ragged([tokens]), length, PAD, rest=True)
     found = blocks.at(blocks.starts, length)
     inputs, outputs = found[:, :-1], found[:, 1:]
     real = outputs != PAD
@@ -191,7 +193,7 @@ def test_no_token_sees_what_it_is_to_predict() -> None:
     model, blocks = net(generation), examples(generation, running(TEXT))
     changed = np.asarray(blocks.documents.tokens).copy()
     changed[8] = UNK  # what the last place of the first block predicts
-    other = Blocks(Ragged([changed.tolist()]), 8)
+    other = Blocks(Ragged([changed.tolist()]), 8, PAD)
     with torch.no_grad():
         one, two = (model(torch.from_numpy(it.at(np.array([0]), 8))[:, :-1]) for it in (blocks, other))
     assert torch.equal(one, two)

@@ -11,8 +11,10 @@ from clearhead.model.transformer import EncoderDecoder, build
 from clearhead.readers.pairs import Pairs, Report
 from clearhead.tasks.examples import Examples
 from clearhead.tasks.translate.task import Translation
-from clearhead.tokenization.tokenizer import BOS, EOS, PAD, train_tokenizers
+from clearhead.tokenization.tokenizer import train_tokenizers
 from clearhead.training.update import Update
+
+BOS, EOS, PAD = 1, 2, 0  # the special tokens of a new vocabulary
 
 ENGLISH = ["I am hungry.", "You are late.", "She sings.", "We are here and we sleep.", "They sleep well.", "Go!"]
 FRENCH = ["J'ai faim.", "Tu es en retard.", "Elle chante bien.", "Nous sommes ici.", "Ils dorment bien ici.", "Va !"]
