@@ -1,0 +1,3 @@
+module clearhead
+
+go 1.19

@@ -1,0 +1,12 @@
+package model
+
+// Mask reports whether a query may attend to a key (section 3.2.3). A nil Mask allows everything.
+type Mask func(query, key int) bool
+
+// CausalMask lets each query see itself and everything before it. The last query is aligned with the last key.
+func CausalMask(queries, keys int) Mask {
+	if queries == 1 {
+		return nil // a single query is the last one
+	}
+	return func(query, key int) bool { return key <= query+keys-queries }
+}
