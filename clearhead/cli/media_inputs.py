@@ -64,7 +64,7 @@ class MediaInputs:
         if self._n_unread:
             raise DataError(
                 f"{self._n_unread:,} of {self._n_files:,} {self._what} can't be read",
-                expected="files whose content is what their names say",
+                expected="existing files in a format that can be read",
                 value=self._n_unread,
             )
 

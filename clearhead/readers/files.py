@@ -142,7 +142,7 @@ def inputs(path: "str | Path | Input") -> list[Input]:
     except OSError as error:
         raise DataError(f"{path} can't be read: {error.strerror}", name=str(path)) from error
     entries = sorted(seen, key=lambda it: _natural(it.name))
-    if not entries:
+    if not entries or (all(it.is_dir() for it in entries) and not _below(folder)):
         raise DataError(f"{path} is a folder without files", expected="data files in it", name=str(path))
     for entry in entries:
         if entry.is_dir():

@@ -233,7 +233,8 @@ def _open_run(
             watch = Watch(folder.path, prepared.task, model, config, after=after)
             on_eval.append(opened.enter_context(watch).on_eval)
         log = opened.enter_context(MetricsLog(folder.path / METRICS, after=after))
-        progress = opened.enter_context(Progress(chosen(config.train.steps)))
+        unit = prepared.task.units.tokens.split()[-1]  # target tokens are counted with the source tokens
+        progress = opened.enter_context(Progress(chosen(config.train.steps), unit=unit))
         yield Run(folder, log, progress, stop, tuple(on_step), tuple(on_eval))
 
 

@@ -84,6 +84,9 @@ def test_two_folders_are_aligned_file_by_file(tmp_path: Path) -> None:
 
 def test_a_folder_that_holds_something_else_is_refused(tmp_path: Path) -> None:
     assert str(refusal(tmp_path)) == f"{tmp_path} is a folder without files\n  expected: data files in it"
+    (tmp_path / "empty").mkdir()
+    assert refusal(tmp_path).what == f"{tmp_path} is a folder without files"
+    (tmp_path / "empty").rmdir()
     written(tmp_path / "1", "a\tb\n")
     written(tmp_path / "2", "a,b\n")
     assert refusal(tmp_path).what == f"{tmp_path}/1 is TSV and {tmp_path}/2 is CSV (comma)"

@@ -127,7 +127,12 @@ def arrays(first: str, second: str, expected: str) -> Listed:
     """
     both = f"{first} and {second}"
     if not is_array_file(first):
-        raise DataError("two files were named", expected=expected, name=both, value=(first, second))
+        raise DataError(
+            f"{first} isn't an array of images, so {second} can't be its labels",
+            expected=expected,
+            name=both,
+            value=(first, second),
+        )
     images = read_array(first)
     if images.ndim not in (3, 4):
         raise DataError(
@@ -178,7 +183,7 @@ class Manifest:
     """A table or JSON Lines with paths, relative to its own folder, and labels or transcripts."""
 
     def __init__(self, path: str | Path | Input, data: DataConfig, roles: Roles, modality: str) -> None:
-        sample = _sample(path, data)
+        sample = _sample(path, data, roles, modality)
         self.columns = tuple(sample.names) if sample else ()
         self.pairs = PairSource(path, _with_columns(sample, data, roles, modality), roles)
         in_memory = isinstance(path, Rows) or str(path) == STDIN
@@ -216,8 +221,12 @@ def _with_columns(sample: Sample | None, data: DataConfig, roles: Roles, modalit
     return replace(data, source_column=names[0], target_column=data.target_column or names[1])
 
 
-def _sample(path: Any, data: DataConfig) -> Sample | None:
-    """Return the columns of the first rows of a manifest, or the keys of its first objects."""
+def _sample(path: Any, data: DataConfig, roles: Roles, modality: str) -> Sample | None:
+    """Return the columns of the first rows of a manifest, or the keys of its first objects.
+
+    Raises:
+        DataError: it's a list of paths without targets.
+    """
     if (isinstance(path, Rows) and path.pairs) or str(path) == STDIN:
         return None
     file = path if isinstance(path, Input) else Input(path)
@@ -227,8 +236,12 @@ def _sample(path: Any, data: DataConfig) -> Sample | None:
         keys = list(objects[0])
         cells = [[str(it.get(key, "")) for it in objects] for key in keys]
         return Sample(file.name, keys, cells, header=True, what="key")
-    found = sample_table(file.name, head, data)
-    return found[1] if found else None
+    if found := sample_table(file.name, head, data):
+        return found[1]
+    if not data.separator and _are_media([line.decode("utf-8", "replace") for line in head], modality):
+        what = f"{file.name} has no column of {roles.plural[1]}, only paths"
+        raise DataError(what, expected=f"a table with the columns {roles.source} and {roles.target}", name=file.name)
+    return None
 
 
 def _are_media(cells: Sequence[str], modality: str) -> bool:

@@ -12,7 +12,7 @@ _MOST = 1000  # maximum number of labels; a column with more has numbers or text
 _REPEATED = 0.9  # maximum labels per text; above this, hardly any label is repeated
 _ENOUGH = 20  # minimum number of texts to apply this limit
 _NAMED = 3  # labels in a message
-_OTHER_COLUMN = "if another column has the labels, use --target-column NAME, and --source-column NAME for the texts"
+_OTHER_COLUMN = "if another column has the labels, use --target-column NAME, and --source-column NAME for the "
 
 
 def label_settings(corpus: Any, config: Config) -> Mapping[str, Any]:
@@ -31,7 +31,7 @@ def label_settings(corpus: Any, config: Config) -> Mapping[str, Any]:
     if not 2 <= len(labels) <= _MOST:
         raise _unusable(corpus, f"{_named(labels)} to train on", f"2 to {_MOST:,} labels", len(labels))
     if len(corpus) >= _ENOUGH and len(labels) > _REPEATED * len(corpus):
-        found = f"{_named(labels)} for {len(corpus):,} texts to train on, almost one for each"
+        found = f"{_named(labels)} for {len(corpus):,} {corpus.source.roles.plural[0]} to train on, almost one for each"
         raise _unusable(corpus, found, "labels that are repeated; numbers can't be predicted", len(labels))
     return {"data.labels": labels, "model.n_classes": len(labels)}
 
@@ -52,7 +52,7 @@ def _unusable(corpus: LabelledCorpus, found: str, expected: str, value: int) -> 
     return DataError(
         f"{_files(corpus)} {found} (read as {source.report.form})",
         expected=expected,
-        fix=_OTHER_COLUMN if source.has_columns else "",
+        fix=_OTHER_COLUMN + source.roles.plural[0] if source.has_columns else "",
         name="data.labels",
         value=value,
     )

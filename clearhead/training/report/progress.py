@@ -28,15 +28,16 @@ class Progress:
         self,
         steps: int,
         *,
+        unit: str = "tokens",
         stream: TextIO | None = None,
         every: float = _EVERY,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Report the progress towards step `steps` to `stream` (default: stderr).
+        """Report the progress towards step `steps` to `stream` (default: stderr). `unit` is what the speed counts.
 
         If the stream isn't a terminal, a progress line is printed every `every` seconds.
         """
-        self._steps, self._clock = steps, clock
+        self._steps, self._unit, self._clock = steps, unit, clock
         self._stream: TextIO | None = stream or sys.stderr
         movable = os.environ.get("TERM") not in ("dumb", "unknown")
         self._live = _LiveLine(self._stream, steps) if self._stream and self._stream.isatty() and movable else None
@@ -55,7 +56,8 @@ class Progress:
         if now - self._shown < self._interval and step != self._steps:
             return
         self._shown = now
-        parts = [f"epoch {epoch + 1}", f"loss {self._loss:.3f}", f"{self._speed:,.0f} tokens/s", self._left(step, now)]
+        speed = f"{self._speed:,.0f} {self._unit}/s"
+        parts = [f"epoch {epoch + 1}", f"loss {self._loss:.3f}", speed, self._left(step, now)]
         text = "  ".join(filter(None, parts))
         if self._live is not None:
             self._live.show(step, text)

@@ -70,6 +70,17 @@ def test_paths_without_content(tmp_path: Path, monkeypatch, name: str) -> None:
     assert caught.value.name == name and caught.value.expected == "an image file"
 
 
+@pytest.mark.parametrize("header", ["", "path\n"])
+def test_a_list_of_paths_has_no_labels(tmp_path: Path, header: str) -> None:
+    (tmp_path / "list.csv").write_text(header + "".join(f"a/{n}.png\n" for n in range(5)))
+    for roles, modality, targets in ((IMAGES, "image", "labels"), (TRANSCRIPTS, "audio", "transcripts")):
+        text = (tmp_path / "list.csv").read_text()
+        (tmp_path / "list.csv").write_text(text if modality == "image" else text.replace("png", "wav"))
+        with pytest.raises(DataError) as caught:
+            source(tmp_path / "list.csv", roles=roles, modality=modality)
+        assert caught.value.name == str(tmp_path / "list.csv") and targets in caught.value.what
+
+
 def test_links_are_followed(tmp_path: Path, image) -> None:
     image("store/1.png")
     (tmp_path / "data" / "cat").mkdir(parents=True)
@@ -184,7 +195,7 @@ def test_idx_files(tmp_path: Path, suffix: str) -> None:
     assert fails(first, second).name == str(first)
 
 
-def test_npy_files(tmp_path: Path) -> None:
+def test_npy_files(tmp_path: Path, image) -> None:
     np.save(tmp_path / "x.npy", np.zeros((2, 4, 4, 3), np.uint8))
     np.save(tmp_path / "y.npy", np.array(["a", "b"]))
     assert [label for _, label in rows(tmp_path / "x.npy", tmp_path / "y.npy")] == ["a", "b"]
@@ -196,6 +207,8 @@ def test_npy_files(tmp_path: Path) -> None:
     for images in (np.zeros((2, 4, 4)), np.zeros((2, 4), np.uint8), np.zeros((2, 4, 4, 2), np.uint8)):
         np.save(tmp_path / "x.npy", images)
         assert str(tmp_path / "x.npy") in fails(tmp_path / "x.npy", tmp_path / "y.npy").name
+    first, second = image("1.png"), image("2.png")
+    assert fails(first, second).value == (first, second)
     np.save(tmp_path / "x.npy", np.array([{}]), allow_pickle=True)
     assert fails(tmp_path / "x.npy", tmp_path / "y.npy").name == str(tmp_path / "x.npy")
 

@@ -45,6 +45,13 @@ def test_elsewhere_than_on_a_terminal_there_is_a_line_at_first_at_last_and_every
     assert lines[10].startswith("step 101/125  epoch 3  loss ") and lines[10].endswith("  12,346 tokens/s  0:24 left")
 
 
+def test_the_speed_of_a_task_is_in_its_own_unit() -> None:
+    stream, clock = io.StringIO(), Clock()
+    with Progress(1, unit="patches", stream=stream, clock=clock) as progress:
+        train(progress, clock, range(1, 2))
+    assert "  12,346 patches/s" in stream.getvalue() and "tokens" not in stream.getvalue()
+
+
 def test_the_loss_that_is_shown_is_a_moving_average() -> None:
     stream, clock = io.StringIO(), Clock()
     progress = Progress(100, stream=stream, every=0, clock=clock)
