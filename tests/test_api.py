@@ -27,7 +27,7 @@ from clearhead.readers.lines import one_line
 from clearhead.readers.pairs import Pairs, read_pairs
 from clearhead.readers.references import read_with_references
 from clearhead.scoring import translation_scores
-from clearhead.tokenization.tokenizer import SPECIALS
+from clearhead.tokenization.learning import SPECIALS
 
 TEXTS = ["I am hungry.", "She sings.", "We are here, and you are late.", "I", "They sleep well."]
 LONGEST = 39  # source tokens of the models here

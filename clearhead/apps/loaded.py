@@ -62,9 +62,7 @@ class LoadedModel:
     def tokenizers(self) -> Tokenizers:
         """The tokenizers. Raises ModelError if their file is damaged or their sizes don't fit the model."""
         origin = str(self.path / TOKENIZER)
-        found = Tokenizers.from_json(self._tokenizer, self.config.model.special, origin=origin)
-        found.check_sizes(self.config.model, origin=origin)
-        return found
+        return Tokenizers.for_model(self._tokenizer, self.config.model, origin=origin)
 
     @cached_property
     def task(self) -> "Task":

@@ -14,7 +14,7 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 
 from ..config import DataConfig
 
-Kind = Literal["bpe", "unigram", "word", "character"]
+Kind = Literal["bpe", "unigram", "word", "character", "wordpiece"]  # the last only in tokenizers of other programs
 
 _LETTERS, _OTHERS = r"\p{L}\p{M}", r"\s\p{L}\p{M}\p{N}"
 # French elisions are split off: l' homme, qu' il. Words such as aujourd'hui, don't and I'm stay whole.
@@ -76,5 +76,9 @@ def display_form(piece: str) -> str:
     """Return a piece in printable form: "▁" for a space, escapes for unprintable and incomplete characters."""
     if not BYTES.keys() >= set(piece):
         return piece  # from another program's vocabulary
-    text = piece_bytes(piece).decode("utf-8", "backslashreplace").replace(" ", "▁")
+    return printable(piece_bytes(piece).decode("utf-8", "backslashreplace").replace(" ", "▁"))
+
+
+def printable(text: str) -> str:
+    """Return a text with escapes for unprintable characters."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

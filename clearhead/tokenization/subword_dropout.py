@@ -15,6 +15,7 @@ from itertools import chain, pairwise
 import numpy as np
 import tokenizers
 
+from ..errors import ConfigError
 from .normalise import BYTES
 from .ragged import Ragged
 from .tokenizer import Tokenizer
@@ -25,9 +26,21 @@ _CHUNK = 16_384  # sequences converted to lists at a time
 
 
 class SubwordDropout:
-    """Draws new segmentations for the sequences of a BPE tokenizer."""
+    """Draws new segmentations for the sequences of a BPE tokenizer.
+
+    Raises:
+        ConfigError: the tokenizer is another program's, which may split and merge differently.
+    """
 
     def __init__(self, tokenizer: Tokenizer, p: float) -> None:
+        if tokenizer.is_foreign:
+            raise ConfigError(
+                f"data.subword_dropout={p} doesn't work with the vocabulary of an imported model",
+                expected="0",
+                fix="leave out data.subword_dropout",
+                name="data.subword_dropout",
+                value=p,
+            )
         backend = tokenizers.Tokenizer.from_str(tokenizer.to_json())
         model = json.loads(tokenizer.to_json())["model"]
         self._ids: dict[str, int] = model["vocab"]

@@ -10,29 +10,27 @@ and training can't learn a piece "</s>".
 
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import tokenizers
-from tokenizers import models, trainers
+from tokenizers import models
 
 from ..config import DataConfig, DecodeConfig, ModelConfig, SpecialTokens
-from ..errors import ConfigError, DataError, ModelError
-from .normalise import BYTES, Kind, display_form, piece_bytes, text_pipeline
-from .unigram import train_unigram
+from ..errors import DataError, ModelError
+from .learning import SPECIALS, empty_vocabulary, learn_vocabulary, lone_surrogate
+from .normalise import Kind, display_form, piece_bytes
 from .word_ids import WordEncoder
 
-SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")  # the first tokens of a new vocabulary, in the order of `SpecialTokens`
-_UNKNOWN = SPECIALS.index("<unk>")
-
-_SUBWORDS = 4000  # default of data.vocab_size for subwords; words and characters have no limit
 _KINDS: dict[type, Literal["bpe", "unigram"] | None] = {
     models.BPE: "bpe",
     models.Unigram: "unigram",
     models.WordLevel: None,
 }
+
+_SIDES = ("src_vocab_size", "tgt_vocab_size")
 
 _CHUNK = 8192  # texts passed to the library at once, to limit the memory of its encodings
 
@@ -45,10 +43,14 @@ class Tokenizer:
         special: the ids of the special tokens.
     """
 
+    is_foreign: ClassVar[bool] = False
+    """True for another program's vocabulary."""
+
     def __init__(self, backend: tokenizers.Tokenizer, special: SpecialTokens) -> None:
         self.special = special
         backend.encode_special_tokens = True  # "</s>" in a text is text; the file doesn't store this
-        self._backend, self._encode = backend, WordEncoder(backend)
+        self._backend = backend
+        self._encode: Callable[[Sequence[str]], list[list[int]]] = WordEncoder(backend)
         # All kinds but characters prepend a space to the text, which `decode` removes.
         self.adds_space: bool = backend.normalizer.normalize_str("a") != "a"
         self.kind: Kind = _KINDS[type(backend.model)] or ("word" if self.adds_space else "character")
@@ -66,36 +68,12 @@ class Tokenizer:
             ConfigError: `data.vocab_size` has no room for the 256 bytes.
             DataError: the texts are empty, or not valid Unicode.
         """
-        backend = text_pipeline(data)
-        try:
-            if data.tokenizer == "unigram":
-                size = _size(data) - len(SPECIALS)
-                readable_twice = list(texts) if isinstance(texts, Iterator) else texts
-                pieces = train_unigram(readable_twice, text_pipeline(data), size)
-                backend.model = models.Unigram([(special, 0.0) for special in SPECIALS] + pieces, _UNKNOWN)
-                backend.add_special_tokens(list(SPECIALS))
-            else:
-                if data.tokenizer != "bpe":
-                    backend.model = models.WordLevel(unk_token=SPECIALS[_UNKNOWN])
-                backend.train_from_iterator(texts, _trainer(data))
-        except UnicodeEncodeError as error:
-            raise _lone_surrogate(error) from error
-        if backend.get_vocab_size() == len(SPECIALS):
-            raise DataError(
-                f"the training texts are empty, so data.tokenizer={data.tokenizer!r} can't learn a vocabulary",
-                expected="at least one word",
-                name="data.tokenizer",
-                value=data.tokenizer,
-            )
-        return cls(backend, SpecialTokens())
+        return cls(learn_vocabulary(texts, data), SpecialTokens())
 
     @classmethod
     def without_text(cls) -> Self:
         """Return the tokenizer of a model that neither reads nor writes text: it has the special tokens only."""
-        backend = text_pipeline(DataConfig(tokenizer="word"))
-        backend.model = models.WordLevel({special: i for i, special in enumerate(SPECIALS)}, SPECIALS[_UNKNOWN])
-        backend.add_special_tokens(list(SPECIALS))
-        return cls(backend, SpecialTokens())
+        return cls(empty_vocabulary(), SpecialTokens())
 
     @property
     def vocab_size(self) -> int:
@@ -107,7 +85,7 @@ class Tokenizer:
         try:
             normalized: str = self._backend.normalizer.normalize_str(text)
         except UnicodeEncodeError as error:
-            raise _lone_surrogate(error) from error
+            raise lone_surrogate(error) from error
         return normalized[1:] if self.adds_space else normalized
 
     def encode(self, text: str) -> list[int]:
@@ -200,22 +178,28 @@ class Tokenizer:
         return self._backend.to_str(pretty=True)
 
     @classmethod
-    def from_json(cls, text: str, special: SpecialTokens, *, origin: str) -> Self:
-        """Read the content of a `tokenizers` file that `to_json` wrote. `special` has the ids of its special tokens.
+    def from_json(cls, text: str, special: SpecialTokens, *, origin: str, size: int = 0) -> "Tokenizer":
+        """Read a `tokenizers` file: one that `to_json` wrote, or another program's.
+
+        Args:
+            text: the content of the file.
+            special: the ids of its special tokens.
+            origin: the name of the file, for messages.
+            size: the number of tokens that the model has, which may be larger in another program's model.
 
         Raises:
-            ModelError: it's damaged, or another program wrote it; the message names `origin`.
+            ModelError: the file is damaged.
         """
+        from .foreign import ForeignTokenizer
+
         try:
+            content = json.loads(text)
+            if special != SpecialTokens() or not _is_own(content):
+                return ForeignTokenizer(text, content, special, size)
             backend = tokenizers.Tokenizer.from_str(text)
-            backend.encode("\U0010ffff")  # never in a vocabulary, so a wrong name for <unk> shows here
+            backend.encode(ForeignTokenizer.NEVER)  # so that a wrong name for <unk> shows here
         except Exception as error:  # the library raises no narrower type
             raise _bad_file(origin, f"is damaged, or isn't a tokenizer file ({error})") from error
-        found = [backend.id_to_token(i) for i in range(len(SPECIALS))]
-        if found != list(SPECIALS):
-            first = ", ".join(map(str, found))
-            problem = f"wasn't written by Clearhead: its first tokens are {first}, not {', '.join(SPECIALS)}"
-            raise _bad_file(origin, problem)
         steps = (backend.normalizer, backend.pre_tokenizer, backend.decoder)
         gaps = set(range(len(SPECIALS) + 1, backend.get_vocab_size())) - set(backend.get_vocab().values())
         if None in steps or gaps or type(backend.model) not in _KINDS:
@@ -255,11 +239,17 @@ class Tokenizers:
         return f'{{"source": {self.source.to_json()},\n"target": {self.target.to_json()}}}'
 
     @classmethod
-    def from_json(cls, text: str, special: SpecialTokens, *, origin: str) -> Self:
-        """Read what `to_json` wrote. `special` has the ids of the special tokens, the same on both sides.
+    def from_json(cls, text: str, special: SpecialTokens, *, origin: str, sizes: tuple[int, int] = (0, 0)) -> Self:
+        """Read what `to_json` wrote, or another program's `tokenizers` file.
+
+        Args:
+            text: the content of the file.
+            special: the ids of the special tokens, the same on both sides.
+            origin: the name of the file, for messages.
+            sizes: the numbers of source and target tokens that the model has.
 
         Raises:
-            ModelError: it's damaged, or another program wrote it; the message names `origin`.
+            ModelError: the file is damaged.
         """
         try:
             content = json.loads(text)
@@ -267,22 +257,29 @@ class Tokenizers:
             raise _bad_file(origin, "is damaged: it isn't JSON") from error
         if isinstance(content, dict) and content.keys() == {"source", "target"}:
             source, target = (
-                Tokenizer.from_json(json.dumps(content[side]), special, origin=f"{origin} ({side})")
-                for side in ("source", "target")
+                Tokenizer.from_json(json.dumps(content[side]), special, origin=f"{origin} ({side})", size=size)
+                for side, size in zip(("source", "target"), sizes)
             )
             return cls(source, target)
-        one = Tokenizer.from_json(text, special, origin=origin)
+        one = Tokenizer.from_json(text, special, origin=origin, size=max(sizes))
         return cls(one, one)
+
+    @classmethod
+    def for_model(cls, text: str, model: ModelConfig, *, origin: str) -> Self:
+        """Read the tokenizers of a model.
+
+        Raises:
+            ModelError: the file is damaged, or belongs to another model.
+        """
+        sizes = [getattr(model, name) if name in _read_sides(model) else 0 for name in _SIDES]
+        found = cls.from_json(text, model.special, origin=origin, sizes=(sizes[0], sizes[1]))
+        found.check_sizes(model, origin=origin)
+        return found
 
     def check_sizes(self, model: ModelConfig, *, origin: str) -> None:
         """Raise ModelError if a vocabulary size differs from the model's, so the tokenizers belong to another model."""
-        sides = {"src_vocab_size": self.source, "tgt_vocab_size": self.target}
-        if model.topology == "decoder-only" or model.front != "tokens":
-            del sides["src_vocab_size"]
-        if model.topology == "encoder-only":
-            del sides["tgt_vocab_size"]
-        for name, tokenizer in sides.items():
-            expected = getattr(model, name)
+        for name in _read_sides(model):
+            expected, tokenizer = getattr(model, name), self.source if name == _SIDES[0] else self.target
             if tokenizer.vocab_size != expected:
                 raise ModelError(
                     f"{origin} has {tokenizer.vocab_size:,} tokens, but the model was trained with {expected:,}",
@@ -312,46 +309,21 @@ def train_tokenizers(sources: Iterable[str], targets: Iterable[str], data: DataC
     return Tokenizers(Tokenizer.train(sources, data), Tokenizer.train(targets, data))
 
 
-def _trainer(data: DataConfig) -> trainers.Trainer:
-    specials = list(SPECIALS)
-    if data.tokenizer == "bpe":
-        return trainers.BpeTrainer(
-            vocab_size=_size(data),
-            min_frequency=2,  # a pair seen once doesn't generalise
-            special_tokens=specials,
-            initial_alphabet=list(BYTES),
-            show_progress=False,
-        )
-    return trainers.WordLevelTrainer(
-        vocab_size=_size(data), min_frequency=1, special_tokens=specials, show_progress=False
-    )
+def _read_sides(model: ModelConfig) -> list[str]:
+    """Return the names of the vocabulary sizes that a model uses."""
+    unused = set[str]()
+    if model.topology == "decoder-only" or model.front != "tokens":
+        unused.add(_SIDES[0])
+    if model.topology == "encoder-only":
+        unused.add(_SIDES[1])
+    return [name for name in _SIDES if name not in unused]
 
 
-def _size(data: DataConfig) -> int:
-    """Return the maximum size of the vocabulary, special tokens included."""
-    if data.tokenizer in ("word", "character"):
-        return data.vocab_size or 2**31
-    size, least = data.vocab_size or _SUBWORDS, len(SPECIALS) + len(BYTES)
-    if size < least:
-        raise ConfigError(
-            f"data.vocab_size={size} is too small for data.tokenizer={data.tokenizer!r}",
-            expected=f"at least {least}, for {len(SPECIALS)} special tokens and the {len(BYTES)} bytes",
-            fix="raise data.vocab_size, or set data.tokenizer='character'",
-            name="data.vocab_size",
-            value=size,
-        )
-    return size
-
-
-def _lone_surrogate(error: UnicodeEncodeError) -> DataError:
-    code = f"U+{ord(error.object[error.start]):04X}"
-    text = ascii(error.object[max(0, error.start - 20) : error.start + 20])
-    return DataError(
-        f"the text {text} contains {code}, a lone surrogate, which UTF-8 can't encode",
-        expected="valid Unicode",
-        name="text",
-        value=error.object,
-    )
+def _is_own(content: dict[str, Any]) -> bool:
+    """Return whether a file was written by `to_json`: it begins with our special tokens and splits as we do."""
+    steps = [it["type"] for it in (content["pre_tokenizer"] or {}).get("pretokenizers", ())]
+    added = [(it["id"], it["content"]) for it in content["added_tokens"]]
+    return steps == ["Split", "ByteLevel"] and added == [*enumerate(SPECIALS)]
 
 
 def _bad_file(origin: str, problem: str) -> ModelError:

@@ -197,7 +197,7 @@ def prepare_again(
     _check_files(config)
     recipe.choose_device(chosen(config.train.device))  # the device may have disappeared
     torch.set_num_threads(chosen(config.train.threads))
-    tokenizers = Tokenizers.from_json(read_tokenizer(out), config.model.special, origin=str(out / TOKENIZER))
+    tokenizers = Tokenizers.for_model(read_tokenizer(out), config.model, origin=str(out / TOKENIZER))
     task_type = task_type or task_of(config)
     task = task_type(tokenizers, config)
     with task_type.form.open(config.data.train, config.data) as source:

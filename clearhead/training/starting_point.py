@@ -38,8 +38,7 @@ class StartingPoint:
     def load(cls, path: Path, *, allow_custom_code: bool | Collection[str]) -> Self:
         """Read a model folder. See `load_model_folder`."""
         folder = load_model_folder(path, allow_custom_code=allow_custom_code)
-        tokenizers = Tokenizers.from_json(folder.tokenizer, folder.config.model.special, origin=str(path / TOKENIZER))
-        tokenizers.check_sizes(folder.config.model, origin=str(path / TOKENIZER))
+        tokenizers = Tokenizers.for_model(folder.tokenizer, folder.config.model, origin=str(path / TOKENIZER))
         return cls(path, folder.config, tokenizers, folder.weights)
 
     def configure(self, config: Config) -> Config:

@@ -1,0 +1,175 @@
+"""Tokenizers of other programs: any `tokenizers` file, such as WordPiece, byte-level BPE, or SentencePiece's models.
+
+The ids of a text are those of the file itself, without the special tokens that its template adds. A text can't forge
+special tokens: their names are changed to ones that no text contains, before the library reads the file.
+"""
+
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import tokenizers
+
+from ..config import SpecialTokens
+from .learning import lone_surrogate
+from .normalise import BYTES, Kind, printable
+from .tokenizer import Tokenizer
+
+_KINDS: dict[str, Kind] = {"BPE": "bpe", "Unigram": "unigram", "WordLevel": "word", "WordPiece": "wordpiece"}
+_SPACE = "▁"  # SentencePiece's mark of a space
+_CHUNK = 8192  # tokens decoded at once
+
+
+class ForeignTokenizer(Tokenizer):
+    """A tokenizer from another program's file.
+
+    Args:
+        text: the content of the file.
+        content: the same, parsed.
+        special: the ids of its special tokens.
+        size: the number of tokens that the model has. Ids that the file lacks have a name and no text.
+
+    Raises:
+        Exception: the library can't use the file.
+    """
+
+    is_foreign = True
+    NEVER = "\ufdd0"
+    """A noncharacter, which no text contains. It begins the names of special tokens in the library."""
+
+    def __init__(self, text: str, content: dict[str, Any], special: SpecialTokens, size: int = 0) -> None:
+        self.special, self._text = special, text
+        self._names = _names(content)
+        self._hidden = special.ids | {it["id"] for it in content["added_tokens"] if it["special"]}
+        self._backend = tokenizers.Tokenizer.from_str(json.dumps(_unforgeable(content, self._hidden, self._names)))
+        self._backend.encode_special_tokens = True
+        self._backend.encode(self.NEVER)  # so that a wrong name of the unknown token shows here
+        self._size = max([size, *(i + 1 for i in self._names)])
+        self._encode = self._encoded
+        self.kind = _KINDS[type(self._backend.model).__name__]
+        self._types = _types(content["decoder"])
+        self._marks = _marks_spaces(self._backend)
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of tokens, special tokens and ids without a token included."""
+        return self._size
+
+    @cached_property
+    def adds_space(self) -> bool:  # type: ignore[override]
+        """True if decoding removes a space from the start of a text."""
+        words = (i for i, spelling in enumerate(self.token_bytes) if spelling[:1] == b" " and spelling.strip())
+        first = next(words, None)
+        return first is not None and not self.decode([first]).startswith(" ")
+
+    def normalize(self, text: str) -> str:
+        """Return the normalised text. Decoding its ids may space it differently."""
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise lone_surrogate(error) from error
+        if self._backend.normalizer is None:
+            return text
+        found: str = self._backend.normalizer.normalize_str(text)
+        return found.replace(_SPACE, " ").removeprefix(" ") if self._marks else found
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ids, without special tokens. Incomplete characters become U+FFFD."""
+        return self.decode_batch([ids])[0]
+
+    def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
+        """Decode many sequences, on all cores."""
+        return self._backend.decode_batch([[i for i in ids if i not in self._hidden] for ids in batch])
+
+    def unknown_words(self, text: str) -> list[str]:
+        """Return the distinct parts of a text that aren't in the vocabulary."""
+        if self.special.unk is None or self.special.unk not in self.encode(text):
+            return []
+        encoding = self.encoding(text)
+        spans = [span for i, span in zip(encoding.ids, encoding.offsets) if i == self.special.unk]
+        return list(dict.fromkeys(text[start:end].strip() or text[start:end] for start, end in spans))
+
+    def to_json(self) -> str:
+        """Return the content of the file, unchanged."""
+        return self._text
+
+    @cached_property
+    def token_bytes(self) -> list[bytes]:
+        """The bytes of each token's text inside a text, in the order of the ids; none for special tokens."""
+        spell = self._spell_bytes if "ByteLevel" in self._types else self._spell_decoded
+        ids = [i for i in sorted(self._names) if i not in self._hidden]
+        found = dict(zip(ids, spell(ids)))
+        return [found.get(i, b"") for i in range(self._size)]
+
+    def _spell_bytes(self, ids: list[int]) -> list[bytes]:
+        """Return the bytes of tokens in the byte alphabet."""
+        names = [self._names[i] for i in ids]
+        return [
+            bytes(BYTES[letter] for letter in name) if BYTES.keys() >= set(name) else name.encode() for name in names
+        ]
+
+    def _spell_decoded(self, ids: list[int]) -> list[bytes]:
+        """Return what each token adds to the text of an ordinary token."""
+        anchor = next((i for i in ids if self._backend.decode([i]).strip().isalnum()), None)
+        before = [] if anchor is None else [anchor]
+        start, found = self._backend.decode(before), list[bytes]()
+        for begin in range(0, len(ids), _CHUNK):
+            chunk = ids[begin : begin + _CHUNK]
+            texts = self._backend.decode_batch([[*before, i] for i in chunk])
+            found += [self._byte(i) or text.removeprefix(start).encode() for i, text in zip(chunk, texts)]
+        return found
+
+    def _byte(self, i: int) -> bytes:
+        """Return the byte of a token such as <0x0A>, or nothing."""
+        name = self._names[i]
+        is_byte = "ByteFallback" in self._types and len(name) == len("<0x00>") and name.startswith("<0x")
+        return bytes([int(name[3:5], 16)]) if is_byte else b""
+
+    @cached_property
+    def _displayed(self) -> list[str]:
+        names = [self._names.get(i, f"<{i}>") for i in range(self._size)]
+        if "ByteLevel" not in self._types:
+            return [printable(name) for name in names]
+        texts = [spelling.decode("utf-8", "backslashreplace") for spelling in self.token_bytes]
+        shown = zip(names, texts)
+        return [
+            printable(name if i in self._hidden else text.replace(" ", _SPACE) or name)
+            for i, (name, text) in enumerate(shown)
+        ]
+
+    def _encoded(self, texts: Sequence[str]) -> list[list[int]]:
+        return [it.ids for it in self._backend.encode_batch_fast(list(texts), add_special_tokens=False)]
+
+
+def _names(content: dict[str, Any]) -> dict[int, str]:
+    """Return the token of each id."""
+    vocab = content["model"]["vocab"]
+    listed = enumerate(name for name, _ in vocab) if isinstance(vocab, list) else ((i, it) for it, i in vocab.items())
+    return dict(listed) | {it["id"]: it["content"] for it in content["added_tokens"]}
+
+
+def _unforgeable(content: dict[str, Any], hidden: frozenset[int] | set[int], names: dict[int, str]) -> dict[str, Any]:
+    """Return the file's content with other names for special tokens, and without truncation, padding and template."""
+    new = {names[i]: ForeignTokenizer.NEVER + names[i] for i in hidden if i in names}
+    model = dict(content["model"])
+    if isinstance(model["vocab"], list):
+        model["vocab"] = [[new.get(name, name), score] for name, score in model["vocab"]]
+    else:
+        model["vocab"] = {new.get(name, name): i for name, i in model["vocab"].items()}
+    if isinstance(model.get("unk_token"), str):
+        model["unk_token"] = new.get(model["unk_token"], model["unk_token"])
+    added = [{**it, "content": new.get(it["content"], it["content"])} for it in content["added_tokens"]]
+    unused = dict.fromkeys(("truncation", "padding", "post_processor"))
+    return {**content, **unused, "added_tokens": added, "model": model}
+
+
+def _types(step: dict[str, Any] | None) -> set[str]:
+    """Return the types of a step of the pipeline, and of the steps inside it."""
+    inner = (step or {}).get("decoders", ())
+    return {(step or {}).get("type", "")}.union(*map(_types, inner))
+
+
+def _marks_spaces(backend: tokenizers.Tokenizer) -> bool:
+    """Return whether the normaliser writes spaces as SentencePiece does."""
+    return backend.normalizer is not None and _SPACE in backend.normalizer.normalize_str("a b")
