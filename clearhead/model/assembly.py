@@ -12,8 +12,8 @@ from .feed_forward import ACTIVATIONS, FEED_FORWARDS, SwiGLU
 from .fronts.frames import Frames
 from .fronts.front import Front
 from .fronts.patches import Patches
-from .fronts.tokens import Embedding
-from .heads import Classifier, SpanFinder, TokenPredictor
+from .fronts.tokens import Embedding, Projection
+from .heads import Classifier, SpanFinder, TokenPredictor, TokenTransform
 from .norms import NORMS, LayerNorm
 from .positions import POSITIONS, Positions
 from .residual import AddNorm
@@ -74,7 +74,14 @@ def make_front(config: ModelConfig) -> Front:
 def make_embedding(config: ModelConfig) -> Embedding:
     """Return the embedding of the decoder's tokens."""
     _require_size(config, "tgt_vocab_size")
-    return Embedding(config.tgt_vocab_size, config.d_model, config.pad_id)
+    return Embedding(config.tgt_vocab_size, config.d_model, config.pad_id, scale=config.embedding_scale)
+
+
+def make_projection(config: ModelConfig, vocab_size: int, embedding: Embedding | None) -> Projection:
+    """Return the output projection, which shares the matrix of `embedding` if `model.tie` says so."""
+    tied = embedding if config.tie in ("all", "target") else None
+    bias, scale = config.projection_bias, config.logit_scale
+    return Projection(config.d_model, vocab_size, tied=tied, bias=bias, scale=scale)
 
 
 def make_head(config: ModelConfig, front: Front) -> Classifier | SpanFinder | TokenPredictor | None:
@@ -88,12 +95,15 @@ def make_head(config: ModelConfig, front: Front) -> Classifier | SpanFinder | To
                     name="model.n_classes",
                     value=config.n_classes,
                 )
-            return Classifier(config.d_model, config.n_classes, config.pooling, config.dropout, bias=config.bias)
+            shape = (config.d_model, config.n_classes)
+            return Classifier(*shape, config.pooling, config.dropout, bias=config.bias, pooler=config.pooler)
         case "span":
             return SpanFinder(config.d_model)
         case "token":
-            tied = front if isinstance(front, Embedding) and config.tie != "none" else None
-            return TokenPredictor(config.d_model, config.src_vocab_size, tied=tied)
+            tied = front if isinstance(front, Embedding) else None
+            name = config.activation if config.activation in ACTIVATIONS else "gelu"
+            transform = TokenTransform(config.d_model, _norm(config), name) if config.token_transform else None
+            return TokenPredictor(make_projection(config, config.src_vocab_size, tied), transform)
         case "none":
             return None
 
@@ -121,8 +131,13 @@ def check_parts(config: ModelConfig) -> None:
 
 
 def final_norm(config: ModelConfig) -> nn.Module | None:
-    """Return the norm at the end of a pre-norm stack. A post-norm stack needs none."""
-    return _norm(config) if config.pre_norm else None
+    """Return the norm at the end of a stack, or None. A post-norm stack needs none."""
+    return _norm(config) if (config.pre_norm if config.final_norm is None else config.final_norm) else None
+
+
+def embedding_norm(config: ModelConfig) -> nn.Module | None:
+    """Return the norm after the embeddings, or None."""
+    return _norm(config) if config.embedding_norm else None
 
 
 def _require_size(config: ModelConfig, size: str) -> None:
@@ -142,7 +157,10 @@ def _attention(config: ModelConfig, kind: type[A]) -> A:
         config.d_model,
         config.n_heads,
         n_kv_heads=config.n_kv_heads,
+        d_head=config.d_head,
         bias=config.bias,
+        qkv_bias=config.qkv_bias,
+        scale=config.attention_scale,
         attend=ATTENTION.make(config.attention, _for_attention(config)),
     )
 
@@ -167,8 +185,8 @@ def _add_norm(config: ModelConfig) -> AddNorm:
 
 
 def _for_front(config: ModelConfig) -> dict[str, Any]:
-    sizes = {"d_model": config.d_model, "vocab_size": config.src_vocab_size, "max_len": config.max_len}
-    sizes["pad"] = config.pad_id
+    sizes: dict[str, Any] = {"d_model": config.d_model, "vocab_size": config.src_vocab_size, "max_len": config.max_len}
+    sizes |= {"pad": config.pad_id, "scale": config.embedding_scale}
     names = ("image_size", "image_channels", "patch_size", "shift", "flip", "crop")
     audio = ("sample_rate", "n_mels", "spec_augment", "speed")
     return sizes | {name: getattr(config, name) for name in (*names, *audio)} | _for_grid(config)
@@ -176,12 +194,14 @@ def _for_front(config: ModelConfig) -> dict[str, Any]:
 
 def _for_attention(config: ModelConfig) -> dict[str, Any]:
     dropout = config.dropout if config.attention_dropout is None else config.attention_dropout
-    return {"dropout": dropout, "n_heads": config.n_heads, "d_head": config.d_model // config.n_heads}
+    return {"dropout": dropout, "n_heads": config.n_heads, "d_head": config.head_width}
 
 
 def _for_positions(config: ModelConfig, two_sided: bool) -> dict[str, Any]:
-    heads = {"n_heads": config.n_heads, "d_head": config.d_model // config.n_heads}
-    return {"d_model": config.d_model, **heads, "max_len": config.max_len, "two_sided": two_sided, **_for_grid(config)}
+    heads = {"n_heads": config.n_heads, "d_head": config.head_width}
+    waves = {"base": config.rotary_base, "scaling": config.rotary_scaling}
+    sizes = {"d_model": config.d_model, "max_len": config.max_len, "two_sided": two_sided}
+    return {**sizes, **heads, **waves, **_for_grid(config)}
 
 
 def _for_grid(config: ModelConfig) -> dict[str, Any]:

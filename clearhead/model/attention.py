@@ -139,7 +139,7 @@ class MultiHeadAttention(nn.Module):
 class SelfAttention(nn.Module):
     """MultiHeadAttention(x, x, x) with one matrix product for queries, keys and values, and `attend` for Equation 1.
 
-    Returns the output only.
+    Returns the output only. `scale` replaces the 1 / sqrt(d_k) of Equation 1.
     """
 
     def __init__(
@@ -149,15 +149,21 @@ class SelfAttention(nn.Module):
         dropout: float = 0.1,
         *,
         n_kv_heads: int | None = None,
+        d_head: int | None = None,
         bias: bool = True,
+        qkv_bias: bool | None = None,
+        scale: float | None = None,
         attend: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self.n_heads, self.n_kv_heads = n_heads, n_heads if n_kv_heads is None else n_kv_heads
-        check_heads(d_model, n_heads, self.n_kv_heads)
-        shared = self.n_kv_heads * (d_model // n_heads)
-        self.qkv = Linear(d_model, d_model, shared, shared, bias=bias)
-        self.out = Linear(d_model, d_model, bias=bias)
+        check_heads(d_model, n_heads, self.n_kv_heads, d_head)
+        self.d_head = d_model // n_heads if d_head is None else d_head
+        self.rescale = 1.0 if scale is None else scale * math.sqrt(self.d_head)
+        own, shared = n_heads * self.d_head, self.n_kv_heads * self.d_head
+        qkv_bias = bias if qkv_bias is None else qkv_bias
+        self.qkv = Linear(d_model, own, shared, shared, bias=qkv_bias)
+        self.out = Linear(own, d_model, bias=bias)
         self.attend = Attend(dropout) if attend is None else attend
 
     def forward(
@@ -174,6 +180,7 @@ class SelfAttention(nn.Module):
         q, k, v = heads.split([self.n_heads, self.n_kv_heads, self.n_kv_heads], dim=1)
         if rotation is not None:
             q, k = rotate(q, rotation), rotate(k, rotation)
+        q = _rescaled(q, self.rescale)
         if cache is not None:
             k, v = cache.append(k, v)
         return self.out(merge_heads(self.attend(q, k, v, mask=mask, bias=bias)))
@@ -182,7 +189,7 @@ class SelfAttention(nn.Module):
 class CrossAttention(nn.Module):
     """MultiHeadAttention(x, memory, memory) with one matrix product for keys and values, and `attend` for Equation 1.
 
-    Returns the output only.
+    Returns the output only. `scale` replaces the 1 / sqrt(d_k) of Equation 1.
     """
 
     def __init__(
@@ -192,16 +199,22 @@ class CrossAttention(nn.Module):
         dropout: float = 0.1,
         *,
         n_kv_heads: int | None = None,
+        d_head: int | None = None,
         bias: bool = True,
+        qkv_bias: bool | None = None,
+        scale: float | None = None,
         attend: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self.n_heads, self.n_kv_heads = n_heads, n_heads if n_kv_heads is None else n_kv_heads
-        check_heads(d_model, n_heads, self.n_kv_heads)
-        shared = self.n_kv_heads * (d_model // n_heads)
-        self.q = Linear(d_model, d_model, bias=bias)
-        self.kv = Linear(d_model, shared, shared, bias=bias)
-        self.out = Linear(d_model, d_model, bias=bias)
+        check_heads(d_model, n_heads, self.n_kv_heads, d_head)
+        self.d_head = d_model // n_heads if d_head is None else d_head
+        self.rescale = 1.0 if scale is None else scale * math.sqrt(self.d_head)
+        own, shared = n_heads * self.d_head, self.n_kv_heads * self.d_head
+        qkv_bias = bias if qkv_bias is None else qkv_bias
+        self.q = Linear(d_model, own, bias=qkv_bias)
+        self.kv = Linear(d_model, shared, shared, bias=qkv_bias)
+        self.out = Linear(own, d_model, bias=bias)
         self.attend = Attend(dropout) if attend is None else attend
 
     def project(self, memory: Tensor) -> tuple[Tensor, Tensor]:
@@ -230,7 +243,7 @@ class CrossAttention(nn.Module):
             observe: called with the weights (B, H, R/B*T, S).
         """
         keys, values = memory
-        rows, length, width = x.shape
+        rows, length, _ = x.shape
         if rows % keys.size(0):
             raise ModelError(
                 f"{rows} rows of queries can't share {keys.size(0)} memories",
@@ -238,16 +251,17 @@ class CrossAttention(nn.Module):
                 name="x",
                 value=rows,
             )
-        q = split_heads(self.q(x).reshape(keys.size(0), -1, width), self.n_heads)
+        q = _rescaled(self.q(x), self.rescale)
+        q = split_heads(q.reshape(keys.size(0), -1, q.size(-1)), self.n_heads)
         if observe is not None:
             weights = cast(Attend, self.attend).weights  # or a custom module with this method
             observe(weights(q, keys, mask=mask))
-        return self.out(merge_heads(self.attend(q, keys, values, mask=mask)).reshape(rows, length, width))
+        return self.out(merge_heads(self.attend(q, keys, values, mask=mask)).reshape(rows, length, -1))
 
 
-def check_heads(d_model: int, n_heads: int, n_kv_heads: int = 1) -> None:
-    """Raise ModelError unless n_heads divides d_model, and n_kv_heads divides n_heads."""
-    if n_heads < 1 or d_model % n_heads:
+def check_heads(d_model: int, n_heads: int, n_kv_heads: int = 1, d_head: int | None = None) -> None:
+    """Raise ModelError unless n_heads divides d_model, or d_head is given, and n_kv_heads divides n_heads."""
+    if n_heads < 1 or (d_head is None and d_model % n_heads):
         raise ModelError(
             f"n_heads={n_heads} doesn't divide d_model={d_model}",
             expected=f"a divisor of {d_model}",
@@ -261,6 +275,11 @@ def check_heads(d_model: int, n_heads: int, n_kv_heads: int = 1) -> None:
             name="n_kv_heads",
             value=n_kv_heads,
         )
+
+
+def _rescaled(q: Tensor, factor: float) -> Tensor:
+    """Return queries whose scores, divided by sqrt(d_k) in Equation 1, have another scale."""
+    return q if factor == 1 else q * factor
 
 
 def split_heads(x: Tensor, n_heads: int) -> Tensor:

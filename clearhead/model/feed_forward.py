@@ -4,6 +4,7 @@ To use another one, name its class with `--model.feed_forward=package.module:Cla
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -12,7 +13,12 @@ from ..errors import ModelError
 from .dropout import Dropout
 from .linear import Linear
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),  # GPT-2's; within 0.0005 of gelu
+    "silu": F.silu,
+}
 
 
 class FeedForward(nn.Module):
@@ -25,7 +31,7 @@ class FeedForward(nn.Module):
         if activation not in ACTIVATIONS:
             raise ModelError(
                 f"activation={activation!r} is unknown",
-                expected=" or ".join(ACTIVATIONS),
+                expected=f"one of {', '.join(ACTIVATIONS)}",
                 name="activation",
                 value=activation,
             )
@@ -38,8 +44,10 @@ class FeedForward(nn.Module):
         return self.outer(self.dropout(self.activation(self.inner(x))))
 
 
-class SwiGLU(nn.Module):
-    """(silu(x W_1) * x W_3) W_2: a gated network (Shazeer 2020). One matrix product computes gate and value."""
+class GatedFeedForward(nn.Module):
+    """(f(x W_1) * x W_3) W_2: a gated network (Shazeer 2020). One matrix product computes gate and value."""
+
+    gate: Callable[[Tensor], Tensor]
 
     def __init__(self, d_model: int = 512, d_ff: int = 2048, dropout: float = 0.1, *, bias: bool = True) -> None:
         super().__init__()
@@ -49,8 +57,24 @@ class SwiGLU(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:  # (B, T, D) -> (B, T, D)
         gate, value = self.inner(x).chunk(2, dim=-1)
-        return self.outer(self.dropout(F.silu(gate) * value))
+        return self.outer(self.dropout(type(self).gate(gate) * value))
+
+
+class SwiGLU(GatedFeedForward):
+    """A gated network with f = silu."""
+
+    gate = staticmethod(F.silu)
+
+
+class GeGLU(GatedFeedForward):
+    """A gated network with f = gelu, in the tanh form of T5."""
+
+    gate = staticmethod(ACTIVATIONS["gelu_tanh"])
 
 
 # Values of model.feed_forward, which are also those of model.activation.
-FEED_FORWARDS: dict[str, type[nn.Module]] = {"relu": FeedForward, "gelu": FeedForward, "swiglu": SwiGLU}
+FEED_FORWARDS: dict[str, type[nn.Module]] = {
+    **dict.fromkeys(ACTIVATIONS, FeedForward),
+    "swiglu": SwiGLU,
+    "geglu": GeGLU,
+}

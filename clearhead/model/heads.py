@@ -3,22 +3,35 @@
 Every head takes the encoder's output x (B, S, D), and the positions that it may read.
 """
 
+from collections.abc import Callable
+
+import torch
 from torch import Tensor, nn
 
 from ..errors import ModelError
 from .dropout import Dropout
-from .fronts.tokens import Embedding, projection
+from .feed_forward import ACTIVATIONS
 from .linear import Linear
+
+_POOLERS: dict[str, Callable[[Tensor], Tensor] | None] = {"none": None, "tanh": torch.tanh, "relu": torch.relu}
 
 
 class Classifier(nn.Module):
     """Scores the classes with pooling, dropout and a linear layer.
 
-    Pooling takes the mean of the vectors ("mean") or the first one ("first").
+    Pooling takes the mean of the vectors ("mean") or the first one ("first"). With a `pooler`, "tanh" or "relu", a
+    hidden layer with that activation follows, as in BERT.
     """
 
     def __init__(
-        self, d_model: int, n_classes: int, pooling: str = "mean", dropout: float = 0.1, *, bias: bool = True
+        self,
+        d_model: int,
+        n_classes: int,
+        pooling: str = "mean",
+        dropout: float = 0.1,
+        *,
+        bias: bool = True,
+        pooler: str = "none",
     ) -> None:
         super().__init__()
         if pooling not in ("mean", "first"):
@@ -26,6 +39,8 @@ class Classifier(nn.Module):
                 f"pooling={pooling!r} is unknown", expected="'mean' or 'first'", name="pooling", value=pooling
             )
         self.pooling, self.dropout, self.linear = pooling, Dropout(dropout), Linear(d_model, n_classes, bias=bias)
+        self.activation = _POOLERS[pooler]
+        self.hidden = None if self.activation is None else Linear(d_model, d_model, bias=bias)
 
     def forward(self, x: Tensor, real: Tensor) -> Tensor:
         """(B, S, D), real (B, S) -> (B, C)
@@ -37,6 +52,8 @@ class Classifier(nn.Module):
             pooled = x.take_along_dim(real.long().argmax(1)[:, None, None], 1).squeeze(1)
         else:
             pooled = (x * real[..., None]).sum(1) / real.sum(1).clamp(min=1)[:, None]
+        if self.hidden is not None and self.activation is not None:
+            pooled = self.activation(self.hidden(pooled))
         return self.linear(self.dropout(pooled))
 
 
@@ -60,12 +77,12 @@ class SpanFinder(nn.Module):
 class TokenPredictor(nn.Module):
     """Scores the vocabulary at each masked token, to learn from plain text.
 
-    With `tied`, it shares the embedding's matrix, like the decoder's projection (section 3.4).
+    `transform` is a layer before the projection, such as `TokenTransform`.
     """
 
-    def __init__(self, d_model: int, vocab_size: int, *, tied: Embedding | None = None) -> None:
+    def __init__(self, projection: nn.Module, transform: nn.Module | None = None) -> None:
         super().__init__()
-        self.projection = projection(d_model, vocab_size, tied=tied)
+        self.transform, self.projection = transform, projection
 
     def forward(self, x: Tensor, at: Tensor) -> Tensor:
         """(B, S, D), at (N,) -> (N, V)
@@ -73,4 +90,16 @@ class TokenPredictor(nn.Module):
         `at` gives the masked positions, as indices into the flattened batch or as a boolean mask (B, S). Indices are
         faster on a GPU, because a mask makes the CPU wait for the number of positions.
         """
-        return self.projection(x.flatten(0, 1)[at.flatten()])
+        x = x.flatten(0, 1)[at.flatten()]
+        return self.projection(x if self.transform is None else self.transform(x))
+
+
+class TokenTransform(nn.Module):
+    """norm(f(x W + b)), before the projection of BERT's token head."""
+
+    def __init__(self, d_model: int, norm: nn.Module, activation: str = "gelu") -> None:
+        super().__init__()
+        self.linear, self.norm, self.activation = Linear(d_model, d_model), norm, ACTIVATIONS[activation]
+
+    def forward(self, x: Tensor) -> Tensor:  # (N, D) -> (N, D)
+        return self.norm(self.activation(self.linear(x)))

@@ -33,6 +33,11 @@ def causal_mask(n_queries: int, n_keys: int | None = None, *, device: torch.devi
     return mask
 
 
+def recent_mask(queries: Tensor, keys: Tensor, window: int) -> Tensor:
+    """Let each query see the keys less than `window` positions before it. (B, T), (B, S) -> (B, 1, T, S)"""
+    return (queries[:, None, :, None] - keys[:, None, None, :]) < window
+
+
 def is_causal(mask: Tensor) -> bool:
     """Return whether a mask is a square `causal_mask`, unchanged. Reads no values, so it never waits for a GPU."""
     made = getattr(mask, "causal", None)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from ..config.rotary_scaling import RotaryScaling
 from ..errors import ModelError
 
 _LARGEST_TABLE = 2**29  # numbers: 4 GiB while the table is computed
@@ -59,15 +60,24 @@ class Sinusoidal(Positions):
 
     def __init__(self, d_model: int, max_len: int = 5000) -> None:
         super().__init__()
-        if max_len * d_model > _LARGEST_TABLE:
-            raise ModelError(
-                f"max_len={max_len} makes a table of {max_len * d_model:,} numbers",
-                expected=f"at most {_LARGEST_TABLE // d_model:,} at d_model={d_model}",
-                fix="set model.max_len to the length of your longest text, or use positions without a table",
-                name="max_len",
-                value=max_len,
-            )
+        _check_table(max_len, d_model)
         self.register_buffer("table", sinusoid(max_len, d_model), persistent=False)
+
+    def embed(self, x: Tensor, positions: Tensor) -> Tensor:  # (B, T, D), (B, T) -> (B, T, D)
+        return x + _look_up(self.table, positions, "sinusoidal")
+
+
+class SinusoidalHalves(Positions):
+    """Add the table of `Sinusoidal` with all sines first and then all cosines, as Marian and OpenNMT-tf order them."""
+
+    endless = False
+    table: Tensor
+
+    def __init__(self, d_model: int, max_len: int = 5000) -> None:
+        super().__init__()
+        _check_table(max_len, d_model)
+        table = sinusoid(max_len, d_model)
+        self.register_buffer("table", torch.cat((table[:, 0::2], table[:, 1::2]), 1), persistent=False)
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:  # (B, T, D), (B, T) -> (B, T, D)
         return x + _look_up(self.table, positions, "sinusoidal")
@@ -117,10 +127,11 @@ class Learned(Positions):
 class Rotary(Positions):
     """Rotate queries and keys by an angle that grows with the position (Su et al. 2021).
 
-    Their product then depends on the distance alone.
+    Their product then depends on the distance alone. `base` sets the wavelengths, and `scaling` stretches them for
+    longer texts (see `config.rotary_scaling`).
     """
 
-    def __init__(self, d_head: int, base: float = 10_000.0) -> None:
+    def __init__(self, d_head: int, base: float = 10_000.0, scaling: str = "none") -> None:
         super().__init__()
         if d_head % 2:
             raise ModelError(
@@ -129,13 +140,24 @@ class Rotary(Positions):
                 name="d_head",
                 value=d_head,
             )
-        self.d_head, self.base = d_head, base
+        self.d_head, self.base, self.scaling = d_head, base, RotaryScaling.parse(scaling)
 
     def rotation(self, positions: Tensor) -> Rotation:  # (B, T) -> (B, 1, T, K), (B, 1, T, K)
         # always in float64: bfloat16 can't tell position 256 from 257
         exponent = torch.arange(0, self.d_head, 2, dtype=torch.float64, device=positions.device) / self.d_head
-        angle = positions[:, None, :, None] * (self.base**-exponent).repeat(2)
+        angle = positions[:, None, :, None] * stretched(self.base**-exponent, self.scaling).repeat(2)
         return Rotation(angle.cos(), angle.sin())
+
+
+def stretched(frequency: Tensor, scaling: RotaryScaling) -> Tensor:
+    """Lower the frequencies of a rotation, in radians per token, so that it covers longer texts. (...) -> (...)"""
+    if scaling.kind == "none":
+        return frequency
+    if scaling.kind == "linear":
+        return frequency / scaling.factor
+    turns = scaling.length * frequency / (2 * math.pi)  # within the original context
+    kept = ((turns - scaling.low) / (scaling.high - scaling.low)).clamp(0, 1)
+    return kept * frequency + (1 - kept) * frequency / scaling.factor
 
 
 def rotate(x: Tensor, rotation: Rotation) -> Tensor:
@@ -209,12 +231,24 @@ def alibi_slopes(n_heads: int) -> list[float]:
 
 POSITIONS: dict[str, type[Positions]] = {  # values of model.positions
     "sinusoidal": Sinusoidal,
+    "sinusoidal_halves": SinusoidalHalves,
     "sinusoidal_2d": Sinusoidal2D,
     "learned": Learned,
     "rotary": Rotary,
     "relative": Relative,
     "alibi": Alibi,
 }
+
+
+def _check_table(max_len: int, d_model: int) -> None:
+    if max_len * d_model > _LARGEST_TABLE:
+        raise ModelError(
+            f"max_len={max_len} makes a table of {max_len * d_model:,} numbers",
+            expected=f"at most {_LARGEST_TABLE // d_model:,} at d_model={d_model}",
+            fix="set model.max_len to the length of your longest text, or use positions without a table",
+            name="max_len",
+            value=max_len,
+        )
 
 
 def _look_up(table: Tensor, positions: Tensor, scheme: str) -> Tensor:

@@ -43,7 +43,7 @@ def check_shapes(config: ModelConfig, shapes: Mapping[str, tuple[int, ...]]) -> 
     if any(is_custom(part) for part in parts):
         return  # a custom module might not work on the meta device
     small: dict[str, Any] = {name: min(getattr(config, name), 1) for name in ("n_encoder_layers", "n_decoder_layers")}
-    if config.positions == "sinusoidal":
+    if config.positions in ("sinusoidal", "sinusoidal_halves"):
         small["max_len"] = 1  # the table isn't among the weights, and building a huge one would fail
     try:
         with torch.device("meta"):

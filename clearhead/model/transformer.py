@@ -12,21 +12,23 @@ from ..errors import ModelError
 from .assembly import (
     check_parts,
     decoder_blocks,
+    embedding_norm,
     encoder_blocks,
     final_norm,
     make_embedding,
     make_front,
     make_head,
     make_positions,
+    make_projection,
 )
 from .blocks import DecoderBlock, EncoderBlock
 from .cache import Cache, LayerCache
 from .dropout import Dropout
 from .fronts.front import Front
-from .fronts.tokens import Embedding, TokenTypes, projection
+from .fronts.tokens import Embedding, TokenTypes
 from .heads import Classifier, SpanFinder, TokenPredictor
 from .linear import Linear
-from .masks import causal_mask
+from .masks import causal_mask, recent_mask
 from .pointer import Pointer
 from .positions import Positions
 
@@ -45,11 +47,13 @@ class Encoder(nn.Module):
         *,
         dropout: float,
         norm: nn.Module | None,
+        embedding_norm: nn.Module | None = None,
         types: TokenTypes | None = None,
     ) -> None:
         super().__init__()
         self.embedding, self.positions, self.dropout = embedding, positions, Dropout(dropout)
         self.blocks, self.norm, self.types = nn.ModuleList(blocks), norm or nn.Identity(), types
+        self.embedding_norm = embedding_norm
 
     @property
     def d_model(self) -> int:
@@ -71,7 +75,8 @@ class Encoder(nn.Module):
                 fix="build it with model.n_token_types, or pass no types",
                 name="types",
             )
-        x = self.dropout(self.positions.embed(x, at))
+        x = self.positions.embed(x, at)
+        x = self.dropout(x if self.embedding_norm is None else self.embedding_norm(x))
         bias, rotation = self.positions.bias(at, at), self.positions.rotation(at)
         for block in self.blocks:
             x = block(x, mask=mask, bias=bias, rotation=rotation)
@@ -90,12 +95,14 @@ class Decoder(nn.Module):
         *,
         dropout: float,
         norm: nn.Module | None,
+        embedding_norm: nn.Module | None = None,
+        window: int | None = None,
         pointer: Pointer | None = None,
     ) -> None:
         super().__init__()
         self.embedding, self.positions, self.dropout = embedding, positions, Dropout(dropout)
         self.blocks, self.norm, self.projection = nn.ModuleList(blocks), norm or nn.Identity(), project
-        self.pointer = pointer
+        self.embedding_norm, self.window, self.pointer = embedding_norm, window, pointer
 
     @property
     def d_model(self) -> int:
@@ -137,8 +144,12 @@ class Decoder(nn.Module):
         if len(new) > 1:  # a single query is the last one, and may attend to everything before it
             past_only = causal_mask(len(new), len(ages), device=tokens.device)
             mask = past_only if mask is None else mask & past_only
+        if self.window is not None and len(ages) > self.window:
+            near = recent_mask(at, keys_at, self.window)
+            mask = near if mask is None else mask & near
         bias, rotation = self.positions.bias(at, keys_at), self.positions.rotation(at)
-        x = self.dropout(self.positions.embed(self.embedding(tokens), at))
+        x = self.positions.embed(self.embedding(tokens), at)
+        x = self.dropout(x if self.embedding_norm is None else self.embedding_norm(x))
         more = {"mask": mask, "memory_mask": memory_mask, "bias": bias, "rotation": rotation}
         weights: list[Tensor] = []  # the last block's cross-attention, for the pointer
         for block, layer in zip(self._blocks(), cache.layers if cache is not None else [None] * len(self.blocks)):
@@ -173,7 +184,7 @@ class Decoder(nn.Module):
         for block in self._blocks():
             attention = block.attention
             weight = attention.qkv.weight
-            shape = (rows, attention.n_kv_heads, capacity, weight.size(1) // attention.n_heads)
+            shape = (rows, attention.n_kv_heads, capacity, attention.d_head)
             keys, values = (torch.empty(shape, dtype=weight.dtype, device=weight.device) for _ in range(2))
             layers.append(LayerCache(keys, values, self._memory(block, memory, None), ring=ring))
         return Cache(layers, None if self.pointer is None else self._read(self.pointer, source))
@@ -280,7 +291,7 @@ def build(config: ModelConfig) -> EncoderDecoder | EncoderModel | Encoder | Deco
             return build_decoder(config, make_embedding(config), cross=False)
         case "encoder-decoder":
             front = make_front(config)
-            shared = config.tie == "all" and isinstance(front, Embedding)
+            shared = config.tie in ("all", "embeddings") and isinstance(front, Embedding)
             target = cast(Embedding, front) if shared else make_embedding(config)
             return EncoderDecoder(build_encoder(config, front), build_decoder(config, target, cross=True))
 
@@ -289,13 +300,30 @@ def build_encoder(config: ModelConfig, front: Front) -> Encoder:
     """Return the left of Figure 1, with this front end."""
     blocks, positions = encoder_blocks(config), make_positions(config, two_sided=True)
     types = TokenTypes(config.n_token_types, config.d_model) if config.n_token_types else None
-    return Encoder(front, positions, blocks, dropout=config.dropout, norm=final_norm(config), types=types)
+    return Encoder(
+        front,
+        positions,
+        blocks,
+        dropout=config.dropout,
+        norm=final_norm(config),
+        embedding_norm=embedding_norm(config),
+        types=types,
+    )
 
 
 def build_decoder(config: ModelConfig, embedding: Embedding, *, cross: bool) -> Decoder:
     """Return the right of Figure 1, with this embedding; without `cross`, a language model."""
     blocks = decoder_blocks(config, cross=cross)
-    project = projection(config.d_model, config.tgt_vocab_size, tied=None if config.tie == "none" else embedding)
+    project = make_projection(config, config.tgt_vocab_size, embedding)
     positions = make_positions(config, two_sided=False)
-    pointer, dropout = Pointer(config.d_model) if config.copy else None, config.dropout
-    return Decoder(embedding, positions, blocks, project, dropout=dropout, norm=final_norm(config), pointer=pointer)
+    return Decoder(
+        embedding,
+        positions,
+        blocks,
+        project,
+        dropout=config.dropout,
+        norm=final_norm(config),
+        embedding_norm=embedding_norm(config),
+        window=config.window,
+        pointer=Pointer(config.d_model) if config.copy else None,
+    )

@@ -88,9 +88,9 @@ from clearhead.model.assembly import AddNorm, LayerNorm
 add_norm = AddNorm(LayerNorm(512), dropout=0.1, pre_norm=True)
 add_norm(torch.randn(1, 3, 512), torch.nn.Linear(512, 512))
 
-from clearhead.model.fronts.tokens import Embedding, projection
+from clearhead.model.fronts.tokens import Embedding, Projection
 embedding = Embedding(vocab_size=100, d_model=512)
-projection(512, 100, tied=embedding)(embedding(torch.tensor([[1, 2, 3]])))
+Projection(512, 100, tied=embedding)(embedding(torch.tensor([[1, 2, 3]])))
 
 from clearhead.model.cache import LayerCache
 cache = LayerCache(torch.zeros(1, 8, 10, 64), torch.zeros(1, 8, 10, 64))
@@ -124,9 +124,9 @@ from clearhead.model.heads import SpanFinder
 allowed = torch.ones(1, 3, dtype=torch.bool)
 SpanFinder(d_model=512)(torch.randn(1, 3, 512), allowed)
 
-from clearhead.model.heads import TokenPredictor
+from clearhead.model.heads import Linear, TokenPredictor
 hidden = torch.tensor([[False, True, False]])
-TokenPredictor(d_model=512, vocab_size=100)(torch.randn(1, 3, 512), hidden)
+TokenPredictor(Linear(512, 100))(torch.randn(1, 3, 512), hidden)
 
 from clearhead.model.fronts.tokens import Embedding, TokenTypes
 tokens, types = torch.tensor([[5, 6, 7]]), torch.tensor([[0, 1, 1]])

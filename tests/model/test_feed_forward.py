@@ -70,4 +70,4 @@ def test_an_unknown_activation_is_an_error(name) -> None:
     with pytest.raises(ModelError) as caught:
         FeedForward(D, F, activation=name)
     assert (caught.value.name, caught.value.value) == ("activation", name)
-    assert caught.value.expected == "relu or gelu"
+    assert caught.value.expected == "one of relu, gelu, gelu_tanh, silu"

@@ -5,7 +5,7 @@ import torch
 
 from clearhead.config import ModelConfig
 from clearhead.errors import ConfigError, ModelError
-from clearhead.model.fronts.tokens import Embedding
+from clearhead.model.fronts.tokens import Embedding, Projection
 from clearhead.model.heads import Classifier, SpanFinder, TokenPredictor
 from clearhead.model.masks import padding_mask
 from clearhead.model.transformer import Encoder, EncoderModel, build
@@ -77,7 +77,7 @@ def test_no_answer_can_always_be_given_so_that_probabilities_and_gradients_are_f
 
 def test_hidden_tokens_are_predicted_where_they_stand_row_by_row() -> None:
     embedding, x = Embedding(V, D), torch.randn(B, S, D)
-    head = TokenPredictor(D, V, tied=embedding)
+    head = TokenPredictor(Projection(D, V, tied=embedding))
     expected = torch.stack([x[b, s] @ embedding.weight.T for b in range(B) for s in range(S) if REAL[b, s]])
     torch.testing.assert_close(head(x, REAL), expected)
     numbers = REAL.flatten().nonzero()[:, 0]

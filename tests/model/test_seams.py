@@ -241,9 +241,9 @@ def test_the_activation_names_the_feed_forward_unless_another_one_is_named() -> 
     ("setting", "name", "said", "expected", "fix"),
     [
         ("attention", "sotfmax", "is unknown", "softmax or package.module:Class", "did you mean 'softmax'?"),
-        ("positions", "rotray", "", "sinusoidal, sinusoidal_2d, learned, rotary, relative, alibi", "rotary"),
+        ("positions", "rotray", "", ", ".join(POSITIONS), "rotary"),
         ("norm", "lyer", "", "layer, rms", "layer"),
-        ("feed_forward", "swigul", "", "relu, gelu, swiglu", "swiglu"),
+        ("feed_forward", "swigul", "", "relu, gelu, gelu_tanh, silu, swiglu, geglu", "swiglu"),
         ("front", "token", "", "tokens", "tokens"),
         ("norm", "own.py:Weightless", "isn't a class name", "package.module:Class", "did you mean 'own:Weightless'?"),
         ("norm", "./own.py:Weightless", "", "package.module:Class", "own:Weightless"),

@@ -18,6 +18,7 @@ from torch import Tensor
 
 import clearhead.model
 from clearhead.config import ModelConfig
+from clearhead.config.rotary_scaling import RotaryScaling
 from clearhead.model import (
     attention,
     blocks,
@@ -185,7 +186,7 @@ CALLS: dict[str, Callable[..., Tensor | tuple[Tensor, ...]]] = {
     "dropout.dropout": lambda x: dropout.dropout(x, 0.5),
     "dropout.Dropout.forward": dropout.Dropout(),
     "feed_forward.FeedForward.forward": lambda x: feed_forward.FeedForward(D, F)(x),
-    "feed_forward.SwiGLU.forward": lambda x: feed_forward.SwiGLU(D, F)(x),
+    "feed_forward.GatedFeedForward.forward": lambda x: feed_forward.SwiGLU(D, F)(x),
     "fronts.frames.Frames.forward": lambda x: audio_front()(samples(x)),
     "fronts.frames.Frames.mask": lambda x: audio_front().mask(samples(x)),
     "fronts.frames.Frames.spectrogram": lambda x: audio_front().spectrogram(samples(x)),
@@ -200,12 +201,15 @@ CALLS: dict[str, Callable[..., Tensor | tuple[Tensor, ...]]] = {
     "fronts.front.Front.mask": lambda x: Features().mask(x),
     "fronts.tokens.Embedding.forward": lambda x: tokens.Embedding(V, D)(ids(x)),
     "fronts.tokens.Embedding.mask": lambda x: tokens.Embedding(V, D).mask(ids(x)),
+    "fronts.tokens.Projection.forward": lambda x: tokens.Projection(D, V)(x),
     "fronts.tokens.TokenTypes.forward": lambda x: tokens.TokenTypes(V, D)(ids(x)),
     "heads.Classifier.forward": lambda x, real: heads.Classifier(D, C)(x, real > 0),
     "heads.SpanFinder.forward": lambda x, allowed: heads.SpanFinder(D)(x, allowed > 0),
-    "heads.TokenPredictor.forward": lambda x, at: heads.TokenPredictor(D, V)(x, ids(at) % 10),
+    "heads.TokenPredictor.forward": lambda x, at: heads.TokenPredictor(tokens.Projection(D, V))(x, ids(at) % 10),
+    "heads.TokenTransform.forward": lambda x: heads.TokenTransform(D, norms.LayerNorm(D))(x),
     "linear.Linear.matrices": lambda x: linear.Linear(D, F, F).matrices(x),
     "masks.padding_mask": lambda x: masks.padding_mask(ids(x)),
+    "masks.recent_mask": lambda queries, keys: masks.recent_mask(queries, keys, 2),
     "masks.causal_mask": lambda: masks.causal_mask(SIZES["T"], SIZES["S"]),
     "norms.layer_norm": lambda x: norms.layer_norm(x, 2),
     "norms.rms_norm": norms.rms_norm,
@@ -219,6 +223,8 @@ CALLS: dict[str, Callable[..., Tensor | tuple[Tensor, ...]]] = {
     "positions.Positions.rotation": lambda at: positions.Rotary(6).rotation(ids(at)),  # the base has none
     "positions.Positions.bias": lambda *at: positions.Alibi(H).bias(*map(ids, at)),
     "positions.sinusoid": lambda: positions.sinusoid(SIZES["T"], D),
+    "positions.SinusoidalHalves.embed": lambda x, at: positions.SinusoidalHalves(D).embed(x, ids(at)),
+    "positions.stretched": lambda x: positions.stretched(x, RotaryScaling.parse("linear:2")),
     "positions.Sinusoidal.embed": lambda x, at: positions.Sinusoidal(D).embed(x, ids(at)),
     "positions.Sinusoidal2D.embed": lambda x, at: positions.Sinusoidal2D(D, 4).embed(x, ids(at)),
     "positions.Learned.embed": lambda x, at: positions.Learned(D).embed(x, ids(at)),

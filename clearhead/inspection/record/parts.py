@@ -90,6 +90,8 @@ def _stack(name: str, stack: Encoder | Decoder, counted: dict[int, str]) -> Iter
         yield _leaf("token types", stack.types, counted)
     if list(stack.positions.parameters()):
         yield _leaf("positions", stack.positions, counted)
+    if stack.embedding_norm is not None:
+        yield _leaf("embedding norm", stack.embedding_norm, counted)
     if len(stack.blocks):
         sublayers = tuple(_block(stack.blocks[0], counted))
         yield Part("block", parts=sublayers, times=len(stack.blocks))

@@ -109,6 +109,8 @@ def attribute(
     """
     name = "encoder" if isinstance(stack, Encoder) else "decoder"
     terms = list(_embedded(name, stack, trace, row))
+    if stack.embedding_norm is not None:
+        terms = _normalised(terms, stack.embedding_norm, trace, f"{name}.embedding_norm", row)
     for number, block in enumerate(stack.blocks):
         assert isinstance(block, EncoderBlock | DecoderBlock)
         for kind, part, add_norm, place in _sub_layers(block):
@@ -128,6 +130,8 @@ Term = tuple[str, Tensor]  # a part, and what it added at each position, (T, D) 
 
 def _embedded(name: str, stack: Encoder | Decoder, trace: Trace, row: int) -> Iterator[Term]:
     tokens, whole = (_double(trace[f"{name}.{it}"].output[row]) for it in ("embedding", "embedded"))
+    if stack.embedding_norm is not None:
+        whole = _double(trace[f"{name}.embedding_norm"].inputs[0][row])
     yield f"{name}.embedding", tokens
     if isinstance(stack, Encoder) and stack.types is not None:
         types = _double(trace[f"{name}.types"].output[row])

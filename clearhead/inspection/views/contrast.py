@@ -148,6 +148,13 @@ def label_contrast(
             )
     if label == other:
         raise ConfigError(f"{label!r} is compared with itself", expected="another label", name="not", value=other)
+    if head.hidden is not None:
+        raise ConfigError(
+            "this model's class head has a hidden layer, so a label's score isn't a sum over the model's parts",
+            expected="a model with model.pooler=none",
+            name="why",
+            value=label,
+        )
     ids = [labels.index(name) for _, name in chosen]
     reading = real.double() / real.sum()
     if head.pooling == "first":
@@ -158,6 +165,7 @@ def label_contrast(
 def _along(linear: Linear, logits: Tensor, ids: Sequence[int]) -> tuple[Tensor, float, float]:
     """Return the direction, the bias and the value of a logit, or of the difference of two."""
     rows, values = linear.weight.detach()[list(ids)].double(), logits[list(ids)].double()
+    rows = rows * getattr(linear, "scale", 1.0)
     biases = torch.zeros(len(ids)) if linear.bias is None else linear.bias.detach()[list(ids)].double()
     if len(ids) == 1:
         return rows[0], float(biases[0]), float(values[0])

@@ -7,6 +7,7 @@ The shapes are recorded by hooks while the model runs. On torch's "meta" device,
     print(render_flow(dimension_flow(model)))
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, cast
@@ -139,13 +140,19 @@ def _run(model: nn.Module, source: Tensor, target: Tensor) -> None:
 
 def _watch_stack(watch: _Watch, where: tuple[str, ...], stack: Encoder | Decoder) -> None:
     watch.enter(stack, where[0], "tokens" if isinstance(stack.embedding, Embedding) else "inputs")
-    scaled = f"embedding times sqrt({stack.d_model})"
+    factor = getattr(stack.embedding, "scale", 1.0)
+    by = f"sqrt({stack.d_model})" if factor == math.sqrt(stack.d_model) else f"{factor:g}"
+    scaled = "embedding" if factor == 1 else f"embedding times {by}"
     front = type(stack.embedding).__name__.lower()
     watch.output(stack.embedding, where, scaled if isinstance(stack.embedding, Embedding) else front)
     if type(stack.positions).embed is not Positions.embed:  # the scheme changes the embeddings
-        watch.input(stack.dropout, where, f"plus {type(stack.positions).__name__.lower()} positions")
+        watch.input(
+            stack.embedding_norm or stack.dropout, where, f"plus {type(stack.positions).__name__.lower()} positions"
+        )
     if isinstance(stack, Encoder) and stack.types is not None:
         watch.output(stack.types, where, "plus token types")
+    if stack.embedding_norm is not None:
+        watch.output(stack.embedding_norm, where, "embedding norm")
     for block in list(stack.blocks)[:1]:
         _watch_block(watch, (*where, "block 0"), cast(EncoderBlock | DecoderBlock, block))
     n_blocks = len(stack.blocks)

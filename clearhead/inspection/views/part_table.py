@@ -58,7 +58,7 @@ def to_dicts(rows: list[PartRow]) -> list[dict[str, Any]]:
 
 
 def _part_names(stack: str, module: Encoder | Decoder) -> Iterator[str]:
-    yield from (f"{stack}.embedding", f"{stack}.types", f"{stack}.embedded")
+    yield from (f"{stack}.embedding", f"{stack}.types", f"{stack}.embedding_norm", f"{stack}.embedded")
     inside: tuple[str, ...] = ("self", "add_norm_1", "cross", "add_norm_2", "feed_forward", "add_norm_3")
     if isinstance(module, Encoder):
         inside = ("self", "add_norm_1", "feed_forward", "add_norm_2")

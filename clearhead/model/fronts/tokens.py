@@ -12,16 +12,16 @@ from .front import Front
 
 
 class Embedding(Front):
-    """A learned vector for each token, times sqrt(d_model). Padding is masked.
+    """A learned vector for each token, times `scale` (default: sqrt(d_model)). Padding is masked.
 
     If `pad` is beyond the vocabulary, padding is embedded as token 0.
 
     Weights are drawn from N(0, 1/d_model), so the input of the first block has variance 1.
     """
 
-    def __init__(self, vocab_size: int, d_model: int = 512, pad: int = 0) -> None:
+    def __init__(self, vocab_size: int, d_model: int = 512, pad: int = 0, scale: float | None = None) -> None:
         super().__init__()
-        self.scale, self.pad = math.sqrt(d_model), pad
+        self.scale, self.pad = math.sqrt(d_model) if scale is None else scale, pad
         self.weight = nn.Parameter(torch.randn(vocab_size, d_model) * d_model**-0.5)
 
     def forward(self, inputs: Tensor) -> Tensor:  # (B, T) -> (B, T, D)
@@ -66,12 +66,30 @@ class TokenTypes(nn.Module):
             ) from error
 
 
-def projection(d_model: int, vocab_size: int, *, tied: Embedding | None = None) -> Linear:
-    """Return the output projection, (B, T, D) -> logits (B, T, V).
+class Projection(Linear):
+    """The output projection, which scores the vocabulary. A tied projection shares an embedding's matrix.
 
-    A tied projection shares the embedding's matrix and has no bias.
+    Args:
+        d_model: the width of the inputs.
+        vocab_size: the number of tokens.
+        tied: the embedding to share the matrix of.
+        bias: whether to add a bias (default: only without `tied`).
+        scale: a factor of the inputs.
     """
-    linear = Linear(d_model, vocab_size, bias=tied is None)
-    if tied is not None:
-        linear.weight = tied.weight
-    return linear
+
+    def __init__(
+        self,
+        d_model: int,
+        vocab_size: int,
+        *,
+        tied: Embedding | None = None,
+        bias: bool | None = None,
+        scale: float = 1.0,
+    ) -> None:
+        super().__init__(d_model, vocab_size, bias=tied is None if bias is None else bias)
+        self.scale = scale
+        if tied is not None:
+            self.weight = tied.weight
+
+    def forward(self, x: Tensor) -> Tensor:  # (B, T, D) -> (B, T, V)
+        return super().forward(x if self.scale == 1 else x * self.scale)

@@ -12,7 +12,13 @@ from clearhead.inspection.views.lens import lens, lens_logits
 from clearhead.model.transformer import build
 
 TOKENS = torch.tensor([[4, 5, 6, 7]])
-MORE = [{}, {"pre_norm": True}, {"norm": "rms"}, {"tie": "none"}, {"n_kv_heads": 2}]
+MORE = [
+    {"embedding_norm": True, "d_head": 6},
+    {"pre_norm": True, "attention_scale": 1.0},
+    {"norm": "rms", "logit_scale": 0.5},
+    {"tie": "none", "final_norm": True},
+    {"n_kv_heads": 2, "embedding_scale": 1.0, "projection_bias": True},
+]
 POSITIONS = ["sinusoidal", "learned", "rotary", "relative", "alibi"]
 
 
@@ -34,7 +40,8 @@ def explained(net: nn.Module, said: Tensor) -> None:
     for place in range(said.size(1)):
         for token in (3, 8):
             reading = nn.functional.one_hot(torch.tensor(place), said.size(1))
-            found = attribute(decoder, trace, reading, decoder.projection.weight[token].detach())
+            direction = decoder.projection.weight[token].detach() * decoder.projection.scale
+            found = attribute(decoder, trace, reading, direction)
             bias = 0.0 if decoder.projection.bias is None else float(decoder.projection.bias[token].detach())
             assert sum(it.value for it in found) + bias == pytest.approx(float(logits[0, place, token]), abs=1e-4)
     heads = [it.part for it in found if ".head." in it.part]

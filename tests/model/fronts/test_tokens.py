@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from clearhead.errors import ModelError
-from clearhead.model.fronts.tokens import Embedding, TokenTypes, projection
+from clearhead.model.fronts.tokens import Embedding, Projection, TokenTypes
 
 
 def test_a_token_becomes_its_row_times_the_root_of_the_width() -> None:
@@ -26,13 +26,13 @@ def test_what_comes_out_has_mean_zero_and_variance_one_at_the_start(d_model) -> 
 
 def test_a_tied_projection_is_the_embeddings_own_matrix_without_a_bias() -> None:
     embedding, x = Embedding(7, 4), torch.randn(2, 3, 4)
-    project = projection(4, 7, tied=embedding)
+    project = Projection(4, 7, tied=embedding)
     assert project.weight is embedding.weight and project.bias is None
     torch.testing.assert_close(project(x), x @ embedding.weight.T, rtol=0, atol=1e-15)  # not scaled a second time
 
 
 def test_a_projection_of_its_own_has_a_bias() -> None:
-    project, x = projection(4, 7), torch.randn(2, 3, 4)
+    project, x = Projection(4, 7), torch.randn(2, 3, 4)
     torch.nn.init.normal_(project.bias)
     assert project.weight.shape == (7, 4) and project.bias.shape == (7,)
     torch.testing.assert_close(project(x), x @ project.weight.T + project.bias, rtol=0, atol=1e-15)
@@ -40,7 +40,7 @@ def test_a_projection_of_its_own_has_a_bias() -> None:
 
 def test_a_tied_matrix_learns_from_both_of_its_uses(gradients) -> None:
     embedding, tokens = Embedding(7, 4), torch.tensor([[1, 2]])
-    project = projection(4, 7, tied=embedding)
+    project = Projection(4, 7, tied=embedding)
     as_output = gradients(project(embedding(tokens).detach()), embedding.weight)[0]
     as_input = gradients(embedding(tokens) @ embedding.weight.detach().T, embedding.weight)[0]
     both = gradients(project(embedding(tokens)), embedding.weight)[0]
