@@ -3,7 +3,8 @@
 from .config import Config, chosen
 from .data_config import SEPARATORS, DataConfig
 from .decode_config import DecodeConfig
-from .model_config import AUGMENTATION, DROPOUT, SHAPE, SPECIAL, ModelConfig
+from .model_config import ModelConfig
+from .model_settings import AUGMENTATION, DROPOUT, SHAPE, SPECIAL
 from .presets import PRESETS, TASKS, preset
 from .sections import Setting, settings
 from .special_tokens import SpecialTokens

@@ -14,7 +14,8 @@ from ..errors import ConfigError
 from .custom_code import check_consent
 from .data_config import DataConfig
 from .decode_config import DecodeConfig
-from .model_config import SHAPE, ModelConfig
+from .model_config import ModelConfig
+from .model_settings import SHAPE
 from .presets import PRESETS, TASKS, preset
 from .provenance import Origin, Origins, is_origin, may_replace
 from .sections import SECTIONS, default_sections, flatten, read_setting, settings

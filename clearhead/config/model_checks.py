@@ -1,13 +1,10 @@
 """Range checks and consistency checks of the model's settings."""
 
 import math
-from typing import TYPE_CHECKING
 
+from .model_settings import ModelSettings
 from .rotary_scaling import RotaryScaling
 from .setting import FRACTION, NOT_NEGATIVE, POSITIVE, require
-
-if TYPE_CHECKING:
-    from .model_config import ModelConfig
 
 _MOST = {"d_model": 2**17, "d_ff": 2**20, "n_encoder_layers": 1000, "n_decoder_layers": 1000}
 _FRONT_SIZES = {
@@ -18,7 +15,7 @@ _FRONT_SIZES = {
 }
 
 
-def check_model(config: "ModelConfig") -> None:
+def check_model(config: ModelSettings) -> None:
     """Raise ConfigError if a setting of the model is invalid."""
     for name in ("d_model", "n_heads", "d_ff", "max_len"):
         require(getattr(config, name) >= 1, f"model.{name}", getattr(config, name), POSITIVE)
@@ -43,7 +40,7 @@ def check_model(config: "ModelConfig") -> None:
     _check_fronts(config)
 
 
-def _check_heads(config: "ModelConfig") -> None:
+def _check_heads(config: ModelSettings) -> None:
     if config.d_head is None:
         fits = config.d_model % config.n_heads == 0
         what, expected = f"doesn't divide model.d_model={config.d_model}", f"a divisor of {config.d_model}"
@@ -56,7 +53,7 @@ def _check_heads(config: "ModelConfig") -> None:
         require(fits, "model.n_kv_heads", config.n_kv_heads, expected, what=what)
 
 
-def _check_positions(config: "ModelConfig") -> None:
+def _check_positions(config: ModelSettings) -> None:
     width = config.head_width
     even = config.positions != "rotary" or width % 2 == 0
     what, expected = f"doesn't work with heads of odd width {width}", "an even model.d_model / model.n_heads"
@@ -76,7 +73,7 @@ def _check_positions(config: "ModelConfig") -> None:
         require(config.topology != "encoder-only", "model.window", config.window, expected, what=what)
 
 
-def _check_vocabularies(config: "ModelConfig") -> None:
+def _check_vocabularies(config: ModelSettings) -> None:
     if config.topology != "encoder-decoder":
         return
     same = config.src_vocab_size == config.tgt_vocab_size
@@ -89,7 +86,7 @@ def _check_vocabularies(config: "ModelConfig") -> None:
             fix="set model.copy=false")  # fmt: skip
 
 
-def _check_special(config: "ModelConfig") -> None:
+def _check_special(config: ModelSettings) -> None:
     # Default ids may be beyond a vocabulary: a small one that's made by hand needs no special tokens.
     size = min(config.vocabulary_sizes, default=0)
     for field in ("pad_id", "bos_id", "eos_id", "unk_id", "mask_id", "start_id"):
@@ -106,7 +103,7 @@ def _check_special(config: "ModelConfig") -> None:
     require(config.pad_id != config.eos_id, "model.pad_id", config.pad_id, expected, what=what, fix=fix)
 
 
-def _check_topology(config: "ModelConfig") -> None:
+def _check_topology(config: ModelSettings) -> None:
     tokens = config.front == "tokens" or not config.copy
     require(tokens, "model.copy", config.copy, "model.front='tokens'", what=f"doesn't fit model.front={config.front!r}")
     copies = config.topology == "encoder-decoder" or not config.copy
@@ -132,7 +129,7 @@ def _check_topology(config: "ModelConfig") -> None:
             what=what)  # fmt: skip
 
 
-def _check_fronts(config: "ModelConfig") -> None:
+def _check_fronts(config: ModelSettings) -> None:
     for name, (least, most) in _FRONT_SIZES.items():
         value, expected = getattr(config, name), f"a number from {least:,} to {most:,}"
         require(value is None or least <= value <= most, f"model.{name}", value, expected)
@@ -151,5 +148,5 @@ def _check_fronts(config: "ModelConfig") -> None:
     require(flat, "model.positions", config.positions, expected, what=what)
 
 
-def _does_not_fit(config: "ModelConfig") -> str:
+def _does_not_fit(config: ModelSettings) -> str:
     return f"doesn't fit model.topology={config.topology!r}"

@@ -1,0 +1,167 @@
+"""Settings of the model: their names, defaults and help texts."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from .setting import setting
+from .special_tokens import SpecialTokens
+
+DROPOUT = ("model.dropout", "model.attention_dropout", "model.activation_dropout")
+AUGMENTATION = ("model.shift", "model.flip", "model.crop", "model.spec_augment", "model.speed")
+SPECIAL = tuple(f"model.{name}_id" for name in ("pad", "bos", "eos", "unk", "mask", "start"))
+SHAPE = ("model.d_model", "model.n_heads", "model.d_ff", "model.n_encoder_layers", "model.n_decoder_layers")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSettings:
+    """Fields of `ModelConfig`, unchecked."""
+
+    topology: Literal["encoder-decoder", "decoder-only", "encoder-only"] = setting(
+        "encoder-decoder", "model topology: the stacks of Figure 1 to build"
+    )
+    src_vocab_size: int = setting(0, "source vocabulary size; 0 until the tokenizer is trained")
+    tgt_vocab_size: int = setting(0, "target vocabulary size; 0 until the tokenizer is trained")
+    front: str = setting(
+        "tokens", "front end that embeds the encoder's input: tokens, patches, frames or package.module:Class"
+    )
+    d_model: int = setting(512, "width of embeddings and hidden states")
+    n_heads: int = setting(8, "number of attention heads; must divide d_model")
+    n_kv_heads: int | None = setting(
+        None, "number of key and value heads, for grouped-query attention (default: model.n_heads)"
+    )
+    d_head: int | None = setting(None, "width of an attention head (default: model.d_model / model.n_heads)")
+    d_ff: int = setting(2048, "inner width of the feed-forward network")
+    n_encoder_layers: int = setting(6, "number of encoder blocks")
+    n_decoder_layers: int = setting(6, "number of decoder blocks")
+    dropout: float = setting(0.1, "dropout probability for embeddings and sub-layer outputs (section 5.4)")
+    attention_dropout: float | None = setting(
+        None, "dropout probability for attention weights (default: model.dropout)"
+    )
+    activation_dropout: float | None = setting(
+        None, "dropout probability inside the feed-forward network (default: model.dropout)"
+    )
+    attention: str = setting("softmax", "attention function: softmax (Equation 1) or package.module:Class")
+    attention_scale: float | None = setting(
+        None, "factor of the attention scores (default: 1 / sqrt(model.d_head), Equation 1)"
+    )
+    window: int | None = setting(
+        None, "number of latest tokens that each token of the decoder attends to, itself included (default: all)"
+    )
+    positions: str = setting(
+        "sinusoidal",
+        "position scheme: sinusoidal, sinusoidal_halves, sinusoidal_2d, learned, rotary, relative, alibi or "
+        "package.module:Class",
+    )
+    rotary_base: float = setting(10_000.0, "base of the wavelengths of rotary positions")
+    rotary_scaling: str = setting(
+        "none", "stretching of rotary positions: none, linear:FACTOR or llama3:FACTOR:LOW:HIGH:LENGTH"
+    )
+    max_len: int = setting(5000, "maximum sequence length in tokens")
+    norm: str = setting("layer", "normalisation: layer, rms or package.module:Class")
+    norm_eps: float = setting(1e-5, "epsilon added to the variance in normalisation layers")
+    pre_norm: bool = setting(False, "normalise before each sub-layer; the paper normalises after it")
+    final_norm: bool | None = setting(
+        None, "normalise the output of each stack (default: model.pre_norm, since post-norm blocks end with a norm)"
+    )
+    embedding_norm: bool = setting(False, "normalise the embeddings, after adding positions")
+    embedding_scale: float | None = setting(
+        None, "factor of the token embeddings (default: sqrt(model.d_model), section 3.4)"
+    )
+    activation: Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu"] = setting(
+        "relu",
+        "activation function of the feed-forward network: relu (the paper), gelu, gelu_tanh, silu, or gated: swiglu, "
+        "geglu",
+    )
+    feed_forward: str | None = setting(
+        None,
+        "feed-forward network: relu, gelu, gelu_tanh, silu, swiglu, geglu or package.module:Class (default: "
+        "model.activation)",
+    )
+    bias: bool = setting(True, "add biases to linear layers")
+    qkv_bias: bool | None = setting(
+        None, "add biases to the projections of queries, keys and values (default: model.bias)"
+    )
+    tie: Literal["all", "target", "embeddings", "none"] = setting(
+        "all",
+        "weight tying: all (source embedding, target embedding and output projection share one matrix), target (only "
+        "target embedding and output projection), embeddings (only the two embeddings) or none",
+    )
+    projection_bias: bool | None = setting(
+        None, "add a bias to the output projection (default: only if its matrix isn't tied)"
+    )
+    logit_scale: float = setting(1.0, "factor of the logits")
+    copy: bool = setting(False, "add a pointer mechanism that copies source tokens; needs a shared vocabulary")
+    head: Literal["none", "class", "span", "token"] = setting(
+        "none",
+        "output head of an encoder-only model: class (labels a text), span (finds a passage), token (predicts masked "
+        "tokens) or none",
+    )
+    n_classes: int = setting(0, "number of classes of the class head; 0 until the labels are known")
+    pooling: Literal["mean", "first"] = setting(
+        "mean", "input of the class head: the mean of all tokens, or the first token"
+    )
+    pooler: Literal["none", "tanh", "relu"] = setting(
+        "none", "activation of a hidden layer in the class head, or none without such a layer"
+    )
+    token_transform: bool = setting(False, "put a feed-forward layer and a norm before the token head's projection")
+    begin: bool = setting(
+        False, "begin every source, prompt or labelled text with the BOS token; implied by model.pooling=first"
+    )
+    pad_id: int = setting(0, "id of the padding token; the vocabulary size if there is none")
+    bos_id: int = setting(1, "id of the token that begins a text")
+    eos_id: int = setting(2, "id of the token that ends a text")
+    unk_id: int | None = setting(3, "id of the token for unknown words; none if there is none")
+    mask_id: int | None = setting(3, "id of the token that masks others in denoising; none if there is none")
+    start_id: int | None = setting(None, "id of the decoder's first input (default: model.bos_id)")
+    n_token_types: int = setting(
+        0, "number of learned token-type embeddings in an encoder-only model, such as 2 for question and text"
+    )
+
+    image_size: int | None = setting(
+        None, "height and width in pixels that images are resized to (default: depends on the images)"
+    )
+    image_channels: int | None = setting(
+        None, "number of colour channels: 1 for greyscale, 3 for colour (default: depends on the images)"
+    )
+    patch_size: int | None = setting(
+        None,
+        "height and width of a patch in pixels; divides model.image_size (default: the largest for 7 patches per row)",
+    )
+    shift: int = setting(0, "augmentation: shift training images by up to this many pixels in each direction")
+    flip: bool = setting(False, "augmentation: flip half of the training images horizontally")
+    crop: float = setting(
+        1.0, "augmentation: randomly crop training images, keeping at least this fraction of the area"
+    )
+    sample_rate: int | None = setting(
+        None, "sample rate in Hz that audio is resampled to (default: that of the recordings, at most 16000)"
+    )
+    n_mels: int = setting(40, "number of mel bands in a spectrogram")
+    spec_augment: float = setting(
+        0.0, "augmentation: maximum fraction of the bands or frames that each SpecAugment mask covers in training"
+    )
+    speed: float = setting(0.0, "augmentation: randomly change the speed of training audio by up to this fraction")
+
+    @property
+    def head_width(self) -> int:
+        """The width of an attention head, K."""
+        return self.d_head or self.d_model // self.n_heads
+
+    @property
+    def vocabulary_sizes(self) -> list[int]:
+        """The vocabulary sizes that are known, of the sides that read tokens."""
+        source = self.src_vocab_size if self.topology != "decoder-only" and self.front == "tokens" else 0
+        target = self.tgt_vocab_size if self.topology != "encoder-only" else 0
+        return [size for size in (source, target) if size]
+
+    @property
+    def special(self) -> SpecialTokens:
+        """The ids of the special tokens."""
+        start = self.bos_id if self.start_id is None else self.start_id
+        return SpecialTokens(
+            pad=self.pad_id, bos=self.bos_id, eos=self.eos_id, unk=self.unk_id, mask=self.mask_id, start=start
+        )
+
+    @property
+    def begins(self) -> bool:
+        """True if every text that the model reads begins with BOS."""
+        return self.begin or (self.topology == "encoder-only" and self.pooling == "first")
