@@ -1,9 +1,19 @@
-"""The model's configuration: its settings, checked."""
+"""The model's configuration: its settings, with range checks and consistency checks."""
 
+import math
 from dataclasses import dataclass
 
-from .model_checks import check_model
 from .model_settings import ModelSettings
+from .rotary_scaling import RotaryScaling
+from .setting import FRACTION, NOT_NEGATIVE, POSITIVE, require
+
+_MOST = {"d_model": 2**17, "d_ff": 2**20, "n_encoder_layers": 1000, "n_decoder_layers": 1000}
+_FRONT_SIZES = {
+    "image_size": (1, 4096),
+    "patch_size": (1, 4096),
+    "sample_rate": (1000, 192_000),
+    "n_mels": (1, 512),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -12,4 +22,141 @@ class ModelConfig(ModelSettings):
 
     def __post_init__(self) -> None:
         """Reject invalid settings."""
-        check_model(self)
+        _check(self)
+
+
+def _check(config: ModelSettings) -> None:
+    """Raise ConfigError if a setting of the model is invalid."""
+    for name in ("d_model", "n_heads", "d_ff", "max_len"):
+        require(getattr(config, name) >= 1, f"model.{name}", getattr(config, name), POSITIVE)
+    for name, most in _MOST.items():  # checked early: building a billion blocks takes hours
+        require(getattr(config, name) <= most, f"model.{name}", getattr(config, name), f"{most:,} or less")
+    for name in ("src_vocab_size", "tgt_vocab_size", "n_classes", "n_token_types"):
+        require(getattr(config, name) >= 0, f"model.{name}", getattr(config, name), NOT_NEGATIVE)
+    for name, without in (("n_encoder_layers", "decoder-only"), ("n_decoder_layers", "encoder-only")):
+        fewest = 0 if config.topology == without else 1
+        require(getattr(config, name) >= fewest, f"model.{name}", getattr(config, name), f"{fewest} or more")
+    for name in ("dropout", "attention_dropout", "activation_dropout"):
+        value = getattr(config, name)
+        require(value is None or 0 <= value < 1, f"model.{name}", value, FRACTION)
+    for name in ("norm_eps", "attention_scale", "embedding_scale", "logit_scale"):
+        value = getattr(config, name)
+        require(value is None or 0 < value < math.inf, f"model.{name}", value, "a number above 0")
+    _check_heads(config)
+    _check_positions(config)
+    _check_vocabularies(config)
+    _check_special(config)
+    _check_topology(config)
+    _check_fronts(config)
+
+
+def _check_heads(config: ModelSettings) -> None:
+    if config.d_head is None:
+        fits = config.d_model % config.n_heads == 0
+        what, expected = f"doesn't divide model.d_model={config.d_model}", f"a divisor of {config.d_model}"
+        require(fits, "model.n_heads", config.n_heads, expected, what=what, fix="choose another, or set model.d_head")
+    else:
+        require(1 <= config.d_head <= _MOST["d_model"], "model.d_head", config.d_head, POSITIVE)
+    if config.n_kv_heads is not None:
+        fits = config.n_kv_heads >= 1 and config.n_heads % config.n_kv_heads == 0
+        what, expected = f"doesn't divide model.n_heads={config.n_heads}", f"a divisor of {config.n_heads}"
+        require(fits, "model.n_kv_heads", config.n_kv_heads, expected, what=what)
+
+
+def _check_positions(config: ModelSettings) -> None:
+    width = config.head_width
+    even = config.positions != "rotary" or width % 2 == 0
+    what, expected = f"doesn't work with heads of odd width {width}", "an even model.d_model / model.n_heads"
+    require(even, "model.positions", config.positions, expected, what=what)
+    require(1 < config.rotary_base < math.inf, "model.rotary_base", config.rotary_base, "a number above 1")
+    scaling = RotaryScaling.parse(config.rotary_scaling)
+    for name, value, unset in (
+        ("rotary_base", config.rotary_base, 10_000.0),
+        ("rotary_scaling", scaling.kind, "none"),
+    ):
+        fits = value == unset or config.positions == "rotary" or ":" in config.positions
+        what = f"has no effect on model.positions={config.positions!r}"
+        require(fits, f"model.{name}", getattr(config, name), "model.positions='rotary'", what=what)
+    if config.window is not None:
+        require(config.window >= 1, "model.window", config.window, POSITIVE)
+        what, expected = _does_not_fit(config), "a model with a decoder"
+        require(config.topology != "encoder-only", "model.window", config.window, expected, what=what)
+
+
+def _check_vocabularies(config: ModelSettings) -> None:
+    if config.topology != "encoder-decoder":
+        return
+    same = config.src_vocab_size == config.tgt_vocab_size
+    sizes = f"{config.src_vocab_size:,} source and {config.tgt_vocab_size:,} target tokens"
+    what = f"needs one vocabulary for source and target, but they have {sizes}"
+    fits = same or config.tie not in ("all", "embeddings") or config.front != "tokens"
+    fix = "set model.tie to target or none"
+    require(fits, "model.tie", config.tie, "equal vocabulary sizes", what=what, fix=fix)
+    require(same or not config.copy, "model.copy", config.copy, "equal vocabulary sizes", what=what,
+            fix="set model.copy=false")  # fmt: skip
+
+
+def _check_special(config: ModelSettings) -> None:
+    # Default ids may be beyond a vocabulary: a small one that's made by hand needs no special tokens.
+    size = min(config.vocabulary_sizes, default=0)
+    for field in ("pad_id", "bos_id", "eos_id", "unk_id", "mask_id", "start_id"):
+        name, value, default = f"model.{field}", getattr(config, field), config.__dataclass_fields__[field].default
+        if value is None or value == default:
+            continue
+        require(value >= 0, name, value, NOT_NEGATIVE)
+        most = size if field == "pad_id" else size - 1
+        what = f"is beyond the vocabulary of {size:,} tokens"
+        require(not size or value <= most, name, value, f"{most:,} or less", what=what)
+    what = "is also the id of the end token, which could then never be learned"
+    expected = f"an id other than model.eos_id={config.eos_id}"
+    fix = "set model.pad_id to another id, or to the vocabulary size if there is no padding token"
+    require(config.pad_id != config.eos_id, "model.pad_id", config.pad_id, expected, what=what, fix=fix)
+
+
+def _check_topology(config: ModelSettings) -> None:
+    tokens = config.front == "tokens" or not config.copy
+    require(tokens, "model.copy", config.copy, "model.front='tokens'", what=f"doesn't fit model.front={config.front!r}")
+    copies = config.topology == "encoder-decoder" or not config.copy
+    require(copies, "model.copy", config.copy, "an encoder-decoder", what=_does_not_fit(config))
+    for name, unset, tasks in (("head", "none", "classify or answer"), ("n_token_types", 0, "answer")):
+        value = getattr(config, name)
+        fits = config.topology == "encoder-only" or value == unset
+        fix = f"leave it out, or set train.task to {tasks}"
+        require(fits, f"model.{name}", value, "an encoder-only model", what=_does_not_fit(config), fix=fix)
+    for name, unset, head in (
+        ("n_classes", 0, "class"),
+        ("pooler", "none", "class"),
+        ("token_transform", False, "token"),
+    ):
+        value, what = getattr(config, name), f"doesn't fit model.head={config.head!r}"
+        require(config.head == head or value == unset, f"model.{name}", value, f"model.head={head!r}", what=what)
+    projects = config.topology != "encoder-only"
+    what = "has no effect without a decoder"
+    require(projects or config.logit_scale == 1, "model.logit_scale", config.logit_scale, "1", what=what)
+    projects = projects or config.head == "token"
+    what, expected = "has no effect without an output projection", "a model that predicts tokens"
+    require(projects or config.projection_bias is None, "model.projection_bias", config.projection_bias, expected,
+            what=what)  # fmt: skip
+
+
+def _check_fronts(config: ModelSettings) -> None:
+    for name, (least, most) in _FRONT_SIZES.items():
+        value, expected = getattr(config, name), f"a number from {least:,} to {most:,}"
+        require(value is None or least <= value <= most, f"model.{name}", value, expected)
+    require(config.image_channels in (None, 1, 3), "model.image_channels", config.image_channels, "1 or 3")
+    require(config.shift >= 0, "model.shift", config.shift, NOT_NEGATIVE)
+    require(0 < config.crop <= 1, "model.crop", config.crop, "a number above 0, at most 1")
+    for name in ("spec_augment", "speed"):
+        require(0 <= getattr(config, name) < 1, f"model.{name}", getattr(config, name), FRACTION)
+    if config.image_size is not None and config.patch_size is not None:
+        what = f"doesn't divide model.image_size={config.image_size}"
+        expected = f"a divisor of {config.image_size}"
+        require(config.image_size % config.patch_size == 0, "model.patch_size", config.patch_size, expected, what=what)
+    flat = config.positions != "sinusoidal_2d" or (config.front, config.topology) == ("patches", "encoder-only")
+    expected = "another scheme, or model.front='patches' in an encoder-only model"
+    what = "needs the rows and columns of an image"
+    require(flat, "model.positions", config.positions, expected, what=what)
+
+
+def _does_not_fit(config: ModelSettings) -> str:
+    return f"doesn't fit model.topology={config.topology!r}"
