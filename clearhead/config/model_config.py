@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from .model_settings import ModelSettings
-from .rotary_scaling import RotaryScaling
+from .rotary_scaling import rotary_scaling
 from .setting import FRACTION, NOT_NEGATIVE, POSITIVE, require
 
 _MOST = {"d_model": 2**17, "d_ff": 2**20, "n_encoder_layers": 1000, "n_decoder_layers": 1000}
@@ -69,10 +69,10 @@ def _check_positions(config: ModelSettings) -> None:
     what, expected = f"doesn't work with heads of odd width {width}", "an even model.d_model / model.n_heads"
     require(even, "model.positions", config.positions, expected, what=what)
     require(1 < config.rotary_base < math.inf, "model.rotary_base", config.rotary_base, "a number above 1")
-    scaling = RotaryScaling.parse(config.rotary_scaling)
+    scaling = rotary_scaling(config.rotary_scaling)
     for name, value, unset in (
         ("rotary_base", config.rotary_base, 10_000.0),
-        ("rotary_scaling", scaling.kind, "none"),
+        ("rotary_scaling", scaling, ()),
     ):
         fits = value == unset or config.positions == "rotary" or ":" in config.positions
         what = f"has no effect on model.positions={config.positions!r}"

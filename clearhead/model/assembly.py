@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 from torch import nn
 
 from ..config import ModelConfig
+from ..config.rotary_scaling import rotary_scaling
 from ..errors import ConfigError
 from .attention import ATTENTIONS, Attend, CrossAttention, SelfAttention
 from .blocks import DecoderBlock, EncoderBlock
@@ -199,7 +200,7 @@ def _for_attention(config: ModelConfig) -> dict[str, Any]:
 
 def _for_positions(config: ModelConfig, two_sided: bool) -> dict[str, Any]:
     heads = {"n_heads": config.n_heads, "d_head": config.head_width}
-    waves = {"base": config.rotary_base, "scaling": config.rotary_scaling}
+    waves = {"base": config.rotary_base, "scaling": rotary_scaling(config.rotary_scaling)}
     sizes = {"d_model": config.d_model, "max_len": config.max_len, "two_sided": two_sided}
     return {**sizes, **heads, **waves, **_for_grid(config)}
 

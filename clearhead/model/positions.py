@@ -11,7 +11,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ..config.rotary_scaling import RotaryScaling
 from ..errors import ModelError
 
 _LARGEST_TABLE = 2**29  # numbers: 4 GiB while the table is computed
@@ -128,10 +127,10 @@ class Rotary(Positions):
     """Rotate queries and keys by an angle that grows with the position (Su et al. 2021).
 
     Their product then depends on the distance alone. `base` sets the wavelengths, and `scaling` stretches them for
-    longer texts (see `config.rotary_scaling`).
+    longer texts (see `stretched`).
     """
 
-    def __init__(self, d_head: int, base: float = 10_000.0, scaling: str = "none") -> None:
+    def __init__(self, d_head: int, base: float = 10_000.0, scaling: tuple[float, ...] = ()) -> None:
         super().__init__()
         if d_head % 2:
             raise ModelError(
@@ -140,7 +139,7 @@ class Rotary(Positions):
                 name="d_head",
                 value=d_head,
             )
-        self.d_head, self.base, self.scaling = d_head, base, RotaryScaling.parse(scaling)
+        self.d_head, self.base, self.scaling = d_head, base, scaling
 
     def rotation(self, positions: Tensor) -> Rotation:  # (B, T) -> (B, 1, T, K), (B, 1, T, K)
         # always in float64: bfloat16 can't tell position 256 from 257
@@ -149,15 +148,21 @@ class Rotary(Positions):
         return Rotation(angle.cos(), angle.sin())
 
 
-def stretched(frequency: Tensor, scaling: RotaryScaling) -> Tensor:
-    """Lower the frequencies of a rotation, in radians per token, so that it covers longer texts. (...) -> (...)"""
-    if scaling.kind == "none":
-        return frequency
-    if scaling.kind == "linear":
-        return frequency / scaling.factor
-    turns = scaling.length * frequency / (2 * math.pi)  # within the original context
-    kept = ((turns - scaling.low) / (scaling.high - scaling.low)).clamp(0, 1)
-    return kept * frequency + (1 - kept) * frequency / scaling.factor
+def stretched(frequency: Tensor, scaling: tuple[float, ...]) -> Tensor:
+    """Lower the frequencies of a rotation, in radians per token, so that it covers longer texts. (...) -> (...)
+
+    Args:
+        frequency: the frequencies.
+        scaling: () changes nothing. (factor,) divides all frequencies (Chen et al. 2023). (factor, low, high, length),
+            of Llama 3, divides those that turn less than `low` times within `length` tokens, leaves those alone that
+            turn more than `high` times, and blends in between.
+    """
+    if len(scaling) < 4:
+        return frequency / scaling[0] if scaling else frequency
+    factor, low, high, length = scaling
+    turns = length * frequency / (2 * math.pi)
+    kept = ((turns - low) / (high - low)).clamp(0, 1)
+    return kept * frequency + (1 - kept) * frequency / factor
 
 
 def rotate(x: Tensor, rotation: Rotation) -> Tensor:

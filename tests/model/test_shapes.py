@@ -18,7 +18,6 @@ from torch import Tensor
 
 import clearhead.model
 from clearhead.config import ModelConfig
-from clearhead.config.rotary_scaling import RotaryScaling
 from clearhead.model import (
     attention,
     blocks,
@@ -224,7 +223,7 @@ CALLS: dict[str, Callable[..., Tensor | tuple[Tensor, ...]]] = {
     "positions.Positions.bias": lambda *at: positions.Alibi(H).bias(*map(ids, at)),
     "positions.sinusoid": lambda: positions.sinusoid(SIZES["T"], D),
     "positions.SinusoidalHalves.embed": lambda x, at: positions.SinusoidalHalves(D).embed(x, ids(at)),
-    "positions.stretched": lambda x: positions.stretched(x, RotaryScaling.parse("linear:2")),
+    "positions.stretched": lambda x: positions.stretched(x, (2.0,)),
     "positions.Sinusoidal.embed": lambda x, at: positions.Sinusoidal(D).embed(x, ids(at)),
     "positions.Sinusoidal2D.embed": lambda x, at: positions.Sinusoidal2D(D, 4).embed(x, ids(at)),
     "positions.Learned.embed": lambda x, at: positions.Learned(D).embed(x, ids(at)),
