@@ -67,12 +67,20 @@ func Load(path string, options Options) (App, error) {
 		decoder, err := model.BuildDecoder(settings.Model, weights)
 		session := decode.PromptSession{Model: decoder, Config: settings.Decode, MaxLen: settings.Model.MaxLen, Rules: rules,
 			Threads: options.Threads}
-		return &languageModel{session, tokenizers.Target, options.Say}, err
+		return &languageModel{session, tokenizers.Target, beginning(settings), options.Say}, err
 	}
 	built, err := model.BuildEncoderDecoder(settings.Model, weights)
-	session := decode.Session{Model: built, Config: settings.Decode, MaxLen: settings.Model.MaxLen, Rules: rules,
-		Threads: options.Threads}
+	session := decode.Session{Model: built, Config: settings.Decode, MaxLen: settings.Model.MaxLen,
+		Start: settings.Model.Start(), Rules: rules, Threads: options.Threads}
 	return &translator{session, tokenizers, settings, options.Say}, err
+}
+
+// beginning returns the tokens before every text that the model reads.
+func beginning(c config.Config) []int {
+	if c.Model.Begin {
+		return []int{tokenization.BOS}
+	}
+	return nil
 }
 
 // checkSizes fails if a vocabulary belongs to another model.

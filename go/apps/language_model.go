@@ -12,6 +12,7 @@ import (
 type languageModel struct {
 	session   decode.PromptSession
 	tokenizer *tokenization.Tokenizer
+	beginning []int
 	say       func(string)
 }
 
@@ -35,7 +36,7 @@ func (l *languageModel) Answer(lines []Line, asJSON bool) ([]string, error) {
 		if err := l.checkKnown(line); err != nil {
 			return nil, err
 		}
-		prompts[i] = l.tokenizer.Encode(line.Text)
+		prompts[i] = append(append([]int{}, l.beginning...), l.tokenizer.Encode(line.Text)...)
 	}
 	found, err := l.session.Answers(prompts)
 	if err != nil {

@@ -56,18 +56,19 @@ func (t *translator) Answer(lines []Line, asJSON bool) ([]string, error) {
 
 // read returns the tokens of a source, as many as the model can read, and records problems in its result.
 func (t *translator) read(text string, to *result) []int {
-	ids, longest := t.tokenizers.Source.Encode(text), t.config.Model.MaxLen-1
+	first := beginning(t.config)
+	ids, longest := t.tokenizers.Source.Encode(text), t.config.Model.MaxLen-1-len(first)
 	if t.config.Task == "summarize" && t.config.MaxLen < longest {
 		longest = t.config.MaxLen
 	}
-	if len(ids) > t.config.MaxLen {
-		to.Long = len(ids)
+	if n := len(first) + len(ids); n > t.config.MaxLen {
+		to.Long = n
 	}
 	if len(ids) > longest {
 		to.Cut, ids = len(ids)-longest, ids[:longest]
 	}
 	to.Unknown = append(to.Unknown, t.tokenizers.Source.UnknownWords(text)...)
-	return ids
+	return append(first, ids...)
 }
 
 func (t *translator) printed(lines []Line, results []result, asJSON bool) ([]string, error) {

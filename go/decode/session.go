@@ -20,20 +20,23 @@ type Session struct {
 	Model   model.EncoderDecoder
 	Config  config.Decode
 	MaxLen  int // context length of the model, end token included
+	Start   int // the decoder's first input
 	Rules   Rules
 	Threads int
 }
 
-// NewRules returns the rules of a search with these settings. The special tokens are never generated.
+// NewRules returns the rules of a search with these settings, which never generates the tokens in suppress.
 func NewRules(c config.Decode, suppress []int) Rules {
+	if c.SuppressSpecial {
+		suppress = append([]int{tokenization.PAD, tokenization.BOS, tokenization.UNK}, suppress...)
+	}
 	return Rules{
-		EOS:      tokenization.EOS,
-		Suppress: append([]int{tokenization.PAD, tokenization.BOS, tokenization.UNK}, suppress...),
-		Beam:     c.Beam, Alpha: c.Alpha, NoRepeatNgram: c.NoRepeatNgram, RepetitionPenalty: c.RepetitionPenalty,
+		EOS: tokenization.EOS, Suppress: suppress,
+		Beam: c.Beam, Alpha: c.Alpha, NoRepeatNgram: c.NoRepeatNgram, RepetitionPenalty: c.RepetitionPenalty,
 	}
 }
 
-// Answers returns the best answer to each source: token ids without special tokens.
+// Answers returns the best answer to each source: token ids without the end token.
 func (s Session) Answers(sources [][]int) ([]Hypothesis, error) {
 	answers := make([]Hypothesis, len(sources))
 	err := inParallel(batchesOf(sources, s.Rules.Beam), s.Threads, func(places []int) error {
@@ -41,7 +44,7 @@ func (s Session) Answers(sources [][]int) ([]Hypothesis, error) {
 		for i, place := range places {
 			source := sources[place]
 			inputs[i] = append(append([]int{}, source...), tokenization.EOS)
-			start[i], requests[i] = tokenization.BOS, s.request(len(source))
+			start[i], requests[i] = s.Start, s.request(len(source))
 		}
 		found, err := BeamSearch(prefill(s.Model, inputs), start, requests, s.Rules)
 		for i := range found {

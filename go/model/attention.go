@@ -76,22 +76,27 @@ func addScaled(a, b []float32, scale float32) {
 	}
 }
 
-// attend applies Equation 1 to every head, and returns the outputs and weights of the heads. Each of the G key-value
-// heads serves H / G of the H query heads.
+const queriesAtOnce = 64 // so that the weights of a long text need little memory
+
+// attend applies Equation 1 to every head. Each of the G key-value heads serves H / G of the H query heads.
 //
-// H times (T, K), G times (S, K), bias H times (T, S) or nil -> H times (T, K), H times (T, S)
-func attend(q, k, v []Matrix, mask Mask, bias []Matrix) (outputs, weights []Matrix) {
-	outputs, weights = make([]Matrix, len(q)), make([]Matrix, len(q))
-	groups := len(q) / len(k)
+// H times (T, K), G times (S, K), bias H times (T, S) or nil -> H times (T, K)
+func attend(q, k, v []Matrix, mask Mask, bias []Matrix) []Matrix {
+	outputs, groups := make([]Matrix, len(q)), len(q)/len(k)
 	for head := range q {
-		var added Matrix
-		if bias != nil {
-			added = bias[head]
+		keys, values := k[head/groups], v[head/groups]
+		outputs[head] = NewMatrix(q[head].Rows, values.Cols)
+		for start := 0; start < q[head].Rows; start += queriesAtOnce {
+			end := smaller(start+queriesAtOnce, q[head].Rows)
+			var added Matrix
+			if bias != nil {
+				added = bias[head].Span(start, end)
+			}
+			output, _ := ScaledDotProductAttention(q[head].Span(start, end), keys, values, mask.from(start), added)
+			copy(outputs[head].Span(start, end).Data, output.Data)
 		}
-		shared := head / groups
-		outputs[head], weights[head] = ScaledDotProductAttention(q[head], k[shared], v[shared], mask, added)
 	}
-	return outputs, weights
+	return outputs
 }
 
 // MultiHeadAttention is section 3.2.2 as written: h heads attend in parallel to learned projections, and an output
@@ -108,7 +113,10 @@ func (m MultiHeadAttention) Forward(query, key, value Matrix, mask Mask) (Matrix
 	q := splitHeads(m.WQ.Forward(query), m.NHeads)
 	k := splitHeads(m.WK.Forward(key), m.NHeads)
 	v := splitHeads(m.WV.Forward(value), m.NHeads)
-	heads, weights := attend(q, k, v, mask, nil)
+	heads, weights := make([]Matrix, m.NHeads), make([]Matrix, m.NHeads)
+	for i := range heads {
+		heads[i], weights[i] = ScaledDotProductAttention(q[i], k[i], v[i], mask, Matrix{})
+	}
 	merged := NewMatrix(query.Rows, query.Cols)
 	mergeHeads(heads, merged)
 	return m.WO.Forward(merged), weights
@@ -143,8 +151,7 @@ func (a SelfAttention) Forward(x Matrix, spans []Span, layer int) Matrix {
 		if span.Cache != nil {
 			k, v = span.Cache.Layers[layer].Append(k, v)
 		}
-		outputs, _ := attend(q, k, v, span.Mask, span.Bias)
-		mergeHeads(outputs, merged.Span(span.Start, span.End))
+		mergeHeads(attend(q, k, v, span.Mask, span.Bias), merged.Span(span.Start, span.End))
 	}
 	return a.Out.Forward(merged)
 }
@@ -172,13 +179,21 @@ func (a CrossAttention) Forward(x Matrix, spans []Span, layer int, observe func(
 	for i, span := range spans {
 		q := splitHeads(projected.Span(span.Start, span.End), a.NHeads)
 		memory := span.Cache.Layers[layer].Memory
-		outputs, weights := attend(q, memory.Keys, memory.Values, nil, nil)
 		if observe != nil {
-			observe(i, weights)
+			observe(i, a.weights(q, memory.Keys))
 		}
-		mergeHeads(outputs, merged.Span(span.Start, span.End))
+		mergeHeads(attend(q, memory.Keys, memory.Values, nil, nil), merged.Span(span.Start, span.End))
 	}
 	return a.Out.Forward(merged)
+}
+
+// weights returns the weights that Forward applies. H times (T, K), G times (S, K) -> H times (T, S)
+func (a CrossAttention) weights(q, keys []Matrix) []Matrix {
+	weights := make([]Matrix, len(q))
+	for head := range q {
+		weights[head] = AttentionWeights(q[head], keys[head*a.NKVHeads/a.NHeads], nil, Matrix{})
+	}
+	return weights
 }
 
 // splitHeads computes (T, H*K) -> H times (T, K). The heads of a single row share its memory.

@@ -10,3 +10,11 @@ func CausalMask(queries, keys int) Mask {
 	}
 	return func(query, key int) bool { return key <= query+keys-queries }
 }
+
+// from returns the mask of the queries from `first` on.
+func (m Mask) from(first int) Mask {
+	if m == nil || first == 0 {
+		return m
+	}
+	return func(query, key int) bool { return m(first+query, key) }
+}

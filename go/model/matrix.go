@@ -90,3 +90,10 @@ func dot(x, w []float32) (sum float32) {
 	}
 	return
 }
+
+func smaller(a, b int) int {
+	if a < b {
+		return a
+	}
+	return b
+}
