@@ -177,7 +177,7 @@ class MediaEncoder:
             if isinstance(result, DataError):
                 skipped.append(Skipped(line, UNREADABLE, result.what))
             elif target is None:
-                skipped.append(Skipped(line, self.why_not, pairs.targets[place]))
+                skipped.append(Skipped(line, self.why_not, f"{pairs.targets[place]}: {name}"))
             elif result[1] and not self.cuts:
                 skipped.append(Skipped(line, self.limit, name))
             else:

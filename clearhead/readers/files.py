@@ -46,9 +46,9 @@ class Input:
             with self._opened() as file:
                 yield file
         except FileNotFoundError as error:
-            raise DataError(f"{self.name} doesn't exist", expected="a text file", name=self.name) from error
+            raise DataError(f"{self.name} doesn't exist", expected="an existing file", name=self.name) from error
         except IsADirectoryError as error:
-            raise DataError(f"{self.name} is a folder", expected="a text file", name=self.name) from error
+            raise DataError(f"{self.name} is a folder", expected="a file", name=self.name) from error
         except OSError as error:
             if error.strerror is None:  # raised by a decompressor; the caller has a better message
                 raise

@@ -44,6 +44,12 @@ def test_files_are_read_in_order_and_bad_ones_reported(tmp_path: Path, threads: 
     assert encoder()(pairs(*rows)).kept == [n for n in range(100) if n % 7 and n != 5]
 
 
+def test_a_label_that_cannot_be_trained_on_is_reported_with_its_file(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", grey(1)[None])
+    [skipped] = encoder()(pairs((grey(0), "a"), (str(tmp_path / "x.npy#0"), "?"))).skipped
+    assert skipped.reason == "unknown" and skipped.text == f"?: {tmp_path / 'x.npy#0'}"
+
+
 def test_only_so_many_bytes_are_in_memory_at_once(monkeypatch) -> None:
     monkeypatch.setattr(media_encoding, "_BYTES", 5 * 16)
     waiting = most = 0
