@@ -34,8 +34,10 @@ func (c Config) checkNumbers() error {
 		what  string
 	}{
 		{"model.d_model", m.DModel, m.DModel >= 1, "at least 1"},
-		{"model.n_heads", m.NHeads, m.NHeads >= 1 && m.DModel%m.NHeads == 0, "a divisor of model.d_model"},
+		{"model.n_heads", m.NHeads, m.NHeads >= 1 && m.DHead != 0, "a divisor of model.d_model"},
 		{"model.n_kv_heads", m.NKVHeads, m.NKVHeads >= 1 && m.NHeads%m.NKVHeads == 0, "a divisor of model.n_heads"},
+		{"model.d_head", m.DHead, m.DHead >= 1, "at least 1"},
+		{"model.window", m.Window, m.Window >= 0, "at least 1"},
 		{"model.d_ff", m.DFF, m.DFF >= 1, "at least 1"},
 		{"model.max_len", m.MaxLen, m.MaxLen >= 1, "at least 1"},
 		{"model.tgt_vocab_size", m.TgtVocabSize, m.TgtVocabSize >= 4, "at least 4"},
@@ -48,9 +50,9 @@ func (c Config) checkNumbers() error {
 			return &errors.Error{What: fmt.Sprintf("%s=%d can't be used", it.name, it.value), Expected: it.what, Name: it.name}
 		}
 	}
-	if m.Positions == "rotary" && m.DModel/m.NHeads%2 != 0 {
-		return &errors.Error{What: fmt.Sprintf("model.positions=\"rotary\" doesn't work with heads of odd width %d", m.DModel/m.NHeads),
-			Expected: "an even model.d_model / model.n_heads", Name: "model.positions"}
+	if m.Positions == "rotary" && m.DHead%2 != 0 {
+		return &errors.Error{What: fmt.Sprintf("model.positions=\"rotary\" doesn't work with heads of odd width %d", m.DHead),
+			Expected: "an even width", Name: "model.positions"}
 	}
 	return nil
 }

@@ -54,6 +54,9 @@ func Parse(data []byte) (Config, error) {
 	if config.Model.NKVHeads == 0 {
 		config.Model.NKVHeads = config.Model.NHeads
 	}
+	if config.Model.DHead == 0 && config.Model.NHeads > 0 && config.Model.DModel%config.Model.NHeads == 0 {
+		config.Model.DHead = config.Model.DModel / config.Model.NHeads
+	}
 	return config, config.check()
 }
 

@@ -2,27 +2,39 @@ package config
 
 // Model holds the shape and components of a Transformer (sections 3 and 6.2 of the paper).
 type Model struct {
-	Topology       string  `json:"topology"`
-	SrcVocabSize   int     `json:"src_vocab_size"`
-	TgtVocabSize   int     `json:"tgt_vocab_size"`
-	DModel         int     `json:"d_model"`
-	NHeads         int     `json:"n_heads"`
-	NKVHeads       int     `json:"n_kv_heads"`
-	DFF            int     `json:"d_ff"`
-	NEncoderLayers int     `json:"n_encoder_layers"`
-	NDecoderLayers int     `json:"n_decoder_layers"`
-	Positions      string  `json:"positions"`
-	MaxLen         int     `json:"max_len"`
-	Norm           string  `json:"norm"`
-	NormEps        float64 `json:"norm_eps"`
-	PreNorm        bool    `json:"pre_norm"`
-	Activation     string  `json:"activation"`
-	FeedForward    string  `json:"feed_forward"`
-	Bias           bool    `json:"bias"`
-	Tie            string  `json:"tie"`
-	Copy           bool    `json:"copy"`
-	Begin          bool    `json:"begin"`
-	StartID        *int    `json:"start_id"`
+	Topology       string `json:"topology"`
+	SrcVocabSize   int    `json:"src_vocab_size"`
+	TgtVocabSize   int    `json:"tgt_vocab_size"`
+	DModel         int    `json:"d_model"`
+	NHeads         int    `json:"n_heads"`
+	NKVHeads       int    `json:"n_kv_heads"`
+	DHead          int    `json:"d_head"`
+	DFF            int    `json:"d_ff"`
+	NEncoderLayers int    `json:"n_encoder_layers"`
+	NDecoderLayers int    `json:"n_decoder_layers"`
+	MaxLen         int    `json:"max_len"`
+
+	AttentionScale *float64 `json:"attention_scale"`
+	Window         int      `json:"window"` // 0: none
+	Positions      string   `json:"positions"`
+	RotaryBase     float64  `json:"rotary_base"`
+	RotaryScaling  string   `json:"rotary_scaling"`
+	Norm           string   `json:"norm"`
+	NormEps        float64  `json:"norm_eps"`
+	PreNorm        bool     `json:"pre_norm"`
+	FinalNorm      *bool    `json:"final_norm"`
+	EmbeddingNorm  bool     `json:"embedding_norm"`
+	EmbeddingScale *float64 `json:"embedding_scale"`
+	Activation     string   `json:"activation"`
+	FeedForward    string   `json:"feed_forward"`
+	Bias           bool     `json:"bias"`
+	QKVBias        *bool    `json:"qkv_bias"`
+	Tie            string   `json:"tie"`
+	ProjectionBias *bool    `json:"projection_bias"`
+	LogitScale     float64  `json:"logit_scale"`
+	Copy           bool     `json:"copy"`
+	Begin          bool     `json:"begin"`
+	StartID        *int     `json:"start_id"`
 }
 
 // Start returns the decoder's first input.
@@ -61,11 +73,11 @@ var without = map[string]bool{
 // choices lists the supported values of settings that name a part.
 var choices = map[string][]string{
 	"model.topology":     {"encoder-decoder", "decoder-only"},
-	"model.positions":    {"sinusoidal", "learned", "rotary", "relative", "alibi"},
+	"model.positions":    {"sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "alibi"},
 	"model.norm":         {"layer", "rms"},
-	"model.activation":   {"relu", "gelu", "swiglu"},
-	"model.feed_forward": {"relu", "gelu", "swiglu"},
-	"model.tie":          {"all", "target", "none"},
+	"model.activation":   {"relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu"},
+	"model.feed_forward": {"relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu"},
+	"model.tie":          {"all", "target", "embeddings", "none"},
 	"train.task":         {"translate", "summarize", "generate"},
 	"decode.unknown":     {"error", "unk"},
 }

@@ -131,10 +131,12 @@ type Span struct {
 	Cache      *Cache    // in a decoder: its earlier tokens, and the memory of its source
 }
 
-// SelfAttention is MultiHeadAttention(x, x, x) with one matrix product for queries, keys and values.
+// SelfAttention is MultiHeadAttention(x, x, x) with one matrix product for queries, keys and values. Rescale multiplies
+// the queries, so that their scores have another scale than 1 / sqrt(d_k).
 type SelfAttention struct {
 	NHeads, NKVHeads int
 	QKV, Out         Linear
+	Rescale          float32
 }
 
 // Forward computes (T, D) -> (T, D). With a cache, queries also attend to the cached keys of this layer.
@@ -148,6 +150,9 @@ func (a SelfAttention) Forward(x Matrix, spans []Span, layer int) Matrix {
 		for _, head := range heads[:a.NHeads+a.NKVHeads] {
 			rotate(head, span.Rotation)
 		}
+		for _, head := range q {
+			multiply(head, a.Rescale)
+		}
 		if span.Cache != nil {
 			k, v = span.Cache.Layers[layer].Append(k, v)
 		}
@@ -159,10 +164,12 @@ func (a SelfAttention) Forward(x Matrix, spans []Span, layer int) Matrix {
 // Memory holds the keys and values of an encoder's output in one decoder block, G times (S, K) each.
 type Memory struct{ Keys, Values []Matrix }
 
-// CrossAttention is MultiHeadAttention(x, memory, memory) with one matrix product for keys and values.
+// CrossAttention is MultiHeadAttention(x, memory, memory) with one matrix product for keys and values. For Rescale, see
+// SelfAttention.
 type CrossAttention struct {
 	NHeads, NKVHeads int
 	Q, KV, Out       Linear
+	Rescale          float32
 }
 
 // Project returns the keys and values of the memory (S, D). Call it once per source.
@@ -175,6 +182,7 @@ func (a CrossAttention) Project(memory Matrix) Memory {
 // the index and the weights, H times (T, S), of each span.
 func (a CrossAttention) Forward(x Matrix, spans []Span, layer int, observe func(int, []Matrix)) Matrix {
 	projected := a.Q.Forward(x)
+	multiply(projected, a.Rescale)
 	merged := NewMatrix(projected.Rows, projected.Cols)
 	for i, span := range spans {
 		q := splitHeads(projected.Span(span.Start, span.End), a.NHeads)

@@ -1,10 +1,10 @@
 package model
 
 // Cache holds the keys and values of the tokens that one hypothesis has read so far. It's passed to the decoder, not
-// stored in it. A full window drops the oldest token, so that there's no limit on length.
+// stored in it. A full cache drops its oldest token, so that there's no limit on length.
 type Cache struct {
 	Layers []LayerCache
-	Length int   // tokens read; a window holds only the newest
+	Length int   // tokens read; the cache may hold only the newest
 	Source []int // the source's tokens, which a pointer copies from
 }
 
@@ -12,7 +12,7 @@ type Cache struct {
 type LayerCache struct {
 	Keys, Values []Matrix
 	Memory       *Memory // shared by all hypotheses of a source
-	window       int
+	capacity     int
 }
 
 // Append adds T new keys and values, and returns all S of them. G times (T, K) -> G times (S, K)
@@ -29,8 +29,8 @@ func (c *LayerCache) Append(k, v []Matrix) (keys, values []Matrix) {
 
 func (c *LayerCache) appended(held, more Matrix) Matrix {
 	data, rows := append(held.Data, more.Data...), held.Rows+more.Rows
-	if over := rows - c.window; c.window > 0 && over > 0 {
-		data, rows = data[over*more.Cols:], c.window
+	if over := rows - c.capacity; c.capacity > 0 && over > 0 {
+		data, rows = data[over*more.Cols:], c.capacity
 	}
 	return Matrix{rows, more.Cols, data}
 }
@@ -47,7 +47,7 @@ func (c *Cache) Held() int {
 func (c *Cache) Copy() *Cache {
 	twin := &Cache{Layers: make([]LayerCache, len(c.Layers)), Length: c.Length, Source: c.Source}
 	for i, layer := range c.Layers {
-		twin.Layers[i] = LayerCache{copied(layer.Keys), copied(layer.Values), layer.Memory, layer.window}
+		twin.Layers[i] = LayerCache{copied(layer.Keys), copied(layer.Values), layer.Memory, layer.capacity}
 	}
 	return twin
 }

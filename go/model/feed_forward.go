@@ -22,18 +22,22 @@ func (f Activated) Forward(x Matrix) Matrix {
 	return f.Outer.Forward(inner)
 }
 
-// SwiGLU is (silu(x W_1) * x W_3) W_2: a gated network (Shazeer 2020). One matrix product computes gate and value.
-type SwiGLU struct{ Inner, Outer Linear }
+// Gated is (f(x W_1) * x W_3) W_2: a gated network (Shazeer 2020). One matrix product computes gate and value. SwiGLU has
+// f = silu, and GeGLU f = gelu, in its tanh form.
+type Gated struct {
+	Inner, Outer Linear
+	Gate         func(float32) float32
+}
 
 // Forward computes (T, D) -> (T, D).
-func (f SwiGLU) Forward(x Matrix) Matrix {
+func (f Gated) Forward(x Matrix) Matrix {
 	both := f.Inner.Forward(x)
 	width := both.Cols / 2
 	inner := NewMatrix(x.Rows, width)
 	for t := 0; t < x.Rows; t++ {
 		gate, value, out := both.Row(t)[:width], both.Row(t)[width:], inner.Row(t)
 		for i := range out {
-			out[i] = silu(gate[i]) * value[i]
+			out[i] = f.Gate(gate[i]) * value[i]
 		}
 	}
 	return f.Outer.Forward(inner)
@@ -48,6 +52,12 @@ func relu(x float32) float32 {
 
 func gelu(x float32) float32 {
 	return float32(0.5 * float64(x) * (1 + math.Erf(float64(x)/math.Sqrt2)))
+}
+
+// geluTanh is GPT-2's gelu, within 0.0005 of the other.
+func geluTanh(x float32) float32 {
+	wide := float64(x)
+	return float32(0.5 * wide * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(wide+0.044715*wide*wide*wide))))
 }
 
 func silu(x float32) float32 { return x * sigmoid(x) }

@@ -17,6 +17,16 @@ func (l Linear) Forward(x Matrix) Matrix {
 	return out
 }
 
+// multiply multiplies a matrix in place.
+func multiply(x Matrix, factor float32) {
+	if factor == 1 {
+		return
+	}
+	for i := range x.Data {
+		x.Data[i] *= factor
+	}
+}
+
 // add adds b to a in place.
 func add(a, b []float32) {
 	b = b[:len(a)]

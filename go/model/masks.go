@@ -11,6 +11,14 @@ func CausalMask(queries, keys int) Mask {
 	return func(query, key int) bool { return key <= query+keys-queries }
 }
 
+// recent lets each query of a mask see only the latest `window` keys, itself included. The last query is aligned with
+// the last key.
+func (m Mask) recent(queries, keys, window int) Mask {
+	return func(query, key int) bool {
+		return query+keys-queries-key < window && (m == nil || m(query, key))
+	}
+}
+
 // from returns the mask of the queries from `first` on.
 func (m Mask) from(first int) Mask {
 	if m == nil || first == 0 {

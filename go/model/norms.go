@@ -57,7 +57,7 @@ func (n RMSNorm) Forward(x Matrix) Matrix {
 	return out
 }
 
-// identity is the norm at the end of a post-norm stack, which needs none.
+// identity stands where a model has no norm, such as the end of a post-norm stack.
 type identity struct{}
 
 func (identity) Forward(x Matrix) Matrix { return x }

@@ -29,21 +29,29 @@ func (unordered) Endless() bool               { return true }
 // Sinusoidal is the paper's scheme: PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos of the same.
 //
 // The rows are computed when they're needed. A table of 5,000 would take longer than starting the program.
-type Sinusoidal struct{ unordered }
+//
+// Halves puts all sines first and then all cosines, as Marian orders them.
+type Sinusoidal struct {
+	unordered
+	Halves bool
+}
 
 // Endless returns false, as in Python, where the waves are a table.
 func (Sinusoidal) Endless() bool { return false }
 
 // Embed adds the waves.
-func (Sinusoidal) Embed(x Matrix, first int) {
+func (s Sinusoidal) Embed(x Matrix, first int) {
 	for i := 0; i < x.Cols; i += 2 {
 		frequency := math.Exp(float64(i) * (-math.Log(10_000) / float64(x.Cols)))
 		for t := 0; t < x.Rows; t++ {
 			sin, cos := math.Sincos(float64(first+t) * frequency)
-			row := x.Row(t)
-			row[i] += float32(sin)
-			if i+1 < x.Cols {
-				row[i+1] += float32(cos)
+			row, atSin, atCos := x.Row(t), i, i+1
+			if s.Halves {
+				atSin, atCos = i/2, (x.Cols+1)/2+i/2
+			}
+			row[atSin] += float32(sin)
+			if atCos < x.Cols {
+				row[atCos] += float32(cos)
 			}
 		}
 	}
@@ -68,24 +76,44 @@ func (l Learned) Embed(x Matrix, first int) {
 // Rotary rotates queries and keys by an angle that grows with the position (Su et al. 2021).
 type Rotary struct {
 	unordered
-	DHead int
+	DHead   int
+	Base    float64
+	Scaling []float64 // see stretched
 }
 
 // Rotation holds the cosines and sines of the angles to rotate by, (T, K/2) each.
 type Rotation struct{ Cos, Sin Matrix }
 
-// Rotation returns the angles 10000^(-2i/K) * position.
+// Rotation returns the angles Base^(-2i/K) * position.
 func (r Rotary) Rotation(first, n int) *Rotation {
 	half := r.DHead / 2
 	rotation := &Rotation{NewMatrix(n, half), NewMatrix(n, half)}
 	for i := 0; i < half; i++ {
-		frequency := math.Pow(10_000, -float64(2*i)/float64(r.DHead))
+		frequency := stretched(math.Pow(r.Base, -float64(2*i)/float64(r.DHead)), r.Scaling)
 		for t := 0; t < n; t++ {
 			sin, cos := math.Sincos(float64(first+t) * frequency)
 			rotation.Cos.Row(t)[i], rotation.Sin.Row(t)[i] = float32(cos), float32(sin)
 		}
 	}
 	return rotation
+}
+
+// stretched lowers a frequency of a rotation, in radians per token, so that it covers longer texts.
+//
+// No scaling changes nothing. One number is a factor, which divides all frequencies (Chen et al. 2023). Four are factor,
+// low, high and length, of Llama 3: frequencies that turn less than `low` times within `length` tokens are divided, those
+// that turn more than `high` times are left alone, and those in between are blended.
+func stretched(frequency float64, scaling []float64) float64 {
+	switch len(scaling) {
+	case 0:
+		return frequency
+	case 1:
+		return frequency / scaling[0]
+	}
+	factor, low, high, length := scaling[0], scaling[1], scaling[2], scaling[3]
+	turns := length * frequency / (2 * math.Pi)
+	kept := math.Min(math.Max((turns-low)/(high-low), 0), 1)
+	return kept*frequency + (1-kept)*frequency/factor
 }
 
 // rotate rotates each pair (x_i, x_{i + K/2}) of every head by its angle, in place. (T, H*K)

@@ -1,25 +1,27 @@
 package model
 
-import "math"
-
-// Embedding looks up a learned vector for each token, times sqrt(d_model) (section 3.4).
-type Embedding struct{ Weight Matrix } // (V, D)
+// Embedding looks up a learned vector for each token, times Scale: sqrt(d_model), if the model has no other (section 3.4).
+type Embedding struct {
+	Weight Matrix // (V, D)
+	Scale  float32
+}
 
 // Forward computes (T,) -> (T, D).
 func (e Embedding) Forward(tokens []int) Matrix {
-	x, scale := NewMatrix(len(tokens), e.Weight.Cols), float32(math.Sqrt(float64(e.Weight.Cols)))
+	x := NewMatrix(len(tokens), e.Weight.Cols)
 	for t, token := range tokens {
-		addScaled(x.Row(t), e.Weight.Row(token), scale)
+		addScaled(x.Row(t), e.Weight.Row(token), e.Scale)
 	}
 	return x
 }
 
 // Encoder is Figure 1, left: embedding, positions, N blocks and, in a pre-norm stack, a final norm.
 type Encoder struct {
-	Embedding Embedding
-	Positions Positions
-	Blocks    []EncoderBlock
-	Norm      Norm
+	Embedding     Embedding
+	Positions     Positions
+	EmbeddingNorm Norm
+	Blocks        []EncoderBlock
+	Norm          Norm
 }
 
 // Forward reads sources of any lengths, and returns the hidden states of each. B times (S,) -> B times (S, D)
@@ -36,6 +38,7 @@ func (e Encoder) Forward(sources [][]int) []Matrix {
 	for _, span := range spans {
 		e.Positions.Embed(x.Span(span.Start, span.End), 0)
 	}
+	x = e.EmbeddingNorm.Forward(x)
 	for _, block := range e.Blocks {
 		x = block.Forward(x, spans)
 	}
@@ -50,20 +53,23 @@ func (e Encoder) Forward(sources [][]int) []Matrix {
 // Decoder is Figure 1, right: embedding, positions, N causal blocks, projection. Without an encoder, it's a language
 // model.
 type Decoder struct {
-	Embedding  Embedding
-	Positions  Positions
-	Blocks     []DecoderBlock
-	Norm       Norm
-	Projection Linear
-	Pointer    *Pointer
+	Embedding     Embedding
+	Positions     Positions
+	EmbeddingNorm Norm
+	Window        int // latest tokens that each token attends to, itself included; 0 for all
+	Blocks        []DecoderBlock
+	Norm          Norm
+	LogitScale    float32
+	Projection    Linear
+	Pointer       *Pointer
 }
 
 // NewCache returns an empty cache. The keys and values of an encoder's output, memory (S, D), are computed here, once.
-// A window of 0 tokens is unlimited.
-func (d Decoder) NewCache(memory Matrix, source []int, window int) *Cache {
+// The cache holds the newest `capacity` tokens, or all if that's 0.
+func (d Decoder) NewCache(memory Matrix, source []int, capacity int) *Cache {
 	cache := &Cache{Layers: make([]LayerCache, len(d.Blocks)), Source: source}
 	for i, block := range d.Blocks {
-		cache.Layers[i].window = window
+		cache.Layers[i].capacity = capacity
 		if block.CrossAttention != nil {
 			projected := block.CrossAttention.Project(memory)
 			cache.Layers[i].Memory = &projected
@@ -91,7 +97,7 @@ func (d Decoder) Forward(tokens [][]int, caches []*Cache) Matrix {
 		caches[i].Length += span.End - span.Start
 	}
 	last = d.Norm.Forward(last)
-	logits := d.Projection.Forward(last)
+	logits := d.project(last)
 	for i := range spans {
 		if d.Pointer != nil {
 			d.Pointer.Forward(last.Span(i, i+1), logits.Span(i, i+1), lastRows(weights[i]), caches[i].Source)
@@ -102,6 +108,15 @@ func (d Decoder) Forward(tokens [][]int, caches []*Cache) Matrix {
 	return logits
 }
 
+// project scores the vocabulary. (T, D) -> (T, V)
+func (d Decoder) project(x Matrix) Matrix {
+	if d.LogitScale != 1 {
+		x = Matrix{x.Rows, x.Cols, append([]float32{}, x.Data...)}
+		multiply(x, d.LogitScale)
+	}
+	return d.Projection.Forward(x)
+}
+
 // embed returns the embeddings of the new tokens (T, D), and the spans with their masks and positions.
 func (d Decoder) embed(tokens [][]int, caches []*Cache) (Matrix, []Span) {
 	spans := make([]Span, len(tokens))
@@ -109,18 +124,22 @@ func (d Decoder) embed(tokens [][]int, caches []*Cache) (Matrix, []Span) {
 	for i, new := range tokens {
 		all = append(all, new...)
 		queries, keys := Range{caches[i].Length, len(new)}, caches[i].Held()+len(new)
-		if window := caches[i].Layers[0].window; window > 0 && keys > window {
-			keys = window
+		if capacity := caches[i].Layers[0].capacity; capacity > 0 {
+			keys = smaller(keys, capacity)
 		}
 		past := Range{queries.First + queries.N - keys, keys} // keys have consecutive positions, up to the last query's
-		spans[i] = Span{Start: len(all) - len(new), End: len(all), Mask: CausalMask(len(new), keys), Cache: caches[i]}
+		mask := CausalMask(len(new), keys)
+		if d.Window > 0 && keys > d.Window {
+			mask = mask.recent(len(new), keys, d.Window)
+		}
+		spans[i] = Span{Start: len(all) - len(new), End: len(all), Mask: mask, Cache: caches[i]}
 		spans[i].Bias, spans[i].Rotation = d.Positions.Bias(queries, past), d.Positions.Rotation(queries.First, queries.N)
 	}
 	x := d.Embedding.Forward(all)
 	for i, span := range spans {
 		d.Positions.Embed(x.Span(span.Start, span.End), caches[i].Length)
 	}
-	return x, spans
+	return d.EmbeddingNorm.Forward(x), spans
 }
 
 // lastRows returns the weights of the last query. H times (T, S) -> H times (1, S)

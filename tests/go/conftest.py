@@ -62,7 +62,7 @@ def make_folder(path: Path, values: Mapping[str, Any], texts: Sequence[Sequence[
     """A model folder with random weights, moved from their initial values, since some start at zero."""
     config = Config().override({**SMALL, **values})
     one_sided = config.model.topology == "decoder-only"
-    if config.model.tie == "all" or config.model.copy or one_sided:
+    if config.model.tie in ("all", "embeddings") or config.model.copy or one_sided:
         config = config.override({"data.joint": True})
     tokenizers: Tokenizers = train_tokenizers(*texts, config.data)
     sizes = {"model.tgt_vocab_size": tokenizers.target.vocab_size}

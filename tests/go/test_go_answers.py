@@ -13,7 +13,7 @@ from clearhead.folder.model_folder import load_model_folder, model_files, save_f
 from .conftest import ENGLISH, Answer, make_folder
 
 PARTS: dict[str, list[Any]] = {
-    "model.positions": ["sinusoidal", "learned", "rotary", "relative", "alibi"],
+    "model.positions": ["sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "alibi"],
     "model.norm": ["layer", "rms"],
     "model.pre_norm": [False, True],
     "model.activation": ["relu", "gelu", "swiglu"],
@@ -41,20 +41,44 @@ def pairwise(parts: dict[str, list[Any]]) -> list[dict[str, Any]]:
     return chosen
 
 
+MORE_PARTS: dict[str, list[Any]] = {
+    "model.d_head": [None, 6],
+    "model.positions": ["rotary"],
+    "model.rotary_scaling": ["none", "linear:4", "llama3:8:1:4:20"],
+    "model.rotary_base": [10_000.0, 500.0],
+    "model.attention_scale": [None, 0.7],
+    "model.window": [None, 5],
+    "model.final_norm": [None, True],
+    "model.embedding_norm": [False, True],
+    "model.embedding_scale": [None, 1.5],
+    "model.feed_forward": ["gelu_tanh", "silu", "geglu"],
+    "model.qkv_bias": [None, False],
+    "model.tie": ["embeddings", "target"],
+    "model.projection_bias": [None, True, False],
+    "model.logit_scale": [1.0, 0.6],
+}
+
+
 def assert_equal(found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:
-    """The same texts and tokens, and log-probabilities within a few times the rounding error of float32."""
-    assert [it["text"] for it in found] == [it["text"] for it in expected]
-    for ours, theirs in zip(found, expected):
-        assert ours["tokens"] == list(theirs["tokens"])
-        assert ours["logprobs"] == pytest.approx(theirs["logprobs"], abs=1e-4)
-        assert ours["score"] == pytest.approx(theirs["score"], abs=1e-4)
+    """The same texts, and log-probabilities within a few times the rounding error of float32.
+
+    A model that repeats itself can give two answers the same score. Rounding then decides, in one text at most.
+    """
+    assert len(found) == len(expected)
+    ties = [ours["tokens"] != list(theirs["tokens"]) for ours, theirs in zip(found, expected)]
+    assert sum(ties) <= 1
+    for ours, theirs, tie in zip(found, expected, ties):
+        assert ours["score"] == pytest.approx(theirs["score"], abs=1e-5 if tie else 1e-4)
+        if not tie:
+            assert ours["text"] == theirs["text"]
+            assert ours["logprobs"] == pytest.approx(theirs["logprobs"], abs=1e-4)
 
 
 def numbered(combination: dict[str, Any]) -> str:
     return "-".join(str(value) for value in combination.values())
 
 
-@pytest.mark.parametrize("values", pairwise(PARTS), ids=numbered)
+@pytest.mark.parametrize("values", [*pairwise(PARTS), *pairwise(MORE_PARTS)], ids=numbered)
 def test_every_two_parts_together_answer_as_in_python(values: dict[str, Any], tmp_path: Path, answer: Answer) -> None:
     folder = make_folder(tmp_path, values)
     app = clearhead.load(folder)
@@ -66,6 +90,7 @@ def test_every_two_parts_together_answer_as_in_python(values: dict[str, Any], tm
 
 
 LANGUAGE_MODELS = pairwise({name: PARTS[name] for name in PARTS if name not in ("model.copy", "model.tie")})
+LANGUAGE_MODELS += pairwise(MORE_PARTS)
 
 
 @pytest.mark.parametrize("values", LANGUAGE_MODELS, ids=numbered)

@@ -125,15 +125,22 @@ UNSUPPORTED: list[tuple[str, dict[str, Any]]] = [
     ("model", {"d_model": "16"}), ("model", {"d_model": 0}), ("model", {"n_kv_heads": -1}),
     ("model", {"n_decoder_layers": 10**9}), ("model", {"max_len": 0}), ("model", {"tie": "some"}),
     ("model", {"start_id": 10**6}), ("model", {"src_vocab_size": 5}), ("decode", {"beam": 10**9}),
-    ("decode", {"suppress": ["nothing"]}),
+    ("decode", {"suppress": ["nothing"]}), ("model", {"d_head": -1}), ("model", {"window": -1}),
+    ("model", {"final_norm": 3}), ("model", {"token_transform": True}),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("section", "values"), UNSUPPORTED, ids=lambda it: it if isinstance(it, str) else str(it))
 def test_a_setting_that_go_lacks_is_named(section: str, values: dict[str, Any], folder: Path, run: Run) -> None:
     [name] = values
-    expected = {"suppress": "nothing", "d_model": "d_model"}.get(name, f"{section}.{name}")
+    expected = {"suppress": "nothing", "d_model": "d_model", "final_norm": "final_norm"}.get(name, f"{section}.{name}")
     assert_rejected(run(with_config(folder, section, **values)), expected)
+
+
+@pytest.mark.parametrize("scaling", ["linear", "linear:0", "linear:x", "llama3:8:1:4", "yarn:2", ""])
+def test_a_scaling_that_go_lacks_is_named(scaling: str, folder: Path, run: Run) -> None:
+    values = {"positions": "rotary", "rotary_scaling": scaling}
+    assert_rejected(run(with_config(folder, "model", **values)), "model.rotary_scaling")
 
 
 def test_a_sampling_model_can_be_searched(folder: Path, answer: Answer) -> None:
