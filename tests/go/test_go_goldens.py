@@ -116,7 +116,8 @@ def test_gos_own_tests_pass_with_the_values_of_python(go: str, goldens: Path) ->
 
 
 def test_gofmt_and_vet_find_nothing(go: str) -> None:
-    assert subprocess.run(["gofmt", "-l", "."], cwd=GO, capture_output=True, text=True, check=True).stdout == ""
+    gofmt = Path(go).resolve().with_name("gofmt")
+    assert subprocess.run([gofmt, "-l", "."], cwd=GO, capture_output=True, text=True, check=True).stdout == ""
     subprocess.run([go, "vet", "./..."], cwd=GO, check=True)
 
 
