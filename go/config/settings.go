@@ -66,7 +66,8 @@ type Decode struct {
 var without = map[string]bool{
 	"model.dropout": true, "model.attention_dropout": true, "model.activation_dropout": true, "model.shift": true,
 	"model.flip": true, "model.crop": true, "model.spec_augment": true, "model.speed": true, "model.mask_id": true,
-	"decode.engine": true, "decode.n_best": true, "decode.diverse": true, "decode.temperature": true, "decode.top_k": true, "decode.top_p": true,
+	"decode.engine": true, "decode.n_best": true, "decode.diverse": true, "decode.temperature": true,
+	"decode.top_k": true, "decode.top_p": true,
 	"decode.min_p": true, "decode.seed": true, "decode.batch_tokens": true,
 }
 

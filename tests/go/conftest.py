@@ -37,7 +37,7 @@ def go() -> str:
 def clearhead_go(go: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program, built from this checkout."""
     program = tmp_path_factory.mktemp("go") / "clearhead-go"
-    subprocess.run([go, "build", "-o", program, "./cmd/clearhead-go"], cwd=GO, check=True)
+    subprocess.run([go, "build", "-buildvcs=false", "-o", program, "./cmd/clearhead-go"], cwd=GO, check=True)
     return program
 
 

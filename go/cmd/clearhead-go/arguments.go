@@ -32,22 +32,15 @@ func parse(words []string) (arguments, error) {
 			if !joined && len(words) > 0 {
 				value, words = words[0], words[1:]
 			}
-			n, err := strconv.Atoi(value)
-			if err != nil || n < 1 || n > 1000 {
-				return given, &errors.Error{What: fmt.Sprintf("%s %q isn't a valid number", name, value), Expected: "1 to 1000",
-					Name: name, Usage: true}
-			}
-			if name == "--beam" {
-				given.Beam = n
-			} else {
-				given.Threads = n
+			if err := given.set(name, value); err != nil {
+				return given, err
 			}
 		case strings.HasPrefix(name, "-"):
 			return given, &errors.Error{What: "unknown option " + name, Expected: "--beam, --threads or --json", Name: name,
 				Usage: true}
 		case given.folder != "":
-			return given, &errors.Error{What: fmt.Sprintf("%q is a second argument", name), Expected: "one model folder; texts are lines of standard input",
-				Name: "MODEL", Usage: true}
+			return given, &errors.Error{What: fmt.Sprintf("%q is a second argument", name),
+				Expected: "one model folder; texts are lines of standard input", Name: "MODEL", Usage: true}
 		default:
 			given.folder = name
 			if joined {
@@ -60,4 +53,19 @@ func parse(words []string) (arguments, error) {
 			Name: "MODEL", Usage: true}
 	}
 	return given, nil
+}
+
+// set sets an option that takes a number.
+func (a *arguments) set(name, value string) error {
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 1 || n > 1000 {
+		return &errors.Error{What: fmt.Sprintf("%s %q isn't a valid number", name, value), Expected: "1 to 1000", Name: name,
+			Usage: true}
+	}
+	if name == "--beam" {
+		a.Beam = n
+	} else {
+		a.Threads = n
+	}
+	return nil
 }
