@@ -212,7 +212,9 @@ def numbered(count: int, what: str = "text") -> list[str]:
 
 
 def _lengths(tokens: Tensor, pad: int) -> list[int]:
-    return [int(length) for length in (tokens != pad).sum(1)]
+    """Return the lengths of rows without the padding on their right. Some decoders start with padding (T5)."""
+    places = torch.arange(1, tokens.size(1) + 1, device=tokens.device)
+    return [max(int(length), 1) for length in (places * (tokens != pad)).amax(1)]
 
 
 def _copy(model: nn.Module, dtype: torch.dtype, device: torch.device) -> nn.Module:
