@@ -27,7 +27,7 @@ def make_model_folder(path: Path, *, tokenizer: str) -> Path:
 
     from clearhead.folder.model_folder import model_files, save_files
     from clearhead.model.transformer import build
-    from clearhead.tokenization.tokenizer import train_tokenizers
+    from clearhead.tokenization.source_and_target import train_tokenizers
 
     values = {"data.tokenizer": tokenizer, "data.vocab_size": 300, "data.train": ["pairs.tsv"], "decode.max_extra": 4}
     values |= {"model.d_model": 16, "model.n_heads": 2, "model.d_ff": 32, "model.max_len": 40}

@@ -13,7 +13,7 @@ from ..errors import ConfigError, DataError, TrainingError
 from ..readers.in_memory import as_paths
 from ..readers.media.media_in_memory import write_media
 from ..readers.skipped import UNREADABLE, Report, Skipped
-from ..tokenization.tokenizer import Tokenizers
+from ..tokenization.source_and_target import Tokenizers
 from .answers import Reading
 from .evaluation import Evaluation
 from .inputs import as_text, as_texts, nothing_readable

@@ -11,7 +11,7 @@ from ..decode.registry import check_name
 from ..errors import ConfigError, ModelError
 from ..folder.model_folder import TOKENIZER
 from ..tasks.registry import task_of
-from ..tokenization.tokenizer import Tokenizers
+from ..tokenization.source_and_target import Tokenizers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

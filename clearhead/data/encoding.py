@@ -13,7 +13,7 @@ from ..errors import TrainingError
 from ..readers.pairs import Pairs
 from ..readers.skipped import Skipped
 from ..tokenization.ragged import Ragged
-from ..tokenization.tokenizer import Tokenizers
+from ..tokenization.source_and_target import Tokenizers
 
 _MANY = 300_000  # number of pairs from which multiprocessing pays off
 _SHOWN = 3  # pairs of each chunk whose unknown words are listed

@@ -22,7 +22,7 @@ from ..data.store import token_type
 from ..errors import ConfigError, suggestion
 from ..scoring.significance import Comparison, compare_means
 from ..tokenization.ragged import IntArray, Ragged
-from ..tokenization.tokenizer import Tokenizers
+from ..tokenization.source_and_target import Tokenizers
 from .examples import Examples
 from .front_settings import has_other_front, without_effect
 from .records import Encoder, Judged, Learnable, Scorable, Scores, Units

@@ -8,17 +8,15 @@ A text can't forge special tokens. "<" and a letter never share a piece, so "</s
 and training can't learn a piece "</s>".
 """
 
-import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
 import tokenizers
 from tokenizers import models
 
-from ..config import DataConfig, DecodeConfig, ModelConfig, SpecialTokens
+from ..config import DataConfig, DecodeConfig, SpecialTokens
 from ..errors import DataError, ModelError
 from .learning import SPECIALS, empty_vocabulary, learn_vocabulary, lone_surrogate
 from .normalise import Kind, display_form, piece_bytes
@@ -29,8 +27,6 @@ _KINDS: dict[type, Literal["bpe", "unigram"] | None] = {
     models.Unigram: "unigram",
     models.WordLevel: None,
 }
-
-_SIDES = ("src_vocab_size", "tgt_vocab_size")
 
 _CHUNK = 8192  # texts passed to the library at once, to limit the memory of its encodings
 
@@ -199,11 +195,11 @@ class Tokenizer:
             backend = tokenizers.Tokenizer.from_str(text)
             backend.encode(ForeignTokenizer.NEVER)  # so that a wrong name for <unk> shows here
         except Exception as error:  # the library raises no narrower type
-            raise _bad_file(origin, f"is damaged, or isn't a tokenizer file ({error})") from error
+            raise bad_file(origin, f"is damaged, or isn't a tokenizer file ({error})") from error
         steps = (backend.normalizer, backend.pre_tokenizer, backend.decoder)
         gaps = set(range(len(SPECIALS) + 1, backend.get_vocab_size())) - set(backend.get_vocab().values())
         if None in steps or gaps or type(backend.model) not in _KINDS:
-            raise _bad_file(origin, "lacks a part of its pipeline or vocabulary")
+            raise bad_file(origin, "lacks a part of its pipeline or vocabulary")
         return cls(backend, special)
 
     @cached_property
@@ -220,105 +216,6 @@ class Tokenizer:
         return [token for token, _ in tokens[len(SPECIALS) :]]
 
 
-@dataclass(frozen=True)
-class Tokenizers:
-    """The tokenizers of a model's two sides: the same object twice if the vocabulary is joint."""
-
-    source: Tokenizer
-    target: Tokenizer
-
-    @property
-    def joint(self) -> bool:
-        """True if both sides share one vocabulary."""
-        return self.source is self.target
-
-    def to_json(self) -> str:
-        """Return the content of one file: a `tokenizers` file if joint, else {"source": ..., "target": ...}."""
-        if self.joint:
-            return self.source.to_json()
-        return f'{{"source": {self.source.to_json()},\n"target": {self.target.to_json()}}}'
-
-    @classmethod
-    def from_json(cls, text: str, special: SpecialTokens, *, origin: str, sizes: tuple[int, int] = (0, 0)) -> Self:
-        """Read what `to_json` wrote, or another program's `tokenizers` file.
-
-        Args:
-            text: the content of the file.
-            special: the ids of the special tokens, the same on both sides.
-            origin: the name of the file, for messages.
-            sizes: the numbers of source and target tokens that the model has.
-
-        Raises:
-            ModelError: the file is damaged.
-        """
-        try:
-            content = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise _bad_file(origin, "is damaged: it isn't JSON") from error
-        if isinstance(content, dict) and content.keys() == {"source", "target"}:
-            source, target = (
-                Tokenizer.from_json(json.dumps(content[side]), special, origin=f"{origin} ({side})", size=size)
-                for side, size in zip(("source", "target"), sizes)
-            )
-            return cls(source, target)
-        one = Tokenizer.from_json(text, special, origin=origin, size=max(sizes))
-        return cls(one, one)
-
-    @classmethod
-    def for_model(cls, text: str, model: ModelConfig, *, origin: str) -> Self:
-        """Read the tokenizers of a model.
-
-        Raises:
-            ModelError: the file is damaged, or belongs to another model.
-        """
-        sizes = [getattr(model, name) if name in _read_sides(model) else 0 for name in _SIDES]
-        found = cls.from_json(text, model.special, origin=origin, sizes=(sizes[0], sizes[1]))
-        found.check_sizes(model, origin=origin)
-        return found
-
-    def check_sizes(self, model: ModelConfig, *, origin: str) -> None:
-        """Raise ModelError if a vocabulary size differs from the model's, so the tokenizers belong to another model."""
-        for name in _read_sides(model):
-            expected, tokenizer = getattr(model, name), self.source if name == _SIDES[0] else self.target
-            if tokenizer.vocab_size != expected:
-                raise ModelError(
-                    f"{origin} has {tokenizer.vocab_size:,} tokens, but the model was trained with {expected:,}",
-                    expected=f"the tokenizer of this model, with model.{name}={expected}",
-                    fix="restore the folder from its source or a backup",
-                    name=f"model.{name}",
-                    value=tokenizer.vocab_size,
-                )
-
-
-@dataclass(frozen=True)
-class _Joint(Iterable[str]):
-    """The texts of one side, then those of the other. Can be read repeatedly."""
-
-    sources: Iterable[str]
-    targets: Iterable[str]
-
-    def __iter__(self) -> Iterator[str]:
-        return itertools.chain(self.sources, self.targets)
-
-
-def train_tokenizers(sources: Iterable[str], targets: Iterable[str], data: DataConfig) -> Tokenizers:
-    """Learn one vocabulary from both sides, or one per side, depending on `data.joint`; see `Tokenizer.train`."""
-    if data.joint:
-        one = Tokenizer.train(_Joint(sources, targets), data)
-        return Tokenizers(one, one)
-    return Tokenizers(Tokenizer.train(sources, data), Tokenizer.train(targets, data))
-
-
-def _read_sides(model: ModelConfig) -> list[str]:
-    """Return the names of the vocabulary sizes that a model uses."""
-    unused = set[str]()
-    if model.topology == "decoder-only" or model.front != "tokens":
-        unused.add(_SIDES[0])
-    if model.topology == "encoder-only":
-        unused.add(_SIDES[1])
-    return [name for name in _SIDES if name not in unused]
-
-
 def _is_own(content: dict[str, Any]) -> bool:
     """Return whether a file was written by `to_json`: it begins with our special tokens and splits as we do."""
     steps = [it["type"] for it in (content["pre_tokenizer"] or {}).get("pretokenizers", ())]
@@ -326,7 +223,8 @@ def _is_own(content: dict[str, Any]) -> bool:
     return steps == ["Split", "ByteLevel"] and added == [*enumerate(SPECIALS)]
 
 
-def _bad_file(origin: str, problem: str) -> ModelError:
+def bad_file(origin: str, problem: str) -> ModelError:
+    """Return the error for a tokenizer file that can't be used."""
     expected = "the file that training wrote"
     fix = "restore it from a copy of the model folder, or train again"
     return ModelError(f"{origin} {problem}", expected=expected, fix=fix, name=origin)

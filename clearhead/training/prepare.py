@@ -23,7 +23,8 @@ from ..scoring import score_labels
 from ..tasks.base import Learnable, Scorable, Task
 from ..tasks.classify.examples import UNSEEN
 from ..tasks.registry import task_of
-from ..tokenization.tokenizer import Tokenizer, Tokenizers, train_tokenizers
+from ..tokenization.source_and_target import Tokenizers, train_tokenizers
+from ..tokenization.tokenizer import Tokenizer
 from .choices import budget, recipe
 from .example_store import Say, Shelf
 from .pace import Scoring

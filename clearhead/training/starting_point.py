@@ -13,7 +13,7 @@ from ..config.values import spell
 from ..errors import ConfigError
 from ..folder.model_folder import TOKENIZER, load_model_folder, load_weights
 from ..tasks.registry import task_of
-from ..tokenization.tokenizer import Tokenizers
+from ..tokenization.source_and_target import Tokenizers
 
 # The weights determine these settings: the whole shape except dropout and augmentation, and the tokenization. When the
 # task changes, the settings in OF_TASK aren't taken from the model.

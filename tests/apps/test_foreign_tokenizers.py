@@ -14,7 +14,8 @@ from clearhead.config import Config, DataConfig, ModelConfig, SpecialTokens
 from clearhead.folder.model_folder import model_files, save_files
 from clearhead.model.transformer import build
 from clearhead.tasks.registry import task_of
-from clearhead.tokenization.tokenizer import Tokenizer, Tokenizers
+from clearhead.tokenization.source_and_target import Tokenizers
+from clearhead.tokenization.tokenizer import Tokenizer
 
 from ..conftest import ENGLISH, FRENCH
 from ..tokenization.test_foreign import SPECIAL, byte_fallback, byte_level, file, unigram, wordpiece

@@ -10,7 +10,7 @@ from clearhead.config import Config
 from clearhead.errors import ModelError
 from clearhead.folder.model_folder import model_files, save_files
 from clearhead.tasks.registry import TASKS, task_named
-from clearhead.tokenization.tokenizer import train_tokenizers
+from clearhead.tokenization.source_and_target import train_tokenizers
 
 from ..conftest import ENGLISH, FRENCH
 from .conftest import Run

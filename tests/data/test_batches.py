@@ -10,7 +10,7 @@ from clearhead.config import DataConfig
 from clearhead.data.batches import Batches
 from clearhead.readers.pairs import read_pairs
 from clearhead.tokenization.ragged import Ragged
-from clearhead.tokenization.tokenizer import train_tokenizers
+from clearhead.tokenization.source_and_target import train_tokenizers
 
 SEQUENCES = st.lists(st.lists(st.integers(0, 70_000), max_size=6), max_size=8)
 LENGTHS = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 60)), max_size=80)

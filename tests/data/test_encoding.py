@@ -14,7 +14,7 @@ from clearhead.data.encoding import PairEncoder
 from clearhead.errors import DataError, TrainingError
 from clearhead.readers.pairs import Pairs
 from clearhead.readers.skipped import Report
-from clearhead.tokenization.tokenizer import train_tokenizers
+from clearhead.tokenization.source_and_target import train_tokenizers
 
 SOURCES = [f"number {n} of the many" + " more" * (n % 9) for n in range(70)]
 TARGETS = [text.upper() for text in SOURCES]

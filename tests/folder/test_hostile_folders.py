@@ -14,7 +14,8 @@ from clearhead.api import load
 from clearhead.cli import main
 from clearhead.errors import ModelError
 from clearhead.folder.model_folder import save_files
-from clearhead.tokenization.tokenizer import Tokenizer, Tokenizers
+from clearhead.tokenization.source_and_target import Tokenizers
+from clearhead.tokenization.tokenizer import Tokenizer
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import torch
 from clearhead.config import Config
 from clearhead.folder.model_folder import model_files, save_files
 from clearhead.model.transformer import build
-from clearhead.tokenization.tokenizer import Tokenizers, train_tokenizers
+from clearhead.tokenization.source_and_target import Tokenizers, train_tokenizers
 
 GO = Path(__file__).parents[2] / "go"
 ENGLISH = ["I am hungry.", "You are late, aren't you?", "She sings 12 songs.", "We are here.", "They sleep well."]

@@ -4,7 +4,7 @@ from clearhead.config import Config
 from clearhead.errors import ConfigError
 from clearhead.tasks.denoise.task import denoising
 from clearhead.tasks.registry import TASKS, task_named, task_of
-from clearhead.tokenization.tokenizer import train_tokenizers
+from clearhead.tokenization.source_and_target import train_tokenizers
 
 
 @pytest.mark.parametrize(

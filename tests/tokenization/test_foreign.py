@@ -13,8 +13,9 @@ from clearhead.errors import ConfigError, DataError, ModelError
 from clearhead.tokenization.detokenize import StreamingDetokenizer
 from clearhead.tokenization.foreign import ForeignTokenizer
 from clearhead.tokenization.offsets import encode_with_offsets
+from clearhead.tokenization.source_and_target import Tokenizers
 from clearhead.tokenization.subword_dropout import SubwordDropout
-from clearhead.tokenization.tokenizer import Tokenizer, Tokenizers
+from clearhead.tokenization.tokenizer import Tokenizer
 
 CORPUS = [
     "The quick brown fox doesn't jump over 12 lazy dogs, does it?",

@@ -16,7 +16,8 @@ from clearhead.config import DataConfig, SpecialTokens
 from clearhead.errors import ConfigError, DataError, ModelError
 from clearhead.tokenization.learning import SPECIALS
 from clearhead.tokenization.normalise import BYTES
-from clearhead.tokenization.tokenizer import Tokenizer, Tokenizers, train_tokenizers
+from clearhead.tokenization.source_and_target import Tokenizers, train_tokenizers
+from clearhead.tokenization.tokenizer import Tokenizer
 from clearhead.tokenization.unigram import _without
 
 BOS, EOS, PAD, UNK = 1, 2, 0, 3  # the special tokens of a new vocabulary
@@ -322,7 +323,7 @@ def test_without_text_subwords_still_have_the_bytes(kind: str) -> None:
 TIES = """
 import hashlib, itertools
 from clearhead.config import DataConfig, SpecialTokens
-from clearhead.tokenization.tokenizer import train_tokenizers
+from clearhead.tokenization.source_and_target import train_tokenizers
 # Many words, all equally frequent: every choice of the trainer is a tie.
 words = ["".join(letters) for letters in itertools.product("abcdé", repeat=4)]
 texts = [" ".join(words[i::25]) for i in range(25)] * 2

@@ -19,7 +19,7 @@ from clearhead.folder.checkpoint import RunFolder
 from clearhead.readers import documents, pairs
 from clearhead.tasks.classify.task import Classification
 from clearhead.tasks.examples import FreshBatches
-from clearhead.tokenization.tokenizer import train_tokenizers
+from clearhead.tokenization.source_and_target import train_tokenizers
 from clearhead.training import prepare as preparing
 from clearhead.training.example_store import Shelf
 from clearhead.training.prepare import Prepared, prepare

@@ -13,7 +13,7 @@ from clearhead.config import Config
 from clearhead.errors import ConfigError, ModelError
 from clearhead.folder.model_folder import load_model_folder, weights_from_bytes, weights_to_bytes
 from clearhead.model.transformer import build
-from clearhead.tokenization.tokenizer import Tokenizers, train_tokenizers
+from clearhead.tokenization.source_and_target import Tokenizers, train_tokenizers
 from clearhead.training.signals import StoppedError
 from clearhead.training.starting_point import StartingPoint
 

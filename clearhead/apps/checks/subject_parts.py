@@ -19,7 +19,7 @@ from ...folder.model_folder import load_model_folder, load_weights, model_files,
 from ...inspection.promises.subject import Inputs, OpenEngine, Subject
 from ...model.transformer import build
 from ...tasks.base import Task
-from ...tokenization.tokenizer import Tokenizers
+from ...tokenization.source_and_target import Tokenizers
 from ..loaded import LoadedModel
 
 LOSS_TEXTS = 3  # finite differences compute their loss hundreds of times

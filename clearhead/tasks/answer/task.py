@@ -14,7 +14,7 @@ from ...decode.model_handle import ModelHandle, as_module
 from ...errors import ConfigError
 from ...readers.questions import Paragraph, QuestionCorpus
 from ...tokenization.ragged import IntArray, Ragged
-from ...tokenization.tokenizer import Tokenizers
+from ...tokenization.source_and_target import Tokenizers
 from ..base import Judged, Task, Units, rotary_positions, search_settings_but
 from .examples import Batch, HeldOutQuestions, Windows
 from .passages import Passage, Scored, best_spans, ranked

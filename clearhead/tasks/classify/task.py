@@ -17,7 +17,7 @@ from ...scoring.confusion import confusion_table, draw_confusion
 from ...scoring.resampling import FloatArray
 from ...scoring.significance import Comparison, compare_means
 from ...tokenization.ragged import IntArray, Ragged
-from ...tokenization.tokenizer import Tokenizers
+from ...tokenization.source_and_target import Tokenizers
 from ..base import Judged, Task, Units, rotary_positions, search_settings_but
 from .examples import HeldOutTexts, LabelledEncoder, LabelledTexts
 from .reading import label_settings

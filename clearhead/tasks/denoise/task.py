@@ -15,7 +15,7 @@ from ...errors import ConfigError
 from ...scoring.resampling import FloatArray
 from ...scoring.translation_scores import TokenCounts
 from ...tokenization.ragged import IntArray, Ragged
-from ...tokenization.tokenizer import Tokenizers
+from ...tokenization.source_and_target import Tokenizers
 from ..base import Judged, Task, Units
 from ..examples import Examples, HeldOut
 from ..translate.task import Translation

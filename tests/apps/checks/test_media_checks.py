@@ -20,7 +20,8 @@ from clearhead.inspection.promises.verification import verify
 from clearhead.model.fronts.frames import Frames
 from clearhead.model.fronts.patches import Patches
 from clearhead.model.transformer import build
-from clearhead.tokenization.tokenizer import Tokenizer, Tokenizers, train_tokenizers
+from clearhead.tokenization.source_and_target import Tokenizers, train_tokenizers
+from clearhead.tokenization.tokenizer import Tokenizer
 
 SIZE = {
     "model.d_model": 16, "model.n_heads": 2, "model.d_ff": 32, "model.n_encoder_layers": 1, "model.dropout": 0.1,

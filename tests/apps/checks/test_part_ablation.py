@@ -18,7 +18,7 @@ from clearhead.folder.model_folder import model_files, save_files
 from clearhead.inspection.record.switches import switches
 from clearhead.model.transformer import build
 from clearhead.tasks.registry import task_named
-from clearhead.tokenization.tokenizer import train_tokenizers
+from clearhead.tokenization.source_and_target import train_tokenizers
 
 from ...conftest import ENGLISH, FRENCH, make_questions
 

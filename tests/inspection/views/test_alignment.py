@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from clearhead.config import DataConfig
 from clearhead.inspection.views.alignment import align, render_alignment, word_weights, words_of
-from clearhead.tokenization.tokenizer import Tokenizer, train_tokenizers
+from clearhead.tokenization.source_and_target import train_tokenizers
+from clearhead.tokenization.tokenizer import Tokenizer
 
 UNK = 3  # the special tokens of a new vocabulary
 

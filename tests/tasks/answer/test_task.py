@@ -20,7 +20,7 @@ from clearhead.tasks.answer.examples import Windows
 from clearhead.tasks.answer.reading import QuestionForm
 from clearhead.tasks.answer.task import Answering
 from clearhead.tasks.loss import span_cross_entropy
-from clearhead.tokenization.tokenizer import train_tokenizers
+from clearhead.tokenization.source_and_target import train_tokenizers
 
 from ...conftest import make_questions
 

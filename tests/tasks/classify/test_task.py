@@ -15,7 +15,7 @@ from clearhead.tasks.classify.examples import UNSEEN, LabelledTexts
 from clearhead.tasks.classify.reading import label_settings
 from clearhead.tasks.classify.task import Classification
 from clearhead.tokenization.ragged import Ragged
-from clearhead.tokenization.tokenizer import train_tokenizers
+from clearhead.tokenization.source_and_target import train_tokenizers
 
 BOS, EOS, PAD = 1, 2, 0  # the special tokens of a new vocabulary
 

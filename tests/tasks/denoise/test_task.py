@@ -11,7 +11,7 @@ from clearhead.readers.pairs import Pairs
 from clearhead.readers.skipped import Report
 from clearhead.tasks.denoise.task import MaskedSpans, MaskedTokens, denoising
 from clearhead.tasks.registry import task_named
-from clearhead.tokenization.tokenizer import Tokenizers, train_tokenizers
+from clearhead.tokenization.source_and_target import Tokenizers, train_tokenizers
 
 BOS, EOS, UNK = 1, 2, 3  # the special tokens of a new vocabulary
 

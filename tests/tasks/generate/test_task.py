@@ -18,7 +18,7 @@ from clearhead.tasks.generate.examples import BlockPlan, Blocks
 from clearhead.tasks.generate.task import Generation
 from clearhead.tasks.registry import task_named
 from clearhead.tokenization.ragged import Ragged
-from clearhead.tokenization.tokenizer import train_tokenizers
+from clearhead.tokenization.source_and_target import train_tokenizers
 from clearhead.training.update import Update
 
 BOS, EOS, PAD, UNK = 1, 2, 0, 3  # the special tokens of a new vocabulary

@@ -15,7 +15,7 @@ from clearhead.scoring.translation_scores import TokenCounts
 from clearhead.tasks.registry import task_named
 from clearhead.tasks.summarize.task import Summarization
 from clearhead.tasks.translate.task import Translation
-from clearhead.tokenization.tokenizer import train_tokenizers
+from clearhead.tokenization.source_and_target import train_tokenizers
 from clearhead.training.update import Update
 
 EOS = 2  # the special tokens of a new vocabulary

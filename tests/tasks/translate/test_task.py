@@ -11,7 +11,7 @@ from clearhead.model.transformer import EncoderDecoder, build
 from clearhead.readers.pairs import Pairs, Report
 from clearhead.tasks.examples import Examples
 from clearhead.tasks.translate.task import Translation
-from clearhead.tokenization.tokenizer import train_tokenizers
+from clearhead.tokenization.source_and_target import train_tokenizers
 from clearhead.training.update import Update
 
 BOS, EOS, PAD = 1, 2, 0  # the special tokens of a new vocabulary

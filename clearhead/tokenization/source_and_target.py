@@ -1,0 +1,112 @@
+"""The tokenizers of a model's two sides, source and target, which may be the same."""
+
+import itertools
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Self
+
+from ..config import DataConfig, ModelConfig, SpecialTokens
+from ..errors import ModelError
+from .tokenizer import Tokenizer, bad_file
+
+_SIDES = ("src_vocab_size", "tgt_vocab_size")
+
+
+@dataclass(frozen=True)
+class Tokenizers:
+    """The tokenizers of a model's two sides: the same object twice if the vocabulary is joint."""
+
+    source: Tokenizer
+    target: Tokenizer
+
+    @property
+    def joint(self) -> bool:
+        """True if both sides share one vocabulary."""
+        return self.source is self.target
+
+    def to_json(self) -> str:
+        """Return the content of one file: a `tokenizers` file if joint, else {"source": ..., "target": ...}."""
+        if self.joint:
+            return self.source.to_json()
+        return f'{{"source": {self.source.to_json()},\n"target": {self.target.to_json()}}}'
+
+    @classmethod
+    def from_json(cls, text: str, special: SpecialTokens, *, origin: str, sizes: tuple[int, int] = (0, 0)) -> Self:
+        """Read what `to_json` wrote, or another program's `tokenizers` file.
+
+        Args:
+            text: the content of the file.
+            special: the ids of the special tokens, the same on both sides.
+            origin: the name of the file, for messages.
+            sizes: the numbers of source and target tokens that the model has.
+
+        Raises:
+            ModelError: the file is damaged.
+        """
+        try:
+            content = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise bad_file(origin, "is damaged: it isn't JSON") from error
+        if isinstance(content, dict) and content.keys() == {"source", "target"}:
+            source, target = (
+                Tokenizer.from_json(json.dumps(content[side]), special, origin=f"{origin} ({side})", size=size)
+                for side, size in zip(("source", "target"), sizes)
+            )
+            return cls(source, target)
+        one = Tokenizer.from_json(text, special, origin=origin, size=max(sizes))
+        return cls(one, one)
+
+    @classmethod
+    def for_model(cls, text: str, model: ModelConfig, *, origin: str) -> Self:
+        """Read the tokenizers of a model.
+
+        Raises:
+            ModelError: the file is damaged, or belongs to another model.
+        """
+        sizes = [getattr(model, name) if name in _read_sides(model) else 0 for name in _SIDES]
+        found = cls.from_json(text, model.special, origin=origin, sizes=(sizes[0], sizes[1]))
+        found.check_sizes(model, origin=origin)
+        return found
+
+    def check_sizes(self, model: ModelConfig, *, origin: str) -> None:
+        """Raise ModelError if a vocabulary size differs from the model's, so the tokenizers belong to another model."""
+        for name in _read_sides(model):
+            expected, tokenizer = getattr(model, name), self.source if name == _SIDES[0] else self.target
+            if tokenizer.vocab_size != expected:
+                raise ModelError(
+                    f"{origin} has {tokenizer.vocab_size:,} tokens, but the model was trained with {expected:,}",
+                    expected=f"the tokenizer of this model, with model.{name}={expected}",
+                    fix="restore the folder from its source or a backup",
+                    name=f"model.{name}",
+                    value=tokenizer.vocab_size,
+                )
+
+
+@dataclass(frozen=True)
+class _Joint(Iterable[str]):
+    """The texts of one side, then those of the other. Can be read repeatedly."""
+
+    sources: Iterable[str]
+    targets: Iterable[str]
+
+    def __iter__(self) -> Iterator[str]:
+        return itertools.chain(self.sources, self.targets)
+
+
+def train_tokenizers(sources: Iterable[str], targets: Iterable[str], data: DataConfig) -> Tokenizers:
+    """Learn one vocabulary from both sides, or one per side, depending on `data.joint`; see `Tokenizer.train`."""
+    if data.joint:
+        one = Tokenizer.train(_Joint(sources, targets), data)
+        return Tokenizers(one, one)
+    return Tokenizers(Tokenizer.train(sources, data), Tokenizer.train(targets, data))
+
+
+def _read_sides(model: ModelConfig) -> list[str]:
+    """Return the names of the vocabulary sizes that a model uses."""
+    unused = set[str]()
+    if model.topology == "decoder-only" or model.front != "tokens":
+        unused.add(_SIDES[0])
+    if model.topology == "encoder-only":
+        unused.add(_SIDES[1])
+    return [name for name in _SIDES if name not in unused]
