@@ -136,7 +136,24 @@ class MultiHeadAttention(nn.Module):
         return self.w_o(merge_heads(heads)), weights
 
 
-class SelfAttention(nn.Module):
+class _Heads(nn.Module):
+    """The heads that `SelfAttention` and `CrossAttention` have in common: their numbers, width and scale."""
+
+    def __init__(
+        self, d_model: int, n_heads: int, n_kv_heads: int | None, d_head: int | None, scale: float | None
+    ) -> None:
+        super().__init__()
+        self.n_heads, self.n_kv_heads = n_heads, n_heads if n_kv_heads is None else n_kv_heads
+        check_heads(d_model, n_heads, self.n_kv_heads, d_head)
+        self.d_head = d_model // n_heads if d_head is None else d_head
+        self._rescale = 1.0 if scale is None else scale * math.sqrt(self.d_head)
+
+    def _rescaled(self, q: Tensor) -> Tensor:
+        """Return queries whose scores, divided by sqrt(d_k) in Equation 1, have the scale."""
+        return q if self._rescale == 1 else q * self._rescale
+
+
+class SelfAttention(_Heads):
     """MultiHeadAttention(x, x, x) with one matrix product for queries, keys and values, and `attend` for Equation 1.
 
     Returns the output only. `scale` replaces the 1 / sqrt(d_k) of Equation 1.
@@ -155,11 +172,7 @@ class SelfAttention(nn.Module):
         scale: float | None = None,
         attend: nn.Module | None = None,
     ) -> None:
-        super().__init__()
-        self.n_heads, self.n_kv_heads = n_heads, n_heads if n_kv_heads is None else n_kv_heads
-        check_heads(d_model, n_heads, self.n_kv_heads, d_head)
-        self.d_head = d_model // n_heads if d_head is None else d_head
-        self.rescale = 1.0 if scale is None else scale * math.sqrt(self.d_head)
+        super().__init__(d_model, n_heads, n_kv_heads, d_head, scale)
         own, shared = n_heads * self.d_head, self.n_kv_heads * self.d_head
         qkv_bias = bias if qkv_bias is None else qkv_bias
         self.qkv = Linear(d_model, own, shared, shared, bias=qkv_bias)
@@ -180,13 +193,13 @@ class SelfAttention(nn.Module):
         q, k, v = heads.split([self.n_heads, self.n_kv_heads, self.n_kv_heads], dim=1)
         if rotation is not None:
             q, k = rotate(q, rotation), rotate(k, rotation)
-        q = _rescaled(q, self.rescale)
+        q = self._rescaled(q)
         if cache is not None:
             k, v = cache.append(k, v)
         return self.out(merge_heads(self.attend(q, k, v, mask=mask, bias=bias)))
 
 
-class CrossAttention(nn.Module):
+class CrossAttention(_Heads):
     """MultiHeadAttention(x, memory, memory) with one matrix product for keys and values, and `attend` for Equation 1.
 
     Returns the output only. `scale` replaces the 1 / sqrt(d_k) of Equation 1.
@@ -205,11 +218,7 @@ class CrossAttention(nn.Module):
         scale: float | None = None,
         attend: nn.Module | None = None,
     ) -> None:
-        super().__init__()
-        self.n_heads, self.n_kv_heads = n_heads, n_heads if n_kv_heads is None else n_kv_heads
-        check_heads(d_model, n_heads, self.n_kv_heads, d_head)
-        self.d_head = d_model // n_heads if d_head is None else d_head
-        self.rescale = 1.0 if scale is None else scale * math.sqrt(self.d_head)
+        super().__init__(d_model, n_heads, n_kv_heads, d_head, scale)
         own, shared = n_heads * self.d_head, self.n_kv_heads * self.d_head
         qkv_bias = bias if qkv_bias is None else qkv_bias
         self.q = Linear(d_model, own, bias=qkv_bias)
@@ -251,7 +260,7 @@ class CrossAttention(nn.Module):
                 name="x",
                 value=rows,
             )
-        q = _rescaled(self.q(x), self.rescale)
+        q = self._rescaled(self.q(x))
         q = split_heads(q.reshape(keys.size(0), -1, q.size(-1)), self.n_heads)
         if observe is not None:
             weights = cast(Attend, self.attend).weights  # or a custom module with this method
@@ -275,11 +284,6 @@ def check_heads(d_model: int, n_heads: int, n_kv_heads: int = 1, d_head: int | N
             name="n_kv_heads",
             value=n_kv_heads,
         )
-
-
-def _rescaled(q: Tensor, factor: float) -> Tensor:
-    """Return queries whose scores, divided by sqrt(d_k) in Equation 1, have another scale."""
-    return q if factor == 1 else q * factor
 
 
 def split_heads(x: Tensor, n_heads: int) -> Tensor:
