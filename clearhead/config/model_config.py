@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from .model_settings import ModelSettings
+from .model_settings import DROPOUT, SPECIAL, ModelSettings
 from .rotary_scaling import rotary_scaling
 from .setting import FRACTION, NOT_NEGATIVE, POSITIVE, require
 
@@ -36,9 +36,9 @@ def _check(config: ModelSettings) -> None:
     for name, without in (("n_encoder_layers", "decoder-only"), ("n_decoder_layers", "encoder-only")):
         fewest = 0 if config.topology == without else 1
         require(getattr(config, name) >= fewest, f"model.{name}", getattr(config, name), f"{fewest} or more")
-    for name in ("dropout", "attention_dropout", "activation_dropout"):
-        value = getattr(config, name)
-        require(value is None or 0 <= value < 1, f"model.{name}", value, FRACTION)
+    for name in DROPOUT:
+        value = getattr(config, name.removeprefix("model."))
+        require(value is None or 0 <= value < 1, name, value, FRACTION)
     for name in ("norm_eps", "attention_scale", "embedding_scale", "logit_scale"):
         value = getattr(config, name)
         require(value is None or 0 < value < math.inf, f"model.{name}", value, "a number above 0")
@@ -98,13 +98,14 @@ def _check_vocabularies(config: ModelSettings) -> None:
 
 def _check_special(config: ModelSettings) -> None:
     # Default ids may be beyond a vocabulary: a small one that's made by hand needs no special tokens.
-    size = min(config.vocabulary_sizes, default=0)
-    for field in ("pad_id", "bos_id", "eos_id", "unk_id", "mask_id", "start_id"):
-        name, value, default = f"model.{field}", getattr(config, field), config.__dataclass_fields__[field].default
+    size = min(filter(None, config.vocabulary_sizes.values()), default=0)
+    for name in SPECIAL:
+        field = name.removeprefix("model.")
+        value, default = getattr(config, field), config.__dataclass_fields__[field].default
         if value is None or value == default:
             continue
         require(value >= 0, name, value, NOT_NEGATIVE)
-        most = size if field == "pad_id" else size - 1
+        most = size if name == "model.pad_id" else size - 1
         what = f"is beyond the vocabulary of {size:,} tokens"
         require(not size or value <= most, name, value, f"{most:,} or less", what=what)
     what = "is also the id of the end token, which could then never be learned"

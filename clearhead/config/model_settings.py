@@ -147,11 +147,14 @@ class ModelSettings:
         return self.d_head or self.d_model // self.n_heads
 
     @property
-    def vocabulary_sizes(self) -> list[int]:
-        """The vocabulary sizes that are known, of the sides that read tokens."""
-        source = self.src_vocab_size if self.topology != "decoder-only" and self.front == "tokens" else 0
-        target = self.tgt_vocab_size if self.topology != "encoder-only" else 0
-        return [size for size in (source, target) if size]
+    def vocabulary_sizes(self) -> dict[str, int]:
+        """The vocabulary sizes of the sides that read tokens, by the name of their setting; 0 if unknown."""
+        sizes = {}
+        if self.topology != "decoder-only" and self.front == "tokens":
+            sizes["src_vocab_size"] = self.src_vocab_size
+        if self.topology != "encoder-only":
+            sizes["tgt_vocab_size"] = self.tgt_vocab_size
+        return sizes
 
     @property
     def special(self) -> SpecialTokens:

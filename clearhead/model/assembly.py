@@ -133,7 +133,8 @@ def check_parts(config: ModelConfig) -> None:
 
 def final_norm(config: ModelConfig) -> nn.Module | None:
     """Return the norm at the end of a stack, or None. A post-norm stack needs none."""
-    return _norm(config) if (config.pre_norm if config.final_norm is None else config.final_norm) else None
+    wanted = config.pre_norm if config.final_norm is None else config.final_norm
+    return _norm(config) if wanted else None
 
 
 def embedding_norm(config: ModelConfig) -> nn.Module | None:

@@ -315,7 +315,7 @@ def check_patience(config: Config, scores: Sequence[str]) -> None:
 
 def rotary_positions(config: Config) -> dict[str, str]:
     """Return the setting for rotary positions if the width of a head is even, as they need."""
-    even = config.model.d_model // config.model.n_heads % 2 == 0
+    even = config.model.head_width % 2 == 0
     return {"model.positions": "rotary"} if even else {}
 
 

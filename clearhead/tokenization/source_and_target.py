@@ -64,15 +64,15 @@ class Tokenizers:
         Raises:
             ModelError: the file is damaged, or belongs to another model.
         """
-        sizes = [getattr(model, name) if name in _read_sides(model) else 0 for name in _SIDES]
-        found = cls.from_json(text, model.special, origin=origin, sizes=(sizes[0], sizes[1]))
+        source, target = (model.vocabulary_sizes.get(name, 0) for name in _SIDES)
+        found = cls.from_json(text, model.special, origin=origin, sizes=(source, target))
         found.check_sizes(model, origin=origin)
         return found
 
     def check_sizes(self, model: ModelConfig, *, origin: str) -> None:
         """Raise ModelError if a vocabulary size differs from the model's, so the tokenizers belong to another model."""
-        for name in _read_sides(model):
-            expected, tokenizer = getattr(model, name), self.source if name == _SIDES[0] else self.target
+        for name, expected in model.vocabulary_sizes.items():
+            tokenizer = self.source if name == _SIDES[0] else self.target
             if tokenizer.vocab_size != expected:
                 raise ModelError(
                     f"{origin} has {tokenizer.vocab_size:,} tokens, but the model was trained with {expected:,}",
@@ -100,13 +100,3 @@ def train_tokenizers(sources: Iterable[str], targets: Iterable[str], data: DataC
         one = Tokenizer.train(_Joint(sources, targets), data)
         return Tokenizers(one, one)
     return Tokenizers(Tokenizer.train(sources, data), Tokenizer.train(targets, data))
-
-
-def _read_sides(model: ModelConfig) -> list[str]:
-    """Return the names of the vocabulary sizes that a model uses."""
-    unused = set[str]()
-    if model.topology == "decoder-only" or model.front != "tokens":
-        unused.add(_SIDES[0])
-    if model.topology == "encoder-only":
-        unused.add(_SIDES[1])
-    return [name for name in _SIDES if name not in unused]
