@@ -50,11 +50,13 @@ class Tokenizers:
             raise bad_file(origin, "is damaged: it isn't JSON") from error
         if isinstance(content, dict) and content.keys() == {"source", "target"}:
             source, target = (
-                Tokenizer.from_json(json.dumps(content[side]), special, origin=f"{origin} ({side})", size=size)
+                Tokenizer.from_json(
+                    json.dumps(own := content[side]), special, origin=f"{origin} ({side})", size=size, content=own
+                )
                 for side, size in zip(("source", "target"), sizes)
             )
             return cls(source, target)
-        one = Tokenizer.from_json(text, special, origin=origin, size=max(sizes))
+        one = Tokenizer.from_json(text, special, origin=origin, size=max(sizes), content=content)
         return cls(one, one)
 
     @classmethod

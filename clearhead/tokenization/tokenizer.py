@@ -174,7 +174,9 @@ class Tokenizer:
         return self._backend.to_str(pretty=True)
 
     @classmethod
-    def from_json(cls, text: str, special: SpecialTokens, *, origin: str, size: int = 0) -> "Tokenizer":
+    def from_json(
+        cls, text: str, special: SpecialTokens, *, origin: str, size: int = 0, content: Any = None
+    ) -> "Tokenizer":
         """Read a `tokenizers` file: one that `to_json` wrote, or another program's.
 
         Args:
@@ -182,6 +184,7 @@ class Tokenizer:
             special: the ids of its special tokens.
             origin: the name of the file, for messages.
             size: the number of tokens that the model has, which may be larger in another program's model.
+            content: the text as parsed JSON, if it's known. Parsing a large file takes a while.
 
         Raises:
             ModelError: the file is damaged.
@@ -189,7 +192,7 @@ class Tokenizer:
         from .foreign import ForeignTokenizer
 
         try:
-            content = json.loads(text)
+            content = json.loads(text) if content is None else content
             if special != SpecialTokens() or not _is_own(content):
                 return ForeignTokenizer(text, content, special, size)
             backend = tokenizers.Tokenizer.from_str(text)
