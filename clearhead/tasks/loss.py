@@ -20,6 +20,14 @@ def smoothed_cross_entropy(logits: Tensor, targets: Tensor, *, smoothing: float 
     return cast(Tensor, _SmoothedCrossEntropy.apply(logits, targets, smoothing, pad))  # type: ignore[no-untyped-call]
 
 
+def log_probability_of(targets: Tensor, log_p: Tensor) -> Tensor:
+    """Return log p of each target. Where a target is padding beyond the vocabulary, it's any finite number.
+
+    (..., 1), (..., V) -> (..., 1)
+    """
+    return log_p.gather(-1, _inside(targets, log_p))
+
+
 def class_cross_entropy(
     logits: Tensor, targets: Tensor, *, smoothing: float = 0.0, weights: Tensor | None = None
 ) -> Tensor:
@@ -71,7 +79,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         spread = smoothing / (logits.size(-1) - inside)
         loss = logits.new_zeros((), dtype=torch.promote_types(logits.dtype, torch.float32))
         for log_p, target, _ in _pieces(logits, targets):
-            terms = (1 - smoothing) * log_p.gather(-1, target.clamp(max=log_p.size(-1) - 1))
+            terms = (1 - smoothing) * log_probability_of(target, log_p)
             if smoothing:
                 total = log_p.sum(-1, keepdim=True)
                 terms += spread * (total - log_p[:, pad, None] if inside else total)
@@ -88,10 +96,14 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
             difference = log_p.exp_().sub_(spread)  # p - q for all but the target and padding
             if inside:
                 difference[:, ctx.pad] += spread
-            places = target.clamp(max=log_p.size(-1) - 1)
-            difference.scatter_add_(-1, places, difference.new_full(target.shape, ctx.smoothing - 1))
+            difference.scatter_add_(-1, _inside(target, log_p), difference.new_full(target.shape, ctx.smoothing - 1))
             gradient[rows] = difference.mul_(upstream * (target != ctx.pad))
         return gradient, None, None, None
+
+
+def _inside(targets: Tensor, log_p: Tensor) -> Tensor:
+    """Return targets with padding beyond the vocabulary replaced by the last token."""
+    return targets.clamp(max=log_p.size(-1) - 1)
 
 
 def _pieces(logits: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor, slice]]:

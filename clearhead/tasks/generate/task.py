@@ -115,6 +115,7 @@ class Generation(Task):
         import torch
 
         from ...model.transformer import evaluation
+        from ..loss import log_probability_of
 
         n_tokens, right, found, starts = 0, 0, [], blocks.starts
         together = max(_SCORED // blocks.length, 1)
@@ -124,9 +125,7 @@ class Generation(Task):
                 text = torch.from_numpy(rows).to(self.config.train.device)
                 logits, outputs = model(text[:, :-1]), text[:, 1:]
                 real = outputs != self.special.pad
-                log_p = logits.float().log_softmax(-1)
-                inside = outputs.clamp(max=log_p.size(-1) - 1)  # padding may be beyond the vocabulary
-                log_p = log_p.gather(-1, inside[..., None])[..., 0]
+                log_p = log_probability_of(outputs[..., None], logits.float().log_softmax(-1))[..., 0]
                 found.append((-log_p * real).double().sum(-1).cpu().numpy())
                 n_tokens += int(real.sum())
                 right += int(((logits.argmax(-1) == outputs) & real).sum())

@@ -166,6 +166,7 @@ class Sequences(Task):
         import torch
 
         from ...model.transformer import evaluation
+        from ..loss import log_probability_of
 
         found: list[list[float]] = [[] for _ in range(len(examples))]
         with evaluation(model), torch.inference_mode():
@@ -173,8 +174,7 @@ class Sequences(Task):
                 batch = self.batch(examples, rows)
                 logits = self.logits(model, batch)
                 log_p = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
-                outputs = batch.outputs.clamp(max=log_p.size(-1) - 1)  # padding may be beyond the vocabulary
-                taken = log_p.gather(-1, outputs[..., None])[..., 0].tolist()
+                taken = log_probability_of(batch.outputs[..., None], log_p)[..., 0].tolist()
                 for row, values in zip(rows.tolist(), taken):
                     found[row] = values[: int(examples.targets.lengths[row]) - 1]
         return found
