@@ -170,8 +170,6 @@ def _of_windows(task: Answering, loaded: LoadedModel, data: Any, seed: int) -> S
 def _picked(task: Task, data: Any, most: int, seed: int) -> list[list[list[int]]] | None:
     """Return both sides of some examples from the data, or None if there are none."""
     examples = None if data is None else task.hold_out(data).examples
-    return (
-        pick(*examples.sides, most=most, seed=seed, eos=task.special.eos)
-        if examples is not None and len(examples)
-        else None
-    )
+    if examples is None or not len(examples):
+        return None
+    return pick(*examples.sides, most=most, seed=seed, eos=task.special.eos)

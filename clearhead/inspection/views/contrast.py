@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ...errors import ConfigError, suggestion
+from ...model.fronts.tokens import Projection
 from ...model.heads import Classifier
 from ...model.linear import Linear
 from ...model.transformer import Decoder, Encoder
@@ -165,7 +166,8 @@ def label_contrast(
 def _along(linear: Linear, logits: Tensor, ids: Sequence[int]) -> tuple[Tensor, float, float]:
     """Return the direction, the bias and the value of a logit, or of the difference of two."""
     rows, values = linear.weight.detach()[list(ids)].double(), logits[list(ids)].double()
-    rows = rows * getattr(linear, "scale", 1.0)
+    if isinstance(linear, Projection):
+        rows = rows * linear.scale
     biases = torch.zeros(len(ids)) if linear.bias is None else linear.bias.detach()[list(ids)].double()
     if len(ids) == 1:
         return rows[0], float(biases[0]), float(values[0])

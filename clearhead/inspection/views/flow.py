@@ -140,11 +140,7 @@ def _run(model: nn.Module, source: Tensor, target: Tensor) -> None:
 
 def _watch_stack(watch: _Watch, where: tuple[str, ...], stack: Encoder | Decoder) -> None:
     watch.enter(stack, where[0], "tokens" if isinstance(stack.embedding, Embedding) else "inputs")
-    factor = getattr(stack.embedding, "scale", 1.0)
-    by = f"sqrt({stack.d_model})" if factor == math.sqrt(stack.d_model) else f"{factor:g}"
-    scaled = "embedding" if factor == 1 else f"embedding times {by}"
-    front = type(stack.embedding).__name__.lower()
-    watch.output(stack.embedding, where, scaled if isinstance(stack.embedding, Embedding) else front)
+    watch.output(stack.embedding, where, _embedding_label(stack))
     if type(stack.positions).embed is not Positions.embed:  # the scheme changes the embeddings
         watch.input(
             stack.embedding_norm or stack.dropout, where, f"plus {type(stack.positions).__name__.lower()} positions"
@@ -164,6 +160,16 @@ def _watch_stack(watch: _Watch, where: tuple[str, ...], stack: Encoder | Decoder
         watch.output(stack, where, "pointer: log-probabilities")
     else:
         watch.output(stack, where, "projection: logits" if isinstance(stack, Decoder) else "memory")
+
+
+def _embedding_label(stack: Encoder | Decoder) -> str:
+    front = stack.embedding
+    if not isinstance(front, Embedding):
+        return type(front).__name__.lower()
+    if front.scale == 1:
+        return "embedding"
+    factor = f"sqrt({stack.d_model})" if front.scale == math.sqrt(stack.d_model) else f"{front.scale:g}"
+    return f"embedding times {factor}"
 
 
 def _watch_block(watch: _Watch, where: tuple[str, ...], block: EncoderBlock | DecoderBlock) -> None:

@@ -174,9 +174,6 @@ class QuestionEncoder:
 
     def _unknown_words(self, asked: Asked) -> list[Skipped]:
         """Report a question that has words missing from the vocabulary."""
-        words = (
-            self.cutter.tokenizer.unknown_words(asked.question.text)
-            if self.cutter.tokenizer.special.unk in asked.ids
-            else []
-        )
+        tokenizer = self.cutter.tokenizer
+        words = tokenizer.unknown_words(asked.question.text) if tokenizer.special.unk in asked.ids else []
         return [Skipped(asked.question.number, _UNKNOWN, ", ".join(words[:_NAMED]))] if words else []

@@ -50,7 +50,7 @@ class LabelledMedia(LabelledTexts):
 
 
 class MediaClassification(Classification):
-    """What images and audio have in common. A subclass says how a file is read."""
+    """Classification of images or audio. A subclass defines how to read a file."""
 
     answers_text = True
     unused = (*_UNUSED, *search_settings_but("batch_tokens"))
