@@ -381,6 +381,8 @@ def test_all_choices_are_written_down_before_the_first_step(toy, monkeypatch) ->
         ("model", "attention_dropout"),
         ("model", "activation_dropout"),
         ("model", "feed_forward"),
+        *(("model", it) for it in ("d_head", "attention_scale", "window", "final_norm", "embedding_scale")),
+        *(("model", it) for it in ("qkv_bias", "projection_bias", "start_id")),  # as bias, as tie says, as bos_id
         ("train", "epochs"),
         ("train", "warm_steps"),
         ("train", "hidden_span"),

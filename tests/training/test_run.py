@@ -299,9 +299,9 @@ def test_training_may_end_within_its_first_epoch(toy, outcome) -> None:
     assert (state["epoch"], state["batch"]) == (0, 2)
 
 
-def test_a_batch_that_cannot_hold_the_longest_sentence_is_refused() -> None:
+def test_a_batch_that_cannot_hold_the_longest_sentence_is_refused(toy) -> None:
     with pytest.raises(ConfigError, match=r"data\.batch_tokens=12"):
-        Config().override({"data.max_len": 12, "data.batch_tokens": 12})
+        run(toy, {"data.max_len": 12, "data.batch_tokens": 12})
 
 
 def test_a_batch_that_holds_just_one_sentence_is_enough(toy) -> None:
