@@ -1,0 +1,1 @@
+"""Read and write models of other programs."""
