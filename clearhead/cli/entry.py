@@ -23,8 +23,11 @@ from ..errors import ClearheadError, ConfigError, nearest
 from .parser import UsageError, Verb, parse
 
 # Verbs in the order of `clearhead --help`. Each task has a verb of the same name.
-_NAMES = ("demo", "train", "evaluate", *TASKS, "score", "explain", "ablate", "verify", "info", "env")
-VERBS: dict[str, Verb] = {name: import_module(f"{__package__}.verbs.{name}").VERB for name in _NAMES}
+_NAMES = ("demo", "train", "evaluate", *TASKS, "score", "explain", "ablate", "verify", "info", "import", "env")
+_KEYWORDS = {"import": "import_"}  # files can't have these names
+VERBS: dict[str, Verb] = {
+    name: import_module(f"{__package__}.verbs.{_KEYWORDS.get(name, name)}").VERB for name in _NAMES
+}
 
 _SIGNALS: dict[int, str] = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 

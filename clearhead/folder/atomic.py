@@ -7,11 +7,14 @@ A killed process can leave files such as `.model.safetensors.partial`, which the
 import errno
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeAlias
 
 from ..errors import TrainingError
+
+Content: TypeAlias = bytes | Callable[[Path], object]  # of a file, or what writes it to a path
 
 
 def write_file(path: Path, data: bytes) -> None:
@@ -43,10 +46,10 @@ def write_files(folder: Path, files: Mapping[str, bytes], *, before_moving: tupl
         _sync_folder(folder)
 
 
-def write_folder(target: Path, files: Iterable[tuple[str, bytes]]) -> None:
+def write_folder(target: Path, files: Iterable[tuple[str, Content]]) -> None:
     """Write a folder of `files` that appears in one step, replacing an older folder of the same name.
 
-    `files` can be a generator, so that only one file at a time is in memory.
+    `files` can be a generator, so that only one file at a time is in memory, and a function can write a large one.
     """
     partial = _partial(target)
     shutil.rmtree(partial, ignore_errors=True)
@@ -140,12 +143,15 @@ def _without_waiting(path: str, flags: int) -> int:
     return descriptor
 
 
-def _write_synced(path: Path, data: bytes) -> None:
+def _write_synced(path: Path, data: Content) -> None:
     if path.exists() and not path.is_file():  # opening a pipe would block
         _discard(path)
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
+    if not isinstance(data, bytes):
+        data(path)
+    with path.open("wb" if isinstance(data, bytes) else "rb") as file:
+        if isinstance(data, bytes):
+            file.write(data)
+            file.flush()
         os.fsync(file.fileno())
 
 

@@ -7,13 +7,14 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeGuard
 
 from ..errors import ModelError
-from .atomic import write_file, write_files, write_folder
+from .atomic import Content, write_file, write_files, write_folder
 
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
@@ -91,17 +92,25 @@ def mark_finished(folder: Path, step: int | None) -> None:
     write_file(folder / MANIFEST, replace(_settled(folder), finished=step).to_bytes())
 
 
-def write_folder_with_manifest(target: Path, files: Iterable[tuple[str, bytes]]) -> None:
+def write_folder_with_manifest(target: Path, files: Iterable[tuple[str, Content]]) -> None:
     """Write a folder with a manifest of its files, in one step (see `write_folder`)."""
+    digests: dict[str, str] = {}
 
-    def with_manifest() -> Iterator[tuple[str, bytes]]:
-        digests = {}
+    def with_manifest() -> Iterator[tuple[str, Content]]:
         for name, data in files:
-            digests[name] = digest(data)
-            yield name, data
+            if isinstance(data, bytes):
+                digests[name] = digest(data)
+            yield name, data if isinstance(data, bytes) else partial(_write_and_digest, data, digests)
         yield MANIFEST, Manifest(digests).to_bytes()
 
     write_folder(target, with_manifest())
+
+
+def _write_and_digest(write: Callable[[Path], object], digests: dict[str, str], path: Path) -> None:
+    """Write a file and note its digest, without having it in memory."""
+    write(path)
+    with path.open("rb") as file:
+        digests[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_verified(folder: Path, names: Iterable[str] | None = None) -> dict[str, bytes]:

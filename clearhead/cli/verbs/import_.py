@@ -1,0 +1,41 @@
+"""`clearhead import`: turn another program's model into a model folder."""
+
+from pathlib import Path
+
+from ...config import TASKS
+from ...config.messages import say
+from ..parser import Options, Parser, UsageError, Verb
+
+
+def _add_options(parser: Parser) -> None:
+    parser.add_argument("folder", nargs="?", metavar="DIR", help="folder with config.json, safetensors and a tokenizer")
+    parser.add_argument("--out", metavar="MODEL", help="model folder to write")
+    parser.add_argument(
+        "--task", choices=list(TASKS), metavar="TASK", help="task to use the model for (default: that of its class)"
+    )
+    parser.add_argument("--replace", action="store_true", help="replace the model in --out")
+
+
+def _run(options: Options) -> None:
+    if options.folder is None or options.out is None:
+        raise UsageError("a folder to read or to write is missing", expected="clearhead import DIR --out MODEL")
+    from ...exchange.import_model import import_model
+
+    out = import_model(Path(options.folder), Path(options.out), task=options.task, replace=options.replace, say=say)
+    from ...api import load
+
+    app = load(out)
+    say(f"{out} is ready: {app.task.example(str(out), app.config)}")
+
+
+VERB = Verb(
+    name="import",
+    summary="turn a Hugging Face model on this disk into a model folder",
+    usage="DIR --out MODEL [--task TASK]",
+    examples=(
+        "clearhead import downloads/gpt2 --out models/gpt2",
+        "clearhead import downloads/opus-mt-en-de --out models/en-de",
+    ),
+    add_options=_add_options,
+    run=_run,
+)

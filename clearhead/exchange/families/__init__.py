@@ -1,0 +1,1 @@
+"""Families of models that Hugging Face's Transformers knows, a module for each."""

@@ -1,0 +1,174 @@
+"""A family of models: its settings and weights next to ours, in tables that serve import and export."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ...config import Config, ModelConfig
+from ...config.values import spell
+from ...errors import ModelError
+from ..weight_names import Name
+
+# Settings of a config.json that say nothing about what the model computes.
+_WITHOUT_EFFECT = (
+    *("architectures", "model_type", "transformers_version", "torch_dtype", "dtype", "use_cache", "id2label"),
+    *("label2id", "task_specific_params", "_name_or_path", "return_dict", "output_hidden_states", "output_attentions"),
+    *("initializer_range", "pruned_heads", "problem_type", "finetuning_task", "tokenizer_class", "prefix"),
+    *("attn_implementation", "chunk_size_feed_forward", "gradient_checkpointing", "pretraining_tp", "num_labels"),
+)
+
+
+class Given:
+    """The settings of a config.json. It keeps account of those that were read.
+
+    Args:
+        path: the file.
+        values: its content.
+    """
+
+    def __init__(self, path: Path, values: Mapping[str, Any]) -> None:
+        self.path, self.values = path, values
+        self._read = set(_WITHOUT_EFFECT)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a setting. Absent ones have the default of their family."""
+        self._read.add(name)
+        found = self.values.get(name)
+        return default if found is None else found
+
+    def expect(self, name: str, *values: Any) -> None:
+        """Raise ModelError unless a setting is absent or has one of these values, the only supported ones."""
+        self._read.add(name)
+        found = self.values.get(name)
+        if found is not None and found not in values:
+            raise self.unsupported(name, expected=" or ".join(map(spell, values)))
+
+    def unsupported(self, name: str, *, expected: str = "", fix: str = "") -> ModelError:
+        """Return the error for a setting that our parts can't express."""
+        found = self.values.get(name)
+        what = f"{self.path} has {name}={spell(found)}, which isn't supported"
+        return ModelError(what, expected=expected, fix=fix, name=name, value=found)
+
+    @property
+    def unread(self) -> list[str]:
+        """The settings that nothing has read."""
+        return sorted(self.values.keys() - self._read)
+
+
+@dataclass(frozen=True)
+class Same:
+    """A setting of ours, with the name and values that it has in a config.json.
+
+    Args:
+        ours: its dotted name.
+        theirs: their name. More names mean more settings for what is one of ours; the first one counts.
+        default: the value that the family has if config.json doesn't say.
+        values: our value for each of theirs, if they differ.
+    """
+
+    ours: str
+    theirs: tuple[str, ...]
+    default: Any
+    values: Mapping[Any, Any] | None = None
+
+    def read(self, given: Given) -> Any:
+        """Return our value. Raise ModelError if we have none for theirs."""
+        found, *_ = (given.get(name, self.default) for name in self.theirs)
+        if self.values is None:
+            return found
+        if found not in self.values:
+            raise given.unsupported(self.theirs[0], expected=" or ".join(map(spell, self.values)))
+        return self.values[found]
+
+    def write(self, value: Any, family: str) -> dict[str, Any]:
+        """Return their settings. Raise ModelError if they have no value for ours."""
+        if self.values is not None:
+            theirs = [it for it, ours in self.values.items() if ours == value]
+            if not theirs:
+                raise no_counterpart(self.ours, value, family, expected=" or ".join(map(spell, self.values.values())))
+            value = theirs[0]
+        return dict.fromkeys(self.theirs, value)
+
+
+class Family(ABC):
+    """Base class of families. Every setting of ours that differs from its default is in one of the three tables."""
+
+    title: ClassVar[str]
+    """The name of the family, for messages."""
+    model_type: ClassVar[str]
+    """The value of model_type in config.json."""
+    architectures: ClassVar[Mapping[str, str]]
+    """The classes whose weights are read, and the task of each. The first class of a task is the one exported."""
+    prefix: ClassVar[str] = ""
+    """What the names of weights begin with in a model with a head."""
+    unused: ClassVar[Sequence[str]] = ()
+    """Weights that change no output, such as tables that are computed. {} stands for a number."""
+    without_effect: ClassVar[Sequence[str]] = ()
+    """Settings of theirs that change no output."""
+
+    fixed: ClassVar[Mapping[str, Any]]
+    """Settings of ours that all models of the family have."""
+    same: ClassVar[Sequence[Same]]
+    """Settings that both sides have."""
+    derived: ClassVar[Sequence[str]] = ()
+    """Settings of ours that `more` sets and `their_config` reads."""
+
+    def settings(self, given: Given, tokens: Mapping[str, int]) -> dict[str, Any]:
+        """Return our settings.
+
+        Args:
+            given: theirs.
+            tokens: the id of each token in the vocabulary.
+
+        Raises:
+            ModelError: one of their settings isn't supported.
+        """
+        for name in self.without_effect:
+            given.get(name)
+        found = dict(self.fixed) | {it.ours: it.read(given) for it in self.same}
+        return found | self.more(given, found, tokens)
+
+    @abstractmethod
+    def more(self, given: Given, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
+        """Return settings of ours that follow from several of theirs, and reject what isn't supported."""
+
+    @abstractmethod
+    def names(self, model: ModelConfig) -> list[Name]:
+        """Return the names of all weights."""
+
+    def config(self, config: Config) -> dict[str, Any]:
+        """Return the content of config.json. Raise ModelError if a setting has no counterpart."""
+        self._check(config)
+        found: dict[str, Any] = {"model_type": self.model_type, "architectures": [self.architecture(config)]}
+        for it in self.same:
+            found |= it.write(config.value(it.ours), self.title)
+        return found | self.their_config(config)
+
+    def their_config(self, config: Config) -> dict[str, Any]:
+        """Return settings of theirs that follow from several of ours."""
+        return {}
+
+    def architecture(self, config: Config) -> str:
+        """Return the class that the weights are exported for."""
+        task = config.train.task or "translate"
+        fitting = [name for name, it in self.architectures.items() if it == task]
+        if not fitting:
+            raise no_counterpart("train.task", task, self.title, expected=" or ".join(self.architectures.values()))
+        return fitting[0]
+
+    def _check(self, config: Config) -> None:
+        """Raise ModelError if a setting of the model has no counterpart."""
+        known = {it.ours for it in self.same} | {*self.derived}
+        for field in fields(ModelConfig):
+            name, value = f"model.{field.name}", getattr(config.model, field.name)
+            expected = self.fixed.get(name, field.default)
+            if name not in known and value != expected:
+                raise no_counterpart(name, value, self.title, expected=spell(expected))
+
+
+def no_counterpart(name: str, value: Any, family: str, *, expected: str) -> ModelError:
+    """Return the error for a setting that a family doesn't have."""
+    what = f"{name}={spell(value)} has no counterpart in {family}"
+    return ModelError(what, expected=expected, name=name, value=value)

@@ -1,0 +1,139 @@
+"""Read and write folders of Hugging Face's Transformers: config.json, safetensors and a tokenizer."""
+
+import json
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..config import TASKS, Config
+from ..errors import ConfigError, ModelError, suggestion
+from ..folder.manifest import parse_json_object, read_bytes
+from .hf_tokenizers import read_tokenizer, token_ids
+from .imported import Imported
+from .safetensors_files import SafetensorsFiles
+from .weight_names import matches, to_ours, to_theirs
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from .families.family import Family
+
+CONFIG = "config.json"
+# Each family by its model_type. The order is that in which export tries them.
+FAMILIES: Mapping[str, str] = {
+    "gpt2": "gpt2:GPT2",
+}
+_MOST_TOKENS = 2048  # in a text to train on: models with rotary positions could read far more
+
+
+def family(model_type: object) -> "Family":
+    """Return the family with this model_type.
+
+    Raises:
+        ModelError: there is none.
+    """
+    if not isinstance(model_type, str) or model_type not in FAMILIES:
+        raise ModelError(
+            f"model_type={model_type!r} isn't a family that can be read",
+            expected=f"one of {', '.join(FAMILIES)}",
+            fix=suggestion(str(model_type), FAMILIES),
+            name="model_type",
+            value=model_type,
+        )
+    module, _, name = FAMILIES[model_type].partition(":")
+    found: Family = getattr(import_module(f"{__package__}.families.{module}"), name)()
+    return found
+
+
+def read_folder(folder: Path, task: str | None = None) -> Imported:
+    """Read the model of a folder. Large tensors stay in their files until they are used.
+
+    Args:
+        folder: a folder such as `save_pretrained` writes.
+        task: the task to use the model for (default: that of its class).
+
+    Raises:
+        ModelError: a file is missing or damaged, or the model has something that isn't supported.
+    """
+    from .families.family import Given
+
+    given = Given(folder / CONFIG, parse_json_object(folder / CONFIG, read_bytes(folder / CONFIG)))
+    kind = family(given.get("model_type"))
+    given.expect("quantization_config", None)
+    tensors = SafetensorsFiles(folder)
+    tokenizer = read_tokenizer(folder)
+    settings = kind.settings(given, token_ids(tokenizer))
+    settings |= {"train.task": task or _task(given, kind)}
+    config = _config(settings, folder)
+    weights, left = to_ours(kind.names(config.model), tensors, kind.prefix)
+    unknown = [name for name in left if not matches(name.removeprefix(kind.prefix), kind.unused)]
+    if unknown:
+        shown = ", ".join(unknown[:5]) + (f" and {len(unknown) - 5} more" if len(unknown) > 5 else "")
+        raise ModelError(
+            f"{folder} has {len(unknown)} weights that {kind.title} doesn't have: {shown}",
+            expected=f"the weights of {' or '.join(kind.architectures)}",
+            name=unknown[0],
+        )
+    notes = [f"settings without effect here: {', '.join(given.unread)}"] if given.unread else []
+    return Imported(kind.title, config, tokenizer, weights, notes)
+
+
+def _task(given: Any, kind: "Family") -> str:
+    """Return the task of the class that the folder was saved from."""
+    names: Sequence[str] = given.get("architectures", ())
+    for name in names:
+        if name in kind.architectures:
+            return kind.architectures[name]
+    if names:
+        raise ModelError(
+            f"{given.path} is for {names[0]}, which can't be read",
+            expected=" or ".join(kind.architectures),
+            name="architectures",
+            value=names[0],
+        )
+    return next(iter(kind.architectures.values()))
+
+
+def _config(settings: Mapping[str, Any], folder: Path) -> Config:
+    """Return the whole configuration: the model's settings and those of its task."""
+    from ..tasks.registry import task_named
+
+    task = task_named(settings["train.task"])
+    longest = min(settings.get("model.max_len", _MOST_TOKENS), _MOST_TOKENS)
+    general = {"data.max_len": longest, "data.batch_tokens": max(4096, longest), "decode.suppress_special": False}
+    general |= {"data.unicode": "none", "data.whitespace": False}
+    try:
+        ours = {**TASKS[settings["train.task"]], **task.defaults, **general, **settings}
+        return Config().assign(ours, "model")
+    except ConfigError as error:
+        raise ModelError(f"{folder} can't be read: {error.what}", expected=error.expected, name=error.name) from error
+
+
+def folder_files(
+    config: Config, weights: "Mapping[str, Tensor]", tokenizer: str
+) -> tuple[dict[str, bytes], "dict[str, Tensor]"]:
+    """Return the files and the weights of a folder for the nearest family.
+
+    Raises:
+        ModelError: no family has all parts of the model. The message names those that the nearest one lacks.
+    """
+    kind, theirs = _nearest(config)
+    files = {CONFIG: (json.dumps(theirs, indent=2) + "\n").encode(), "tokenizer.json": tokenizer.encode()}
+    return files, to_theirs(kind.names(config.model), weights, kind.prefix)
+
+
+def _nearest(config: Config) -> tuple["Family", dict[str, Any]]:
+    """Return the first family that has all parts of the model, and its config.json."""
+    errors: list[ModelError] = []
+    for name in FAMILIES:
+        kind = family(name)
+        if config.model.topology != kind.fixed["model.topology"]:
+            continue
+        try:
+            return kind, kind.config(config)
+        except ModelError as error:
+            errors.append(error)
+    if not errors:
+        raise ModelError(f"no family has a model of topology {config.model.topology}", name="model.topology")
+    raise min(errors, key=lambda error: len(str(error)))

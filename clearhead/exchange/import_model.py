@@ -1,0 +1,60 @@
+"""Import a model: read another program's files and write a model folder."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ..config import messages
+from ..errors import ModelError, TrainingError
+from ..folder.atomic import writing
+from ..folder.contents import check_not_foreign, describe_run
+from .huggingface import CONFIG, read_folder
+from .imported import Imported
+
+
+def import_model(
+    folder: Path,
+    out: Path,
+    *,
+    task: str | None = None,
+    replace: bool = False,
+    say: Callable[[str], None] = messages.say,
+) -> Path:
+    """Read a model from another program's folder, write it to a model folder and return that.
+
+    Args:
+        folder: a folder of Hugging Face's Transformers.
+        out: the model folder to write.
+        task: the task to use the model for (default: that of its class).
+        replace: replace the run in `out`.
+        say: receives messages for the user.
+
+    Raises:
+        ModelError: the folder is missing or damaged, or the model has something that isn't supported.
+        TrainingError: `out` can't be written to, or has something else in it.
+    """
+    with writing(out):
+        check_not_foreign(out)
+        if (there := describe_run(out)) and not replace:
+            fix = "choose another one with --out, or replace it with --replace"
+            raise TrainingError(f"{out} contains {there}", expected="a new or empty folder", fix=fix, value=out)
+    imported = read(folder, task)
+    with writing(out, again="run the command again"):
+        imported.write(out, folder)
+    for note in imported.notes:
+        say(note)
+    return out
+
+
+def read(folder: Path, task: str | None = None) -> Imported:
+    """Read a model from another program's folder. See `import_model`."""
+    if not folder.is_dir():
+        what = "is a file" if folder.exists() else "doesn't exist"
+        raise ModelError(f"{folder} {what}", expected="a folder with a model", name="folder", value=folder)
+    if not (folder / CONFIG).is_file():
+        raise ModelError(
+            f"{folder} has no {CONFIG}",
+            expected="a folder of Hugging Face's Transformers, with config.json and safetensors",
+            name="folder",
+            value=folder,
+        )
+    return read_folder(folder, task)

@@ -1,0 +1,143 @@
+"""Names of weights in another program's files. One table serves import and export.
+
+A name can contain {}, which stands for the number of a block. What a table says about a weight holds for the bias of
+the same layer too, with .bias in place of .weight.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from ..errors import ModelError
+
+
+class Tensors(Protocol):
+    """Named tensors that are read when asked for, such as those of a safetensors file."""
+
+    def names(self) -> Sequence[str]:
+        """Return all names."""
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of a tensor, without reading it."""
+
+    def read(self, name: str) -> Tensor:
+        """Read a tensor."""
+
+
+@dataclass(frozen=True)
+class Name:
+    """A weight of ours, and the weights of theirs that it's made of.
+
+    Args:
+        ours: our name.
+        theirs: their names. Several are stacked along the first dimension, as in `Linear`.
+        transposed: whether their matrices have a row for each input and not for each output.
+        skipped: rows at the start of their table that have no counterpart in ours. Exported rows are zero.
+        splits: the rows of each of `theirs` (default: equal parts).
+        shapes: the shapes of ours and of theirs, if the same numbers are in other dimensions.
+    """
+
+    ours: str
+    theirs: tuple[str, ...]
+    transposed: bool = False
+    skipped: int = 0
+    splits: tuple[int, ...] = ()
+    shapes: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+
+    def at(self, block: int) -> "Name":
+        """Return the names in the block of this number."""
+        return replace(self, ours=self.ours.format(block), theirs=tuple(it.format(block) for it in self.theirs))
+
+    def bias(self) -> "Name":
+        """Return the names of the layer's bias, which has one dimension."""
+        theirs = tuple(_bias(it) for it in self.theirs)
+        return Name(_bias(self.ours), theirs, splits=self.splits)
+
+    def ours_from(self, theirs: Sequence[Tensor]) -> Tensor:
+        """Return our tensor."""
+        parts = [it.T if self.transposed else it for it in theirs]
+        found = (parts[0] if len(parts) == 1 else torch.cat(parts))[self.skipped :]
+        return found.reshape(self.shapes[0]) if self.shapes else found
+
+    def theirs_from(self, ours: Tensor) -> list[Tensor]:
+        """Return their tensors."""
+        ours = ours.reshape(self.shapes[1]) if self.shapes else ours
+        if self.skipped:
+            ours = torch.cat((ours.new_zeros(self.skipped, *ours.shape[1:]), ours))
+        parts = ours.split(self.splits or ours.size(0) // len(self.theirs))
+        return [it.T.contiguous() if self.transposed else it for it in parts]
+
+
+def blocks(n: int, names: Iterable[Name]) -> list[Name]:
+    """Return the names of n blocks."""
+    each = list(names)
+    return [name.at(block) for block in range(n) for name in each]
+
+
+def to_ours(names: Iterable[Name], theirs: Tensors, prefix: str = "") -> tuple[dict[str, Tensor], list[str]]:
+    """Return the weights of our model, and the names of theirs that no weight was made of.
+
+    Args:
+        names: the names of all weights of our model. Biases are found by themselves.
+        theirs: their weights.
+        prefix: what their names begin with, if the model has a head that the names leave out.
+
+    Raises:
+        ModelError: weights are missing.
+    """
+    known = {it.removeprefix(prefix): it for it in theirs.names()}
+    found: dict[str, Tensor] = {}
+    used: set[str] = set()
+    missing: list[str] = []
+    for name in _with_biases(names, known):
+        absent = [it for it in name.theirs if it not in known]
+        missing += absent
+        if not absent:
+            found[name.ours] = name.ours_from([theirs.read(known[it]) for it in name.theirs])
+            used.update(name.theirs)
+    if missing:
+        shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+        raise ModelError(
+            f"{len(missing)} weights are missing: {shown}",
+            expected="the weights that config.json describes",
+            fix="download the folder again",
+            name=missing[0],
+        )
+    return found, [whole for it, whole in known.items() if it not in used]
+
+
+def to_theirs(names: Iterable[Name], ours: Mapping[str, Tensor], prefix: str = "") -> dict[str, Tensor]:
+    """Return their weights. Weights of ours that `ours` lacks, such as biases, are left out.
+
+    Raises:
+        ModelError: a weight has no counterpart.
+    """
+    found: dict[str, Tensor] = {}
+    left = dict(ours)
+    for name in names:
+        for it in (name, name.bias()) if name.ours.endswith(".weight") else (name,):
+            if it.ours in left:
+                found |= zip(it.theirs, it.theirs_from(left.pop(it.ours)))
+    if left:
+        raise ModelError(f"{next(iter(left))} has no counterpart", name=next(iter(left)))
+    return {prefix + name: tensor for name, tensor in found.items()}
+
+
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    """Return whether a name matches one of the patterns, in which {} stands for a number."""
+    return any(re.fullmatch(re.escape(it).replace(r"\{\}", r"\d+"), name) for it in patterns)
+
+
+def _with_biases(names: Iterable[Name], known: Mapping[str, str]) -> Iterator[Name]:
+    for name in names:
+        yield name
+        if name.ours.endswith(".weight") and any(it in known for it in name.bias().theirs):
+            yield name.bias()
+
+
+def _bias(name: str) -> str:
+    return f"{name.removesuffix('.weight')}.bias"

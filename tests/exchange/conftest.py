@@ -1,0 +1,86 @@
+"""Random tiny models of other programs' classes, as oracles, and text in many scripts."""
+
+import random
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tokenizers
+import torch
+
+from clearhead.config import Config
+from clearhead.exchange.import_model import read
+from clearhead.model.restore import restore
+
+EOT = "<|endoftext|>"
+
+
+@pytest.fixture(scope="session")
+def hf() -> Any:
+    """The transformers library, or a skip. Importing it takes many seconds."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pytest.importorskip("transformers", reason="needs transformers: pip install '.[hf]'")
+
+
+@pytest.fixture
+def float64() -> Any:
+    """Make float64 the default while a test runs."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def unicode_lines(n: int = 1000, seed: int = 0) -> list[str]:
+    """Lines of words in many scripts, with punctuation, digits, emoji, combining marks and odd spaces."""
+    draw = random.Random(seed)
+    ranges = [(0x61, 0x7A), (0x41, 0x5A), (0xC0, 0x24F), (0x370, 0x3FF), (0x400, 0x4FF), (0x5D0, 0x5EA), (0x620, 0x64A)]
+    ranges += [(0x904, 0x939), (0xE01, 0xE30), (0x3041, 0x3096), (0x4E00, 0x4FFF), (0xAC00, 0xAD00), (0x1F600, 0x1F64F)]
+    marks = list(",.!?'\"-()[]{}<>@#$%&*/\\…«»“”’—0123456789\u0301\u200d\u00ad\ufe0f")
+    spaces = [" "] * 20 + ["  ", "\t", "\u00a0", "\u2009", "\u3000"]
+
+    def word() -> str:
+        low, high = draw.choice(ranges)
+        letters = [chr(draw.randint(low, high)) for _ in range(draw.randint(1, 8))]
+        if draw.random() < 0.3:
+            letters.insert(draw.randint(0, len(letters)), draw.choice(marks))
+        return "".join(letters)
+
+    lines = ["".join(word() + draw.choice(spaces) for _ in range(draw.randint(1, 12))) for _ in range(n)]
+    return [line.strip() for line in lines]
+
+
+def byte_level(lines: list[str], size: int = 400) -> tokenizers.Tokenizer:
+    """A byte-level BPE tokenizer, as GPT-2 has one."""
+    found = tokenizers.Tokenizer(tokenizers.models.BPE())
+    found.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    found.decoder = tokenizers.decoders.ByteLevel()
+    alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=size, initial_alphabet=alphabet, special_tokens=[EOT], show_progress=False
+    )
+    found.train_from_iterator(lines, trainer)
+    return found
+
+
+def shaken(model: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
+    """Move every weight at random, since initial ones are often zero, one or equal."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(torch.randn(weight.shape, generator=generator, dtype=weight.dtype) * 0.1)
+    return model.eval()
+
+
+@pytest.fixture
+def opened() -> Callable[[Path], tuple[Config, torch.nn.Module]]:
+    """Read another program's folder; return our settings and our model, in the default precision."""
+
+    def opened(folder: Path) -> tuple[Config, torch.nn.Module]:
+        imported = read(folder)
+        model = restore(imported.config.model, imported.weights)
+        return imported.config, model.to(torch.get_default_dtype()).eval()
+
+    return opened
