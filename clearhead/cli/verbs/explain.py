@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...inspection.media.media_explanation import MediaExplanation
     from ...inspection.views.explanation import Explanation
 
-_VIEWS = ("step", "heads", "decode", "lens", "why", "alignment", "occlusion", "film")
+_VIEWS = ("step", "heads", "decode", "lens", "why", "words", "alignment", "occlusion", "film")
 
 
 def _add_options(parser: Parser) -> None:
@@ -34,6 +34,9 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("--lens", action="store_true", help="show what each decoder layer would predict")
     parser.add_argument("--why", metavar="WORD", help="show what made the model choose this word or label")
     parser.add_argument("--not", dest="other", metavar="OTHER", help="with --why, compare with this word or label")
+    parser.add_argument(
+        "--words", action="store_true", help="show which words of the text mattered for each word of the answer"
+    )
     parser.add_argument(
         "--alignment",
         action="store_true",
@@ -120,7 +123,7 @@ def _check_places(options: Options, views: list[str]) -> None:
     """Raise UsageError if the view doesn't support the given layer, head or picture."""
     places = [f"--{name}" for name in ("attention", "layer", "head") if getattr(options, name) is not None]
     drawn = options.png or options.svg
-    whole = options.lens or options.decode or options.occlusion or options.why is not None
+    whole = options.lens or options.decode or options.words or options.occlusion or options.why is not None
     if places and (whole or not (views or drawn or options.json)):
         raise UsageError(
             f"this view shows the whole model, so {' and '.join(places)} would have no effect",
@@ -162,11 +165,16 @@ def _shown(explanation: "Explanation", options: Options) -> str:
         if not options.json:
             return why.render()
         return to_json({"format_version": 1, "source": explanation.text, "text": explanation.answer} | why.to_dict())
+    if options.words and options.json:
+        about = {"format_version": 1, "source": explanation.text, "text": explanation.answer}
+        return to_json(about | explanation.words.to_dict())
     if options.occlusion and options.json:
         about = {"format_version": 1, "source": explanation.text, "text": explanation.answer}
         return to_json(about | _media(explanation).occlusion.to_dict())
     if options.json:
         return to_json(explanation.to_dict(place, options.layer or 0, head))
+    if options.words:
+        return explanation.words.render()
     if options.occlusion:
         return _media(explanation).render_occlusion(color=_has_color())
     if options.alignment:

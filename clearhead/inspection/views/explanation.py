@@ -22,6 +22,7 @@ from .part_table import part_rows, render_part_rows, to_dicts
 from .recorded_attention import RecordedAttention, in_words
 from .search_tree import SearchTree
 from .text_columns import WIDTH, folded, preformatted, with_note, wrapped
+from .token_attribution import Replay, TokenAttribution
 
 _FORMAT_VERSION = 2
 
@@ -39,6 +40,7 @@ class Explanation(RecordedAttention):
         pieces: converts token ids to text.
         contrast: returns the contrast that `why` attributes, given (said, other).
         search: the search tree, if there was a search.
+        replay: how to run the model again, to see which tokens mattered.
     """
 
     text: str
@@ -52,6 +54,7 @@ class Explanation(RecordedAttention):
     pieces: Callable[[Iterable[int]], list[str]] = field(repr=False)
     contrast: Callable[[str | None, str | None], Contrast] | None = field(default=None, repr=False)
     search: SearchTree | None = field(default=None, repr=False)
+    replay: Replay | None = field(default=None, repr=False)
 
     @property
     def translation(self) -> str:
@@ -120,6 +123,22 @@ class Explanation(RecordedAttention):
                 name="search",
             )
         return self.search
+
+    @cached_property
+    def words(self) -> TokenAttribution:
+        """How much each token of the input mattered for what the model said.
+
+        Raises:
+            ConfigError: the model doesn't read tokens.
+        """
+        if self.replay is None:
+            raise ConfigError(
+                "this model doesn't read tokens",
+                expected="a model that reads text",
+                fix="use --occlusion",
+                name="words",
+            )
+        return self.replay.attribute()
 
     def why(self, said: str | None = None, other: str | None = None) -> Attribution:
         """Attribute the choice of a word or label to the parts of the model, on its own or compared with another one.

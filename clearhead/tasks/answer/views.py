@@ -9,9 +9,11 @@ from ...inspection.record.recorder import record
 from ...inspection.record.uncompiled import uncompiled
 from ...inspection.views.explanation import Explanation
 from ...inspection.views.flow import dimension_flow
+from ...inspection.views.token_attribution import Replay
 from ...model.transformer import EncoderModel, evaluation
 from ...readers.questions import Paragraph, Question
 from .examples import HeldOutQuestions
+from .passages import best_spans
 from .task import Answering
 
 
@@ -34,13 +36,24 @@ def explain_answer(
     spell = {"encoder": source.pieces}
     with evaluation(model), torch.inference_mode(), record(model, pieces=spell, limit=None) as trace:
         model(batch.tokens, batch.types, at=batch.of_text)
+    of_text = torch.from_numpy(best.visible([0])).to(batch.tokens.device)
+    [[(_, span), *_]] = best_spans(trace["head"].output, of_text, 1)
+    ends = torch.tensor(span, device=batch.tokens.device)
+
+    def again(n: int) -> torch.Tensor:  # -> (n, 1), the log-probability that the answer begins and ends where it does
+        types = None if batch.types is None else batch.types.expand(n, -1)
+        logits: torch.Tensor = model(batch.tokens.expand(n, -1), types, at=batch.of_text.expand(n, -1))
+        return logits.log_softmax(1).take_along_dim(ends[None, None], 1).sum(-1)
+
+    tokens = tuple(source.pieces(batch.tokens[0].tolist()))
     return Explanation(
         text=question,
         answer=answer.text,
         values={"score": answer.score},
-        tokens={"encoder": tuple(source.pieces(batch.tokens[0].tolist()))},
+        tokens={"encoder": tokens},
         flow=tuple(dimension_flow(model, tuple(batch.tokens.shape))),
         trace=trace,
         model=model,
         pieces=source.pieces,
+        replay=Replay(model, model.encoder.embedding, tokens, [answer.text or "no answer"], task.special.unk, again),
     )

@@ -14,6 +14,7 @@ from ...inspection.record.uncompiled import uncompiled
 from ...inspection.views.contrast import Contrast, label_contrast
 from ...inspection.views.explanation import Explanation
 from ...inspection.views.flow import dimension_flow
+from ...inspection.views.token_attribution import Replay
 from ...model.heads import Classifier
 from ...model.transformer import EncoderModel, evaluation
 from .task import Classification
@@ -42,15 +43,21 @@ def explain_label(task: Classification, model: EncoderModel, source: Any, search
     def contrast(label: str | None, other: str | None) -> Contrast:
         return label_contrast(head, trace, real, task.labels, label or task.labels[best], other)
 
+    def again(n: int) -> torch.Tensor:  # -> (n, 1), the log-probability of the label
+        logits: torch.Tensor = model(inputs.expand(n, -1))
+        return logits.log_softmax(-1)[:, best : best + 1]
+
+    tokens = tuple(pieces(encoded) if names is None else names[0])
     return (MediaExplanation if is_media(model) else Explanation)(
         text=source_name(source),
         answer=task.labels[best],
         values={"probability": float(torch.tensor(p[best]).exp())},
-        tokens={"encoder": tuple(pieces(encoded) if names is None else names[0])},
+        tokens={"encoder": tokens},
         source_words=tuple(task.tokenizers.source.word_indices(source)) if names is None else (),
         flow=tuple(dimension_flow(model, inputs)),
         trace=trace,
         model=model,
         pieces=pieces,
         contrast=contrast,
+        replay=Replay(model, front, tokens, [task.labels[best]], task.special.unk, again) if names is None else None,
     )

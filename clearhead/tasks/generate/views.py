@@ -13,6 +13,7 @@ from ...inspection.views.contrast import Words
 from ...inspection.views.explanation import Explanation
 from ...inspection.views.flow import dimension_flow
 from ...inspection.views.search_tree import SearchTree
+from ...inspection.views.token_attribution import Replay
 from ...model.transformer import Decoder, evaluation
 from ...tokenization.detokenize import StreamingDetokenizer
 from .task import Generation
@@ -49,14 +50,21 @@ def explain_continuation(task: Generation, model: Decoder, text: str, search: De
     inputs, spell = [*prompt, *best.ids][: len(said)], {"decoder": target.pieces}
     with evaluation(model), torch.inference_mode(), record(model, pieces=spell, limit=None) as trace:
         model(torch.tensor([inputs], device=task.config.train.device))
-    pieces = target.pieces(said)
+    pieces, device = target.pieces(said), task.config.train.device
+    read_back, begins = torch.tensor([inputs], device=device), len(prompt) - 1
+    new = torch.tensor(said[begins:], device=device)
+
+    def again(n: int) -> torch.Tensor:  # -> (n, T), the log-probabilities of the continuation
+        logits = model(read_back.expand(n, -1))[:, begins:]
+        return logits.log_softmax(-1).take_along_dim(new[None, :, None], -1)[..., 0]
+
     words = Words(
         pieces,
         range(len(said)),
         said,
         target.pieces,
         lambda other, _: target.known(target.encode(other)),
-        len(prompt) - 1,
+        begins,
     )
     return Explanation(
         text=text,
@@ -71,4 +79,5 @@ def explain_continuation(task: Generation, model: Decoder, text: str, search: De
         pieces=target.pieces,
         contrast=partial(words.contrast, model, trace),
         search=None if session.diverse else tree.finish(hypotheses, target.decode, trace.note),
+        replay=Replay(model, model.embedding, target.pieces(prompt), pieces[begins:], task.special.unk, again),
     )

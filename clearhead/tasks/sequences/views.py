@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ...config import DecodeConfig
 from ...decode.registry import IN_MEMORY
@@ -18,6 +19,7 @@ from ...inspection.views.contrast import Words
 from ...inspection.views.explanation import Explanation
 from ...inspection.views.flow import dimension_flow
 from ...inspection.views.search_tree import SearchTree
+from ...inspection.views.token_attribution import Replay
 from ...model.transformer import EncoderDecoder, evaluation
 from ...tokenization.tokenizer import Tokenizer
 from .task import Sequences
@@ -45,6 +47,7 @@ def explain_sequence(task: Sequences, model: EncoderDecoder, text: Any, search: 
     tokens = source.pieces(read[0].tolist()) if names is None else names[0]
     answer, target_words = task.text(best.ids), words_of(best.ids, target.decode)
     words = Words(answer.split(), target_words, said, target.pieces, _first_token(target, answer.split()))
+    replay = partial(_said_again, model, read, torch.tensor([inputs], device=device), torch.tensor(said, device=device))
     return (MediaExplanation if is_media(model) else Explanation)(
         text=source_name(text),
         answer=answer,
@@ -60,7 +63,14 @@ def explain_sequence(task: Sequences, model: EncoderDecoder, text: Any, search: 
         pieces=target.pieces,
         contrast=partial(words.contrast, model.decoder, trace),
         search=None if session.diverse else tree.finish(hypotheses, task.text, trace.note),
+        replay=Replay(model, front, tokens, target.pieces(said), special.unk, replay) if names is None else None,
     )
+
+
+def _said_again(model: EncoderDecoder, source: Tensor, target: Tensor, said: Tensor, n: int) -> Tensor:
+    """Return the log-probabilities of what was said, from n copies of the source. -> (n, T)"""
+    logits = model(source.expand(n, -1), target.expand(n, -1), source_mask=model.encoder.embedding.mask(source))
+    return logits.log_softmax(-1).take_along_dim(said[None, :, None], -1)[..., 0]
 
 
 def _source(task: Sequences, text: Any) -> Sequence[int]:

@@ -4,6 +4,7 @@ import re
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -62,6 +63,7 @@ def test_another_attention_can_be_chosen(run: Run, model_folder: Path) -> None:
         (["--decode", "--beam", "2"], "step 1: each beam's cache grows from 0 to 1 tokens"),
         (["--decode"], "answers by score = total / penalty"),
         (["--lens"], "* agrees with the answer"),
+        (["--words"], "hiding"),
     ],
 )
 def test_every_view_fits_a_terminal(run: Run, model_folder: Path, view: list[str], seen: str) -> None:
@@ -89,6 +91,15 @@ def test_a_word_is_traced_back_to_the_parts_that_spoke_for_it(run: Run, word_mod
     assert done.code == 2 and "'zzz'" in done.err
     done = run("explain", word_model_folder, "She sings.", "--why", word, "--not", word)
     assert done.code == 2
+
+
+def test_words_that_mattered_add_up(run: Run, model_folder: Path) -> None:
+    values = json.loads(run("explain", model_folder, TEXT, "--words", "--json").out)
+    falls, gradients = np.array(values["falls"]), np.array(values["gradients"])
+    assert falls.shape == gradients.shape == (len(values["tokens"]), len(values["said"]))
+    difference = np.array(values["whole"]) - np.array(values["nothing"])
+    assert np.abs(gradients.sum(0) - difference).max() == pytest.approx(values["error"], abs=1e-6)
+    assert values["error"] <= 0.02 * np.abs(difference).max()
 
 
 @pytest.mark.parametrize("view", [[], ["--lens"], ["--decode"], ["--heads"], ["--alignment"]])

@@ -1,0 +1,198 @@
+"""Which tokens of the input mattered for what the model said.
+
+Two methods that often agree: hide one token after the other and see how far the log-probability falls (occlusion,
+Zeiler & Fergus 2014), or add up gradients on the way from an input without information to the real one (integrated
+gradients, Sundararajan et al. 2017). The second has a check: its attributions sum to the difference of the two scores.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from rich.cells import cell_len
+from torch import Tensor, nn
+
+from ...model.transformer import evaluation
+from ..record.uncompiled import uncompiled
+from .text_columns import cut, left, preformatted, right, wrapped
+
+_TOGETHER = 4096  # tokens in a batch
+_POINTS = (16, 32, 64)  # of the path of integrated gradients; more if fewer aren't exact
+_EXACT = 0.01  # the largest error of a sum, relative to the largest difference
+_BAR, _SHOWN, _NAME = 16, 3, 18  # columns of half a bar, tokens for each token of the answer, columns of a token
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A recorded pass that can run again with other vectors in place of tokens.
+
+    Attributes:
+        model: the model.
+        front: the part that turns tokens into vectors. Its first call in a run reads the input.
+        tokens: the names of the input's tokens, S. Later tokens that the front reads are part of the answer.
+        said: what the model said, R: the tokens of an answer, or a label.
+        hidden: the id of the token that stands for a hidden one. None for a vector of zeros.
+        run: runs the model on n copies of the input. Returns the log-probability of everything said, (n, R).
+    """
+
+    model: nn.Module
+    front: nn.Module
+    tokens: Sequence[str]
+    said: Sequence[str]
+    hidden: int | None
+    run: Callable[[int], Tensor]
+
+    def attribute(self) -> "TokenAttribution":
+        """Return how much each token mattered for everything said."""
+        with uncompiled(self.model), evaluation(self.model):
+            given, blank = self._vectors()
+            with torch.no_grad():
+                whole, falls = self._occlude(given, blank)
+            nothing, gradients = self._integrate(given, blank, whole)
+        return TokenAttribution(
+            self.tokens, self.said, *(it.cpu().double() for it in (whole, nothing, falls, gradients))
+        )
+
+    def _vectors(self) -> tuple[Tensor, Tensor]:
+        """Return the input's vectors and those of an input of hidden tokens, both (S, D)."""
+        seen: list[Tensor] = []
+
+        def see(x: Tensor) -> Tensor:
+            seen.append(x)
+            return x
+
+        with torch.no_grad(), _first_output(self.front, see):
+            self.run(1)
+        given = seen[0][0, : len(self.tokens)]
+        if self.hidden is None:
+            return given, torch.zeros_like(given)
+        with torch.no_grad():
+            token = torch.tensor([[self.hidden]], device=given.device)
+            return given, self.front(token)[0].expand_as(given)
+
+    def _scores(self, vectors: Tensor) -> Tensor:
+        """Return the log-probabilities when the input has these vectors. (B, S, D) -> (B, R)"""
+        n, length = vectors.shape[:2]
+        with _first_output(self.front, lambda x: torch.cat((vectors.to(x.dtype), x[:, length:]), 1)):
+            return self.run(n)
+
+    def _occlude(self, given: Tensor, blank: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the log-probabilities (R,), and how far they fall when each token is hidden, (S, R)."""
+        whole = self._scores(given[None])[0]
+        size = len(given)
+        hidden = torch.eye(size, dtype=torch.bool, device=given.device).split(max(_TOGETHER // size, 1))
+        return whole, whole - torch.cat([self._scores(torch.where(it[..., None], blank, given)) for it in hidden])
+
+    def _integrate(self, given: Tensor, blank: Tensor, whole: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the log-probabilities of the blank input (R,), and the integrated gradients, (S, R)."""
+        with torch.no_grad():
+            nothing = self._scores(blank[None])[0]
+        for points in _POINTS:
+            found = self._path(given, blank, points)
+            error = (found.sum(0) - (whole - nothing)).abs().max()
+            if error <= _EXACT * (whole - nothing).abs().max():
+                break
+        return nothing, found
+
+    def _path(self, given: Tensor, blank: Tensor, points: int) -> Tensor:
+        """Integrate with the Gauss-Legendre rule of this many points. -> (S, R)"""
+        at, weights = (
+            torch.tensor(it, dtype=given.dtype, device=given.device) for it in np.polynomial.legendre.leggauss(points)
+        )
+        found = given.new_zeros(len(given), len(self.said))
+        for share, weight in zip(((at + 1) / 2).split(_POINTS[0]), (weights / 2).split(_POINTS[0])):
+            vectors = (blank + share[:, None, None] * (given - blank)).requires_grad_()
+            with torch.enable_grad():
+                scores = (self._scores(vectors) * weight[:, None]).sum(0)
+            for row, score in enumerate(scores):
+                [slope] = torch.autograd.grad(score, vectors, retain_graph=row + 1 < len(scores))
+                found[:, row] += (slope.sum(0) * (given - blank)).sum(-1)
+        return found
+
+
+@dataclass(frozen=True)
+class TokenAttribution:
+    """How much each token of the input mattered. A positive number speaks for what was said.
+
+    Attributes:
+        tokens: the names of the input's tokens, S.
+        said: what the model said, R.
+        whole: its log-probabilities, (R,).
+        nothing: its log-probabilities if all tokens are hidden, (R,).
+        falls: how far they fall if one token is hidden, (S, R).
+        gradients: integrated gradients. The sum over tokens is `whole` minus `nothing`, but for an error. (S, R)
+    """
+
+    tokens: Sequence[str]
+    said: Sequence[str]
+    whole: Tensor
+    nothing: Tensor
+    falls: Tensor
+    gradients: Tensor
+
+    @cached_property
+    def error(self) -> float:
+        """The largest difference between a sum of integrated gradients and what it should be."""
+        return float((self.gradients.sum(0) - (self.whole - self.nothing)).abs().max())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        names = ("whole", "nothing", "falls", "gradients")
+        arrays = {name: getattr(self, name).tolist() for name in names}
+        return {"tokens": list(self.tokens), "said": list(self.said), **arrays, "error": self.error}
+
+    def _repr_html_(self) -> str:
+        return preformatted(self.render())
+
+    def render(self) -> str:
+        """Render both methods in 80 columns: the tokens that mattered most for each token of the answer, or all for a
+        label."""
+        rows = self._of_label() if len(self.said) == 1 else self._of_answer()
+        moved = float((self.whole - self.nothing).abs().max())
+        check = (
+            f"With every token hidden, log-probabilities differ by up to {moved:.4f}; the gradients sum to these "
+            f"differences within {self.error:.1e}."
+        )
+        return "\n".join([*rows, "", *wrapped("", check.split())])
+
+    def _of_label(self) -> Iterator[str]:
+        name, most = self.said[0], float(self.falls.abs().max()) or 1.0
+        yield f'which tokens spoke for "{name}" (log-probability {float(self.whole[0]):.4f})'
+        yield f"  {'token':<{_NAME}}{'hiding it':>10}{'gradients':>11}"
+        for token, fall, slope in zip(self.tokens, self.falls[:, 0].tolist(), self.gradients[:, 0].tolist()):
+            size = round(_BAR * abs(fall) / most)
+            bar = f"{'<' * size:>{_BAR}}|" if fall < 0 else f"{'':{_BAR}}|{'>' * size}"
+            yield f"  {left(token, _NAME)}{fall:>+10.4f}{slope:>+11.4f}  {bar}".rstrip()
+
+    def _of_answer(self) -> Iterator[str]:
+        yield "how much each token mattered: the fall of the log-probability when it is hidden,"
+        yield "and integrated gradients"
+        width = min(_NAME, max(map(cell_len, self.said)))
+        half = (80 - width - 4) // 2
+        yield f"  {'':{width}}{'hiding':<{half}}gradients"
+        for row, name in enumerate(self.said):
+            both = [left(self._most(it[:, row]), half - 2) + "  " for it in (self.falls, self.gradients)]
+            yield f"  {right(name, width)}  {''.join(both)}".rstrip()
+
+    def _most(self, values: Tensor) -> str:
+        best = sorted(zip(values.tolist(), self.tokens), key=lambda it: -abs(it[0]))[:_SHOWN]
+        return "  ".join(f"{cut(token, 12)} {value:+.2f}" for value, token in best)
+
+
+@contextmanager
+def _first_output(part: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    """Change the output of a part's first call inside the `with` block."""
+
+    def hook(_part: nn.Module, _inputs: Any, output: Tensor) -> Tensor:
+        handle.remove()
+        return change(output)
+
+    handle = part.register_forward_hook(hook)
+    try:
+        yield
+    finally:
+        handle.remove()
