@@ -16,11 +16,14 @@ from ..readers.skipped import UNREADABLE, Report, Skipped
 from ..tokenization.source_and_target import Tokenizers
 from .answers import Reading
 from .evaluation import Evaluation
-from .inputs import as_text, as_texts, nothing_readable
+from .inputs import as_sources, as_text, as_texts, nothing_readable
 from .loaded import LoadedModel, check_stored_engine
 from .notebook import page
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ..inspection.ablation.ablation_report import Ablation
     from ..inspection.ablation.study import Watch
     from ..inspection.promises.check import Verification
@@ -86,6 +89,32 @@ class App:
     def explain(self, *inputs: Any, **decode: Any) -> "Explanation":
         """Answer one text and record the model's computation."""
         return self.task.explain(self.model, as_text(_only(inputs)), self.decode_config(**(ONE | decode)))
+
+    def embed(
+        self,
+        texts: Sequence[Any],
+        *,
+        pooling: str | None = None,
+        normalize: bool | None = None,
+        batch_tokens: int | None = None,
+    ) -> "NDArray[np.float32]":
+        """Embed texts, images or recordings with the model's encoder, and return their vectors in order. (N, D)
+
+        Args:
+            texts: what the model reads. Long texts are truncated.
+            pooling: "mean" of all positions but padding, or the "first" one (default: model.pooling).
+            normalize: scale every vector to length 1 (default: model.normalize).
+            batch_tokens: maximum number of tokens per batch (default: decode.batch_tokens).
+
+        Raises:
+            ConfigError: the model has no encoder.
+        """
+        from ..tasks.embed.sources import embed_sources
+
+        given = {"model.pooling": pooling, "model.normalize": normalize, "decode.batch_tokens": batch_tokens}
+        asked = {name: value for name, value in given.items() if value is not None}
+        config = self.config.override(asked, source="the call")
+        return embed_sources(self.task, self.loaded.handle, as_sources(texts, self.task.modalities), config)
 
     def evaluate(self, data: Any, **decode: Any) -> Evaluation:
         """Answer every example of a data set and score the answers.

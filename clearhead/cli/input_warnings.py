@@ -13,13 +13,14 @@ _POSITION = 0.04  # seconds of audio
 if TYPE_CHECKING:
     from ..apps.answerer import FoundAnswer
     from ..apps.answers import Labelled, Reading, Result
+    from ..tasks.fill.fillings import Filled
 
 _FILE_NAME = re.compile(
     r"\S+\.(txt|text|md|rst|tex|csv|tsv|jsonl?|xml|html?|pdf|docx?|odt|rtf|log|gz|bz2|xz|zip)", re.I
 )
 
 
-def warn(place: str, line: Line, result: "Reading | Result | Labelled | FoundAnswer") -> None:
+def warn(place: str, line: Line, result: "Reading | Result | Labelled | FoundAnswer | Filled") -> None:
     """Warn about damaged bytes, excessive length or unknown words in an input text."""
     warn_of_bytes(place, line)
     if result.long and not result.cut:

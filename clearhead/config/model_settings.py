@@ -98,8 +98,9 @@ class ModelSettings:
     )
     n_classes: int = setting(0, "number of classes of the class head; 0 until the labels are known")
     pooling: Literal["mean", "first"] = setting(
-        "mean", "input of the class head: the mean of all tokens, or the first token"
+        "mean", "input of the class head, and embedding of a text: the mean of all tokens, or the first token"
     )
+    normalize: bool = setting(False, "scale the embeddings of texts to length 1")
     pooler: Literal["none", "tanh", "relu"] = setting(
         "none", "activation of a hidden layer in the class head, or none without such a layer"
     )

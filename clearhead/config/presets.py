@@ -13,6 +13,8 @@ TASKS: dict[str, dict[str, Any]] = {
     "answer": {"model.topology": "encoder-only", "model.head": "span"},
     "summarize": {"model.topology": "encoder-decoder"},
     "transcribe": {"model.topology": "encoder-decoder"},
+    "fill": {"model.topology": "encoder-only", "model.head": "token"},
+    "embed": {"model.topology": "encoder-only", "model.head": "none"},
 }
 
 # base and big are those of table 3 (section 6.2). The warmup of the smaller ones was tuned by experiment.

@@ -37,7 +37,7 @@ class TrainConfig:
         None, "number of warm-start steps (default: same as train.steps; three times as many for classify)"
     )
     hidden_span: float | None = setting(
-        None, "mean length of the masked spans in tokens; 1 masks single tokens (default: 3; 1 for classify)"
+        None, "mean length of the masked spans in tokens; 1 masks single tokens (default: 3; 1 for classify and fill)"
     )
     soup: int | None = setting(
         None,

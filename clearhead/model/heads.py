@@ -16,6 +16,16 @@ from .linear import Linear
 _POOLERS: dict[str, Callable[[Tensor], Tensor] | None] = {"none": None, "tanh": torch.tanh, "relu": torch.relu}
 
 
+def pool(x: Tensor, real: Tensor, pooling: str) -> Tensor:
+    """Return the mean of the real vectors ("mean"), or the first one ("first"). (B, S, D), real (B, S) -> (B, D)
+
+    If a row has no real vector, its mean is zero, and its first vector is the one at position 0.
+    """
+    if pooling == "first":
+        return x.take_along_dim(real.long().argmax(1)[:, None, None], 1).squeeze(1)
+    return (x * real[..., None]).sum(1) / real.sum(1).clamp(min=1)[:, None]
+
+
 class Classifier(nn.Module):
     """Scores the classes with pooling, dropout and a linear layer.
 
@@ -45,13 +55,9 @@ class Classifier(nn.Module):
     def forward(self, x: Tensor, real: Tensor) -> Tensor:
         """(B, S, D), real (B, S) -> (B, C)
 
-        `real` is True for the positions to pool. If a row has none, its mean is zero, and its first vector is the one
-        at position 0.
+        `real` is True for the positions to pool.
         """
-        if self.pooling == "first":
-            pooled = x.take_along_dim(real.long().argmax(1)[:, None, None], 1).squeeze(1)
-        else:
-            pooled = (x * real[..., None]).sum(1) / real.sum(1).clamp(min=1)[:, None]
+        pooled = pool(x, real, self.pooling)
         if self.hidden is not None and self.activation is not None:
             pooled = self.activation(self.hidden(pooled))
         return self.linear(self.dropout(pooled))

@@ -61,6 +61,7 @@ LABELS = _Labels(
         "unseen_labels": Label("unseen labels", ",d", "with a label that training lacks; they count as wrong", False),
         "right_probability": Label("p", ".4f", "probability of the correct label", usual=False),
         "hidden_accuracy": Label("masked tokens", ".4f", "share of correctly predicted masked tokens"),
+        "hidden_nats": Label("nats per token", ".4f", "-log p of the masked tokens", usual=False, lower=True),
         "hidden_perplexity": Label("their perplexity", ".2f", "per token", lower=True),
         "token_accuracy": Label("token accuracy", ".4f", "given the reference so far", usual=False, of_tokens=True),
         "perplexity": Label("perplexity", ".2f", "per token", usual=False, of_tokens=True),

@@ -39,6 +39,8 @@ TASKS = {
     "answer": Entry("clearhead.tasks.answer.task:Answering", "clearhead.apps.answerer:Answerer"),
     "summarize": Entry("clearhead.tasks.summarize.task:Summarization", "clearhead.apps.summarizer:Summarizer"),
     "transcribe": Entry("clearhead.tasks.transcribe.task:Transcription", "clearhead.apps.transcriber:Transcriber"),
+    "fill": Entry("clearhead.tasks.fill.task:Filling", "clearhead.apps.filler:Filler"),
+    "embed": Entry("clearhead.tasks.embed.task:Embedding", "clearhead.apps.embedder:Embedder"),
 }
 
 

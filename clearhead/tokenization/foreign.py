@@ -14,7 +14,7 @@ import tokenizers
 from ..config import SpecialTokens
 from .learning import lone_surrogate
 from .normalise import BYTES, Kind, printable
-from .tokenizer import Tokenizer
+from .tokenizer import NEVER, Tokenizer
 
 _KINDS: dict[str, Kind] = {"BPE": "bpe", "Unigram": "unigram", "WordLevel": "word", "WordPiece": "wordpiece"}
 _SPACE = "▁"  # SentencePiece's mark of a space
@@ -35,8 +35,6 @@ class ForeignTokenizer(Tokenizer):
     """
 
     is_foreign = True
-    NEVER = "\ufdd0"
-    """A noncharacter, which no text contains. It begins the names of special tokens in the library."""
 
     def __init__(self, text: str, content: dict[str, Any], special: SpecialTokens, size: int = 0) -> None:
         self.special, self._text = special, text
@@ -44,12 +42,17 @@ class ForeignTokenizer(Tokenizer):
         self._hidden = special.ids | {it["id"] for it in content["added_tokens"] if it["special"]}
         self._backend = tokenizers.Tokenizer.from_str(json.dumps(_unforgeable(content, self._hidden, self._names)))
         self._backend.encode_special_tokens = True
-        self._backend.encode(self.NEVER)  # so that a wrong name of the unknown token shows here
+        self._backend.encode(NEVER)  # so that a wrong name of the unknown token shows here
         self._size = max([size, *(i + 1 for i in self._names)])
         self._encode = self._encoded
         self.kind = _KINDS[type(self._backend.model).__name__]
         self._types = _types(content["decoder"])
         self._marks = _marks_spaces(self._backend)
+
+    @property
+    def mask_name(self) -> str:  # type: ignore[override]
+        """How a text spells a masked token: the token's name in the file, such as <mask>; "" if there's none."""
+        return "" if self.special.mask is None else self._names.get(self.special.mask, "")
 
     @property
     def vocab_size(self) -> int:
@@ -73,6 +76,22 @@ class ForeignTokenizer(Tokenizer):
             return text
         found: str = self._backend.normalizer.normalize_str(text)
         return found.replace(_SPACE, " ").removeprefix(" ") if self._marks else found
+
+    def encode_masked(self, text: str) -> tuple[list[int], list[int]]:
+        """Encode a text with masks. The file decides whether a mask includes the spaces around it."""
+        self.normalize(text)
+        marked = text.replace(NEVER, "\ufffd").replace(self.mask_name, NEVER + self.mask_name)
+        ids: list[int] = self._masking.encode(marked, add_special_tokens=False).ids
+        return ids, [place for place, i in enumerate(ids) if i == self.special.mask]
+
+    @cached_property
+    def _masking(self) -> tokenizers.Tokenizer:
+        """The library's tokenizer, which also recognises its own names of special tokens, such as NEVER + "<mask>"."""
+        found = tokenizers.Tokenizer.from_str(self._backend.to_str())
+        name = NEVER + self.mask_name
+        if name not in {it.content for it in found.get_added_tokens_decoder().values()}:
+            found.add_special_tokens([name])
+        return found
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids, without special tokens. Incomplete characters become U+FFFD."""
@@ -150,8 +169,8 @@ def _names(content: dict[str, Any]) -> dict[int, str]:
 
 
 def _unforgeable(content: dict[str, Any], hidden: frozenset[int] | set[int], names: dict[int, str]) -> dict[str, Any]:
-    """Return the file's content with other names for special tokens, and without truncation, padding and template."""
-    new = {names[i]: ForeignTokenizer.NEVER + names[i] for i in hidden if i in names}
+    """Return the file's content with NEVER before special tokens' names, and without truncation, padding, template."""
+    new = {names[i]: NEVER + names[i] for i in hidden if i in names}
     model = dict(content["model"])
     if isinstance(model["vocab"], list):
         model["vocab"] = [[new.get(name, name), score] for name, score in model["vocab"]]

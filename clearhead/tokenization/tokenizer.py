@@ -11,7 +11,7 @@ and training can't learn a piece "</s>".
 import json
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, cast
 
 import tokenizers
 from tokenizers import models
@@ -28,6 +28,8 @@ _KINDS: dict[type, Literal["bpe", "unigram"] | None] = {
     models.WordLevel: None,
 }
 
+NEVER = "\ufdd0"
+"""A noncharacter, which no text should contain."""
 _CHUNK = 8192  # texts passed to the library at once, to limit the memory of its encodings
 
 
@@ -41,6 +43,8 @@ class Tokenizer:
 
     is_foreign: ClassVar[bool] = False
     """True for another program's vocabulary."""
+    mask_name: str = "[MASK]"
+    """How a text spells a masked token for `encode_masked`."""
 
     def __init__(self, backend: tokenizers.Tokenizer, special: SpecialTokens) -> None:
         self.special = special
@@ -104,6 +108,28 @@ class Tokenizer:
                     self.normalize(text)
                 raise
         return ids
+
+    def encode_masked(self, text: str) -> tuple[list[int], list[int]]:
+        """Encode a text in which some tokens are masked, spelled as `mask_name`.
+
+        A mask stands for a whole piece, and so for the space before it. Everywhere else, the spelling is text.
+
+        Returns:
+            The ids, and the indices of the masks in them. An unknown word can have the same id as a mask.
+        """
+        self.normalize(text)  # raises an error for a lone surrogate
+        marked = text.replace(NEVER, "\ufffd").replace(self.mask_name, NEVER)
+        *before, last = self._backend.normalizer.normalize_str(marked).split(NEVER)
+        ids, masks = list[int](), list[int]()
+        for part in before:
+            ids += self._encode_normalized(part.removesuffix(" ") if self.adds_space else part)
+            masks.append(len(ids))
+            ids.append(cast(int, self.special.mask))
+        return ids + self._encode_normalized(last), masks
+
+    def _encode_normalized(self, text: str) -> list[int]:
+        pieces = self._backend.pre_tokenizer.pre_tokenize_str(text)
+        return [token.id for piece, _ in pieces for token in self._backend.model.tokenize(piece)]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids, without special tokens. Incomplete characters become U+FFFD."""
@@ -196,7 +222,7 @@ class Tokenizer:
             if special != SpecialTokens() or not _is_own(content):
                 return ForeignTokenizer(text, content, special, size)
             backend = tokenizers.Tokenizer.from_str(text)
-            backend.encode(ForeignTokenizer.NEVER)  # so that a wrong name for <unk> shows here
+            backend.encode(NEVER)  # so that a wrong name for <unk> shows here
         except Exception as error:  # the library raises no narrower type
             raise bad_file(origin, f"is damaged, or isn't a tokenizer file ({error})") from error
         steps = (backend.normalizer, backend.pre_tokenizer, backend.decoder)

@@ -18,7 +18,10 @@ from ..tokenization.source_and_target import Tokenizers
 # The weights determine these settings: the whole shape except dropout and augmentation, and the tokenization. When the
 # task changes, the settings in OF_TASK aren't taken from the model.
 _FREE = (*DROPOUT, *AUGMENTATION)
-OF_TASK = ("model.head", "model.n_classes", "model.pooling", "model.n_token_types", "model.copy", "data.labels")
+OF_TASK = (
+    *("model.head", "model.n_classes", "model.pooling", "model.normalize", "model.n_token_types", "model.copy"),
+    *("model.pooler", "model.token_transform", "data.labels"),
+)
 KEPT = (
     *(name for name in (f"model.{field.name}" for field in fields(ModelConfig)) if name not in _FREE),
     *(f"data.{name}" for name in ("tokenizer", "vocab_size", "joint", "unicode", "whitespace", "lowercase", "labels")),

@@ -42,6 +42,7 @@ var defaults = map[string]string{
 	"model.head":                `"none"`,
 	"model.n_classes":           `0`,
 	"model.pooling":             `"mean"`,
+	"model.normalize":           `false`,
 	"model.pooler":              `"none"`,
 	"model.token_transform":     `false`,
 	"model.begin":               `false`,

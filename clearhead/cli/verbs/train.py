@@ -28,7 +28,7 @@ _SHORT = {
 }
 _RARE = ("data.separator", "data.texts", "train.watch", "train.threads")
 _HELPS = {
-    "train.task": "translate, generate, classify, answer, summarize or transcribe (default: detected)",
+    "train.task": "translate, generate, classify, answer, summarize, transcribe or fill (default: detected)",
     "data.source_column": "source or text column, or several separated by commas (default: detected)",
     "data.target_column": "target or label column (default: detected)",
     "data.reverse": "swap source and target",

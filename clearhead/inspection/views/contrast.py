@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ...errors import ConfigError, suggestion
 from ...model.fronts.tokens import Projection
-from ...model.heads import Classifier
+from ...model.heads import Classifier, TokenPredictor
 from ...model.linear import Linear
 from ...model.transformer import Decoder, Encoder
 from ..record.trace import Trace
@@ -161,6 +161,54 @@ def label_contrast(
     if head.pooling == "first":
         reading = torch.nn.functional.one_hot(real.long().argmax(), len(real))
     return Contrast(label, other, reading, *_along(head.linear, trace["head"].output[0], ids))
+
+
+def mask_contrast(
+    head: TokenPredictor,
+    trace: Trace,
+    at: Tensor,
+    first: Callable[[str], int | None],
+    pieces: Callable[[Iterable[int]], list[str]],
+    said: str,
+    other: str | None,
+) -> Contrast:
+    """Contrast a word for the first mask of a text with another word, each by its first token.
+
+    Args:
+        head: the model's head.
+        trace: the recorded pass.
+        at: True for the masks, (T,).
+        first: returns the first token of a word, or None if it's unknown.
+        pieces: converts token ids to text.
+        said: the word to explain.
+        other: the word to compare with (default: none).
+
+    Raises:
+        ConfigError: a word isn't in the vocabulary, both begin alike, or the head isn't a single projection.
+    """
+    ids = []
+    for option, word in [("why", said)] + ([] if other is None else [("not", other)]):
+        token = first(word)
+        if token is None:
+            raise ConfigError(
+                f"{word!r} isn't in the vocabulary", expected="a word from the vocabulary", name=option, value=word
+            )
+        ids.append(token)
+    if len({*ids}) < len(ids):
+        what, expected = f"{said!r} and {other!r} begin with the same token", "a word that begins with another token"
+        raise ConfigError(what, expected=expected, name="not", value=other)
+    if head.transform is not None:
+        raise ConfigError(
+            "this model's head has a hidden layer, so a token's score isn't a sum over the model's parts",
+            expected="a model with model.token_transform=false",
+            name="why",
+            value=said,
+        )
+    assert isinstance(head.projection, Linear)
+    reading = torch.nn.functional.one_hot(at.long().argmax(), len(at))
+    logits = trace["head.projection"].output[0]
+    shown, *others = pieces(ids)
+    return Contrast(shown, others[0] if others else None, reading, *_along(head.projection, logits, ids))
 
 
 def _along(linear: Linear, logits: Tensor, ids: Sequence[int]) -> tuple[Tensor, float, float]:

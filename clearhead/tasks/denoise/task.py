@@ -4,13 +4,14 @@ There is no CLI verb. `denoising` creates a class that learns from the texts of 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...config import Config, DecodeConfig, chosen
+from ...config import Config, DecodeConfig
 from ...data.extra_texts import FormWithTexts, running_texts, with_plain_texts
+from ...decode.model_handle import ModelHandle, as_module
 from ...errors import ConfigError
 from ...scoring.resampling import FloatArray
 from ...scoring.translation_scores import TokenCounts
@@ -79,9 +80,9 @@ def _mask_of(config: Config) -> int:
     """Return the token that masks others. Raise ConfigError if the vocabulary has none."""
     if config.model.mask_id is None:
         raise ConfigError(
-            "model.mask_id=none: the vocabulary has no token that masks others, so denoising can't hide anything",
+            "model.mask_id=none: the vocabulary has no token that masks others",
             expected="the id of a mask token",
-            fix="leave out train.warm_start",
+            fix="leave out train.warm_start, or start from a model with a mask token",
             name="model.mask_id",
         )
     return config.model.mask_id
@@ -96,16 +97,21 @@ class _Denoising(Task):
 
     def __init__(self, tokenizers: Tokenizers, config: Config) -> None:
         super().__init__(tokenizers, config)
-        self._span = chosen(config.train.hidden_span)
+        self._span = config.train.hidden_span or 1.0
         self._mask = _mask_of(config)
 
     def numbers(self, scores: DenoisingScores) -> dict[str, float]:
         """Return the scores for the training log."""
         return {"loss": math.log(scores.hidden_perplexity), "hidden_accuracy": scores.hidden_accuracy}
 
-    def _judged(self, held_out: HeldOut, counts: TokenCounts) -> Judged:
+    def _judged(
+        self,
+        held_out: HeldOut,
+        counts: TokenCounts,
+        singly: Callable[[], Mapping[str, FloatArray]] = dict[str, FloatArray],
+    ) -> Judged:
         scores = DenoisingScores(len(held_out.examples), counts.accuracy, counts.perplexity)
-        return Judged(scores, held_out.sources, [], [], dict[str, FloatArray])
+        return Judged(scores, held_out.sources, [], [], singly)
 
 
 class MaskedTokens(_Denoising):
@@ -144,35 +150,46 @@ class MaskedTokens(_Denoising):
         """Return the cross-entropy, summed over the tokens to predict, which are drawn again in each call."""
         from ..loss import smoothed_cross_entropy
 
-        logits, right = self._predicted(model, examples, rows, None)
-        return smoothed_cross_entropy(logits, right, smoothing=smoothing, pad=self.special.pad)
+        tokens, masked, found = self._masked(examples, rows, None)
+        logits = model(masked, at=found)
+        return smoothed_cross_entropy(logits, tokens[found], smoothing=smoothing, pad=self.special.pad)
 
-    def evaluate(self, model: "nn.Module", held_out: HeldOut, decode: DecodeConfig) -> Judged:
-        """Predict masked tokens, which are the same in each call."""
+    def evaluate(self, model: "ModelHandle | nn.Module", held_out: HeldOut, decode: DecodeConfig) -> Judged:
+        """Predict masked tokens, which are the same in each call.
+
+        For each text, the mean of -log p in nats, and its share of the accuracy: the mean over texts is the accuracy.
+        """
         import torch
 
         from ...model.transformer import evaluation
-        from ..loss import smoothed_cross_entropy
+        from ..loss import log_probability_of
 
-        counts, generator = TokenCounts(), torch.Generator().manual_seed(_SEED)
-        with evaluation(model), torch.inference_mode():
+        module, generator = as_module(model), torch.Generator().manual_seed(_SEED)
+        found, right, nats = (np.zeros(len(held_out.examples)) for _ in range(3))
+        with evaluation(module), torch.inference_mode():
             for rows in held_out.examples.batches(max(_SCORED, self.longest[0] + 2)).epoch(0):
-                logits, right = self._predicted(model, held_out.examples, rows, generator)
-                loss = float(smoothed_cross_entropy(logits, right, pad=self.special.pad))
-                counts += TokenCounts(len(right), int((logits.argmax(-1) == right).sum()), loss)
-        return self._judged(held_out, counts)
+                tokens, masked, at = self._masked(held_out.examples, rows, generator)
+                logits, expected = module(masked, at=at).float(), tokens[at]
+                log_p = log_probability_of(expected[:, None], logits.log_softmax(-1))[:, 0]
+                text = np.repeat(rows, at.sum(1).cpu().numpy())  # the text of each prediction
+                np.add.at(found, text, 1)
+                np.add.at(right, text, (logits.argmax(-1) == expected).cpu().numpy())
+                np.add.at(nats, text, -log_p.double().cpu().numpy())
+        counts = TokenCounts(int(found.sum()), int(right.sum()), float(nats.sum()))
+        share = len(found) / found.sum()
+        return self._judged(held_out, counts, lambda: {"hidden_nats": nats / found, "hidden_accuracy": right * share})
 
-    def _predicted(
-        self, model: "nn.Module", examples: Examples, rows: IntArray, generator: "torch.Generator | None"
-    ) -> "tuple[Tensor, Tensor]":
-        """Return the logits and the ids of the tokens to predict. (N, V), (N,)"""
+    def _masked(
+        self, examples: Examples, rows: IntArray, generator: "torch.Generator | None"
+    ) -> "tuple[Tensor, Tensor, Tensor]":
+        """Return texts, the same with masked tokens, and True for each token to predict. All are (B, S)."""
         import torch
 
         tokens = torch.from_numpy(examples.sources.padded(rows, self.special.pad))
         counts = torch.from_numpy(np.asarray(examples.targets.tokens[rows], np.int64))
         masked, found = self._vocabulary.hide_tokens(tokens, counts, self._span, generator)
         device = self.config.train.device
-        return model(masked.to(device), at=found.to(device)), tokens[found].to(device)
+        return tokens.to(device), masked.to(device), found.to(device)
 
 
 class MaskedSpans(_Denoising):

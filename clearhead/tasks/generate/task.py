@@ -54,6 +54,7 @@ class Generation(Task):
     }
     unused = (
         *("data.target_column", "data.separator", "data.reverse", "model.pooling", "model.n_token_types"),
+        "model.normalize",
         "train.hidden_span",  # a language model doesn't mask
         *("decode.max_ratio", "decode.min_ratio"),  # there is no source
     )

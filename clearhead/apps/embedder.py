@@ -1,0 +1,39 @@
+"""App for encoders without a head.
+
+app = load("models/minilm")
+app("The match ended in a draw.")           # returns an array (D,) for one text, (N, D) for a list
+app.explain("The match ended in a draw.")   # with every step of attention
+
+Every app whose model has an encoder has `embed`, which this one uses.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..config import DecodeConfig
+from ..tasks.embed.sources import text_ids
+from ..tasks.embed.task import Embedding
+from .answers import Reading
+from .app import App
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class Embedder(App):
+    """App that embeds texts."""
+
+    task: Embedding
+
+    def __call__(self, texts: str | Sequence[str], **options: Any) -> "NDArray[np.float32]":
+        """Return the embedding of one text (D,), or of each text in a list (N, D). Takes the options of `embed`."""
+        return self.embed([texts], **options)[0] if isinstance(texts, str) else self.embed(texts, **options)
+
+    def reading(self, text: str) -> Reading:
+        """Return the unknown words in a text, and the number of tokens cut off."""
+        [_, [cut]] = text_ids(self.task, [text])
+        return Reading(tuple(self.tokenizers.source.unknown_words(text)), cut=cut)
+
+    def _idle(self, name: str, search: DecodeConfig) -> str:
+        return "" if name in ("n_best", "batch_tokens") else "an embedding isn't searched for"

@@ -1,0 +1,121 @@
+"""`clearhead embed`: print embeddings of texts, images or audio files, or write them to a file."""
+
+import io
+import sys
+from argparse import ArgumentTypeError
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...config.messages import say
+from ..input_lines import STDIN
+from ..input_warnings import warn
+from ..models import add_model_options, open_model
+from ..output import new_file, to_json
+from ..parser import Options, Parser, UsageError, Verb
+from ..text_to_text import Place, expect_one_input, numbered_lines, numbered_texts
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ...api import App
+
+
+def _add_options(parser: Parser) -> None:
+    add_model_options(parser, ["decode.batch_tokens"])
+    parser.add_argument(
+        "texts",
+        nargs="*",
+        metavar="TEXT",
+        help="text, image file or audio file to embed (default: lines of standard input)",
+    )
+    parser.add_argument(
+        "--pooling",
+        choices=["mean", "first"],
+        help="use the mean of all tokens, or the first token (default: model.pooling)",
+    )
+    parser.add_argument(
+        "--normalize", action="store_true", default=None, help="scale embeddings to length 1 (default: model.normalize)"
+    )
+    parser.add_argument(
+        "--out", type=_array_file, metavar="FILE", help="write a float32 array (N, D) to this .npy file"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON lines with each text and its embedding")
+
+
+def _run(options: Options) -> None:
+    expect_one_input(options.texts, len(options.texts))
+    if options.out and options.json:
+        raise UsageError("--out can't be combined with --json", fix="use one of them")
+    app, decode = open_model(options, one_answer=False)
+    found = _embedded(app, options, {"pooling": options.pooling, "normalize": options.normalize, **decode})
+    if options.out:
+        _write(options.out, app, [vectors for _, vectors in found])
+        return
+    for group, vectors in found:
+        for (_, line), vector in zip(group, vectors):
+            numbers = [float(str(number)) for number in vector]  # the shortest decimals that give the same float32
+            print(to_json({"format_version": 1, "text": line.text, "embedding": numbers} if options.json else numbers))
+        sys.stdout.flush()
+
+
+def _embedded(
+    app: "App", options: Options, settings: dict[str, Any]
+) -> "Iterator[tuple[list[Place], NDArray[np.float32]]]":
+    """Yield groups of texts with their embeddings (N, D)."""
+    piped, is_text = options.texts in ([], [STDIN]), "text" in app.task.modalities
+    what = "a text" if is_text else f"the path of a file of {app.task.units.sources}"
+    for group in numbered_lines("embed", what) if piped else [numbered_texts(options.texts)]:
+        vectors = app.embed([line.text for _, line in group], **settings)
+        if is_text:
+            _warn(app, group)
+        yield group, vectors
+
+
+def _warn(app: "App", group: list[Place]) -> None:
+    """Warn about unknown words and texts that are too long."""
+    from ...apps.answers import Reading
+    from ...tasks.embed.sources import text_ids
+
+    _, cut = text_ids(app.task, [line.text for _, line in group])
+    for (place, line), n_cut in zip(group, cut):
+        warn(place, line, Reading(tuple(app.tokenizers.source.unknown_words(line.text)), cut=n_cut))
+
+
+def _write(path: Path, app: "App", groups: "list[NDArray[np.float32]]") -> None:
+    """Write all embeddings as one array."""
+    import numpy as np
+
+    from ...folder.atomic import write_file, writing
+
+    vectors = np.concatenate(groups) if groups else np.zeros((0, app.config.model.d_model), np.float32)
+    data = io.BytesIO()
+    np.save(data, vectors)
+    with writing(path.parent, again="run the command again"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, data.getvalue())
+    say(f"wrote {path}: {len(vectors):,} embeddings of width {vectors.shape[1]:,}")
+
+
+def _array_file(name: str) -> Path:
+    """Check the name of an output file (argparse type)."""
+    path = new_file(name)
+    if path.suffix.lower() != ".npy":
+        raise ArgumentTypeError(f"{name} doesn't end in .npy; add the extension, or print the embeddings as JSON lists")
+    return path
+
+
+VERB = Verb(
+    name="embed",
+    summary="turn texts, images or audio files into vectors",
+    usage="DIR [TEXT ...] [options]",
+    examples=(
+        'clearhead embed models/minilm "The match ended in a draw."',
+        "clearhead embed models/minilm --out vectors.npy < texts.txt",
+        "clearhead embed models/en-fr --pooling mean --normalize --json < texts.txt",
+    ),
+    add_options=_add_options,
+    run=_run,
+    less_memory="lower --batch-tokens to use less",
+)

@@ -1,0 +1,81 @@
+"""`clearhead fill`: fill the masks of texts from the command line, or of each line of standard input."""
+
+import sys
+from typing import TYPE_CHECKING
+
+from ...errors import DataError
+from ..input_lines import STDIN
+from ..input_warnings import warn
+from ..models import add_model_options, open_model
+from ..output import to_json
+from ..parser import Options, Parser, UsageError, Verb
+from ..text_to_text import Place, expect_one_input, numbered_lines, numbered_texts
+
+if TYPE_CHECKING:
+    from ...apps.filler import Filler
+    from ...tasks.fill.fillings import Filled
+
+
+def _add_options(parser: Parser) -> None:
+    add_model_options(parser, ["decode.batch_tokens", "decode.suppress", "decode.suppress_special"])
+    parser.add_argument(
+        "texts", nargs="*", metavar="TEXT", help="text with one or more masks (default: lines of standard input)"
+    )
+    parser.add_argument(
+        "--top", metavar="N", help="print the N most probable tokens for each mask instead of the filled text"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON lines with the tokens and their probabilities")
+
+
+def _run(options: Options) -> None:
+    expect_one_input(options.texts, len(options.texts))
+    top = _count(options.top)
+    app, decode = open_model(options, "fill", one_answer=False)
+    piped = options.texts in ([], [STDIN])
+    for group in numbered_lines("fill", "a text") if piped else [numbered_texts(options.texts)]:
+        for (place, line), result in zip(group, _filled(app, group, top or 1, decode)):
+            warn(place, line, result)
+            print(to_json(result.to_dict()) if options.json else _tokens(result) if top else result.filled)
+        sys.stdout.flush()
+
+
+def _filled(app: "Filler", group: list[Place], top: int, decode: dict[str, object]) -> "list[Filled]":
+    """Fill the texts of a group. An error names the first text that has it."""
+    try:
+        return app.results([line.text for _, line in group], top=top, **decode)
+    except DataError:
+        if len(group) == 1:
+            raise
+    for place, line in group:
+        try:
+            app.reading(line.text)
+        except DataError as error:
+            raise error.within(place) from error
+    raise AssertionError
+
+
+def _tokens(result: "Filled") -> str:
+    """Return the tokens for each mask with their probabilities. Masks are separated by a bar."""
+    return " | ".join("  ".join(f"{it.text} {it.probability:.4f}" for it in mask) for mask in result.masks)
+
+
+def _count(top: str | None) -> int | None:
+    if top is not None and (not top.isdecimal() or int(top) < 1):
+        what = f"--top {top} isn't a valid number of tokens"
+        raise UsageError(what, expected="1 or more", name="--top", value=top)
+    return None if top is None else int(top)
+
+
+VERB = Verb(
+    name="fill",
+    summary="fill the masks of texts",
+    usage="DIR [TEXT ...] [options]",
+    examples=(
+        'clearhead fill models/book "Paris is the [MASK] of France."',
+        'clearhead fill models/book "Paris is the [MASK] of France." --top 5',
+        "clearhead fill models/book --json < texts.txt",
+    ),
+    add_options=_add_options,
+    run=_run,
+    less_memory="lower --batch-tokens to use less",
+)

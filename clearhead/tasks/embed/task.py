@@ -1,0 +1,110 @@
+"""Embed texts: an encoder without a head, whose vectors are pooled (Sentence-BERT, Reimers and Gurevych 2019).
+
+The task can't be trained. Its models come from other programs. An encoder of any other task embeds texts too.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ...config import TASKS, Config, DecodeConfig
+from ...data.forms import TextForm
+from ...data.running_text import Running
+from ...errors import ConfigError
+from ...tokenization.ragged import IntArray, Ragged
+from ..base import Judged, Task, Units, search_settings_but
+from ..denoise.examples import PieceEncoder
+from ..examples import Examples, HeldOut
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from ...inspection.views.explanation import Explanation
+
+
+class Embedding(Task):
+    """Turn a text into a vector."""
+
+    verb = "embed"
+    form = TextForm()
+    units = Units("texts", "tokens", "embedding", "texts")
+    title = "A text encoder"
+    training_data = "texts"
+    usage = '"a text"'
+    required = TASKS["embed"]
+    unused = search_settings_but("batch_tokens")
+    scores = ()
+    searches = False
+
+    @classmethod
+    def settle(cls, config: Config) -> Config:
+        """Raise ConfigError: no data says what an embedding should be."""
+        raise ConfigError(
+            "task 'embed' can't be trained on its own, since no text says what its embedding should be",
+            expected="a task such as fill or classify, whose encoder `clearhead embed` can use",
+            fix="train with --task fill, then: clearhead embed DIR",
+            name="train.task",
+            value=cls.verb,
+        )
+
+    @classmethod
+    def texts(cls, data: Running) -> Sequence[str]:
+        """Return the lines."""
+        return [line for piece in data.pieces for line in piece.split("\n") if line.strip()]
+
+    @property
+    def longest(self) -> tuple[int, str]:
+        """Maximum number of tokens in a text, without BOS and EOS, and the setting that it comes from."""
+        readable = self.config.model.max_len - 1 - self.config.model.begins
+        return min((self.config.data.max_len, "data.max_len"), (readable, "model.max_len"))
+
+    @property
+    def encoder(self) -> PieceEncoder:
+        """Encodes texts, in pieces that the model can read. There are no targets."""
+        source = partial(self.special.source, begins=self.config.model.begins)
+
+        def sides(pieces: Ragged) -> tuple[Ragged, Ragged]:
+            return Ragged([source(pieces[i]) for i in range(len(pieces))]), Ragged([[]] * len(pieces))
+
+        return PieceEncoder(self.tokenizers.source, self.longest[0], self.texts, sides)
+
+    def examples(self, sides: tuple[Ragged, Ragged]) -> Examples:
+        """Return the examples of a store."""
+        return Examples(*sides)
+
+    def hold_out(self, data: Running) -> HeldOut:
+        """Prepare texts for `verify`."""
+        return self.encoder.hold_out(data, Examples)
+
+    def loss(self, model: "nn.Module", examples: Examples, rows: IntArray, *, smoothing: float) -> NoReturn:
+        """Raise ConfigError: there is no loss."""
+        raise self._no_scores()
+
+    def evaluate(self, model: Any, held_out: HeldOut, decode: DecodeConfig) -> Judged:
+        """Raise ConfigError: there are no scores."""
+        raise self._no_scores()
+
+    def numbers(self, scores: Any) -> dict[str, float]:
+        """Return nothing: there are no scores."""
+        return {}
+
+    def explain(self, model: Any, text: str, decode: DecodeConfig) -> "Explanation":
+        """Embed one text and record every step."""
+        from .views import explain_embedding
+
+        return explain_embedding(self, model, text)
+
+    @classmethod
+    def main_score(cls) -> str:
+        """Raise ConfigError: there are no scores."""
+        raise cls._no_scores()
+
+    @classmethod
+    def _no_scores(cls) -> ConfigError:
+        return ConfigError(
+            "a model for `embed` has no scores, since no text says what its embedding should be",
+            expected="a model for another task",
+            fix="fine-tune it for a task with labels: clearhead train FILE --task classify --init-from DIR --out OTHER",
+            name="train.task",
+            value=cls.verb,
+        )

@@ -1,0 +1,1 @@
+"""Predict masked tokens."""

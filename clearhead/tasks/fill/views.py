@@ -1,0 +1,52 @@
+"""Explain the filling of one text."""
+
+import math
+
+import torch
+
+from ...config import DecodeConfig
+from ...inspection.record.recorder import record
+from ...inspection.record.uncompiled import uncompiled
+from ...inspection.views.contrast import Contrast, mask_contrast
+from ...inspection.views.explanation import Explanation
+from ...inspection.views.flow import dimension_flow
+from ...model.heads import TokenPredictor
+from ...model.transformer import EncoderModel, evaluation
+from .task import Filling
+
+
+def explain_filling(task: Filling, model: EncoderModel, text: str, search: DecodeConfig) -> Explanation:
+    """Fill the masks of a text, then record the model while it reads the text.
+
+    Raises:
+        DataError: the text has no mask, or is too long.
+    """
+    source, (ids, masks) = task.tokenizers.source, task.read(text)
+    with uncompiled(model):  # so that the recorded pass gives the same answer
+        [found] = task.fillings(model, [text], search)
+    head, inputs = model.head, torch.tensor([ids], device=task.config.train.device)
+    assert isinstance(head, TokenPredictor)
+    at = torch.zeros_like(inputs, dtype=torch.bool)
+    at[0, masks] = True
+    pieces = source.pieces(ids)
+    for place in masks:
+        pieces[place] = source.mask_name
+    spell = {"encoder": lambda _: pieces}
+    with evaluation(model), torch.inference_mode(), record(model, pieces=spell, limit=None) as trace:
+        model(inputs, at=at)
+
+    def contrast(token: str | None, other: str | None) -> Contrast:
+        said = token or found.masks[0][0].text
+        return mask_contrast(head, trace, at[0], lambda it: source.known(source.encode(it)), source.pieces, said, other)
+
+    return Explanation(
+        text=text,
+        answer=found.filled,
+        values={"probability": math.prod(best.probability for best, *_ in found.masks)},
+        tokens={"encoder": tuple(pieces)},
+        flow=tuple(dimension_flow(model, inputs)),
+        trace=trace,
+        model=model,
+        pieces=source.pieces,
+        contrast=contrast,
+    )
