@@ -161,8 +161,11 @@ def test_there_is_one_trainer_whatever_is_learnt() -> None:
 
 def test_there_is_one_search_whatever_is_searched_for() -> None:
     assert {under(path) for path in FILES if "beam_search" in calls(path)} == {"decode/session.py"}
-    ranking = {under(path) for path in FILES if "topk" in calls(path)}  # of tokens; of passages; for the eye
-    assert ranking == {"decode/engines/torch_engine.py", "tasks/answer/passages.py", "inspection/views/lens.py"}
+    ranking = {under(path) for path in FILES if "topk" in calls(path)}  # of tokens; of passages; of fillings
+    assert ranking == {
+        *("decode/engines/torch_engine.py", "tasks/answer/passages.py", "tasks/fill/task.py"),
+        "inspection/views/lens.py",  # for the eye
+    }
     assert not any("multinomial" in calls(path) for path in FILES), "tokens are drawn by the sampler, with its own seed"
 
 

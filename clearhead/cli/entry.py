@@ -24,10 +24,8 @@ from .parser import UsageError, Verb, parse
 
 # Verbs in the order of `clearhead --help`. Each task has a verb of the same name.
 _NAMES = ("demo", "train", "evaluate", *TASKS, "score", "explain", "ablate", "verify", "info", "import", "env")
-_KEYWORDS = {"import": "import_"}  # files can't have these names
-VERBS: dict[str, Verb] = {
-    name: import_module(f"{__package__}.verbs.{_KEYWORDS.get(name, name)}").VERB for name in _NAMES
-}
+_FILES = {"import": "import_", **{task: f"tasks.{task}" for task in TASKS}}  # not named after the verb alone
+VERBS: dict[str, Verb] = {name: import_module(f"{__package__}.verbs.{_FILES.get(name, name)}").VERB for name in _NAMES}
 
 _SIGNALS: dict[int, str] = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 

@@ -7,19 +7,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...config.messages import say
-from ..input_lines import STDIN
-from ..input_warnings import warn
-from ..models import add_model_options, open_model
-from ..output import new_file, to_json
-from ..parser import Options, Parser, UsageError, Verb
-from ..text_to_text import Place, expect_one_input, numbered_lines, numbered_texts
+from ....config.messages import say
+from ...input_lines import STDIN
+from ...input_warnings import warn
+from ...models import add_model_options, open_model
+from ...output import new_file, to_json
+from ...parser import Options, Parser, UsageError, Verb
+from ...text_to_text import Place, expect_one_input, numbered_lines, numbered_texts
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ...api import App
+    from ....api import App
 
 
 def _add_options(parser: Parser) -> None:
@@ -75,8 +75,8 @@ def _embedded(
 
 def _warn(app: "App", group: list[Place]) -> None:
     """Warn about unknown words and texts that are too long."""
-    from ...apps.answers import Reading
-    from ...tasks.embed.sources import text_ids
+    from ....apps.answers import Reading
+    from ....tasks.embed.sources import text_ids
 
     _, cut = text_ids(app.task, [line.text for _, line in group])
     for (place, line), n_cut in zip(group, cut):
@@ -87,7 +87,7 @@ def _write(path: Path, app: "App", groups: "list[NDArray[np.float32]]") -> None:
     """Write all embeddings as one array."""
     import numpy as np
 
-    from ...folder.atomic import write_file, writing
+    from ....folder.atomic import write_file, writing
 
     vectors = np.concatenate(groups) if groups else np.zeros((0, app.config.model.d_model), np.float32)
     data = io.BytesIO()

@@ -14,7 +14,7 @@ from clearhead import ConfigError, DataError
 from clearhead.training import pace
 from clearhead.training.choices import budget
 
-from ..conftest import Done, Run
+from ...conftest import Done, Run
 
 EOS = 2  # the special tokens of a new vocabulary
 

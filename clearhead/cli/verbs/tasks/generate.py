@@ -4,16 +4,16 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ...config.messages import say
-from ..input_lines import STDIN, line_of, text_of
-from ..input_warnings import warn_of_bytes
-from ..models import SEARCH, add_greedy, add_model_options, apply_greedy, open_model
-from ..output import to_json
-from ..parser import Options, Parser, UsageError, Verb
+from ....config.messages import say
+from ...input_lines import STDIN, line_of, text_of
+from ...input_warnings import warn_of_bytes
+from ...models import SEARCH, add_greedy, add_model_options, apply_greedy, open_model
+from ...output import to_json
+from ...parser import Options, Parser, UsageError, Verb
 
 if TYPE_CHECKING:
-    from ...api import LanguageModel
-    from ...decode.continuation import Continuation
+    from ....api import LanguageModel
+    from ....decode.continuation import Continuation
 
 _OF_A_SOURCE = ("decode.max_ratio", "decode.min_ratio")
 _HELPS = {

@@ -16,7 +16,7 @@ from clearhead.readers.column_roles import SUMMARIES
 from clearhead.readers.pairs import read_pairs
 from clearhead.scoring.summary_scores import first, longest, summary_scores
 
-from ..conftest import Run
+from ...conftest import Run
 
 TINY = [
     "--model.d_model=16", "--model.n_heads=2", "--model.d_ff=24", "--model.n_encoder_layers=1", "--threads=1",

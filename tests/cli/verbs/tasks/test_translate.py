@@ -11,7 +11,7 @@ import pytest
 import clearhead
 from clearhead.folder.model_folder import model_files, save_files
 
-from ..conftest import Done, Run
+from ...conftest import Done, Run
 
 HOSTILE = [
     b"I am hungry.",

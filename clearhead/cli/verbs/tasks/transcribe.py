@@ -1,7 +1,7 @@
 """`clearhead transcribe`: write down what is said in audio files."""
 
-from ..parser import Options, Parser, Verb
-from ..text_to_text import add_text_options, answer_files
+from ...parser import Options, Parser, Verb
+from ...text_to_text import add_text_options, answer_files
 
 
 def _add_options(parser: Parser) -> None:

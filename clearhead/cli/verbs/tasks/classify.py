@@ -3,14 +3,14 @@
 import sys
 from typing import Any
 
-from ...config.messages import say
-from ..input_lines import STDIN
-from ..input_warnings import warn, warn_of_cut
-from ..media_inputs import MediaInputs
-from ..models import add_model_options, open_model
-from ..output import to_json
-from ..parser import Options, Parser, Verb
-from ..text_to_text import expect_one_input, file_groups, numbered_lines, numbered_texts
+from ....config.messages import say
+from ...input_lines import STDIN
+from ...input_warnings import warn, warn_of_cut
+from ...media_inputs import MediaInputs
+from ...models import add_model_options, open_model
+from ...output import to_json
+from ...parser import Options, Parser, Verb
+from ...text_to_text import expect_one_input, file_groups, numbered_lines, numbered_texts
 
 
 def _add_options(parser: Parser) -> None:

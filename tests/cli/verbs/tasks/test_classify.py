@@ -16,7 +16,7 @@ from clearhead.cli import main
 from clearhead.training import pace
 from clearhead.training.report.metrics import read_metrics
 
-from ..conftest import Run
+from ...conftest import Run
 
 GOOD, BAD = ["good", "great", "fine", "warm"], ["bad", "awful", "dull", "sad"]
 FILL = ["the", "film", "was", "and", "a", "story", "with", "people", "in", "it"]

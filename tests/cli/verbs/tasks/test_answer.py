@@ -11,8 +11,8 @@ import clearhead
 from clearhead.api import Answerer
 from clearhead.training.report.metrics import read_metrics
 
-from ...conftest import ANSWERING, make_questions
-from ..conftest import Done, Run
+from ....conftest import ANSWERING, make_questions
+from ...conftest import Done, Run
 
 BASELINES = (
     "never answering",

@@ -1,7 +1,7 @@
 """`clearhead translate`: translate texts from the command line, or each line of standard input."""
 
-from ..parser import Options, Parser, Verb
-from ..text_to_text import add_text_options, answer_texts
+from ...parser import Options, Parser, Verb
+from ...text_to_text import add_text_options, answer_texts
 
 
 def _add_options(parser: Parser) -> None:

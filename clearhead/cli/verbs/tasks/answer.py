@@ -3,15 +3,15 @@
 import sys
 from typing import TYPE_CHECKING
 
-from ..input_lines import STDIN, standard_input, text_of, whole_text
-from ..input_warnings import warn
-from ..models import add_model_options, open_model
-from ..output import to_json
-from ..parser import Options, Parser, UsageError, Verb
-from ..text_to_text import expect_one_input
+from ...input_lines import STDIN, standard_input, text_of, whole_text
+from ...input_warnings import warn
+from ...models import add_model_options, open_model
+from ...output import to_json
+from ...parser import Options, Parser, UsageError, Verb
+from ...text_to_text import expect_one_input
 
 if TYPE_CHECKING:
-    from ...tasks.answer.passages import Passage
+    from ....tasks.answer.passages import Passage
 
 _SEARCH = ("decode.n_best", "decode.beam", "decode.batch_tokens")
 

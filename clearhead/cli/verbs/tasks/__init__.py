@@ -1,0 +1,1 @@
+"""The verbs that use models: one for each task."""
