@@ -137,14 +137,15 @@ class Decoder(nn.Module):
         Returns:
             Logits, or log-probabilities from a model with a pointer.
         """
-        new = torch.arange(tokens.size(1), device=tokens.device)
+        n_new = tokens.size(1)
+        new = torch.arange(n_new, device=tokens.device)
         at = new[None] + (cache.length if cache is not None else 0) if positions is None else positions
-        ages = cache.ages(len(new)) if cache is not None else new.flip(0)
+        ages = cache.ages(n_new) if cache is not None else new.flip(0)
         keys_at = at[:, -1:] - ages  # keys have consecutive positions, up to the last query's
-        if len(new) > 1:  # a single query is the last one, and may attend to everything before it
-            past_only = causal_mask(len(new), len(ages), device=tokens.device)
+        if n_new > 1:  # a single query is the last one, and may attend to everything before it
+            past_only = causal_mask(n_new, ages.size(0), device=tokens.device)
             mask = past_only if mask is None else mask & past_only
-        if self.window is not None and len(ages) > self.window:
+        if self.window is not None and ages.size(0) > self.window:
             near = recent_mask(at, keys_at, self.window)
             mask = near if mask is None else mask & near
         bias, rotation = self.positions.bias(at, keys_at), self.positions.rotation(at)

@@ -1,0 +1,60 @@
+"""Registry of export targets. To add one, write a function and list it here."""
+
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from ..apps.loaded import LoadedModel
+from ..errors import ConfigError, TrainingError, suggestion
+from ..folder.atomic import writing
+from ..folder.contents import visible
+
+# The function that writes a model to a new folder: f(loaded, out, *, precision).
+TARGETS: Mapping[str, str] = MappingProxyType({"onnx": "clearhead.exchange.onnx.onnx_folder:export"})
+PRECISIONS: Mapping[str, tuple[str, ...]] = MappingProxyType({"onnx": ("fp32", "int8")})
+
+
+def export(loaded: LoadedModel, target: str, out: Path, *, precision: str = "fp32") -> None:
+    """Write a model in another program's format to the folder `out`, which must be new or empty.
+
+    Raises:
+        ConfigError: the target or the precision is unknown, or the target needs a program that isn't installed.
+        ModelError: the model has a part without a counterpart in the target.
+        TrainingError: the folder has files in it, or can't be written to.
+    """
+    if target not in TARGETS:
+        raise ConfigError(
+            f"there's no export to {target!r}",
+            expected=f"one of {', '.join(TARGETS)}",
+            fix=suggestion(target, TARGETS),
+            name="to",
+            value=target,
+        )
+    if precision not in PRECISIONS[target]:
+        raise ConfigError(
+            f"a model can't be exported to {target} in precision {precision!r}",
+            expected=f"one of {', '.join(PRECISIONS[target])}",
+            name="precision",
+            value=precision,
+        )
+    check_empty(out)
+    module, function = TARGETS[target].split(":")
+    write: Any = getattr(importlib.import_module(module), function)
+    with writing(out, again="run the command again"):
+        write(loaded, out, precision=precision)
+
+
+def check_empty(out: Path) -> None:
+    """Raise TrainingError unless a folder is new or empty."""
+    names = [out.name] if out.exists() and not out.is_dir() else visible(out)
+    if names:
+        shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+        raise TrainingError(
+            f"{out} already has files: {shown}" if out.is_dir() else f"{out} is a file",
+            expected="a new or empty folder",
+            fix="choose another one with --out",
+            name="out",
+            value=out,
+        )

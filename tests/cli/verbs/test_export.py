@@ -1,0 +1,42 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ..conftest import Run
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+TEXTS = "I am hungry.\nYou are late. </s>\n\nThey sing and sleep well: été, 3 €, 漢字.\n"
+
+pytest.importorskip("onnxscript")
+pytest.importorskip("onnxruntime")
+
+
+def test_what_is_exported_translates_without_torch_as_translate_does(run: Run, model_folder: Path, tmp_path: Path):
+    out = tmp_path / "onnx"
+    done = run("export", model_folder, "--to", "onnx", "--out", out)
+    assert (done.code, done.out) == (0, "")
+    assert "wrote" in done.err and len(done.err.splitlines()) == 1
+    names = {"decoder.onnx", "encoder.onnx", "model.json", "tokenizer.json", "weights.bin"}
+    assert {it.name for it in out.iterdir()} == names
+    example = [sys.executable, str(EXAMPLES / "translate_onnx.py"), str(out)]
+    found = subprocess.run(example, input=TEXTS.encode(), capture_output=True, check=True).stdout.decode()
+    assert found.splitlines() == [
+        run("translate", model_folder, "--decode.beam=1", text).out.removesuffix("\n") for text in TEXTS.splitlines()
+    ]
+
+
+@pytest.mark.parametrize(("words", "name"), [
+    (("--to", "onnx"), "--out"), (("--out", "x"), "--to"),
+])  # fmt: skip
+def test_format_and_folder_must_be_given(run: Run, model_folder: Path, words, name) -> None:
+    done = run("export", model_folder, *words)
+    assert done.code == 2 and name in done.err
+
+
+def test_a_folder_with_files_is_left_alone(run: Run, model_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    done = run("export", model_folder, "--to", "onnx", "--out", tmp_path)
+    assert done.code == 1 and "notes.txt" in done.err and "--out" in done.err
+    assert [it.name for it in tmp_path.iterdir()] == ["notes.txt"]
