@@ -1,6 +1,7 @@
 """Tokenizers in Hugging Face folders, in whichever files they are, as the text of one `tokenizers` file."""
 
 import json
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,23 @@ def token_ids(text: str) -> dict[str, int]:
     vocab: Any = content["model"]["vocab"]
     found = {it[0]: i for i, it in enumerate(vocab)} if isinstance(vocab, list) else dict(vocab)
     return found | {it["content"]: it["id"] for it in content.get("added_tokens", ())}
+
+
+def tokens_before(text: str) -> list[int]:
+    """Return the special tokens that a `tokenizers` file puts before a text."""
+    post = json.loads(text).get("post_processor") or {}
+    for step in post.get("processors", [post]):
+        if step.get("type") == "TemplateProcessing":
+            names = list(takewhile(lambda name: name is not None, map(_special, step["single"])))
+            return [i for name in names for i in step["special_tokens"][name]["ids"]]
+        if "cls" in step:  # of BERT and RoBERTa
+            return [step["cls"][1]]
+    return []
+
+
+def _special(part: dict[str, Any]) -> str | None:
+    """Return the name of a special token in a template, or None for a text."""
+    return part.get("SpecialToken", {}).get("id")
 
 
 def _byte_level(vocab: Path, merges: Path) -> str:

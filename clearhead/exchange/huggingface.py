@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..config import TASKS, Config
 from ..errors import ConfigError, ModelError, suggestion
 from ..folder.manifest import parse_json_object, read_bytes
-from .hf_tokenizers import read_tokenizer, token_ids
+from .hf_tokenizers import read_tokenizer, token_ids, tokens_before
 from .imported import Imported
 from .safetensors_files import SafetensorsFiles
 from .weight_names import matches, to_ours, to_theirs
@@ -17,12 +17,15 @@ from .weight_names import matches, to_ours, to_theirs
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from .families.family import Family
+    from .families.family import Family, Given
 
-CONFIG = "config.json"
+CONFIG, _GENERATION = "config.json", "generation_config.json"
 # Each family by its model_type. The order is that in which export tries them.
 FAMILIES: Mapping[str, str] = {
     "gpt2": "gpt2:GPT2",
+    "llama": "llama:Llama",
+    "mistral": "llama:Mistral",
+    "qwen2": "llama:Qwen2",
 }
 _MOST_TOKENS = 2048  # in a text to train on: models with rotary positions could read far more
 
@@ -63,8 +66,11 @@ def read_folder(folder: Path, task: str | None = None) -> Imported:
     given.expect("quantization_config", None)
     tensors = SafetensorsFiles(folder)
     tokenizer = read_tokenizer(folder)
-    settings = kind.settings(given, token_ids(tokenizer))
+    tokens = token_ids(tokenizer)
+    _keep_one_end(given, tokens)
+    settings = kind.settings(given, tokens)
     settings |= {"train.task": task or _task(given, kind)}
+    settings.setdefault("model.begin", tokens_before(tokenizer) == [settings["model.bos_id"]])
     config = _config(settings, folder)
     weights, left = to_ours(kind.names(config.model), tensors, kind.prefix)
     unknown = [name for name in left if not matches(name.removeprefix(kind.prefix), kind.unused)]
@@ -75,8 +81,22 @@ def read_folder(folder: Path, task: str | None = None) -> Imported:
             expected=f"the weights of {' or '.join(kind.architectures)}",
             name=unknown[0],
         )
-    notes = [f"settings without effect here: {', '.join(given.unread)}"] if given.unread else []
-    return Imported(kind.title, config, tokenizer, weights, notes)
+    unread = [f"settings without effect here: {', '.join(given.unread)}"] if given.unread else []
+    return Imported(kind.title, config, tokenizer, weights, [*given.notes, *unread])
+
+
+def _keep_one_end(given: "Given", tokens: Mapping[str, int]) -> None:
+    """Keep the first of several EOS ids, and note the others."""
+    path = given.path.with_name(_GENERATION)
+    ends = given.get("eos_token_id")
+    if path.is_file():
+        ends = parse_json_object(path, read_bytes(path)).get("eos_token_id") or ends
+    if isinstance(ends, list) and ends:
+        names = {i: name for name, i in tokens.items()}
+        first, *others = (names.get(i, str(i)) for i in ends)
+        given.values["eos_token_id"] = ends[0]
+        if others:
+            given.notes.append(f"only {first} ends a text now; {', '.join(others)} did too")
 
 
 def _task(given: Any, kind: "Family") -> str:
@@ -124,16 +144,10 @@ def folder_files(
 
 
 def _nearest(config: Config) -> tuple["Family", dict[str, Any]]:
-    """Return the first family that has all parts of the model, and its config.json."""
-    errors: list[ModelError] = []
-    for name in FAMILIES:
-        kind = family(name)
-        if config.model.topology != kind.fixed["model.topology"]:
-            continue
-        try:
-            return kind, kind.config(config)
-        except ModelError as error:
-            errors.append(error)
-    if not errors:
+    """Return the family that lacks the fewest settings of the model, and its config.json."""
+    kinds = [family(name) for name in FAMILIES]
+    kinds = [kind for kind in kinds if kind.fixed["model.topology"] == config.model.topology]
+    if not kinds:
         raise ModelError(f"no family has a model of topology {config.model.topology}", name="model.topology")
-    raise min(errors, key=lambda error: len(str(error)))
+    nearest = min(kinds, key=lambda kind: len(kind.lacks(config.model)))
+    return nearest, nearest.config(config)

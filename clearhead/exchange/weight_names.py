@@ -39,6 +39,7 @@ class Name:
         skipped: rows at the start of their table that have no counterpart in ours. Exported rows are zero.
         splits: the rows of each of `theirs` (default: equal parts).
         shapes: the shapes of ours and of theirs, if the same numbers are in other dimensions.
+        head: whether theirs belong to a head, so their names lack the prefix of the others.
     """
 
     ours: str
@@ -47,6 +48,7 @@ class Name:
     skipped: int = 0
     splits: tuple[int, ...] = ()
     shapes: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+    head: bool = False
 
     def at(self, block: int) -> "Name":
         """Return the names in the block of this number."""
@@ -55,7 +57,7 @@ class Name:
     def bias(self) -> "Name":
         """Return the names of the layer's bias, which has one dimension."""
         theirs = tuple(_bias(it) for it in self.theirs)
-        return Name(_bias(self.ours), theirs, splits=self.splits)
+        return Name(_bias(self.ours), theirs, splits=self.splits, head=self.head)
 
     def ours_from(self, theirs: Sequence[Tensor]) -> Tensor:
         """Return our tensor."""
@@ -111,7 +113,7 @@ def to_ours(names: Iterable[Name], theirs: Tensors, prefix: str = "") -> tuple[d
 
 
 def to_theirs(names: Iterable[Name], ours: Mapping[str, Tensor], prefix: str = "") -> dict[str, Tensor]:
-    """Return their weights. Weights of ours that `ours` lacks, such as biases, are left out.
+    """Return their weights. Weights of ours that `ours` lacks, such as biases, are left out, and so are tied copies.
 
     Raises:
         ModelError: a weight has no counterpart.
@@ -121,10 +123,13 @@ def to_theirs(names: Iterable[Name], ours: Mapping[str, Tensor], prefix: str = "
     for name in names:
         for it in (name, name.bias()) if name.ours.endswith(".weight") else (name,):
             if it.ours in left:
-                found |= zip(it.theirs, it.theirs_from(left.pop(it.ours)))
+                own = "" if it.head else prefix
+                found |= zip((own + theirs for theirs in it.theirs), it.theirs_from(left.pop(it.ours)))
+    used = {it.data_ptr() for name, it in ours.items() if name not in left}
+    left = {name: it for name, it in left.items() if it.data_ptr() not in used}
     if left:
         raise ModelError(f"{next(iter(left))} has no counterpart", name=next(iter(left)))
-    return {prefix + name: tensor for name, tensor in found.items()}
+    return found
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ...config import Config, ModelConfig
+from ...config.model_settings import AUGMENTATION, DROPOUT, ModelSettings
 from ...config.values import spell
 from ...errors import ModelError
+from ..resolved import resolved
 from ..weight_names import Name
 
 # Settings of a config.json that say nothing about what the model computes.
@@ -18,6 +20,8 @@ _WITHOUT_EFFECT = (
     *("initializer_range", "pruned_heads", "problem_type", "finetuning_task", "tokenizer_class", "prefix"),
     *("attn_implementation", "chunk_size_feed_forward", "gradient_checkpointing", "pretraining_tp", "num_labels"),
 )
+# Settings of ours that change no output of a trained model, or that the tokenizer file carries.
+_OURS_WITHOUT_EFFECT = frozenset((*DROPOUT, *AUGMENTATION, "model.unk_id", "model.mask_id", "model.begin"))
 
 
 class Given:
@@ -26,10 +30,14 @@ class Given:
     Args:
         path: the file.
         values: its content.
+
+    Attributes:
+        notes: what the user should know, such as what was left out.
     """
 
     def __init__(self, path: Path, values: Mapping[str, Any]) -> None:
-        self.path, self.values = path, values
+        self.path, self.values = path, dict(values)
+        self.notes: list[str] = []
         self._read = set(_WITHOUT_EFFECT)
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -37,6 +45,11 @@ class Given:
         self._read.add(name)
         found = self.values.get(name)
         return default if found is None else found
+
+    def nullable(self, name: str, default: Any) -> Any:
+        """Return a setting, for which null is a value of its own. Absent ones have the default of their family."""
+        self._read.add(name)
+        return self.values.get(name, default)
 
     def expect(self, name: str, *values: Any) -> None:
         """Raise ModelError unless a setting is absent or has one of these values, the only supported ones."""
@@ -82,13 +95,10 @@ class Same:
             raise given.unsupported(self.theirs[0], expected=" or ".join(map(spell, self.values)))
         return self.values[found]
 
-    def write(self, value: Any, family: str) -> dict[str, Any]:
-        """Return their settings. Raise ModelError if they have no value for ours."""
+    def write(self, value: Any) -> dict[str, Any]:
+        """Return their settings."""
         if self.values is not None:
-            theirs = [it for it, ours in self.values.items() if ours == value]
-            if not theirs:
-                raise no_counterpart(self.ours, value, family, expected=" or ".join(map(spell, self.values.values())))
-            value = theirs[0]
+            value = next(it for it, ours in self.values.items() if ours == value)
         return dict.fromkeys(self.theirs, value)
 
 
@@ -140,10 +150,12 @@ class Family(ABC):
 
     def config(self, config: Config) -> dict[str, Any]:
         """Return the content of config.json. Raise ModelError if a setting has no counterpart."""
-        self._check(config)
+        ours, lacking = resolved(config.model), self.lacks(config.model)
+        if lacking:
+            raise no_counterpart({name: ours[name] for name in lacking}, self.title, lacking)
         found: dict[str, Any] = {"model_type": self.model_type, "architectures": [self.architecture(config)]}
         for it in self.same:
-            found |= it.write(config.value(it.ours), self.title)
+            found |= it.write(ours[it.ours] if it.ours in ours else config.value(it.ours))
         return found | self.their_config(config)
 
     def their_config(self, config: Config) -> dict[str, Any]:
@@ -155,20 +167,35 @@ class Family(ABC):
         task = config.train.task or "translate"
         fitting = [name for name, it in self.architectures.items() if it == task]
         if not fitting:
-            raise no_counterpart("train.task", task, self.title, expected=" or ".join(self.architectures.values()))
+            tasks = " or ".join(dict.fromkeys(self.architectures.values()))
+            raise no_counterpart({"train.task": task}, self.title, {"train.task": tasks})
         return fitting[0]
 
-    def _check(self, config: Config) -> None:
-        """Raise ModelError if a setting of the model has no counterpart."""
-        known = {it.ours for it in self.same} | {*self.derived}
-        for field in fields(ModelConfig):
-            name, value = f"model.{field.name}", getattr(config.model, field.name)
-            expected = self.fixed.get(name, field.default)
-            if name not in known and value != expected:
-                raise no_counterpart(name, value, self.title, expected=spell(expected))
+    def lacks(self, model: ModelSettings) -> dict[str, str]:
+        """Return the settings of a model that have no counterpart, and for each the values that have one."""
+        known = {it.ours for it in self.same} | {*self.derived} | _OURS_WITHOUT_EFFECT
+        needed = {
+            field.name: getattr(model, field.name) if name in known else self.fixed.get(name, field.default)
+            for field in fields(ModelSettings)
+            for name in (f"model.{field.name}",)
+        }
+        ours, theirs = resolved(model), resolved(ModelSettings(**needed))
+        found = {name: spell(value) for name, value in theirs.items() if ours[name] != value}
+        choices = {it.ours: it.values.values() for it in self.same if it.values is not None}
+        wrong = {name: values for name, values in choices.items() if name in ours and ours[name] not in values}
+        return found | {name: " or ".join(map(spell, dict.fromkeys(values))) for name, values in wrong.items()}
 
 
-def no_counterpart(name: str, value: Any, family: str, *, expected: str) -> ModelError:
-    """Return the error for a setting that a family doesn't have."""
-    what = f"{name}={spell(value)} has no counterpart in {family}"
-    return ModelError(what, expected=expected, name=name, value=value)
+def no_counterpart(values: Mapping[str, Any], family: str, expected: Mapping[str, str]) -> ModelError:
+    """Return the error for settings that a family doesn't have.
+
+    Args:
+        values: their values.
+        family: the title of the family.
+        expected: the values that have a counterpart, spelled.
+    """
+    found = ", ".join(f"{name}={spell(value)}" for name, value in values.items())
+    what = f"{found} {'has' if len(values) == 1 else 'have'} no counterpart in {family}"
+    name, value = next(iter(values.items()))
+    needed = ", ".join(f"{name}={it}" for name, it in expected.items())
+    return ModelError(what, expected=needed, name=name, value=value)

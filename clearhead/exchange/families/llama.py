@@ -1,0 +1,212 @@
+"""Llama (Touvron et al. 2023), Mistral and Qwen2: pre-norm decoders with RMSNorm, rotary positions and SwiGLU."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from ...config import Config, ModelConfig
+from ...config.rotary_scaling import rotary_scaling
+from ...errors import ModelError
+from ..resolved import resolved
+from ..weight_names import Name, blocks
+from .family import Family, Given, Same
+
+_ACTIVATIONS = {"silu": "swiglu", "swish": "swiglu", "gelu_pytorch_tanh": "geglu", "gelu_new": "geglu"}
+_SCALINGS: Mapping[str, Sequence[str]] = {  # their names for the numbers of each scaling, in our order
+    "none": (),
+    "linear": ("factor",),
+    "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
+}
+
+
+class Llama(Family):
+    """Llama 1 to 3.3, and models with the same parts, such as TinyLlama and SmolLM."""
+
+    title, model_type, prefix = "Llama", "llama", "model."
+    architectures: ClassVar[Mapping[str, str]] = {"LlamaForCausalLM": "generate", "LlamaModel": "generate"}
+    unused = ("layers.{}.self_attn.rotary_emb.inv_freq", "rotary_emb.inv_freq", "lm_head.weight")
+    fixed: ClassVar[Mapping[str, Any]] = {
+        "model.topology": "decoder-only",
+        "model.positions": "rotary",
+        "model.pre_norm": True,
+        "model.norm": "rms",
+        "model.embedding_scale": 1.0,
+        "model.projection_bias": False,
+        "model.dropout": 0.0,
+        "model.unk_id": None,
+        "model.mask_id": None,
+    }
+    same = (
+        Same("model.tgt_vocab_size", ("vocab_size",), 32000),
+        Same("model.d_model", ("hidden_size",), 4096),
+        Same("model.d_ff", ("intermediate_size",), 11008),
+        Same("model.n_heads", ("num_attention_heads",), 32),
+        Same("model.n_decoder_layers", ("num_hidden_layers",), 32),
+        Same("model.max_len", ("max_position_embeddings",), 2048),
+        Same("model.norm_eps", ("rms_norm_eps",), 1e-6),
+        Same("model.activation", ("hidden_act",), "silu", _ACTIVATIONS),
+        Same("model.attention_dropout", ("attention_dropout",), 0.0),
+        Same("model.tie", ("tie_word_embeddings",), False, {True: "target", False: "none"}),
+    )
+    derived: ClassVar[Sequence[str]] = (
+        *("model.n_kv_heads", "model.d_head", "model.rotary_base", "model.rotary_scaling", "model.bias"),
+        *("model.pad_id", "model.bos_id", "model.eos_id", "model.src_vocab_size", "model.n_encoder_layers"),
+    )
+    n_kv_heads: ClassVar[int | None] = None
+    """The default number of key and value heads, if it isn't that of all heads."""
+    special: ClassVar[tuple[int | None, int | None]] = (1, 2)
+    """The default ids of BOS and EOS."""
+
+    def more(self, given: Given, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
+        heads, width = found["model.n_heads"], found["model.d_model"]
+        n_kv_heads, d_head = given.get("num_key_value_heads", self.n_kv_heads or heads), given.get("head_dim")
+        return {
+            "model.n_kv_heads": None if n_kv_heads == heads else n_kv_heads,
+            "model.d_head": None if d_head == width / heads else d_head,
+            **self.biases(given),
+            **self.attends(given, found["model.n_decoder_layers"]),
+            **_rotation(given),
+            **_special(given, self.special, found["model.tgt_vocab_size"], tokens),
+        }
+
+    def biases(self, given: Given) -> dict[str, Any]:
+        """Return our settings for biases."""
+        attention, others = given.get("attention_bias", False), given.get("mlp_bias", False)
+        if attention != others:
+            raise given.unsupported("attention_bias" if attention else "mlp_bias", expected="the same for both biases")
+        return {"model.bias": attention}
+
+    def attends(self, given: Given, layers: int) -> dict[str, Any]:
+        """Return our settings for a window."""
+        return {}
+
+    def their_config(self, config: Config) -> dict[str, Any]:
+        model = config.model
+        scaling, *_ = model.rotary_scaling.split(":")
+        numbers = dict(zip(_SCALINGS[scaling], map(_plain, rotary_scaling(model.rotary_scaling))))
+        rope = {"rope_type": "default" if scaling == "none" else scaling, **numbers}
+        return {
+            "num_key_value_heads": resolved(model)["model.n_kv_heads"],
+            "head_dim": model.head_width,
+            "rope_parameters": {"rope_theta": model.rotary_base, **rope},
+            "rope_theta": model.rotary_base,  # for readers that don't know rope_parameters
+            "rope_scaling": rope if numbers else None,
+            "bos_token_id": model.bos_id,
+            "eos_token_id": model.eos_id,
+            "pad_token_id": model.pad_id if model.pad_id < model.tgt_vocab_size else None,
+        } | self.their_parts(model)
+
+    def their_parts(self, model: ModelConfig) -> dict[str, Any]:
+        """Return their settings for biases and windows."""
+        return {"attention_bias": model.bias, "mlp_bias": model.bias}
+
+    def names(self, model: ModelConfig) -> list[Name]:
+        shared = (model.n_kv_heads or model.n_heads) * model.head_width
+        qkv = tuple(f"layers.{{}}.self_attn.{it}_proj.weight" for it in "qkv")
+        block = [
+            Name("blocks.{}.attention.qkv.weight", qkv, splits=(model.n_heads * model.head_width, shared, shared)),
+            Name("blocks.{}.attention.out.weight", ("layers.{}.self_attn.o_proj.weight",)),
+            Name("blocks.{}.add_norm_1.norm.weight", ("layers.{}.input_layernorm.weight",)),
+            Name(
+                "blocks.{}.feed_forward.inner.weight",
+                ("layers.{}.mlp.gate_proj.weight", "layers.{}.mlp.up_proj.weight"),
+            ),
+            Name("blocks.{}.feed_forward.outer.weight", ("layers.{}.mlp.down_proj.weight",)),
+            Name("blocks.{}.add_norm_3.norm.weight", ("layers.{}.post_attention_layernorm.weight",)),
+        ]
+        projection = [Name("projection.weight", ("lm_head.weight",), head=True)] if model.tie == "none" else []
+        return [
+            Name("embedding.weight", ("embed_tokens.weight",)),
+            *blocks(model.n_decoder_layers, block),
+            Name("norm.weight", ("norm.weight",)),
+            *projection,
+        ]
+
+
+class Mistral(Llama):
+    """Mistral 7B and models with the same parts: Llama with a sliding window."""
+
+    title, model_type, n_kv_heads = "Mistral", "mistral", 8
+    architectures: ClassVar[Mapping[str, str]] = {"MistralForCausalLM": "generate", "MistralModel": "generate"}
+    fixed: ClassVar[Mapping[str, Any]] = {**Llama.fixed, "model.bias": False}
+    derived: ClassVar[Sequence[str]] = (*(it for it in Llama.derived if it != "model.bias"), "model.window")
+
+    def biases(self, given: Given) -> dict[str, Any]:
+        return {}
+
+    def attends(self, given: Given, layers: int) -> dict[str, Any]:
+        return {"model.window": given.nullable("sliding_window", 4096)}
+
+    def their_parts(self, model: ModelConfig) -> dict[str, Any]:
+        return {"sliding_window": model.window}
+
+
+class Qwen2(Llama):
+    """Qwen2 and Qwen2.5: Llama with biases for queries, keys and values."""
+
+    title, model_type = "Qwen2", "qwen2"
+    architectures: ClassVar[Mapping[str, str]] = {"Qwen2ForCausalLM": "generate", "Qwen2Model": "generate"}
+    fixed: ClassVar[Mapping[str, Any]] = {**Llama.fixed, "model.bias": False, "model.qkv_bias": True}
+    derived: ClassVar[Sequence[str]] = Mistral.derived
+    special: ClassVar[tuple[int | None, int | None]] = (None, None)
+
+    def biases(self, given: Given) -> dict[str, Any]:
+        return {}
+
+    def attends(self, given: Given, layers: int) -> dict[str, Any]:
+        first, kinds = given.get("max_window_layers", 28), given.get("layer_types", ())
+        window = given.nullable("sliding_window", 4096)
+        window = window if given.get("use_sliding_window", False) else None
+        if window is None:
+            return {"model.window": None}
+        sliding = {it == "sliding_attention" for it in kinds} if kinds else {first <= 0, first < layers}
+        if len(sliding) > 1:
+            name = "layer_types" if kinds else "max_window_layers"
+            raise given.unsupported(name, expected="the same window in all layers, or in none")
+        return {"model.window": window if sliding == {True} else None}
+
+    def their_parts(self, model: ModelConfig) -> dict[str, Any]:
+        windowed = model.window is not None
+        return {"use_sliding_window": windowed, "sliding_window": model.window, "max_window_layers": 0}
+
+
+def _rotation(given: Given) -> dict[str, Any]:
+    """Return our settings for rotary positions: those of Transformers 5, or the two of older versions."""
+    old, new = given.get("rope_scaling", {}), given.get("rope_parameters", {})
+    rope = Given(given.path, old or new)
+    kind = rope.get("rope_type", rope.get("type", "default"))
+    name, label = ("none" if kind == "default" else kind), "rope_type" if "rope_type" in rope.values else "type"
+    if name not in _SCALINGS:
+        raise rope.unsupported(label, expected="default, linear or llama3")
+    rope.expect("partial_rotary_factor", 1)
+    given.expect("partial_rotary_factor", 1)
+    longest = given.get("max_position_embeddings", 2048)
+    numbers = {it: rope.get(it, longest if "max_position" in it else None) for it in _SCALINGS[name]}
+    if missing := [it for it, number in numbers.items() if number is None]:
+        raise ModelError(f"{given.path} has {label}={kind!r} without {missing[0]}", name=missing[0])
+    return {
+        "model.rotary_base": float(rope.get("rope_theta", given.get("rope_theta", 10_000.0))),
+        "model.rotary_scaling": ":".join([name, *(str(_plain(float(it))) for it in numbers.values())]),
+    }
+
+
+def _plain(number: float) -> float:
+    """Return whole numbers as int, so that they're written without a point."""
+    return int(number) if number.is_integer() else number
+
+
+def _special(
+    given: Given, default: tuple[int | None, int | None], size: int, tokens: Mapping[str, int]
+) -> dict[str, int]:
+    """Return our ids of BOS, EOS and padding. Padding has to be told from other tokens."""
+    bos, eos = (given.nullable(name, it) for name, it in zip(("bos_token_id", "eos_token_id"), default))
+    eos = tokens.get("<|endoftext|>") if eos is None else eos
+    if eos is None:
+        raise ModelError(
+            f"{given.path} has no eos_token_id", expected="the id of the token that ends a text", name="eos_token_id"
+        )
+    bos, pad = eos if bos is None else bos, given.get("pad_token_id", size)
+    return {
+        "model.bos_id": bos,
+        "model.eos_id": eos,
+        "model.pad_id": size if pad in (bos, eos, tokens.get("<unk>")) else pad,
+    }
