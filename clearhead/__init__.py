@@ -30,6 +30,7 @@ _MODULES = {
     "build": "model.transformer",
     "load": "api",
     "preset": "config",
+    "published": "config",
     "read_pairs": "readers.pairs",
     "train": "api",
 }
@@ -53,6 +54,7 @@ __all__ = [
     "build",
     "load",
     "preset",
+    "published",
     "read_pairs",
     "train",
 ]
@@ -61,7 +63,7 @@ if TYPE_CHECKING:
     from .api import App, load, train
     from .apps.answers import Result
     from .apps.evaluation import Evaluation
-    from .config import Config, DataConfig, DecodeConfig, ModelConfig, TrainConfig, preset
+    from .config import Config, DataConfig, DecodeConfig, ModelConfig, TrainConfig, preset, published
     from .errors import ClearheadError, ConfigError, DataError, ModelError, TrainingError
     from .model.transformer import build
     from .readers.pairs import read_pairs

@@ -28,6 +28,7 @@ NAMES = [
     "build",
     "load",
     "preset",
+    "published",
     "read_pairs",
     "train",
 ]

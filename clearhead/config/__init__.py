@@ -5,7 +5,7 @@ from .data_config import SEPARATORS, DataConfig
 from .decode_config import DecodeConfig
 from .model_config import ModelConfig
 from .model_settings import AUGMENTATION, DROPOUT, SHAPE, SPECIAL
-from .presets import PRESETS, TASKS, preset
+from .presets import FAMILIES, PRESETS, TASKS, Family, preset, published
 from .sections import Setting, settings
 from .special_tokens import SpecialTokens
 from .train_config import NEWEST, TrainConfig
@@ -13,6 +13,7 @@ from .train_config import NEWEST, TrainConfig
 __all__ = [
     "AUGMENTATION",
     "DROPOUT",
+    "FAMILIES",
     "NEWEST",
     "PRESETS",
     "SEPARATORS",
@@ -22,11 +23,13 @@ __all__ = [
     "Config",
     "DataConfig",
     "DecodeConfig",
+    "Family",
     "ModelConfig",
     "Setting",
     "SpecialTokens",
     "TrainConfig",
     "chosen",
     "preset",
+    "published",
     "settings",
 ]

@@ -16,7 +16,7 @@ from .data_config import DataConfig
 from .decode_config import DecodeConfig
 from .model_config import ModelConfig
 from .model_settings import SHAPE
-from .presets import PRESETS, TASKS, preset
+from .presets import PRESETS, TASKS, check_fits, origin_of, preset
 from .provenance import Origin, Origins, is_origin, may_replace
 from .sections import SECTIONS, default_sections, flatten, read_setting, settings
 from .setting import require
@@ -119,12 +119,14 @@ class Config:
         given = {name: read_setting(name, value, source) for name, value in values.items()}
         merged: dict[str, Any] = {}
         origins: dict[str, Origin] = {}
-        brought: dict[Origin, dict[str, Any]] = {"task": self._of_task(given), "preset": _of_preset(given)}
+        self._check_preset(given)
+        name, of_preset = given.get("train.preset") or "", _of_preset(given)
+        brought: dict[Origin, dict[str, Any]] = {"task": self._of_task(given), origin_of(name): of_preset}
         for origin, group in brought.items():
             for name, value in group.items():
                 if self.accepts(name, origin):
                     merged[name], origins[name] = value, origin
-        by_value = brought["preset"].keys() <= given.keys()  # the caller passed what `preset` returns
+        by_value = of_preset.keys() <= given.keys()  # the caller passed what `preset` returns
         for name, value in given.items():
             if not (name in merged and merged[name] == value and (by_value or origins[name] == "task")):
                 merged[name], origins[name] = value, "data" if name in _FOUND_IN_DATA else "user"
@@ -145,6 +147,10 @@ class Config:
         said = {name: given.get(name, self.value(name)) for name in own if name in given or self.is_users(name)}
         return {} if any(own[name] != value for name, value in said.items()) else dict(own)
 
+    def _check_preset(self, given: Mapping[str, Any]) -> None:
+        task = given.get("train.task", self.train.task) or ""
+        check_fits(given.get("train.preset", self.train.preset), task, TASKS.get(task, {}))
+
     def _assumed_origins(self) -> dict[str, Origin]:
         """Return origins for non-default values that have none. All settings of the model's shape get the same one."""
         brought, found = PRESETS.get(self.train.preset or "", {}), dict[str, Origin]()
@@ -154,7 +160,7 @@ class Config:
             for key, value in vars(getattr(self, section)).items():
                 name = f"{section}.{key}"
                 if name not in self.origins and value != getattr(default, key):
-                    found[name] = "preset" if brought.get(name) == value else "user"
+                    found[name] = origin_of(self.train.preset or "") if brought.get(name) == value else "user"
         if not brought and any(name in SHAPE for name in found):
             found |= {name: "user" for name in SHAPE if name not in self.origins}
         return found
@@ -219,7 +225,7 @@ class Config:
                 if value is not None:
                     row, origin = tomli_w.dumps({key: value}).rstrip(), self.origin(f"{section}.{key}")
                     row = " ".join(line.strip() for line in row.splitlines())
-                    origin_text = f"preset {self.train.preset}" if origin == "preset" else origin
+                    origin_text = f"preset {self.train.preset}" if origin in ("preset", "family") else origin
                     rows.append(row if origin == "user" else f"# {row}  # {origin_text}")
             tables.append("\n".join(rows) + "\n")
         return "\n".join(tables)

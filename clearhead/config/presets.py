@@ -1,9 +1,11 @@
-"""Named groups of settings: presets for the model size, and the model that each task needs."""
+"""Named groups of settings: presets for the model size or for a published model, and the model that each task needs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import ConfigError, suggestion
+from .provenance import Origin
 
 # The model settings of each task.
 TASKS: dict[str, dict[str, Any]] = {
@@ -18,7 +20,7 @@ TASKS: dict[str, dict[str, Any]] = {
 }
 
 # base and big are those of table 3 (section 6.2). The warmup of the smaller ones was tuned by experiment.
-PRESETS: dict[str, dict[str, Any]] = {
+_SIZES: dict[str, dict[str, Any]] = {
     name: {
         "model.d_model": d_model,
         "model.n_heads": n_heads,
@@ -39,6 +41,99 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
+@dataclass(frozen=True)
+class Family:
+    """A published model that is the paper's architecture with other settings.
+
+    Attributes:
+        title: its name.
+        paper: authors and year of its description.
+        parts: its shape and modules, which training keeps.
+        heads: the heads that an encoder-only model may get, with more settings for each.
+        data: what its training data decided, such as the vocabulary size. Training takes these from your data instead.
+    """
+
+    title: str
+    paper: str
+    parts: Mapping[str, Any]
+    data: Mapping[str, Any]
+    heads: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def settings(self, head: str) -> dict[str, Any]:
+        """Return the settings for a model with this head."""
+        return {**self.parts, **self.heads.get(head, {})}
+
+    def fits(self, needs: Mapping[str, Any]) -> bool:
+        """Return whether the model has the topology and the head that a task needs."""
+        same = needs.get("model.topology") == self.parts["model.topology"]
+        return same and (not self.heads or needs.get("model.head") in self.heads)
+
+    @property
+    def published(self) -> dict[str, Any]:
+        """All settings of the published model."""
+        return {**self.settings(self.data.get("model.head", "none")), **self.data}
+
+
+def _shape(topology: str, d_model: int, n_heads: int, d_ff: int, n_layers: int) -> dict[str, Any]:
+    layers = {"n_encoder_layers": n_layers, "n_decoder_layers": n_layers}
+    return _model(topology=topology, d_model=d_model, n_heads=n_heads, d_ff=d_ff, **layers, embedding_scale=1.0)
+
+
+def _model(**values: Any) -> dict[str, Any]:
+    return {f"model.{name}": value for name, value in values.items()}
+
+
+FAMILIES = {  # each names every part that it shares with the paper too, where some task has another default
+    "gpt2": Family(
+        "GPT-2 124M",
+        "Radford et al. 2019",
+        _shape("decoder-only", 768, 12, 3072, 12)
+        | _model(positions="learned", norm="layer", norm_eps=1e-5, pre_norm=True, activation="gelu_tanh", bias=True)
+        | _model(tie="all", dropout=0.1),
+        _model(tgt_vocab_size=50_257, max_len=1024),
+    ),
+    "bert-base": Family(
+        "BERT-base uncased",
+        "Devlin et al. 2019",
+        _shape("encoder-only", 768, 12, 3072, 12)
+        | _model(positions="learned", norm="layer", norm_eps=1e-12, pre_norm=False, activation="gelu", bias=True)
+        | _model(tie="all", dropout=0.1, embedding_norm=True, n_token_types=2, pooling="first"),
+        _model(src_vocab_size=30_522, max_len=512, head="token"),
+        {
+            "class": _model(pooler="tanh", token_transform=False, projection_bias=None),
+            "span": _model(pooler="none", token_transform=False, projection_bias=None),
+            "token": _model(pooler="none", token_transform=True, projection_bias=True),
+        },
+    ),
+    "t5-small": Family(
+        "T5-small",
+        "Raffel et al. 2020",
+        _shape("encoder-decoder", 512, 8, 2048, 6)
+        | _model(positions="relative", norm="rms", norm_eps=1e-6, pre_norm=True, activation="relu", bias=False)
+        | _model(tie="all", dropout=0.1, attention_scale=1.0, logit_scale=512**-0.5),
+        _model(src_vocab_size=32_128, tgt_vocab_size=32_128, max_len=512),
+    ),
+    "vit-tiny": Family(
+        "ViT-Ti/16",
+        "Dosovitskiy et al. 2021",
+        _shape("encoder-only", 192, 3, 768, 12)
+        | _model(positions="learned", norm="layer", norm_eps=1e-6, pre_norm=True, activation="gelu", bias=True)
+        | _model(dropout=0.0, front="patches", image_size=224, patch_size=16, pooling="first"),
+        _model(image_channels=3, n_classes=1000, max_len=197, head="class"),
+        {"class": {}},
+    ),
+    "llama-160m": Family(
+        "Llama 160M",
+        "Touvron et al. 2023",
+        _shape("decoder-only", 768, 12, 3072, 12)
+        | _model(positions="rotary", norm="rms", norm_eps=1e-6, pre_norm=True, activation="swiglu", bias=False)
+        | _model(tie="none", projection_bias=False, dropout=0.0),
+        _model(tgt_vocab_size=32_000, max_len=2048),
+    ),
+}
+PRESETS: dict[str, dict[str, Any]] = _SIZES | {name: dict(family.parts) for name, family in FAMILIES.items()}
+
+
 def preset(name: str) -> dict[str, Any]:
     """Return the settings of a preset, including train.preset itself. Raise ConfigError if the name is unknown."""
     if not isinstance(name, str) or name not in PRESETS:
@@ -50,6 +145,46 @@ def preset(name: str) -> dict[str, Any]:
             value=name,
         )
     return PRESETS[name] | {"train.preset": name}
+
+
+def published(name: str) -> dict[str, Any]:
+    """Return all settings of a published model, such as "gpt2", including those that its training data decided.
+
+    `build(Config().override(published("gpt2")).model)` has the published number of parameters.
+
+    Raises:
+        ConfigError: there is no such model.
+    """
+    if not isinstance(name, str) or name not in FAMILIES:
+        raise ConfigError(
+            f"{name!r} isn't a published model",
+            expected=f"one of {', '.join(FAMILIES)}",
+            fix=suggestion(str(name), FAMILIES),
+            name="train.preset",
+            value=name,
+        )
+    return FAMILIES[name].published | {"train.preset": name}
+
+
+def origin_of(name: str) -> Origin:
+    """Return the origin of a preset's values. A task's defaults take precedence over a size, but not over a family."""
+    return "family" if name in FAMILIES else "preset"
+
+
+def check_fits(name: str | None, task: str, needs: Mapping[str, Any]) -> None:
+    """Raise ConfigError if the preset `name` has another topology than a task, which `needs` these settings."""
+    family, topology = FAMILIES.get(name or ""), needs.get("model.topology")
+    if family is None or topology in (None, family.parts["model.topology"]):
+        return
+    able = [it for it, other in FAMILIES.items() if other.fits(needs)]
+    others = " or ".join(it for it, other in TASKS.items() if family.fits(other))
+    raise ConfigError(
+        f"train.preset={name!r} is {family.parts['model.topology']}, but task {task!r} needs {topology}",
+        expected=f"{', '.join(able)}, or a size: {', '.join(_SIZES)}",
+        fix=f"choose one of these, or use {name} with --task {others}",
+        name="train.preset",
+        value=name,
+    )
 
 
 def check_task(task: str | None) -> None:

@@ -9,6 +9,7 @@ data       the size and content of the training data
 budget     the time limit, train.budget
 machine    the speed and number of cores of this machine
 task       the requirements and defaults of train.task
+family     the published model that train.preset names, such as gpt2
 model      the trained model named by train.init_from
 user       the command line, a configuration file or a call
 unknown    a model folder written before origins were recorded
@@ -19,7 +20,7 @@ from typing import Literal, get_args
 
 from .values import spell
 
-Origin = Literal["default", "preset", "data", "budget", "machine", "task", "model", "user", "unknown"]
+Origin = Literal["default", "preset", "data", "budget", "machine", "task", "family", "model", "user", "unknown"]
 Origins = Mapping[str, Origin]  # of the settings whose origin isn't "default", by dotted name
 
 _STRENGTH: dict[str, int] = {origin: rank for rank, origin in enumerate(get_args(Origin))}

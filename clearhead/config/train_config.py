@@ -23,7 +23,9 @@ class TrainConfig:
         "task to learn: translate, generate, classify, answer, summarize or package.module:Task "
         "(default: detected from the data)",
     )
-    preset: str | None = setting(None, "model size (default: depends on the amount of data)")
+    preset: str | None = setting(
+        None, "model size or published model, such as small or gpt2 (default: depends on the amount of data)"
+    )
     budget: str = setting(
         "", "time limit for the whole run, such as 15m or 1h30m; sets the preset and the number of steps"
     )

@@ -148,6 +148,11 @@ class _Heads(nn.Module):
         self.d_head = d_model // n_heads if d_head is None else d_head
         self._rescale = 1.0 if scale is None else scale * math.sqrt(self.d_head)
 
+    @property
+    def scale(self) -> float:
+        """The factor of the scores q k^T: 1 / sqrt(K) in Equation 1."""
+        return self._rescale / math.sqrt(self.d_head)
+
     def _rescaled(self, q: Tensor) -> Tensor:
         """Return queries whose scores, divided by sqrt(d_k) in Equation 1, have the scale."""
         return q if self._rescale == 1 else q * self._rescale

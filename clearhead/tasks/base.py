@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..config import NEWEST, Config, DecodeConfig, SpecialTokens, settings
+from ..config import FAMILIES, NEWEST, Config, DecodeConfig, Family, SpecialTokens, settings
 from ..config.custom_code import custom_parts
+from ..config.presets import check_fits
 from ..config.values import spell
 from ..data.forms import Form
 from ..data.store import token_type
@@ -24,7 +25,7 @@ from ..scoring.significance import Comparison, compare_means
 from ..tokenization.ragged import IntArray, Ragged
 from ..tokenization.source_and_target import Tokenizers
 from .examples import Examples
-from .front_settings import has_other_front, without_effect
+from .front_settings import has_other_front, reads, without_effect
 from .records import Encoder, Judged, Learnable, Scorable, Scores, Units
 
 if TYPE_CHECKING:
@@ -117,9 +118,13 @@ class Task(ABC):
         """
         cls._check_given(config)
         cls._check_support(config)
+        family = FAMILIES.get(config.train.preset or "")
+        cls._check_family(config, family)
         if config.train.task is None:
             config = config.assign({"train.task": cls.verb}, "data")
-        config = config.assign(cls.required, "task")
+        parts = family.settings(cls.required.get("model.head", config.model.head)) if family else {}
+        parts = {name: value for name, value in parts.items() if config.accepts(name, "family")}
+        config = config.assign({**parts, **cls.required}, "task").assign(parts, "family")  # a head needs its parts
         config = config.choose({name: it for name, it in cls.defaults.items() if name not in cls.required}, "task")
         check_patience(config, cls.scores)
         if name := without_effect(config):
@@ -264,6 +269,19 @@ class Task(ABC):
                 raise cls._misfit(name, config, fix=f"leave out {name}")
         if has_other_front(config, cls.modalities):
             raise cls._misfit("model.front", config, fix="leave out model.front")
+
+    @classmethod
+    def _check_family(cls, config: Config, family: Family | None) -> None:
+        """Raise ConfigError if the published model that the user chose doesn't fit the task or its data."""
+        check_fits(config.train.preset, cls.verb, cls.required)
+        if family is not None and not reads(family.parts.get("model.front", ""), cls.modalities):
+            raise ConfigError(
+                f"train.preset={config.train.preset!r} can't read data.modality={config.data.modality!r}",
+                expected=f"a preset for {cls.units.sources}, such as bert-base",
+                fix="choose another preset, or leave it out",
+                name="train.preset",
+                value=config.train.preset,
+            )
 
     @classmethod
     def _check_support(cls, config: Config) -> None:

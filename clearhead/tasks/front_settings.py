@@ -13,7 +13,12 @@ _OWN = {
 
 def has_other_front(config: Config, modalities: Sequence[str]) -> bool:
     """Return whether the user chose a built-in front end for data that a task with these modalities doesn't read."""
-    return config.is_users("model.front") and _READS.get(config.model.front, modalities[0]) not in modalities
+    return config.is_users("model.front") and not reads(config.model.front, modalities)
+
+
+def reads(front: str, modalities: Sequence[str]) -> bool:
+    """Return whether a front end reads one of these modalities. A custom class is assumed to do so."""
+    return _READS.get(front, modalities[0]) in modalities
 
 
 def without_effect(config: Config) -> str:

@@ -20,8 +20,9 @@ from ..tokenization.source_and_target import Tokenizers
 _FREE = (*DROPOUT, *AUGMENTATION)
 OF_TASK = (
     *("model.head", "model.n_classes", "model.pooling", "model.normalize", "model.n_token_types", "model.copy"),
-    *("model.pooler", "model.token_transform", "data.labels"),
+    "data.labels",
 )
+_OF_HEAD = ("model.pooler", "model.token_transform", "model.projection_bias")  # of an encoder, which has other heads
 KEPT = (
     *(name for name in (f"model.{field.name}" for field in fields(ModelConfig)) if name not in _FREE),
     *(f"data.{name}" for name in ("tokenizer", "vocab_size", "joint", "unicode", "whitespace", "lowercase", "labels")),
@@ -66,7 +67,8 @@ class StartingPoint:
                 value=str(self.path),
             )
         new = {"model.n_classes": 0, "data.labels": ()}  # found in the new data
-        own = {name: self.config.value(name) for name in KEPT if self.is_same_task(config) or name not in OF_TASK}
+        of_task = (*OF_TASK, *(_OF_HEAD if now == "encoder-only" else ()))
+        own = {name: self.config.value(name) for name in KEPT if self.is_same_task(config) or name not in of_task}
         config = config if self.is_same_task(config) else config.assign(new, "data")
         for name in own:
             if config.is_users(name) and config.value(name) != own[name]:

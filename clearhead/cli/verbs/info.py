@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from ...config import Config, ModelConfig, settings
+from ...config import FAMILIES, Config, ModelConfig, preset, settings
 from ...config.messages import say
 from ...config.provenance import render_sources
 from ..configure import configure
@@ -17,11 +17,12 @@ _SOURCE, _TARGET = "model.src_vocab_size", "model.tgt_vocab_size"
 _SHORT = {"train.preset": ["--preset"], _SOURCE: ["--src-vocab"], _TARGET: ["--tgt-vocab"]}
 _SIDE = "size of the {} vocabulary; separate vocabularies can only be tied with --model.tie=target"
 _HELPS = {
-    "train.preset": "model size (default: base)",
+    "train.preset": "model size or published model, with its vocabulary (default: base)",
     _SOURCE: _SIDE.format("source"),
     _TARGET: _SIDE.format("target"),
 }
 _PAPERS_VOCABULARY = 37_000  # section 5.1: shared, English and German
+_OTHER_STACK = {"encoder-only": "decoder", "decoder-only": "encoder"}  # which a topology doesn't have
 
 
 def _add_options(parser: Parser) -> None:
@@ -30,8 +31,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("--config", metavar="FILE", help="TOML file with settings; options override it")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     add_consent(parser)
-    shape = [name for name in settings() if name.startswith("model.")]
-    add_settings(parser, ["train.preset", *shape], _SHORT, helps=_HELPS)
+    add_settings(parser, ["train.preset", *_shape()], _SHORT, helps=_HELPS)
 
 
 def _run(options: Options) -> None:
@@ -54,30 +54,71 @@ def _configured(options: Options) -> Config:
         raise UsageError(
             "the vocabulary sizes contradict each other", fix="use --vocab N, or both --src-vocab N and --tgt-vocab N"
         )
-    if _SOURCE in given:
-        return configure(options, defaults={"model.tie": "none"})
+    two = _SOURCE in given and given.get("train.preset") not in FAMILIES
     if options.vocab:
         given |= {_SOURCE: options.vocab, _TARGET: options.vocab}
-        return configure(options)
-    config = configure(options)
-    if config.model.src_vocab_size or config.model.tgt_vocab_size:
+    config = _as_published(configure(options, defaults={"model.tie": "none"} if two else None))
+    sizes = config.model.vocabulary_sizes
+    if any(sizes.values()) or not sizes:
         return config
     say(f"assuming one vocabulary of {_PAPERS_VOCABULARY:,} tokens, as in the paper; change it with --vocab N")
     return config.override({_SOURCE: _PAPERS_VOCABULARY, _TARGET: _PAPERS_VOCABULARY})
 
 
+def _as_published(config: Config) -> Config:
+    """Return the configuration with what the training data of a published model decided, unless the user set it."""
+    family = FAMILIES.get(config.train.preset or "")
+    if family is None:
+        return config
+    head = config.model.head if config.is_users("model.head") else family.data.get("model.head", "none")
+    values = {**family.settings(head), **family.data}
+    open_ = {name: value for name, value in values.items() if config.origin(name) in ("default", "family")}
+    return config.choose(open_, "family")
+
+
 def _as_text(config: Config, folder: dict[str, Any] | None) -> str:
+    from ...inspection.record.footprint import render_footprint
     from ...inspection.record.parts import render_parts
     from ...inspection.views.flow import dimension_flow, render_flow
 
     empty = _empty_model(config.model)
-    sections = [_headline(config.model), *([render_folder(config, folder)] if folder else [])]
+    family = FAMILIES.get(config.train.preset or "") if folder is None else None
+    title = [f"{family.title} ({family.paper})"] if family else []
+    sections = ["\n".join([*title, _headline(config.model)]), *([render_folder(config, folder)] if folder else [])]
     sections += [f"settings by source\n{render_sources(config.by_origin())}"] if folder else []
-    sections += [f"parameters\n{render_parts(empty)}", f"dimensions\n{render_flow(dimension_flow(empty))}"]
-    return "\n\n".join(sections)
+    if folder is None and (rows := [f"{name:<26}{one:<26}{base}" for name, one, base in _differences(config.model)]):
+        sections.append("\n".join([f"{'settings':<26}{'here':<26}the paper's base model", *rows]))
+    sections += [f"parameters\n{render_parts(empty)}", f"memory\n{render_footprint(empty)}"]
+    return "\n\n".join([*sections, f"dimensions\n{render_flow(dimension_flow(empty))}"])
+
+
+def _differences(model: ModelConfig) -> list[tuple[str, str, str]]:
+    """Return the settings with other values than in the paper's base model: name, value and the paper's value."""
+    base, missing = Config().override(preset("base")).model, f"n_{_OTHER_STACK.get(model.topology)}_layers"
+    skipped = {f"model.{name}" for name in ("src_vocab_size", "tgt_vocab_size", "n_classes", missing)}
+    values = {name: [getattr(it, name.removeprefix("model.")) for it in (model, base)] for name in _shape()}
+    return [
+        (name, _shown(name, one), _shown(name, other))
+        for name, (one, other) in values.items()
+        if one != other and name not in skipped
+    ]
+
+
+def _shape() -> list[str]:
+    return [name for name in settings() if name.startswith("model.")]
+
+
+def _shown(name: str, value: object) -> str:
+    """Return a value as text. For one that's chosen later, that's the description of the default in its help."""
+    if value is None:
+        return settings()[name].help.partition("(default: ")[2].removesuffix(")") or "none"
+    if isinstance(value, bool | str):
+        return str(value).lower()
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
 def _as_json(config: Config, folder: dict[str, Any] | None) -> str:
+    from ...inspection.record.footprint import footprint
     from ...inspection.record.parts import count_parameters, parts
     from ...inspection.views.flow import dimension_flow
 
@@ -87,6 +128,7 @@ def _as_json(config: Config, folder: dict[str, Any] | None) -> str:
     values = {
         **(folder or {}),
         "parameters": parameters,
+        "memory": footprint(empty),
         "flow": flow,
         "settings": config.to_dict(),
         "sources": dict(config.origins),
@@ -114,18 +156,18 @@ def _empty_model(config: ModelConfig) -> Any:
 
 
 def _headline(model: ModelConfig) -> str:
-    sizes = {"encoder-only": [model.src_vocab_size], "decoder-only": [model.tgt_vocab_size]}.get(
-        model.topology, sorted({model.src_vocab_size, model.tgt_vocab_size})
+    stacks = ("encoder", "decoder")
+    layers = [str(getattr(model, f"n_{it}_layers")) for it in stacks if it != _OTHER_STACK.get(model.topology)]
+    sizes = " and ".join(f"{size:,}" for size in sorted({*model.vocabulary_sizes.values()}))
+    reads = [f"vocabulary {sizes}, tied: {model.tie}"] if sizes else []
+    if model.front == "patches" and model.image_size and model.patch_size:
+        reads.insert(0, f"images of {model.image_size} pixels a side in patches of {model.patch_size}")
+    parts = (
+        f"{model.topology}: {' + '.join(layers)} layers, d_model {model.d_model}, {model.n_heads} heads, "
+        f"d_ff {model.d_ff:,}, {model.attention} attention, {model.positions} positions, "
+        f"{'pre' if model.pre_norm else 'post'}-norm, {model.activation}"
     )
-    layers = {"encoder-only": f"{model.n_encoder_layers}", "decoder-only": f"{model.n_decoder_layers}"}.get(
-        model.topology, f"{model.n_encoder_layers} + {model.n_decoder_layers}"
-    )
-    return (
-        f"{model.topology}: {layers} layers, d_model {model.d_model}, {model.n_heads} heads, d_ff {model.d_ff:,}, "
-        f"{model.attention} attention, {model.positions} positions, {'pre' if model.pre_norm else 'post'}-norm, "
-        f"{model.activation}; "
-        f"vocabulary {' and '.join(f'{size:,}' for size in sizes)}, tied: {model.tie}"
-    )
+    return "; ".join([parts, *reads])
 
 
 VERB = Verb(
@@ -134,6 +176,7 @@ VERB = Verb(
     usage="[DIR] [--preset NAME] [options]",
     examples=(
         "clearhead info models/en-fr",
+        "clearhead info --preset gpt2",
         "clearhead info --preset base --src-vocab 10000 --tgt-vocab 10000",
         "clearhead info --preset big --vocab 37000 --json",
     ),

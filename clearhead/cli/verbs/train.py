@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ...config import Config, settings
+from ...config import PRESETS, Config, settings
 from ...config.messages import say
 from ..configure import configure
 from ..data_options import FILES, READING
@@ -35,9 +35,9 @@ _HELPS = {
     "data.valid": "validation data (default: part of the training data)",
     "data.test": "test data to score after training",
     "data.split": "fraction of the data to hold out for validation",
-    "train.preset": "model size: nano, mini, tiny, small, base or big (default: depends on the amount of data)",
+    "train.preset": f"{', '.join(PRESETS)} (default: depends on the amount of data)",
     "train.budget": "time limit, such as 15m or 1h30m; sets the preset and the number of steps",
-    "train.steps": "number of weight updates (default: depends on the amount of data)",
+    "train.steps": "number of weight updates (default: depends on data)",
     "train.init_from": "model folder to fine-tune",
     "train.warm_start": "pretrain first: denoise reconstructs masked text",
     "train.device": "auto, cpu, cuda or cuda:1 (default: auto)",

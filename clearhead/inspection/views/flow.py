@@ -18,6 +18,8 @@ from torch.utils.hooks import RemovableHandle
 
 from ...model.attention import Attend, CrossAttention, SelfAttention
 from ...model.blocks import DecoderBlock, EncoderBlock
+from ...model.fronts.frames import Frames
+from ...model.fronts.patches import Patches
 from ...model.fronts.tokens import Embedding
 from ...model.heads import Classifier, SpanFinder, TokenPredictor
 from ...model.positions import Positions
@@ -41,14 +43,18 @@ class Step:
         return asdict(self)
 
 
-def dimension_flow(model: nn.Module, source: Shape | Tensor = (2, 10), target: Shape = (2, 12)) -> list[Step]:
+def dimension_flow(
+    model: nn.Module, source: Shape | Tensor | None = None, target: Shape | Tensor = (2, 12)
+) -> list[Step]:
     """Run the model and return every shape, in order. Of each stack, only the first block is included.
 
     Args:
         model: any model. It isn't changed.
-        source: the shape of the source tokens, (B, S), or an example input for a custom front end.
+        source: the shape of the source, or an example input for a custom front end (default: two texts of 10 tokens,
+            two images, or two recordings of a second).
         target: the shape of the target tokens, (B, T).
     """
+    source = _example(model) if source is None else source
     watch = _Watch()
     for name, stack in stacks(model).items():
         _watch_stack(watch, (name,), stack)
@@ -65,6 +71,13 @@ def dimension_flow(model: nn.Module, source: Shape | Tensor = (2, 10), target: S
     finally:
         watch.close()
     return watch.steps
+
+
+def _example(model: nn.Module) -> Shape:
+    front = next(iter(stacks(model).values())).embedding
+    if isinstance(front, Patches):
+        return (2, *front.shape)
+    return (2, front.sample_rate) if isinstance(front, Frames) else (2, 10)
 
 
 def render_flow(steps: Sequence[Step]) -> str:
@@ -186,6 +199,12 @@ def _watch_block(watch: _Watch, where: tuple[str, ...], block: EncoderBlock | De
     watch.output(last, where, "add and norm")
 
 
+def _scores(attention: SelfAttention | CrossAttention) -> str:
+    if math.isclose(attention.scale, attention.d_head**-0.5):
+        return f"q k^T / sqrt({attention.d_head})"
+    return "q k^T" if math.isclose(attention.scale, 1) else f"{attention.scale:g} q k^T"
+
+
 def _watch_attention(watch: _Watch, where: tuple[str, ...], attention: SelfAttention | CrossAttention) -> None:
     def heads(
         attend: nn.Module, tensors: tuple[Tensor, Tensor, Tensor], named: Mapping[str, Tensor | None], output: Tensor
@@ -197,7 +216,7 @@ def _watch_attention(watch: _Watch, where: tuple[str, ...], attention: SelfAtten
         bias = named.get("bias")
         if bias is not None:
             watch.note(where, "position bias on the scores", bias.shape)
-        named_weights, named_output = f"weights: softmax(q k^T / sqrt({q.size(3)}))", "weights times values"
+        named_weights, named_output = f"weights: softmax({_scores(attention)})", "weights times values"
         if type(attend) is not Attend:  # custom attention can follow another equation
             named_weights, named_output = (f"{what} of {type(attend).__name__}" for what in ("weights", "output"))
         if hasattr(type(attend), "weights"):

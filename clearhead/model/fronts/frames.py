@@ -52,7 +52,8 @@ class Frames(Front):
 
     def forward(self, inputs: Tensor) -> Tensor:  # (B, N) -> (B, S, D)
         real = self._frames_of(inputs)  # (B, T)
-        with torch.autocast(inputs.device.type, enabled=False):  # bfloat16 would blur the spectrogram and its mean
+        device = "cpu" if inputs.is_meta else inputs.device.type  # "meta" has no autocast
+        with torch.autocast(device, enabled=False):  # bfloat16 would blur the spectrogram and its mean
             x = self.normalised(self.spectrogram(inputs), real)
         if self.training and self.spec_augment:
             x = self._masked(x, real)

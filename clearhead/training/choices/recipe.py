@@ -15,6 +15,7 @@ from typing import Any, Literal
 import torch
 
 from ...config import PRESETS, SHAPE, Config, TrainConfig, preset
+from ...config.presets import origin_of
 from ...config.provenance import Origin
 from ...errors import ConfigError
 from ..schedule import paper_peak
@@ -100,7 +101,7 @@ def has_open_shape(config: Config) -> bool:
 
 def with_preset(config: Config, name: str, origin: Origin) -> Config:
     """Return the configuration with a preset chosen by `origin`. Values from stronger origins are kept."""
-    return config.choose({"train.preset": name}, origin).choose(PRESETS[name], "preset")
+    return config.choose({"train.preset": name}, origin).choose(PRESETS[name], origin_of(name))
 
 
 def choose_batch(config: Config, n_tokens: int, what: str) -> tuple[Config, list[Choice]]:

@@ -47,6 +47,41 @@ def test_a_part_of_one_s_own_is_shown_and_one_that_there_is_not_is_a_wrong_use(
     assert (done.code, done.out) == (2, "") and "did you mean 'rotary'?" in done.err
 
 
+def test_a_published_model_is_shown_with_its_own_vocabulary_and_what_makes_it_differ(run: Run) -> None:
+    done = run("info", "--preset", "gpt2")
+    assert (done.code, done.err) == (0, "")
+    lines = done.out.splitlines()
+    assert lines[0] == "GPT-2 124M (Radford et al. 2019)" and "vocabulary 50,257" in lines[1]
+    assert "model.positions           learned                   sinusoidal" in lines
+    assert "model.embedding_scale     1                         sqrt(model.d_model), section 3.4" in lines
+    assert not any("vocab_size" in line or "model.n_encoder_layers" in line for line in lines)
+    assert "total                                124,439,808" in lines
+    assert "weights in float32                        498 MB" in lines
+    assert lines[-1].endswith("(2, 12, 50257)")
+    values = json.loads(run("info", "--preset", "gpt2", "--json").out)
+    assert values["memory"]["float32"] == 4 * 124_439_808 and values["sources"]["model.max_len"] == "family"
+
+
+def test_what_the_user_sets_replaces_what_was_published(run: Run) -> None:
+    small = json.loads(run("info", "--preset", "gpt2", "--vocab", "1000", "--model.max_len=10", "--json").out)
+    assert small["parameters"]["total"] == 124_439_808 - 768 * (50_257 - 1000 + 1024 - 10)
+    label = ("info", "--preset", "bert-base", "--model.head=class", "--model.n_classes=2", "--json")
+    assert json.loads(run(*label).out)["settings"]["model"]["pooler"] == "tanh"
+
+
+def test_images_are_shown_in_patches_and_without_a_vocabulary(run: Run) -> None:
+    done = run("info", "--preset", "vit-tiny")
+    assert (done.code, done.err) == (0, "")
+    assert "images of 224 pixels a side in patches of 16\n" in done.out and "vocabulary" not in done.out
+    assert [line.split("(")[1] for line in done.out.splitlines() if "inputs" in line] == ["2, 3, 224, 224)"]
+    assert done.out.splitlines()[-1].endswith("(2, 1000)")
+
+
+def test_the_papers_own_base_model_differs_in_nothing(run: Run) -> None:
+    assert "the paper's base model" not in run("info", "--preset", "base").out
+    assert "model.d_ff                256                       2,048\n" in run("info", "--preset", "nano").out
+
+
 def test_the_flow_goes_from_source_and_target_to_logits(run: Run) -> None:
     arguments = ("info", "--preset", "base", "--src-vocab", "10000", "--tgt-vocab", "10000")
     lines = run(*arguments).out.split("\ndimensions\n")[1].splitlines()

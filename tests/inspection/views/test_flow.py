@@ -197,3 +197,24 @@ def test_the_table_has_each_part_and_the_totals() -> None:
         assert f"{part.total:,}" in text
     assert f"3 x {encoder.parts[1].total // 3:,}" in text
     assert text.splitlines()[-1].split() == ["trainable", f"{encoder.total + decoder.total:,}"]
+
+
+@pytest.mark.parametrize(
+    ("scale", "shown"), [(None, "q k^T / sqrt(8)"), (8**-0.5, "q k^T / sqrt(8)"), (1.0, "q k^T"), (0.5, "0.5 q k^T")]
+)
+def test_the_weights_are_named_with_the_factor_of_their_scores(scale: float | None, shown: str) -> None:
+    steps = dimension_flow(empty(attention_scale=scale))
+    named = {step.what for step in steps if step.what.startswith("weights: ")}
+    assert named == {f"weights: softmax({shown})"}
+
+
+@pytest.mark.parametrize(
+    ("front", "inputs", "n_positions"),
+    [
+        ({"front": "patches", "image_size": 8, "patch_size": 2, "image_channels": 3}, (2, 3, 8, 8), 16),
+        ({"front": "frames", "sample_rate": 8000}, (2, 8000), 25),
+    ],
+)
+def test_without_an_example_a_front_end_reads_two_images_or_recordings(front, inputs, n_positions) -> None:
+    found = shapes(dimension_flow(empty(topology="encoder-only", max_len=30, **front)), "encoder")
+    assert (found["inputs"], found["memory"]) == (inputs, (2, n_positions, D))
