@@ -9,14 +9,20 @@ import tokenizers
 
 from ..errors import ModelError
 from ..folder.manifest import parse_json_object, read_bytes
+from . import sentencepiece_models
 
-_FILES = "tokenizer.json, or vocab.json and merges.txt"
+_FILES = "tokenizer.json, vocab.json and merges.txt, or a SentencePiece model"
+_SOURCE, _TARGET = "source.spm", "target.spm"
+_SENTENCEPIECE = ("spiece.model", "tokenizer.model", "sentencepiece.bpe.model")
 
 
 def read_tokenizer(folder: Path) -> str:
     """Return the content of tokenizer.json, or make it from older files.
 
+    If sources and targets are split differently, it's {"source": ..., "target": ...}.
+
     Raises:
+        ConfigError: a library that reads the files isn't installed.
         ModelError: there is no tokenizer, or it's damaged.
     """
     whole = folder / "tokenizer.json"
@@ -25,12 +31,25 @@ def read_tokenizer(folder: Path) -> str:
         return content.decode()
     if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
         return _byte_level(folder / "vocab.json", folder / "merges.txt")
+    if (folder / _SOURCE).is_file() and (folder / _TARGET).is_file():
+        return _two_sides(folder)
+    for name in _SENTENCEPIECE:
+        if (folder / name).is_file():
+            return sentencepiece_models.convert(folder / name)
     raise ModelError(f"{folder} has no tokenizer", expected=_FILES, name="folder", value=folder)
 
 
+def _two_sides(folder: Path) -> str:
+    """Return Marian's tokenizers: one vocabulary, and a SentencePiece model for each side."""
+    ids = parse_json_object(folder / "vocab.json", read_bytes(folder / "vocab.json"))
+    source, target = (sentencepiece_models.convert(folder / name, ids) for name in (_SOURCE, _TARGET))
+    return source if source == target else f'{{"source": {source},\n"target": {target}}}'
+
+
 def token_ids(text: str) -> dict[str, int]:
-    """Return the id of each token in the text of a `tokenizers` file."""
+    """Return the id of each token in the text of a `tokenizers` file. Those of two sides are the same."""
     content = json.loads(text)
+    content = content.get("target", content)
     vocab: Any = content["model"]["vocab"]
     found = {it[0]: i for i, it in enumerate(vocab)} if isinstance(vocab, list) else dict(vocab)
     return found | {it["content"]: it["id"] for it in content.get("added_tokens", ())}

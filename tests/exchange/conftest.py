@@ -1,5 +1,6 @@
 """Random tiny models of other programs' classes, as oracles, and text in many scripts."""
 
+import io
 import random
 import warnings
 from collections.abc import Callable
@@ -63,6 +64,16 @@ def byte_level(lines: list[str], size: int = 400) -> tokenizers.Tokenizer:
     )
     found.train_from_iterator(lines, trainer)
     return found
+
+
+def spm_model(lines: list[str], **settings: Any) -> bytes:
+    """A SentencePiece model. Rare characters are unknown."""
+    import sentencepiece
+
+    out = io.BytesIO()
+    general = {"vocab_size": 2500, "character_coverage": 0.98, "hard_vocab_limit": False, "minloglevel": 2}
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=out, **(general | settings))
+    return out.getvalue()
 
 
 def shaken(model: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
