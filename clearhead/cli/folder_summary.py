@@ -49,7 +49,8 @@ def render_folder(config: Config, about: dict[str, Any]) -> str:
     from ..tasks.registry import task_of
 
     data, finished, validation = about["data"], about["finished"], about["validation"]
-    searches = task_of(config).searches
+    task = task_of(config)
+    vocabularies = "one vocabulary" if config.data.joint else "two vocabularies"
     more = ", ".join(text for text in (data["name"], data["licence"]) if text)
     rows = [
         ("task", config.train.task or "translate"),
@@ -57,18 +58,18 @@ def render_folder(config: Config, about: dict[str, Any]) -> str:
         ("folder", about["folder"]),
         ("trained", f"finished at step {finished:,}" if finished is not None else "not finished"),
         ("data", ", ".join(data["train"]) + (f" ({more})" if more else "")),
-        ("tokenizer", f"{config.data.tokenizer}, {'one vocabulary' if config.data.joint else 'two vocabularies'}"),
-        ("training", _training(config, finished)),
+        *([] if "data.tokenizer" in task.unused else [("tokenizer", f"{config.data.tokenizer}, {vocabularies}")]),
+        ("training", _training(config, finished, "tokens" if task.modalities == ("text",) else task.units.tokens)),
         *([("engine", about["engine"])] if about["engine"] else []),
     ]
     if validation:
-        greedy = "greedy, " * searches
+        greedy = "greedy, " * task.searches
         mean = f"mean of {validation['averaged']} checkpoints, " if "averaged" in validation else ""
         with _expect_scores(Path(about["folder"]), METRICS):
             rows.append(("validation", f"{_scores(validation)} ({greedy}{mean}step {validation['step']:,})"))
     if about["evaluation"]:
         with _expect_scores(Path(about["folder"]), _EVALUATION):
-            rows.append(("evaluation", _evaluation(about["evaluation"], searches=searches)))
+            rows.append(("evaluation", _evaluation(about["evaluation"], searches=task.searches)))
     return "\n".join(f"{name:<12}{text}" for name, text in rows)
 
 
@@ -103,12 +104,12 @@ def _evaluation(values: dict[str, Any], *, searches: bool) -> str:
     return f"{_scores(values)} ({sentences}{f'; {search}' * searches}{outdated})"
 
 
-def _training(config: Config, finished: int | None) -> str:
-    train, tokens = config.train, config.data.batch_tokens
+def _training(config: Config, finished: int | None, unit: str) -> str:
+    train, size = config.train, config.data.batch_tokens
     planned = " planned" * (finished != train.steps)  # a run with a budget can end at a different step
     parts = [
         f"{train.steps:,} step{'s' * (train.steps != 1)}{planned}" if train.steps else "",
-        f"batches of {tokens:,} tokens" if tokens else "",
+        f"batches of {size:,} {unit}" if size else "",
         f"{train.optimizer} with peak learning rate {train.lr:g}" if train.optimizer and train.lr else "",
         f"warmup {train.warmup:,}, then {train.schedule}" if train.schedule and train.warmup is not None else "",
         f"{train.precision}, seed {train.seed}",

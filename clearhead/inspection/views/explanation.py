@@ -202,7 +202,13 @@ class Explanation(RecordedAttention):
     def render(self) -> str:
         """Render the text, the answer, their tokens and a table of the model's parts, in 80 columns."""
         numbers = "  ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in self.values.items())
-        lines = [*folded(f"{self._noun:<8}", self.text), *folded("answer  ", self.answer), f"        {numbers}", ""]
+        width = max(8, len(self._noun) + 2)
+        lines = [
+            line
+            for it in ((self._noun, self.text), ("answer", self.answer))
+            for line in folded(it[0].ljust(width), it[1])
+        ]
+        lines += [" " * width + numbers, ""]
         for stack, read in self.tokens.items():
             lines += wrapped(f"the {stack} reads {len(read):>3}: ", self._read(stack))
         if self.outputs:

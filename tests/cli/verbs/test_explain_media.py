@@ -121,6 +121,27 @@ def test_a_transcript_has_timings(run: Run, kinds: dict[str, Kind]) -> None:
     assert [vars(it) for it in explained.timings()] == found["timings"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "first", "front"),
+    [("see", [2, 1, 14, 14], "patches"), ("hear", [2, 2000], "frames"), ("write", [2, 2000], "frames")],
+)
+def test_info_shows_the_shapes_of_what_the_front_end_reads(
+    run: Run, kinds: dict[str, Kind], kind: str, first: list[int], front: str
+) -> None:
+    done = run("info", kinds[kind][0])
+    assert (done.code, done.err) == (0, "")
+    assert ("vocabulary" in done.out.split("\n\n")[0]) == ("tokenizer  " in done.out) == (kind == "write")
+    flow = json.loads(run("info", kinds[kind][0], "--json").out)["flow"]
+    assert flow[0]["shape"] == first and flow[1]["what"] == front
+
+
+def test_what_was_read_and_answered_begins_in_one_column(run: Run, kinds: dict[str, Kind]) -> None:
+    for kind in (kinds["see"], kinds["hear"]):
+        first, second = run("explain", *kind).out.splitlines()[:2]
+        assert first[first.index(str(kind[1])) - 1] == " "
+        assert first.index(str(kind[1])) == second.index(second.split(maxsplit=1)[1])
+
+
 def test_texts_have_nothing_to_hide(run: Run, model_folder: Path) -> None:
     assert run("explain", model_folder, "She sings.", "--occlusion").code == 2
 
