@@ -2,6 +2,7 @@
 
 import gzip
 import lzma
+import math
 import re
 import struct
 import zlib
@@ -49,7 +50,7 @@ def read_array(path: str | Path) -> NDArray[Any]:
         return _read(str(path), status.st_mtime_ns, status.st_size)
     except FileNotFoundError as error:
         raise DataError(f"{path} doesn't exist", expected="an idx or npy file", name=str(path)) from error
-    except (OSError, EOFError, ValueError, struct.error, lzma.LZMAError, zlib.error) as error:
+    except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
         raise DataError(
             f"{path} can't be read as an array: {error}", expected="an idx or npy file", name=str(path)
         ) from error
@@ -80,14 +81,15 @@ def _read(path: str, _changed: int, _size: int) -> NDArray[Any]:
         mapped: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
         return mapped
     with _OPENERS.get(Path(path).suffix, open)(path, "rb") as file:
-        zero, kind, n_axes = struct.unpack(">HBB", file.read(4))
-        if zero or kind not in _IDX_TYPES or not n_axes:
+        start = file.read(4)
+        zero, kind, n_axes = struct.unpack(">HBB", start) if len(start) == 4 else (0, 0, 0)
+        sizes = file.read(4 * n_axes)
+        if zero or kind not in _IDX_TYPES or not n_axes or len(sizes) < 4 * n_axes:
             raise ValueError("it doesn't begin as an idx file does")
-        shape = struct.unpack(f">{n_axes}I", file.read(4 * n_axes))
-        dtype = np.dtype(_IDX_TYPES[kind])
-        expected = int(np.prod(shape, dtype=np.float64)) * dtype.itemsize
+        shape, dtype = struct.unpack(f">{n_axes}I", sizes), np.dtype(_IDX_TYPES[kind])
+        expected = math.prod(shape) * dtype.itemsize
         content = file.read(expected + 1) if expected < _MOST else b""
     if len(content) != expected:
-        raise ValueError(f"it should hold {expected:,} bytes for the shape {shape}")
+        raise ValueError("it doesn't have the size that its header says")
     found: NDArray[Any] = np.frombuffer(content, dtype).reshape(shape)
     return found

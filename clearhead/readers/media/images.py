@@ -1,5 +1,6 @@
 """Read images as arrays of 8-bit pixels, resized to one size."""
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -103,7 +104,9 @@ def _opened(source: Any) -> "Iterator[Image]":
         except (DataError, ConfigError):
             raise
         except Exception as error:  # the decoders raise errors of many types
-            raise DataError(f"{name} is damaged: {error}", expected="a complete image", name=name) from error
+            raise DataError(
+                f"{name} can't be read as an image: {error}", expected="a complete image", name=name
+            ) from error
     finally:
         if image is not source:
             image.close()
@@ -118,6 +121,7 @@ def _open(source: Any, name: str) -> "Image":
         )
     module = _pillow()
     expect_file(name, "an image file")
+    _silence(module.DecompressionBombWarning)
     try:
         image: Image = module.open(source, formats=_FORMATS)
     except (module.DecompressionBombWarning, module.DecompressionBombError) as error:
@@ -127,6 +131,13 @@ def _open(source: Any, name: str) -> "Image":
             f"{name} isn't an image", expected=f"{', '.join(_FORMATS[:-1])} or {_FORMATS[-1]}", name=name
         ) from error
     return image
+
+
+def _silence(kind: type[Warning]) -> None:
+    """Ignore Pillow's warning about many pixels, since `_opened` checks them. It comes from several threads, which
+    `warnings.catch_warnings` doesn't support."""
+    if not any(it[2] is kind for it in warnings.filters):
+        warnings.filterwarnings("ignore", category=kind)
 
 
 def _finished(image: "Image", size: int, channels: int) -> NDArray[np.uint8]:

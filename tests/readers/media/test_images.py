@@ -3,6 +3,7 @@
 import builtins
 import struct
 import tracemalloc
+import warnings
 import zlib
 from pathlib import Path
 
@@ -105,6 +106,17 @@ def test_a_huge_image_is_rejected_without_memory(tmp_path: Path) -> None:
         assert "100,000,000" in fails(str(tmp_path / "a.png")).expected
     assert tracemalloc.get_traced_memory()[1] < 10_000_000
     tracemalloc.stop()
+
+
+def test_pillow_s_warning_about_many_pixels_is_not_shown(tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("default")
+        path.write_bytes(png(9_900, 10_000))
+        assert probe_image(str(path)) == ImageSize(10_000, 9_900, 1)
+        path.write_bytes(png(12_000, 12_000))
+        assert "more than" in fails(str(path)).what
+    assert not shown
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"\x89PNG\r\n\x1a\n", png(4, 4)[:40], b"%!PS-Adobe-3.0 EPSF-3.0\n"])

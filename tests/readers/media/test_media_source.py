@@ -195,6 +195,16 @@ def test_idx_files(tmp_path: Path, suffix: str) -> None:
     assert fails(first, second).name == str(first)
 
 
+@pytest.mark.parametrize(
+    "content", [b"", b"\0\0\x08\x03\0", b"\0\0\x08\x03" + b"\xff" * 12, b"\0\0\x0e\xff" + b"\xff" * 1020]
+)
+def test_a_damaged_header_of_an_idx_file_is_an_error(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x-idx3-ubyte").write_bytes(content)
+    (tmp_path / "labels.txt").write_text("a\n")
+    error = fails(tmp_path / "x-idx3-ubyte", tmp_path / "labels.txt")
+    assert error.name == str(tmp_path / "x-idx3-ubyte") and "unpack" not in error.what
+
+
 def test_npy_files(tmp_path: Path, image) -> None:
     np.save(tmp_path / "x.npy", np.zeros((2, 4, 4, 3), np.uint8))
     np.save(tmp_path / "y.npy", np.array(["a", "b"]))
