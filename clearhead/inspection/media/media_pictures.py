@@ -85,7 +85,7 @@ def _draw_image(read: ImageInput, maps: Sequence[InputMap], title: str, path: Pa
             edge = len(read.pixels) - 0.5
             panel.imshow(_heat(heat), extent=(-0.5, edge, edge, -0.5), interpolation="nearest")
             name = it.title.replace(": ", "\n")
-            panel.set_title(f"{name}\nat most {heat.max():.3f}", **_TITLE)
+            panel.set_title(f"{name}\nat most {heat.max():.2g}", **_TITLE)
         figure.suptitle(title, fontweight="bold", fontsize=11, parse_math=False)
 
 
@@ -121,7 +121,7 @@ def _draw_audio(
             panel.imshow(it.values, cmap="Blues", vmin=0, vmax=max(it.values.max(), 1e-9), aspect="auto",
                          interpolation="nearest", extent=(-half, end, len(rows) - 0.5, -0.5))  # fmt: skip
             panel.grid(visible=False)
-            panel.set_title(f"{it.title}, at most {it.values.max():.3f}", **_TITLE)
+            panel.set_title(f"{it.title}, at most {it.values.max():.2g}", **_TITLE)
             every = math.ceil(len(rows) / 40)
             shown = range(0, len(rows), every)
             panel.set_yticks(shown, [readable(rows[n], 12) for n in shown], fontsize=7, parse_math=False)

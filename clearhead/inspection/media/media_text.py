@@ -48,7 +48,7 @@ def render_maps(
 def _grids(read: ImageInput, rows: Sequence[str], maps: Sequence[InputMap], color: bool) -> list[str]:
     """Return the image and the maps of the first row as grids, as many side by side as fit into 80 columns."""
     grids = [("image", "bright is dense", read.brightness())] if len(maps) > 1 else []
-    grids += [(it.title, f"at most {it.values[0].max():.2f}", read.grid(it.values[0])) for it in maps]
+    grids += [(it.title, f"at most {it.values[0].max():.2g}", read.grid(it.values[0])) for it in maps]
     wide = 2 if read.across <= _WIDE else 1
     bars = 0 if color else 2
     room = max(wide * read.across + bars, 24)
@@ -75,7 +75,7 @@ def _lines(read: AudioInput, rows: Sequence[str], maps: Sequence[InputMap], colo
     loudness = loudness - loudness.min()
     lines = [" " * (label + 1) + _clock(read.seconds, n_columns), _line("loudness", loudness, label, n_columns, color)]
     for it in maps:
-        lines += ["", f"{it.title}, at most {it.values.max():.2f}"]
+        lines += ["", f"{it.title}, at most {it.values.max():.2g}"]
         highest = max(_pooled(row, n_columns).max() for row in it.values)
         lines += [_line(name, row, label, n_columns, color, highest) for name, row in zip(rows, it.values, strict=True)]
     return lines
@@ -142,5 +142,5 @@ def _most(found: Occlusion, names: Sequence[str]) -> list[str]:
         group = found.groups[number]
         name = names[group[0]] if len(group) == 1 else f"{names[group[0]]} to {names[group[-1]]}"
         numbers = (float(it[:, number].mean()) for it in (found.attention, found.rollout))
-        lines.append(f"{name:<18}{falls[number]:>14.3f}" + "".join(f"{it:>{n}.3f}" for it, n in zip(numbers, (11, 9))))
+        lines.append(f"{name:<18}{falls[number]:>14.2g}" + "".join(f"{it:>{n}.3f}" for it, n in zip(numbers, (11, 9))))
     return lines
