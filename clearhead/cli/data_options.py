@@ -12,7 +12,7 @@ from .setting_options import add_settings, given_settings
 if TYPE_CHECKING:
     from ..api import App
 
-FILES = "a TSV, CSV, JSON or text file, a folder of these, two line-aligned files, or - for standard input"
+FILES = "a TSV, CSV, JSON or text file, a folder of texts, images or audio, two aligned files, or - for stdin"
 
 READING = {
     "data.source_column": ["--source-column", "--text"],

@@ -34,7 +34,7 @@ usage: clearhead VERB ...
 
 A Transformer you can see through: train it on your own files, run it fast, and look inside every step.
 
-{"".join(f"  {verb.name:<10} {verb.summary}{chr(10)}" for verb in VERBS.values())}
+{"".join(f"  {verb.name:<11} {verb.summary}{chr(10)}" for verb in VERBS.values())}
   clearhead VERB --help   options and examples
   clearhead --version
 

@@ -47,8 +47,11 @@ def warn_of_bytes(place: str, line: Line) -> None:
 
 
 def warn_of_file_name(place: str, text: str, option: str) -> None:
-    """Warn about a text that seems to be the name of a file, and suggest the option that reads files."""
+    """Warn about a text that seems to be the name of a file, and suggest the option that reads text files."""
+    from ..readers.media.media_files import PLURAL, modality_by_name
+
     is_file = os.path.isfile(text)  # noqa: PTH113 - Path.is_file raises an error for a long text
+    kind = modality_by_name(text) if is_file else None
     if is_file or _FILE_NAME.fullmatch(text):
-        how = f"{option} {shlex.quote(text)}"
-        say(f"{place}, {text}, looks like a file name but is read as a text; to read the file: {how}")
+        how = f"this model doesn't read {PLURAL[kind]}" if kind else f"to read the file: {option} {shlex.quote(text)}"
+        say(f"{place}, {text}, looks like a file name but is read as a text; {how}")

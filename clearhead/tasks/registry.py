@@ -60,7 +60,7 @@ def task_of(config: Config) -> type[Task]:
         able = [it for it in TASKS if modality in (*TASKS[it].others, *task_named(it).modalities)]
         raise ConfigError(
             f"task {name!r} can't read data.modality={modality!r}",
-            expected=f"one of {', '.join(task.modalities)}",
+            expected=" or ".join(task.modalities),
             fix=f"choose another task: --task {' or '.join(able)}",
             name="train.task",
             value=name,

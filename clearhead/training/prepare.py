@@ -310,7 +310,7 @@ def _prepared(task: Task, store: Store, valid: Any | None, test: Any | None, say
     held_out = _valid(task, valid, say) if valid is not None else None
     tested = task.hold_out(test) if test is not None else None
     if tested is not None:
-        _report_too_long(task, tested, "are tested without a loss", say)
+        _report_too_long(task, tested, test, "are tested without a loss", say)
         if not len(tested.sources) and tested.too_long:
             raise _all_unusable(task, len(tested.too_long), tested.too_long, "test")
     return Prepared(task.config, task, task.examples(store.sides), held_out, tested, store.digest)
@@ -329,13 +329,14 @@ def _valid(task: Task, valid: Any, say: Say) -> Scorable | None:
             raise error
         say(f"nothing is held out: {error.what}; {_UNSCORED}")
         return None
-    _report_too_long(task, held_out, "are validated without a loss", say)
+    _report_too_long(task, held_out, valid, "are validated without a loss", say)
     return held_out
 
 
-def _report_too_long(task: Task, held_out: Scorable, consequence: str, say: Say) -> None:
+def _report_too_long(task: Task, held_out: Scorable, data: Any, consequence: str, say: Say) -> None:
     """Report the number of examples with too many tokens, and some of them."""
-    report = Report((), width=80 if task.config.data.modality == "text" else 300)
+    read = data.report
+    report = Report((), item=read.item, files=read.files, width=read.width)
     for it in held_out.too_long:
         what = "aren't scored" if it.reason == UNREADABLE else consequence
         report.skip(it.line, f"{task.units.examples} {it.reason}; they {what}", it.text)

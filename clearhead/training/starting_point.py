@@ -12,6 +12,7 @@ from ..config import AUGMENTATION, DROPOUT, PRESETS, Config, ModelConfig
 from ..config.values import spell
 from ..errors import ConfigError
 from ..folder.model_folder import TOKENIZER, load_model_folder, load_weights
+from ..readers.media.media_files import PLURAL
 from ..tasks.registry import task_of
 from ..tokenization.source_and_target import Tokenizers
 
@@ -23,6 +24,7 @@ OF_TASK = (
     "data.labels",
 )
 _OF_HEAD = ("model.pooler", "model.token_transform", "model.projection_bias")  # of an encoder, which has other heads
+_KINDS = {"text": "texts", **PLURAL}  # by modality
 KEPT = (
     *(name for name in (f"model.{field.name}" for field in fields(ModelConfig)) if name not in _FREE),
     *(f"data.{name}" for name in ("tokenizer", "vocab_size", "joint", "unicode", "whitespace", "lowercase", "labels")),
@@ -61,8 +63,9 @@ class StartingPoint:
         was, reads = self.config.data.modality, config.data.modality
         if was != reads:
             raise ConfigError(
-                f"train.init_from={str(self.path)!r} was trained with data.modality={was!r}, but this data is {reads}",
-                expected=f"a model folder with data.modality={reads!r}",
+                f"train.init_from={str(self.path)!r} was trained on {_KINDS[was]}, but this data consists of "
+                f"{_KINDS[reads]}",
+                expected=f"a model trained on {_KINDS[reads]}",
                 name="train.init_from",
                 value=str(self.path),
             )

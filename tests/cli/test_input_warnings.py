@@ -69,6 +69,16 @@ def test_a_text_that_looks_like_a_file_is_said_to_be_read_as_a_text(
     assert (f"--file {text}\n" in capsys.readouterr().err) == warned
 
 
+def test_a_model_of_texts_given_an_image_says_so(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a b.png").touch()
+    warn_of_file_name("text 1", "a b.png", "<")
+    warn_of_file_name("text 2", "there's no such.png", "<")
+    assert capsys.readouterr().err.endswith("is read as a text; this model doesn't read images\n")
+
+
 def test_a_file_name_is_translated_and_that_is_said(run: Run, model_folder: Path) -> None:
     done = run("translate", model_folder, "letter.txt", "She sings.")
     assert done.code == 0 and done.err.count("text 1, letter.txt, looks like a file name") == 1

@@ -62,6 +62,12 @@ def test_a_setting_of_another_kind_of_data_is_an_error(task: str, modality: str,
     assert (caught.value.name, caught.value.value) == (name, value) and caught.value.fix
 
 
+def test_a_task_that_cannot_read_the_data_names_what_it_reads() -> None:
+    with pytest.raises(ConfigError) as caught:
+        task_of(Config().override({"train.task": "transcribe", "data.modality": "image"}))
+    assert (caught.value.name, caught.value.expected) == ("train.task", "audio") and "classify" in caught.value.fix
+
+
 def test_a_front_end_uses_its_own_settings() -> None:
     values = {"train.task": "classify", "data.modality": "image", "model.shift": 3, "model.flip": True}
     assert task_of(config := Config().override(values)).settle(config).model.shift == 3

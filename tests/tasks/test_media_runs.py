@@ -195,8 +195,9 @@ def test_broken_files_are_counted_in_training_and_evaluation(tmp_path: Path) -> 
     (folder / "lies" / "text.png").write_text("no image")
     (folder / "stands" / "1.png").write_bytes((folder / "stands" / "1.png").read_bytes()[:60])
     (folder / "stands" / "empty.png").touch()
-    values = {**SEEN, "train.steps": 4, "data.split": 0.05}
+    values = {**SEEN, "train.steps": 4, "data.valid": (str(folder),)}
     out, said = run(values, tmp_path / "model", None, folder)
+    assert "images that can't be read; they aren't scored\n    file " in said
     for name in ("text.png", "1.png", "empty.png"):
         assert name in said
     evaluation = load(out).evaluate(str(folder))
@@ -303,4 +304,5 @@ def test_a_model_of_images_is_fine_tuned_with_other_augmentation_but_not_on_reco
         values = {name: value for name, value in begun.items() if name != "model.patch_size"}
         run(values, tmp_path / "heard", recordings(20))
     assert (caught.value.name, caught.value.value) == ("train.init_from", str(seen))
+    assert caught.value.expected == "a model trained on recordings"
     assert not (tmp_path / "heard").exists()

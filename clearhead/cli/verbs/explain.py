@@ -1,4 +1,4 @@
-"""`clearhead explain`: follow one text through a model. All views show the same recording."""
+"""`clearhead explain`: follow one text, image or recording through a model. All views show the same recording."""
 
 import os
 import sys
@@ -24,7 +24,7 @@ _VIEWS = ("step", "heads", "decode", "lens", "why", "words", "alignment", "occlu
 
 def _add_options(parser: Parser) -> None:
     parser.add_argument("folder", nargs="?", metavar="DIR", help="model folder")
-    parser.add_argument("text", nargs="?", metavar="TEXT", help="text to explain")
+    parser.add_argument("text", nargs="?", metavar="TEXT", help="text, image file or audio file to explain")
     parser.add_argument("--context", metavar="FILE", help="file to find the answer in; - means standard input")
     parser.add_argument("--step", choices=["attention"], help="show Equation 1 step by step for one head")
     parser.add_argument("--heads", action="store_true", help="show a thumbnail of each head, with its entropy")
@@ -261,7 +261,7 @@ def _has_color() -> bool:
 
 VERB = Verb(
     name="explain",
-    summary="follow a text through a model: shapes, attention, beam search, layers and attribution",
+    summary="follow a text, image or recording through a model: shapes, attention, search, layers and attribution",
     usage='DIR "TEXT" [options]',
     examples=(
         'clearhead explain models/en-fr "I am hungry."',

@@ -135,7 +135,7 @@ def _completed(config: Config) -> Config:
 
 VERB = Verb(
     name="train",
-    summary="train a model on pairs, labelled texts, questions, documents or plain text",
+    summary="train a model on texts, images or audio",
     usage="FILE [FILE] --out DIR [options]",
     examples=(
         "clearhead train pairs.tsv --out models/en-fr",

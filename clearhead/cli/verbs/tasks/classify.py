@@ -5,7 +5,7 @@ from typing import Any
 
 from ....config.messages import say
 from ...input_lines import STDIN
-from ...input_warnings import warn, warn_of_cut
+from ...input_warnings import warn, warn_of_cut, warn_of_file_name
 from ...media_inputs import MediaInputs
 from ...models import add_model_options, open_model
 from ...output import to_json
@@ -31,6 +31,8 @@ def _run(options: Options) -> None:
     if "text" not in app.task.modalities:
         _label_files(app, options, decode)
         return
+    for number, text in enumerate(() if piped else options.texts, 1):
+        warn_of_file_name(f"text {number:,}", text, "<")
     for group in numbered_lines("classify", "a text") if piped else [numbered_texts(options.texts)]:
         results = app.results([line.text for _, line in group], **decode)
         for (place, line), result in zip(group, results):
