@@ -180,15 +180,15 @@ def test_the_page_on_summaries_runs(here: Path, capsys: Capture) -> None:
     assert Path("models/minutes/loss.png").exists()
 
 
-def test_the_page_on_pictures_runs(here: Path, capsys: Capture) -> None:
+def test_the_page_on_images_runs(here: Path, capsys: Capture) -> None:
     image = pytest.importorskip("PIL.Image")
     pixels = np.random.default_rng(0).integers(0, 255, (30, 12, 12, 3)).astype(np.uint8)
     np.save("images.npy", pixels)
     np.save("labels.npy", np.arange(30) % 2)
-    for n, picture in enumerate(pixels):
+    for n, one in enumerate(pixels):
         path = Path("animals", ("cat", "dog")[n % 2], f"{n}.png")
         path.parent.mkdir(parents=True, exist_ok=True)
-        image.fromarray(picture).save(path)
+        image.fromarray(one).save(path)
     shutil.copy("animals/cat/0.png", "cat.png")
     rows = [f"{path.as_posix()},{path.parent.name}" for path in sorted(Path("animals").rglob("*.png"))]
     Path("animals.csv").write_text("\n".join(["path,label", *rows]) + "\n")
@@ -198,7 +198,7 @@ def test_the_page_on_pictures_runs(here: Path, capsys: Capture) -> None:
     assert Path("occlusion.png").exists()
 
 
-def test_the_page_on_sounds_runs(here: Path, capsys: Capture) -> None:
+def test_the_page_on_audio_runs(here: Path, capsys: Capture) -> None:
     pytest.importorskip("soxr")  # the page converts sample rates
     rows = ["path,text"]
     for n in range(24):

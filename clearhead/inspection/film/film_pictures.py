@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _AGAIN = "run the command again"
-_PATCH = re.compile(r"r(\d+)c\1")  # the name of the last patch of a square picture
+_PATCH = re.compile(r"r(\d+)c\1")  # the name of the last patch of an image
 _ACROSS = 8  # maximum number of frames in a sheet, evenly spaced
 _SIDE = 1.5  # side of a small picture, in inches
 _SECONDS = 0.6  # duration of a frame of the GIF
@@ -120,7 +120,7 @@ def _show(panel: "Axes", frame: Frame, place: str, head: int, last: Frame) -> No
 
 
 def _patches_across(frame: Frame, place: str) -> int:
-    """Return the patches in a row if one query attends to a picture, otherwise 0."""
+    """Return the patches in a row if one query attends to an image, otherwise 0."""
     queries, keys = frame.axes[place]
     found = _PATCH.fullmatch(keys[-1])
     return int(found[1]) + 1 if found and len(queries) == 1 else 0

@@ -108,7 +108,7 @@ class MediaExplanation(Explanation):
             layer: a layer of the cross-attention (default: `alignment_layer`).
 
         Raises:
-            ConfigError: the model doesn't transcribe sounds.
+            ConfigError: the model doesn't transcribe recordings.
         """
         if "decoder.cross" not in self.places or not isinstance(self.input, AudioInput):
             raise ConfigError(
