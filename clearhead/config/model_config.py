@@ -27,7 +27,7 @@ class ModelConfig(ModelSettings):
 
 def _check(config: ModelSettings) -> None:
     """Raise ConfigError if a setting of the model is invalid."""
-    for name in ("d_model", "n_heads", "d_ff", "max_len"):
+    for name in ("d_model", "n_heads", "d_ff", "max_len", "n_separators"):
         require(getattr(config, name) >= 1, f"model.{name}", getattr(config, name), POSITIVE)
     for name, most in _MOST.items():  # checked early: building a billion blocks takes hours
         require(getattr(config, name) <= most, f"model.{name}", getattr(config, name), f"{most:,} or less")
@@ -128,6 +128,7 @@ def _check_topology(config: ModelSettings) -> None:
         ("n_classes", 0, "class"),
         ("pooler", "none", "class"),
         ("token_transform", False, "token"),
+        ("n_separators", 1, "span"),
     ):
         value, what = getattr(config, name), f"doesn't fit model.head={config.head!r}"
         require(config.head == head or value == unset, f"model.{name}", value, f"model.head={head!r}", what=what)

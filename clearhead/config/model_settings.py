@@ -117,6 +117,7 @@ class ModelSettings:
     n_token_types: int = setting(
         0, "number of learned token-type embeddings in an encoder-only model, such as 2 for question and text"
     )
+    n_separators: int = setting(1, "number of EOS tokens between a question and its text")
 
     image_size: int | None = setting(
         None, "height and width in pixels that images are resized to (default: depends on the images)"

@@ -6,10 +6,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..config import TASKS, Config
+from ..config import Config
 from ..errors import ConfigError, ModelError, suggestion
 from ..folder.manifest import parse_json_object, read_bytes
-from .hf_tokenizers import read_tokenizer, token_ids, tokens_before
+from .hf_tokenizers import no_tokenizer, read_tokenizer, token_ids, token_roles, tokenizer_files, tokens_before
 from .imported import Imported
 from .safetensors_files import SafetensorsFiles
 from .weight_names import matches, to_ours, to_theirs
@@ -26,6 +26,9 @@ FAMILIES: Mapping[str, str] = {
     "llama": "llama:Llama",
     "mistral": "llama:Mistral",
     "qwen2": "llama:Qwen2",
+    "bert": "bert:BERT",
+    "distilbert": "distilbert:DistilBERT",
+    "roberta": "roberta:RoBERTa",
 }
 _MOST_TOKENS = 2048  # in a text to train on: models with rotary positions could read far more
 
@@ -61,19 +64,22 @@ def read_folder(folder: Path, task: str | None = None) -> Imported:
     """
     from .families.family import Given
 
-    given = Given(folder / CONFIG, parse_json_object(folder / CONFIG, read_bytes(folder / CONFIG)))
-    kind = family(given.get("model_type"))
-    given.expect("quantization_config", None)
+    content = parse_json_object(folder / CONFIG, read_bytes(folder / CONFIG))
+    kind = family(content.get("model_type"))
     tensors = SafetensorsFiles(folder)
-    tokenizer = read_tokenizer(folder)
+    tokenizer = read_tokenizer(folder) if kind.reads_text else no_tokenizer()
     tokens = token_ids(tokenizer)
+    given = Given(folder / CONFIG, content, token_roles(folder, tokens))
+    given.expect("quantization_config", None)
     _keep_one_end(given, tokens)
-    settings = kind.settings(given, tokens)
-    settings |= {"train.task": task or _task(given, kind)}
-    settings.setdefault("model.begin", tokens_before(tokenizer) == [settings["model.bos_id"]])
+    task = task or _task(given, kind)
+    settings = kind.settings(given, tokens) | {"train.task": task} | kind.head(given, task)
+    if kind.reads_text:
+        settings["model.begin"] = tokens_before(tokenizer) == [settings["model.bos_id"]]
     config = _config(settings, folder)
-    weights, left = to_ours(kind.names(config.model), tensors, kind.prefix)
-    unknown = [name for name in left if not matches(name.removeprefix(kind.prefix), kind.unused)]
+    found, left = to_ours(kind.names(config.model), tensors, kind.prefix)
+    weights = kind.adjusted(found, given)
+    unknown = [name for name in left if not matches(name, kind.unused)]
     if unknown:
         shown = ", ".join(unknown[:5]) + (f" and {len(unknown) - 5} more" if len(unknown) > 5 else "")
         raise ModelError(
@@ -117,14 +123,16 @@ def _task(given: Any, kind: "Family") -> str:
 
 def _config(settings: Mapping[str, Any], folder: Path) -> Config:
     """Return the whole configuration: the model's settings and those of its task."""
-    from ..tasks.registry import task_named
+    from ..tasks.registry import task_of
 
-    task = task_named(settings["train.task"])
+    known = {it: value for it, value in settings.items() if it in ("train.task", "data.modality")}
+    task = task_of(Config().assign(known, "model"))
     longest = min(settings.get("model.max_len", _MOST_TOKENS), _MOST_TOKENS)
     general = {"data.max_len": longest, "data.batch_tokens": max(4096, longest), "decode.suppress_special": False}
     general |= {"data.unicode": "none", "data.whitespace": False}
     try:
-        ours = {**TASKS[settings["train.task"]], **task.defaults, **general, **settings}
+        of_task = {name: it for name, it in task.defaults.items() if not name.startswith("model.")}
+        ours = {**of_task, **task.required, **general, **settings}
         return Config().assign(ours, "model")
     except ConfigError as error:
         raise ModelError(f"{folder} can't be read: {error.what}", expected=error.expected, name=error.name) from error
@@ -139,7 +147,9 @@ def folder_files(
         ModelError: no family has all parts of the model. The message names those that the nearest one lacks.
     """
     kind, theirs = _nearest(config)
-    files = {CONFIG: (json.dumps(theirs, indent=2) + "\n").encode(), "tokenizer.json": tokenizer.encode()}
+    files = {CONFIG: (json.dumps(theirs, indent=2) + "\n").encode()} | kind.files(config)
+    if kind.reads_text:
+        files |= tokenizer_files(tokenizer, config.model)
     return files, to_theirs(kind.names(config.model), weights, kind.prefix)
 
 

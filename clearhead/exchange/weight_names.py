@@ -14,6 +14,8 @@ from torch import Tensor
 
 from ..errors import ModelError
 
+_OLDER = {"gamma": "weight", "beta": "bias"}
+
 
 class Tensors(Protocol):
     """Named tensors that are read when asked for, such as those of a safetensors file."""
@@ -39,6 +41,7 @@ class Name:
         skipped: rows at the start of their table that have no counterpart in ours. Exported rows are zero.
         splits: the rows of each of `theirs` (default: equal parts).
         shapes: the shapes of ours and of theirs, if the same numbers are in other dimensions.
+        added: a table of theirs whose first row is added to every row of ours. Exported, it's one row of zeros.
         head: whether theirs belong to a head, so their names lack the prefix of the others.
     """
 
@@ -48,7 +51,13 @@ class Name:
     skipped: int = 0
     splits: tuple[int, ...] = ()
     shapes: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+    added: str = ""
     head: bool = False
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The names of all weights of theirs."""
+        return (*self.theirs, self.added) if self.added else self.theirs
 
     def at(self, block: int) -> "Name":
         """Return the names in the block of this number."""
@@ -60,18 +69,20 @@ class Name:
         return Name(_bias(self.ours), theirs, splits=self.splits, head=self.head)
 
     def ours_from(self, theirs: Sequence[Tensor]) -> Tensor:
-        """Return our tensor."""
-        parts = [it.T if self.transposed else it for it in theirs]
+        """Return our tensor, made of `sources`."""
+        parts = [it.T if self.transposed else it for it in theirs[: len(self.theirs)]]
         found = (parts[0] if len(parts) == 1 else torch.cat(parts))[self.skipped :]
+        found = found + theirs[-1][0] if self.added else found
         return found.reshape(self.shapes[0]) if self.shapes else found
 
     def theirs_from(self, ours: Tensor) -> list[Tensor]:
-        """Return their tensors."""
+        """Return their tensors, one for each of `sources`."""
         ours = ours.reshape(self.shapes[1]) if self.shapes else ours
         if self.skipped:
             ours = torch.cat((ours.new_zeros(self.skipped, *ours.shape[1:]), ours))
         parts = ours.split(self.splits or ours.size(0) // len(self.theirs))
-        return [it.T.contiguous() if self.transposed else it for it in parts]
+        found = [it.T.contiguous() if self.transposed else it for it in parts]
+        return [*found, ours.new_zeros(1, ours.size(1))] if self.added else found
 
 
 def blocks(n: int, names: Iterable[Name]) -> list[Name]:
@@ -81,7 +92,7 @@ def blocks(n: int, names: Iterable[Name]) -> list[Name]:
 
 
 def to_ours(names: Iterable[Name], theirs: Tensors, prefix: str = "") -> tuple[dict[str, Tensor], list[str]]:
-    """Return the weights of our model, and the names of theirs that no weight was made of.
+    """Return the weights of our model, and the plain names of theirs that no weight was made of.
 
     Args:
         names: the names of all weights of our model. Biases are found by themselves.
@@ -91,16 +102,16 @@ def to_ours(names: Iterable[Name], theirs: Tensors, prefix: str = "") -> tuple[d
     Raises:
         ModelError: weights are missing.
     """
-    known = {it.removeprefix(prefix): it for it in theirs.names()}
+    known = {plain_name(it, prefix): it for it in theirs.names()}
     found: dict[str, Tensor] = {}
     used: set[str] = set()
     missing: list[str] = []
     for name in _with_biases(names, known):
-        absent = [it for it in name.theirs if it not in known]
+        absent = [it for it in name.sources if it not in known]
         missing += absent
         if not absent:
-            found[name.ours] = name.ours_from([theirs.read(known[it]) for it in name.theirs])
-            used.update(name.theirs)
+            found[name.ours] = name.ours_from([theirs.read(known[it]) for it in name.sources])
+            used.update(name.sources)
     if missing:
         shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
         raise ModelError(
@@ -109,7 +120,7 @@ def to_ours(names: Iterable[Name], theirs: Tensors, prefix: str = "") -> tuple[d
             fix="download the folder again",
             name=missing[0],
         )
-    return found, [whole for it, whole in known.items() if it not in used]
+    return found, [it for it in known if it not in used]
 
 
 def to_theirs(names: Iterable[Name], ours: Mapping[str, Tensor], prefix: str = "") -> dict[str, Tensor]:
@@ -124,12 +135,18 @@ def to_theirs(names: Iterable[Name], ours: Mapping[str, Tensor], prefix: str = "
         for it in (name, name.bias()) if name.ours.endswith(".weight") else (name,):
             if it.ours in left:
                 own = "" if it.head else prefix
-                found |= zip((own + theirs for theirs in it.theirs), it.theirs_from(left.pop(it.ours)))
+                found |= zip((own + theirs for theirs in it.sources), it.theirs_from(left.pop(it.ours)))
     used = {it.data_ptr() for name, it in ours.items() if name not in left}
     left = {name: it for name, it in left.items() if it.data_ptr() not in used}
     if left:
         raise ModelError(f"{next(iter(left))} has no counterpart", name=next(iter(left)))
     return found
+
+
+def plain_name(name: str, prefix: str) -> str:
+    """Return a name without the prefix, and in the spelling of today: norms had gamma and beta once."""
+    stem, _, last = name.removeprefix(prefix).rpartition(".")
+    return f"{stem}.{_OLDER.get(last, last)}" if stem else last
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:

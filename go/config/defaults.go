@@ -53,6 +53,7 @@ var defaults = map[string]string{
 	"model.mask_id":             `3`,
 	"model.start_id":            `null`,
 	"model.n_token_types":       `0`,
+	"model.n_separators":        `1`,
 	"model.image_size":          `null`,
 	"model.image_channels":      `null`,
 	"model.patch_size":          `null`,

@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 import tokenizers
 import torch
+from safetensors.torch import save_file
 
 from clearhead.config import Config
+from clearhead.exchange.huggingface import folder_files
 from clearhead.exchange.import_model import read
+from clearhead.exchange.imported import Imported
 from clearhead.model.restore import restore
 
 EOT = "<|endoftext|>"
@@ -53,14 +56,14 @@ def unicode_lines(n: int = 1000, seed: int = 0) -> list[str]:
     return [line.strip() for line in lines]
 
 
-def byte_level(lines: list[str], size: int = 400) -> tokenizers.Tokenizer:
+def byte_level(lines: list[str], size: int = 400, special: tuple[str, ...] = (EOT,)) -> tokenizers.Tokenizer:
     """A byte-level BPE tokenizer, as GPT-2 has one."""
     found = tokenizers.Tokenizer(tokenizers.models.BPE())
     found.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     found.decoder = tokenizers.decoders.ByteLevel()
     alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
     trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=size, initial_alphabet=alphabet, special_tokens=[EOT], show_progress=False
+        vocab_size=size, initial_alphabet=alphabet, special_tokens=list(special), show_progress=False
     )
     found.train_from_iterator(lines, trainer)
     return found
@@ -76,6 +79,20 @@ def spm_model(lines: list[str], **settings: Any) -> bytes:
     return out.getvalue()
 
 
+def word_piece(lines: list[str], size: int = 1700) -> tokenizers.Tokenizer:
+    """A WordPiece tokenizer, as BERT has one, with special tokens in unusual places."""
+    found = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token="[UNK]"))
+    found.normalizer = tokenizers.normalizers.BertNormalizer()
+    found.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    found.decoder = tokenizers.decoders.WordPiece()
+    special = ["[PAD]", "[unused]", "[UNK]", "[CLS]", "[MASK]", "[SEP]"]
+    trainer = tokenizers.trainers.WordPieceTrainer(vocab_size=size, special_tokens=special, show_progress=False)
+    found.train_from_iterator(lines, trainer)
+    ends = [(name, found.token_to_id(name)) for name in ("[SEP]", "[CLS]")]
+    found.post_processor = tokenizers.processors.BertProcessing(*ends)
+    return found
+
+
 def shaken(model: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
     """Move every weight at random, since initial ones are often zero, one or equal."""
     generator = torch.Generator().manual_seed(seed)
@@ -83,6 +100,16 @@ def shaken(model: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
         for weight in model.parameters():
             weight.add_(torch.randn(weight.shape, generator=generator, dtype=weight.dtype) * 0.1)
     return model.eval()
+
+
+def save_exported(imported: Imported, folder: Path) -> Path:
+    """Write what a model becomes in another program's form."""
+    files, weights = folder_files(imported.config, imported.weights, imported.tokenizer)
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    save_file({name: it.contiguous() for name, it in weights.items()}, folder / "model.safetensors", {"format": "pt"})
+    return folder
 
 
 @pytest.fixture

@@ -224,6 +224,7 @@ def test_a_token_head_can_transform_states_before_the_projection() -> None:
     ("decoder-only", "rotary_base", 500.0), ("decoder-only", "rotary_scaling", "linear:2"),
     ("encoder-only", "logit_scale", 2.0), ("encoder-only", "projection_bias", True), ("encoder-only", "pooler", "tanh"),
     ("encoder-only", "token_transform", True),
+    ("encoder-only", "n_separators", 2),
 ])  # fmt: skip
 def test_a_setting_without_effect_or_out_of_range_is_an_error(topology, name, value) -> None:
     with pytest.raises(ConfigError) as caught:

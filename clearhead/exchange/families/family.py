@@ -6,6 +6,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
+from torch import Tensor
+
 from ...config import Config, ModelConfig
 from ...config.model_settings import AUGMENTATION, DROPOUT, ModelSettings
 from ...config.values import spell
@@ -23,6 +25,17 @@ _WITHOUT_EFFECT = (
 # Settings of ours that change no output of a trained model, or that the tokenizer file carries.
 _OURS_WITHOUT_EFFECT = frozenset((*DROPOUT, *AUGMENTATION, "model.unk_id", "model.mask_id", "model.begin"))
 
+ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_python": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+}
+"""Our name of each activation function."""
+
 
 class Given:
     """The settings of a config.json. It keeps account of those that were read.
@@ -30,13 +43,14 @@ class Given:
     Args:
         path: the file.
         values: its content.
+        roles: the ids of the special tokens that the tokenizer's files name, by role, such as "cls".
 
     Attributes:
         notes: what the user should know, such as what was left out.
     """
 
-    def __init__(self, path: Path, values: Mapping[str, Any]) -> None:
-        self.path, self.values = path, dict(values)
+    def __init__(self, path: Path, values: Mapping[str, Any], roles: Mapping[str, int] | None = None) -> None:
+        self.path, self.values, self.roles = path, dict(values), roles or {}
         self.notes: list[str] = []
         self._read = set(_WITHOUT_EFFECT)
 
@@ -50,6 +64,20 @@ class Given:
         """Return a setting, for which null is a value of its own. Absent ones have the default of their family."""
         self._read.add(name)
         return self.values.get(name, default)
+
+    def token(self, role: str, default: int | None = None) -> int | None:
+        """Return the id of a special token: as config.json says, else as the tokenizer says, else the default."""
+        found: int | None = self.get(f"{role}_token_id", self.roles.get(role, default))
+        return found
+
+    def known_token(self, role: str, default: int | None = None) -> int:
+        """Return the id of a special token that the model can't do without. Raise ModelError if there is none."""
+        found = self.token(role, default)
+        if found is None:
+            name = f"{role}_token_id"
+            expected = f"{name}, or a tokenizer that names its {role} token"
+            raise ModelError(f"{self.path} has no {name}", expected=expected, name=name)
+        return found
 
     def expect(self, name: str, *values: Any) -> None:
         """Raise ModelError unless a setting is absent or has one of these values, the only supported ones."""
@@ -66,8 +94,8 @@ class Given:
 
     @property
     def unread(self) -> list[str]:
-        """The settings that nothing has read."""
-        return sorted(self.values.keys() - self._read)
+        """The settings that nothing has read, except those without a value."""
+        return sorted({name for name, it in self.values.items() if it is not None} - self._read)
 
 
 @dataclass(frozen=True)
@@ -113,6 +141,8 @@ class Family(ABC):
     """The classes whose weights are read, and the task of each. The first class of a task is the one exported."""
     prefix: ClassVar[str] = ""
     """What the names of weights begin with in a model with a head."""
+    reads_text: ClassVar[bool] = True
+    """Whether the model has a tokenizer."""
     unused: ClassVar[Sequence[str]] = ()
     """Weights that change no output, such as tables that are computed. {} stands for a number."""
     without_effect: ClassVar[Sequence[str]] = ()
@@ -144,6 +174,14 @@ class Family(ABC):
     def more(self, given: Given, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
         """Return settings of ours that follow from several of theirs, and reject what isn't supported."""
 
+    def head(self, given: Given, task: str) -> dict[str, Any]:
+        """Return our settings for the head of a task, and for the data that it reads."""
+        return {}
+
+    def adjusted(self, weights: dict[str, Tensor], given: Given) -> dict[str, Tensor]:
+        """Return our weights, changed as other files of the folder say."""
+        return weights
+
     @abstractmethod
     def names(self, model: ModelConfig) -> list[Name]:
         """Return the names of all weights."""
@@ -160,6 +198,10 @@ class Family(ABC):
 
     def their_config(self, config: Config) -> dict[str, Any]:
         """Return settings of theirs that follow from several of ours."""
+        return {}
+
+    def files(self, config: Config) -> dict[str, bytes]:
+        """Return more files of an exported folder, by name."""
         return {}
 
     def architecture(self, config: Config) -> str:

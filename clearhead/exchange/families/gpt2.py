@@ -5,15 +5,7 @@ from typing import Any, ClassVar
 
 from ...config import Config, ModelConfig
 from ..weight_names import Name, blocks
-from .family import Family, Given, Same
-
-_ACTIVATIONS = {
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "gelu": "gelu",
-    "relu": "relu",
-    "silu": "silu",
-}
+from .family import ACTIVATIONS, Family, Given, Same
 
 
 class GPT2(Family):
@@ -43,7 +35,7 @@ class GPT2(Family):
         Same("model.n_decoder_layers", ("n_layer",), 12),
         Same("model.max_len", ("n_positions",), 1024),
         Same("model.norm_eps", ("layer_norm_epsilon",), 1e-5),
-        Same("model.activation", ("activation_function",), "gelu_new", _ACTIVATIONS),
+        Same("model.activation", ("activation_function",), "gelu_new", ACTIVATIONS),
         Same("model.dropout", ("resid_pdrop", "embd_pdrop"), 0.1),
         Same("model.attention_dropout", ("attn_pdrop",), 0.1),
         Same("model.bos_id", ("bos_token_id",), 50256),

@@ -93,7 +93,7 @@ class Answering(Task):
     @property
     def cutter(self) -> WindowCutter:
         """Cuts questions and texts into windows."""
-        return WindowCutter(self.tokenizers.source, self.longest[0])
+        return WindowCutter(self.tokenizers.source, self.longest[0], self.config.model.n_separators)
 
     @property
     def encoder(self) -> QuestionEncoder:

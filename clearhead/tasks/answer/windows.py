@@ -56,10 +56,14 @@ class Window:
 
 @dataclass(frozen=True)
 class WindowCutter:
-    """Cuts questions and texts into windows of up to `longest` tokens. A question takes up to a third of a window."""
+    """Cuts questions and texts into windows of up to `longest` tokens. A question takes up to a third of a window.
+
+    `separators` is the number of </s> between a question and its text.
+    """
 
     tokenizer: Tokenizer
     longest: int
+    separators: int = 1
 
     @property
     def longest_question(self) -> int:
@@ -94,12 +98,12 @@ class WindowCutter:
         return having + ([others[draw % len(others)]] if others else [])
 
     def _room(self, question: Sequence[int]) -> int:
-        return self.longest - len(question) - 3  # <s> and two </s>
+        return self.longest - len(question) - 2 - self.separators  # <s>, </s> and the separators
 
     def _at(self, first: int, question: Sequence[int], text: Sequence[int]) -> Window:
         part, special = text[first : first + self._room(question)], self.tokenizer.special
-        tokens = [*special.source(question, begins=True), *part, special.eos]
-        return Window(tokens, len(question) + 2, first)
+        before = [special.bos, *question, *[special.eos] * self.separators]
+        return Window([*before, *part, special.eos], len(before), first)
 
 
 @dataclass(frozen=True)

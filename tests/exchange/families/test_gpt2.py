@@ -8,10 +8,9 @@ import pytest
 import torch
 
 import clearhead
-from clearhead.exchange.huggingface import folder_files
 from clearhead.exchange.import_model import import_model, read
 
-from ..conftest import EOT, byte_level, shaken, unicode_lines
+from ..conftest import EOT, byte_level, save_exported, shaken, unicode_lines
 
 LINES = unicode_lines()
 
@@ -80,12 +79,7 @@ def test_generated_text_is_equal(saved, folder, beams) -> None:
 def test_what_is_exported_is_what_was_imported(saved, hf, tmp_path) -> None:
     source, theirs, _ = saved
     imported = read(source)
-    files, weights = folder_files(imported.config, imported.weights, imported.tokenizer)
-    for name, content in files.items():
-        (tmp_path / name).write_bytes(content)
-    from safetensors.torch import save_file
-
-    save_file({name: it.contiguous() for name, it in weights.items()}, tmp_path / "model.safetensors", {"format": "pt"})
+    save_exported(imported, tmp_path)
     again = hf.AutoModelForCausalLM.from_pretrained(tmp_path)
     tokens = torch.tensor([[5, 6, 7, 8]])
     with torch.no_grad():

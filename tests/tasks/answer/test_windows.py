@@ -48,6 +48,14 @@ def test_a_window_is_bos_question_eos_text_eos_and_never_too_long(longest, quest
         assert part(window) == text[window.first : window.last + 1] != []
 
 
+def test_a_window_can_have_several_eos_between_question_and_text() -> None:
+    cut = WindowCutter(TOKENIZER, 16, separators=2)
+    first, *_, last = cut.windows([9, 9], [*range(10, 30)])
+    assert first.tokens == [BOS, 9, 9, EOS, EOS, *range(10, 20), EOS]
+    assert len(last.tokens) == 16 and last.last == 19
+    assert first.span(*first.positions((3, 4))) == (3, 4) and first.tokens[first.positions((3, 4))[0]] == 13
+
+
 @given(lengths, questions, texts)
 def test_windows_cover_the_text_in_order_and_overlap_by_a_half(longest, question, text) -> None:
     cut = cutter(longest)

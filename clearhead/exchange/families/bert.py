@@ -1,0 +1,121 @@
+"""BERT (Devlin et al. 2019): a post-norm encoder that reads two types of tokens, question and text."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from ...config import Config, ModelConfig
+from ...config.model_settings import ModelSettings
+from ..weight_names import Name
+from .encoder_heads import SETTINGS, encoder_names, lacking_head, read_head, written_labels
+from .family import ACTIVATIONS, Family, Given, Same
+
+_LAYER = "encoder.layer.{}"
+BLOCK = (
+    ("attention.qkv", " ".join(f"{_LAYER}.attention.self.{it}" for it in ("query", "key", "value"))),
+    ("attention.out", f"{_LAYER}.attention.output.dense"),
+    ("add_norm_1.norm", f"{_LAYER}.attention.output.LayerNorm"),
+    ("feed_forward.inner", f"{_LAYER}.intermediate.dense"),
+    ("feed_forward.outer", f"{_LAYER}.output.dense"),
+    ("add_norm_2.norm", f"{_LAYER}.output.LayerNorm"),
+)
+"""The layers of a block, which RoBERTa names alike."""
+
+FIXED: Mapping[str, Any] = {
+    "model.topology": "encoder-only",
+    "model.positions": "learned",
+    "model.embedding_norm": True,
+    "model.embedding_scale": 1.0,
+    "model.activation_dropout": 0.0,
+}
+"""Settings that BERT and its descendants share."""
+
+SAME = (
+    Same("model.d_model", ("hidden_size",), 768),
+    Same("model.n_heads", ("num_attention_heads",), 12),
+    Same("model.n_encoder_layers", ("num_hidden_layers",), 12),
+    Same("model.d_ff", ("intermediate_size",), 3072),
+    Same("model.norm_eps", ("layer_norm_eps",), 1e-12),
+    Same("model.activation", ("hidden_act",), "gelu", ACTIVATIONS),
+    Same("model.dropout", ("hidden_dropout_prob",), 0.1),
+    Same("model.attention_dropout", ("attention_probs_dropout_prob",), 0.1),
+)
+"""Settings that BERT, RoBERTa and ViT have under the same names."""
+
+
+class BERT(Family):
+    """BERT and encoders of its shape, such as MiniLM."""
+
+    title, model_type, prefix = "BERT", "bert", "bert."
+    architectures: ClassVar[Mapping[str, str]] = {
+        "BertModel": "embed",
+        "BertForMaskedLM": "fill",
+        "BertForPreTraining": "fill",
+        "BertForSequenceClassification": "classify",
+        "BertForQuestionAnswering": "answer",
+    }
+    unused = (
+        *("embeddings.position_ids", "pooler.dense.weight", "pooler.dense.bias"),
+        *("cls.seq_relationship.weight", "cls.seq_relationship.bias"),
+        *("cls.predictions.decoder.weight", "cls.predictions.decoder.bias"),
+    )
+    without_effect = ("classifier_dropout", "directionality", "pooler_fc_size", "pooler_num_attention_heads",
+                      "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type")  # fmt: skip
+    fixed = FIXED
+    same = (
+        *SAME,
+        Same("model.src_vocab_size", ("vocab_size",), 30522),
+        Same("model.max_len", ("max_position_embeddings",), 512),
+        Same("model.n_token_types", ("type_vocab_size",), 2),
+    )
+    derived = (*SETTINGS, "model.pad_id", "model.bos_id", "model.eos_id", "model.unk_id", "model.mask_id")
+
+    def more(self, given: Given, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
+        expect_encoder(given)
+        return word_piece_tokens(given, tokens)
+
+    def head(self, given: Given, task: str) -> dict[str, Any]:
+        return read_head(given, task, "tanh")
+
+    def their_config(self, config: Config) -> dict[str, Any]:
+        return {"pad_token_id": config.model.pad_id} | written_labels(config)
+
+    def lacks(self, model: ModelSettings) -> dict[str, str]:
+        types = {} if model.n_token_types else {"model.n_token_types": "2"}
+        return types | super().lacks(model) | lacking_head(model, "tanh")
+
+    def names(self, model: ModelConfig) -> list[Name]:
+        top = (
+            ("embedding.weight", "embeddings.word_embeddings.weight"),
+            ("positions.table", "embeddings.position_embeddings.weight"),
+            ("types.weight", "embeddings.token_type_embeddings.weight"),
+            ("embedding_norm.weight", "embeddings.LayerNorm.weight"),
+        )
+        heads = {
+            "class": (("linear.weight", "classifier.weight"),),
+            "span": (("linear.weight", "qa_outputs.weight"),),
+            "token": (
+                ("transform.linear.weight", "cls.predictions.transform.dense.weight"),
+                ("transform.norm.weight", "cls.predictions.transform.LayerNorm.weight"),
+                ("projection.bias", "cls.predictions.bias"),
+            ),
+        }
+        pooler = [Name("head.hidden.weight", ("pooler.dense.weight",))] if model.head == "class" else []
+        return encoder_names(model, top, BLOCK, heads) + pooler
+
+
+def expect_encoder(given: Given) -> None:
+    """Raise ModelError if a BERT has parts that ours hasn't."""
+    given.expect("position_embedding_type", "absolute")
+    given.expect("is_decoder", False)
+    given.expect("add_cross_attention", False)
+
+
+def word_piece_tokens(given: Given, tokens: Mapping[str, int]) -> dict[str, Any]:
+    """Return the special tokens of BERT's vocabulary: a text begins with [CLS] and ends with [SEP]."""
+    return {
+        "model.pad_id": given.token("pad", tokens.get("[PAD]", 0)),
+        "model.bos_id": given.known_token("cls", tokens.get("[CLS]")),
+        "model.eos_id": given.known_token("sep", tokens.get("[SEP]")),
+        "model.unk_id": given.token("unk", tokens.get("[UNK]")),
+        "model.mask_id": given.token("mask", tokens.get("[MASK]")),
+    }

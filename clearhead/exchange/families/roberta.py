@@ -1,0 +1,87 @@
+"""RoBERTa (Liu et al. 2019): BERT with a byte-level vocabulary, and positions that count from the padding's id."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from ...config import Config, ModelConfig
+from ...config.model_settings import ModelSettings
+from ..weight_names import Name
+from .bert import BLOCK, FIXED, SAME, expect_encoder
+from .encoder_heads import SETTINGS, encoder_names, lacking_head, read_head, written_labels
+from .family import Family, Given, Same
+
+
+class RoBERTa(Family):
+    """RoBERTa. All its tokens have type 0, so the vector of that type becomes a part of the positions."""
+
+    title, model_type, prefix = "RoBERTa", "roberta", "roberta."
+    architectures: ClassVar[Mapping[str, str]] = {
+        "RobertaModel": "embed",
+        "RobertaForMaskedLM": "fill",
+        "RobertaForSequenceClassification": "classify",
+        "RobertaForQuestionAnswering": "answer",
+    }
+    unused = (
+        *("embeddings.position_ids", "pooler.dense.weight", "pooler.dense.bias"),
+        *("lm_head.decoder.weight", "lm_head.decoder.bias"),
+    )
+    without_effect = ("classifier_dropout", "type_vocab_size", "max_position_embeddings")
+    fixed = FIXED
+    same = (*SAME, Same("model.src_vocab_size", ("vocab_size",), 50265))
+    derived = (
+        *SETTINGS,
+        *("model.pad_id", "model.bos_id", "model.eos_id", "model.unk_id", "model.mask_id", "model.max_len"),
+        "model.n_separators",
+    )
+
+    def more(self, given: Given, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
+        expect_encoder(given)
+        pad = given.known_token("pad", 1)
+        return {
+            "model.pad_id": pad,
+            "model.bos_id": given.known_token("bos", 0),
+            "model.eos_id": given.known_token("eos", 2),
+            "model.unk_id": given.token("unk", tokens.get("<unk>")),
+            "model.mask_id": given.token("mask", tokens.get("<mask>")),
+            "model.max_len": given.get("max_position_embeddings", 512) - pad - 1,
+        }
+
+    def head(self, given: Given, task: str) -> dict[str, Any]:
+        if task == "fill":
+            given.expect("hidden_act", "gelu")  # the head's own function, whatever that of the blocks
+        return read_head(given, task, "tanh") | ({"model.n_separators": 2} if task == "answer" else {})
+
+    def their_config(self, config: Config) -> dict[str, Any]:
+        model = config.model
+        return {
+            "pad_token_id": model.pad_id,
+            "bos_token_id": model.bos_id,
+            "eos_token_id": model.eos_id,
+            "max_position_embeddings": model.max_len + model.pad_id + 1,
+            "type_vocab_size": 1,
+        } | written_labels(config)
+
+    def lacks(self, model: ModelSettings) -> dict[str, str]:
+        return super().lacks(model) | lacking_head(model, "tanh")
+
+    def names(self, model: ModelConfig) -> list[Name]:
+        top = (
+            ("embedding.weight", "embeddings.word_embeddings.weight"),
+            ("embedding_norm.weight", "embeddings.LayerNorm.weight"),
+        )
+        heads = {
+            "class": (("hidden.weight", "classifier.dense.weight"), ("linear.weight", "classifier.out_proj.weight")),
+            "span": (("linear.weight", "qa_outputs.weight"),),
+            "token": (
+                ("transform.linear.weight", "lm_head.dense.weight"),
+                ("transform.norm.weight", "lm_head.layer_norm.weight"),
+                ("projection.bias", "lm_head.bias"),
+            ),
+        }
+        positions = Name(
+            f"{'' if model.head == 'none' else 'encoder.'}positions.table",
+            ("embeddings.position_embeddings.weight",),
+            skipped=model.pad_id + 1,
+            added="embeddings.token_type_embeddings.weight",
+        )
+        return [positions, *encoder_names(model, top, BLOCK, heads)]

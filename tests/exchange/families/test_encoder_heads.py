@@ -1,0 +1,185 @@
+"""BERT, DistilBERT and RoBERTa, with each of their heads, compute the same here as in their own classes."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tokenizers
+import torch
+
+import clearhead
+from clearhead.exchange.import_model import import_model, read
+from clearhead.exchange.imported import Imported
+from clearhead.model.transformer import Encoder
+
+from ..conftest import byte_level, save_exported, shaken, unicode_lines, word_piece
+
+LINES = unicode_lines()
+LABELS = {0: "bad", 1: "so-so", 2: "good"}
+CLASSES = {
+    "embed": "Model",
+    "fill": "ForMaskedLM",
+    "classify": "ForSequenceClassification",
+    "answer": "ForQuestionAnswering",
+}
+SHAPE = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 36}
+DISTILBERT = {"dim": 24, "n_layers": 2, "n_heads": 4, "hidden_dim": 36}
+ROBERTA = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
+
+
+@dataclass
+class Saved:
+    """A folder, with the model and the tokenizer in it."""
+
+    folder: Path
+    model: Any
+    tokenizer: tokenizers.Tokenizer
+    pad: int
+
+    def encode(self, lines: list[str]) -> list[list[int]]:
+        """Token ids with special tokens."""
+        return [it.ids for it in self.tokenizer.encode_batch(lines)]
+
+    def batch(self, lengths: tuple[int, ...] = (20, 13)) -> torch.Tensor:
+        """Random tokens with padding at the end."""
+        draw = torch.Generator().manual_seed(1)
+        tokens = torch.randint(6, 300, (len(lengths), max(lengths)), generator=draw)
+        for row, length in enumerate(lengths):
+            tokens[row, length:] = self.pad
+        return tokens
+
+    def outputs(self, tokens: torch.Tensor, model: Any = None, **more: Any) -> Any:
+        """Return the outputs of their class."""
+        with torch.no_grad():
+            return (self.model if model is None else model)(tokens, attention_mask=(tokens != self.pad).long(), **more)
+
+
+def their_scores(found: Any, real: torch.Tensor) -> torch.Tensor:
+    """Return what a class computes: one vector for each text, or for each real token."""
+    if "start_logits" in found:
+        return torch.stack((found.start_logits, found.end_logits), -1)[real]
+    scores = found.logits if "logits" in found else found.last_hidden_state
+    return scores[real] if scores.shape[:2] == real.shape else scores
+
+
+def our_scores(model: torch.nn.Module, tokens: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
+    """Return the same of our model."""
+    with torch.no_grad():
+        if isinstance(model, Encoder):
+            return model(tokens, mask=model.embedding.mask(tokens))[real]
+        scores = model(tokens)
+    return scores[real] if scores.shape[:2] == real.shape else scores
+
+
+def byte_level_tokenizer() -> tokenizers.Tokenizer:
+    found = byte_level(LINES[:300], 400, ROBERTA)
+    found.add_special_tokens([tokenizers.AddedToken("<mask>", lstrip=True)])
+    found.post_processor = tokenizers.processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
+    return found
+
+
+TOKENIZERS = {"Bert": word_piece(LINES[:300]), "DistilBert": word_piece(LINES[:300]), "Roberta": byte_level_tokenizer()}
+
+
+def of(*tasks: str) -> list[tuple[str, str]]:
+    return [(family, task) for family in TOKENIZERS for task in tasks]
+
+
+@pytest.fixture(scope="module", params=of(*CLASSES), ids="-".join)
+def saved(hf, request, tmp_path_factory: pytest.TempPathFactory) -> Saved:
+    family, task = request.param
+    tokenizer = TOKENIZERS[family]
+    shape = DISTILBERT if family == "DistilBert" else SHAPE
+    labels = {"id2label": LABELS, "label2id": {it: i for i, it in LABELS.items()}} if task == "classify" else {}
+    # The embedding of padding isn't zero once it's shaken, and the first rows of RoBERTa's positions are never read.
+    sizes = {"vocab_size": tokenizer.get_vocab_size(), "max_position_embeddings": 48}
+    config = getattr(hf, f"{family}Config")(**shape, **sizes, **labels)
+    torch.manual_seed(0)
+    model = shaken(getattr(hf, f"{family}{CLASSES[task]}")(config)).double()
+    folder = tmp_path_factory.mktemp(family)
+    model.save_pretrained(folder)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return Saved(folder, model, tokenizer, config.pad_token_id)
+
+
+@pytest.fixture(scope="module")
+def imported(saved: Saved) -> Imported:
+    return read(saved.folder)
+
+
+@pytest.fixture(scope="module")
+def app(saved: Saved, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return clearhead.load(import_model(saved.folder, tmp_path_factory.mktemp("models") / "model"))
+
+
+def test_hidden_states_and_scores_are_equal(saved: Saved, opened, float64) -> None:
+    _, ours = opened(saved.folder)
+    tokens = saved.batch()
+    real, encoder = tokens != saved.pad, getattr(ours, "encoder", ours)
+    states: list[torch.Tensor] = []
+    hooks = [block.register_forward_hook(lambda _, __, out: states.append(out)) for block in encoder.blocks]
+    expected = saved.outputs(tokens, output_hidden_states=True)
+    found = our_scores(ours, tokens, real)
+    for hook in hooks:
+        hook.remove()
+    for mine, theirs in zip(states, expected.hidden_states[1:], strict=True):
+        torch.testing.assert_close(mine[real], theirs[real], rtol=0, atol=1e-10)
+    torch.testing.assert_close(found, their_scores(expected, real), rtol=0, atol=1e-10)
+
+
+def test_token_ids_are_equal(saved: Saved, app) -> None:
+    source = app.tokenizers.source
+    ours = [source.special.source(ids, begins=True) for ids in source.encode_batch(LINES)]
+    assert ours == saved.encode(LINES)
+
+
+def test_what_is_exported_is_what_was_imported(saved: Saved, imported: Imported, hf, tmp_path) -> None:
+    save_exported(imported, tmp_path)
+    suffix = CLASSES[imported.config.train.task].removeprefix("Model")
+    again = getattr(hf, f"AutoModel{suffix}").from_pretrained(tmp_path)
+    tokens = saved.batch()
+    real = tokens != saved.pad
+    expected, found = (their_scores(saved.outputs(tokens, it), real) for it in (saved.model, again.double()))
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
+    assert hf.AutoTokenizer.from_pretrained(tmp_path)(LINES[:50])["input_ids"] == saved.encode(LINES[:50])
+    back = read(tmp_path)
+    assert back.config == imported.config
+    assert back.weights.keys() == imported.weights.keys()
+    assert all(back.weights[name].equal(it) for name, it in imported.weights.items())
+
+
+@pytest.mark.parametrize("saved", of("classify"), indirect=True, ids="-".join)
+def test_texts_get_the_same_labels(saved: Saved, app) -> None:
+    lines = [line for line in LINES if len(saved.encode([line])[0]) <= 46][:20]
+    for line, found in zip(lines, app.results(lines), strict=True):
+        expected = saved.outputs(torch.tensor(saved.encode([line]))).logits.softmax(-1)[0]
+        assert found.label == LABELS[int(expected.argmax())]
+        assert list(found.probabilities.values()) == pytest.approx(sorted(expected.tolist(), reverse=True), abs=1e-5)
+
+
+@pytest.mark.parametrize("saved", of("fill"), indirect=True, ids="-".join)
+def test_masks_are_filled_with_the_same_tokens(saved: Saved, app) -> None:
+    mask = app.tokenizers.source.mask_name
+    for line in (line for line in LINES[:10] if len(saved.encode([line])[0]) < 40):
+        text = f"{line} {mask} {line[:3]}"
+        ids = torch.tensor(saved.encode([text]))
+        place = ids[0].tolist().index(saved.tokenizer.token_to_id(mask))
+        best = saved.outputs(ids).logits[0, place].softmax(-1).topk(5)
+        [found] = app.results([text], top=5)[0].masks
+        assert [it.probability for it in found] == pytest.approx(best.values.tolist(), abs=1e-5)
+
+
+@pytest.mark.parametrize("saved", of("embed"), indirect=True, ids="-".join)
+def test_embeddings_are_the_mean_of_the_last_states(saved: Saved, app) -> None:
+    lines = [line for line in LINES if len(saved.encode([line])[0]) <= 46][:20]
+    expected = [saved.outputs(torch.tensor(saved.encode([line]))).last_hidden_state[0].mean(0) for line in lines]
+    torch.testing.assert_close(torch.tensor(app.embed(lines)).double(), torch.stack(expected), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("saved", of("answer"), indirect=True, ids="-".join)
+def test_a_window_is_the_pair_of_texts_that_the_class_reads(saved: Saved, app) -> None:
+    question, text = "Which one?", "This one or that one."
+    pair = saved.tokenizer.encode(question, text)
+    window = app.task.cutter.windows(*map(app.tokenizers.source.encode, (question, text)))[0]
+    assert window.tokens == pair.ids
