@@ -44,7 +44,7 @@ def new_file(name: str) -> Path:
 
 
 def new_picture(ending: str) -> Callable[[str], Path]:
-    """Return an argparse type for an output picture with the given file extension: png, svg or gif."""
+    """Return an argparse type for an output file with the given extension, such as png."""
 
     def picture(name: str) -> Path:
         path = new_file(name)

@@ -1,6 +1,7 @@
 """`clearhead explain`: follow one text, image or recording through a model. All views show the same recording."""
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,6 +72,9 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "--gif", type=new_picture("gif"), metavar="FILE", help=parser.rare("save the film as an animated GIF")
     )
+    parser.add_argument(
+        "--html", type=new_picture("html"), metavar="FILE", help="save a page that shows everything, for any browser"
+    )
     parser.add_argument("--json", action="store_true", help="print all results as one JSON document")
     add_greedy(parser)
     add_search_options(parser, WATCHED)
@@ -86,7 +90,9 @@ def _run(options: Options) -> None:
     line = text_of(options.text)
     explanation = app.explain(line.text, *_context(app, options), **decode)
     warn("the text", line, app.reading(line.text))
-    if options.png or options.svg:
+    if options.html:
+        _write_page(explanation, app, options)
+    elif options.png or options.svg:
         _draw(explanation, options)
     else:
         print(_shown(explanation, options))
@@ -108,8 +114,10 @@ def _check(options: Options) -> None:
     views = [f"--{name}" for name in _VIEWS if getattr(options, name) not in (None, False)]
     if len(views) > 1 and views != ["--lens", "--film"]:
         raise UsageError(f"{' and '.join(views)} are different views", fix="choose one of them")
-    if sum(map(bool, (options.png, options.svg, options.gif, options.json))) > 1:
-        raise UsageError("--png, --svg, --gif and --json can't be combined", fix="choose one of them")
+    if sum(map(bool, (options.png, options.svg, options.gif, options.html, options.json))) > 1:
+        raise UsageError("--png, --svg, --gif, --html and --json can't be combined", fix="choose one of them")
+    if options.html and views:
+        raise UsageError(f"--html shows everything, so {' and '.join(views)} would have no effect", fix="leave it out")
     if options.gif and not options.film:
         raise UsageError("--gif draws the film", fix="add --film, or use --png")
     if options.alignment and (options.attention is not None or options.head is not None):
@@ -211,6 +219,23 @@ def _draw(explanation: "Explanation", options: Options) -> None:
         media_pictures.draw_maps(explanation, place, options.layer, path)
     else:
         drawings.draw_heads(explanation, place, options.layer, path)
+    say(f"wrote {path}")
+
+
+def _write_page(explanation: "Explanation", app: Any, options: Options) -> None:
+    """Save the page, with the film if the run was watched."""
+    from ...folder.atomic import write_file, writing
+    from ...folder.checkpoint import FILM
+    from ...inspection.page.document import page_document
+    from ...inspection.page.page_data import page_data
+    from ...training.report.metrics import read_metrics
+
+    path, film = options.html, app.path / FILM
+    command = f"clearhead explain {shlex.quote(str(options.folder))} {shlex.quote(options.text)} --html {path.name}"
+    frames = read_metrics(film) if film.exists() else []
+    data = page_data(explanation, app.config, name=str(options.folder), command=command, film=frames)
+    with writing(path.parent, again="run the command again"):
+        write_file(path, page_document(data).encode())
     say(f"wrote {path}")
 
 

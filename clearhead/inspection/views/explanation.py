@@ -41,6 +41,8 @@ class Explanation(RecordedAttention):
         contrast: returns the contrast that `why` attributes, given (said, other).
         search: the search tree, if there was a search.
         replay: how to run the model again, to see which tokens mattered.
+        again: answers the same input again. Returns the answer and its score.
+        labels: all labels, if the answer is one of them.
     """
 
     text: str
@@ -55,6 +57,8 @@ class Explanation(RecordedAttention):
     contrast: Callable[[str | None, str | None], Contrast] | None = field(default=None, repr=False)
     search: SearchTree | None = field(default=None, repr=False)
     replay: Replay | None = field(default=None, repr=False)
+    again: Callable[[], tuple[str, float]] | None = field(default=None, repr=False)
+    labels: tuple[str, ...] = ()
 
     @property
     def translation(self) -> str:

@@ -175,12 +175,16 @@ class TokenAttribution:
         half = (80 - width - 4) // 2
         yield f"  {'':{width}}{'hiding':<{half}}gradients"
         for row, name in enumerate(self.said):
-            both = [left(self._most(it[:, row]), half - 2) + "  " for it in (self.falls, self.gradients)]
+            both = [left(self._most(it[:, row], half - 2), half - 2) + "  " for it in (self.falls, self.gradients)]
             yield f"  {right(name, width)}  {''.join(both)}".rstrip()
 
-    def _most(self, values: Tensor) -> str:
+    def _most(self, values: Tensor, width: int) -> str:
+        """Return the tokens that mattered most, as many as fit."""
         best = sorted(zip(values.tolist(), self.tokens), key=lambda it: -abs(it[0]))[:_SHOWN]
-        return "  ".join(f"{cut(token, 12)} {value:+.2f}" for value, token in best)
+        shown = [f"{cut(token, 12)} {value:+.2f}" for value, token in best if round(value, 2)]
+        while cell_len("  ".join(shown)) > width:
+            shown.pop()
+        return "  ".join(shown) or "none"
 
 
 @contextmanager

@@ -47,6 +47,10 @@ def explain_label(task: Classification, model: EncoderModel, source: Any, search
         logits: torch.Tensor = model(inputs.expand(n, -1))
         return logits.log_softmax(-1)[:, best : best + 1]
 
+    def label_again() -> tuple[str, float]:
+        found = model(inputs)[0].softmax(-1)
+        return task.labels[int(found.argmax())], float(found.max())
+
     tokens = tuple(pieces(encoded) if names is None else names[0])
     return (MediaExplanation if is_media(model) else Explanation)(
         text=source_name(source),
@@ -59,5 +63,7 @@ def explain_label(task: Classification, model: EncoderModel, source: Any, search
         model=model,
         pieces=pieces,
         contrast=contrast,
+        again=label_again,
+        labels=tuple(task.labels),
         replay=Replay(model, front, tokens, [task.labels[best]], task.special.unk, again) if names is None else None,
     )

@@ -58,6 +58,10 @@ def explain_continuation(task: Generation, model: Decoder, text: str, search: De
         logits = model(read_back.expand(n, -1))[:, begins:]
         return logits.log_softmax(-1).take_along_dim(new[None, :, None], -1)[..., 0]
 
+    def continue_again() -> tuple[str, float]:
+        [[first, *_]] = session.answers([read])
+        return text + StreamingDetokenizer(target, prompt).add(first.ids), first.score
+
     words = Words(
         pieces,
         range(len(said)),
@@ -79,5 +83,6 @@ def explain_continuation(task: Generation, model: Decoder, text: str, search: De
         pieces=target.pieces,
         contrast=partial(words.contrast, model, trace),
         search=None if session.diverse else tree.finish(hypotheses, target.decode, trace.note),
+        again=continue_again,
         replay=Replay(model, model.embedding, target.pieces(prompt), pieces[begins:], task.special.unk, again),
     )

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ...config import DecodeConfig
+from ...decode.beams import Hypothesis
 from ...decode.registry import IN_MEMORY
 from ...errors import DataError
 from ...inspection.media.media_explanation import MediaExplanation
@@ -63,8 +64,13 @@ def explain_sequence(task: Sequences, model: EncoderDecoder, text: Any, search: 
         pieces=target.pieces,
         contrast=partial(words.contrast, model.decoder, trace),
         search=None if session.diverse else tree.finish(hypotheses, task.text, trace.note),
+        again=lambda: _first(task, session.answers([ids])[0]),
         replay=Replay(model, front, tokens, target.pieces(said), special.unk, replay) if names is None else None,
     )
+
+
+def _first(task: Sequences, hypotheses: Sequence[Hypothesis]) -> tuple[str, float]:
+    return task.text(hypotheses[0].ids), hypotheses[0].score
 
 
 def _said_again(model: EncoderDecoder, source: Tensor, target: Tensor, said: Tensor, n: int) -> Tensor:

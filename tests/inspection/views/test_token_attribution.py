@@ -85,6 +85,8 @@ def test_the_tokens_that_mattered_most_come_first() -> None:
     view = TokenAttribution(["the", "black", "cat"], ["le", "chat"], whole, nothing, falls, falls).render()
     row = next(line for line in view.splitlines() if line.strip().startswith("le"))
     assert row.split()[1:] == ["black", "-2.00", "cat", "+0.50", "the", "+0.10"] * 2
+    row = next(line for line in view.splitlines() if line.strip().startswith("chat"))
+    assert row.split()[1:] == ["the", "+3.00", "cat", "+0.25"] * 2  # what didn't matter isn't named
     assert max(map(len, view.splitlines())) <= 80
 
 

@@ -1,0 +1,67 @@
+"""Put the page's data, style and scripts into one HTML file that opens from disk and asks for nothing else.
+
+The scripts are ES modules that a browser can also load one by one. Here each becomes a function that returns what it
+exports, in the order of their imports.
+"""
+
+import base64
+import hashlib
+import html
+import json
+import re
+from collections.abc import Mapping
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+_MAIN = "main"
+_IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./([a-z_]+)\.js";$', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:const|function) (\w+))", re.MULTILINE)
+_UNSAFE = {ord(it): f"\\u{ord(it):04x}" for it in "<>&\u2028\u2029"}  # markup, or line ends in old JavaScript
+
+
+def page_document(data: Mapping[str, Any]) -> str:
+    """Return the HTML of a page that shows `data`, what `page_data` returns."""
+    style, script = _static("page.css"), joined_scripts()
+    content = json.dumps(_storable(data), ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_UNSAFE)
+    policy = (
+        f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'"
+    )
+    title = html.escape(f"{data['source']} · Clearhead".encode("utf-8", "replace").decode())
+    parts = {"policy": policy, "title": title, "style": style, "data": content, "script": script}
+    return Template(_static("page.html")).substitute(parts)
+
+
+def joined_scripts() -> str:
+    """Return all scripts as one, each after those that it imports."""
+    found: dict[str, str] = {}
+
+    def add(name: str) -> None:
+        source = _static(f"{name}.js")
+        for _, needed in _IMPORT.findall(source):
+            if needed not in found:
+                add(needed)
+        body = _EXPORT.sub("", _IMPORT.sub(r"const \1 = \2_js;", source))
+        found[name] = f"const {name}_js = (() => {{\n{body}\nreturn {{{', '.join(_EXPORT.findall(source))}}};\n}})();\n"
+
+    add(_MAIN)
+    return "\n".join(found.values())
+
+
+def _static(name: str) -> str:
+    return files(__package__).joinpath("static", name).read_text("utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _storable(value: Any) -> Any:
+    """Replace what JSON or UTF-8 can't store: numbers that aren't finite by null, lone surrogates by escapes."""
+    if isinstance(value, float):
+        return value if value - value == 0 else None
+    if isinstance(value, str):
+        return "".join(it if not "\ud800" <= it <= "\udfff" else f"\ufffd{ord(it):x}" for it in value)
+    if isinstance(value, Mapping):
+        return {_storable(str(key)): _storable(it) for key, it in value.items()}
+    return [_storable(it) for it in value] if isinstance(value, list | tuple) else value

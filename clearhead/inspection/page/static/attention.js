@@ -1,0 +1,109 @@
+// All heads at a glance: a picture for each head, a row for each layer, a column for each kind of attention.
+
+import {h, roving} from "./dom.js";
+import {PLACES, axes, rowOf} from "./data.js";
+import {css, shade, themed} from "./colours.js";
+import {openHead} from "./open_head.js";
+
+const SORTS = {layer: "by layer", entropy: "by entropy"};
+
+/** Draw one head at the resolution of the device; where cells are smaller than a pixel, by the largest, so that no diagonal is lost. */
+export function paint(canvas, layer, head) {
+  const ratio = Math.max(1, devicePixelRatio), {rows, columns} = layer, context = canvas.getContext("2d");
+  const width = Math.max(1, Math.round((canvas.clientWidth || 60) * ratio)), size = width / columns, height = Math.max(1, Math.round(size * rows));
+  canvas.width = width;
+  canvas.height = height;
+  if (size >= 2) {
+    for (let r = 0; r < rows; r++) for (let c = 0; c < columns; c++) {
+      const [x, y, x2, y2] = [c * size, r * size, (c + 1) * size, (r + 1) * size].map(Math.round);
+      if (layer.barred(r, c)) strike(context, x, y, x2 - x, y2 - y);
+      else { context.fillStyle = css(shade(layer.at(head, r, c))); context.fillRect(x, y, x2 - x, y2 - y); }
+    }
+    return;
+  }
+  const most = new Float32Array(width * height).fill(-1);
+  for (let r = 0; r < rows; r++) for (let c = 0; c < columns; c++) {
+    if (layer.barred(r, c)) continue;
+    const at = Math.min(height - 1, Math.floor(r * size)) * width + Math.min(width - 1, Math.floor(c * size));
+    most[at] = Math.max(most[at], layer.at(head, r, c));
+  }
+  const pixels = context.createImageData(width, height);
+  most.forEach((it, i) => { if (it >= 0) pixels.data.set([...shade(it), 255], 4 * i); });
+  context.putImageData(pixels, 0, 0);
+}
+
+function strike(context, x, y, width, height) {
+  context.strokeStyle = themed("line");
+  context.lineWidth = Math.max(1, width / 9);
+  context.beginPath();
+  context.moveTo(x + width * 0.3, y + height * 0.7);
+  context.lineTo(x + width * 0.7, y + height * 0.3);
+  context.stroke();
+}
+
+export function attention(page, state) {
+  const heads = page.places.reduce((sum, it) => sum + page.attention[it].reduce((n, layer) => n + layer.heads, 0), 0);
+  const kinds = h("div", {class: "kinds"}), opened = openHead(page, state), sorts = h("div", {class: "tools"});
+  let sort = "layer", minis = [];
+  const legend = h("div", {class: "legend"}, h("span", {}, "0"), h("i"), h("span", {}, "1 weight"));
+  for (const [name, text] of Object.entries(SORTS)) sorts.append(h("button", {class: "button", "data-sort": name, onclick: () => { sort = name; build(); update(state.now, null); }}, text));
+  const node = h("section", {id: "attention"},
+    h("div", {class: "head"}, h("h2", {}, "Attention"), h("p", {}, `${heads} heads; each row of a picture is one token looking`), h("div", {class: "tools"}, sorts, legend)), kinds, opened.node);
+
+  const seen = new IntersectionObserver(entries => entries.forEach(it => { if (it.isIntersecting) { it.target.draw(); seen.unobserve(it.target); } }));
+
+  function mini(place, layer, head, l) {
+    const canvas = h("canvas"), entropy = layer.entropy[head].toFixed(2), title = `${PLACES[place][0]} layer ${l} head ${head}`;
+    const button = h("button", {class: "mini", "data-k": place, "data-l": l, "data-h": head, "aria-label": `${title}, ${finding(page, place, layer, head)}, entropy ${entropy} bits`,
+      onclick: () => state.set({k: place, l, h: head})}, h("span", {class: "frame"}, canvas, h("i", {class: "tick"})), h("small", {}, `${entropy} bits`));
+    button.draw = () => paint(canvas, layer, head);
+    canvas.style.setProperty("aspect-ratio", `${layer.columns} / ${layer.rows}`);
+    minis.push({button, place, layer, head, l});
+    seen.observe(button);
+    return button;
+  }
+
+  function build() {
+    minis = [];
+    sorts.querySelectorAll("button").forEach(it => it.setAttribute("aria-pressed", it.dataset.sort === sort));
+    kinds.replaceChildren(...page.places.map(place => {
+      const layers = page.attention[place], [title, about] = PLACES[place], across = Math.min(8, layers[0].heads);
+      const grid = h("div", {class: "grid", style: {"--across": across}});
+      if (sort === "layer") layers.forEach((layer, l) => grid.append(h("span", {}, `layer ${l}`), h("div", {class: "row"}, [...Array(layer.heads).keys()].map(head => mini(place, layer, head, l)))));
+      else {
+        const all = layers.flatMap((layer, l) => [...Array(layer.heads).keys()].map(head => [layer, head, l]));
+        all.sort((a, b) => a[0].entropy[a[1]] - b[0].entropy[b[1]]);
+        grid.append(h("span", {}, "sharpest first"), h("div", {class: "row"}, all.map(([layer, head, l]) => mini(place, layer, head, l))));
+      }
+      return h("div", {class: "kind"}, h("h3", {}, title, h("span", {}, about)), grid);
+    }));
+    roving(kinds, ".mini");
+  }
+
+  function update(now, before) {
+    for (const {button, place, layer, head, l} of minis) {
+      button.setAttribute("aria-pressed", place === now.k && l === now.l && head === now.h);
+      const row = rowOf(page, place, now), tick = button.querySelector(".tick");
+      tick.hidden = row === null || row >= layer.rows;
+      if (!tick.hidden) { tick.style.setProperty("top", `${(100 * row) / layer.rows}%`); tick.style.setProperty("height", `${100 / layer.rows}%`); }
+    }
+    if (before && before.theme !== now.theme) redraw();
+    opened.update(now, before);
+  }
+
+  function redraw() { minis.forEach(({button}) => seen.observe(button)); }
+
+  build();
+  return {node, update, fit() { redraw(); opened.fit(); }};
+}
+
+/** What a head looks at most, in words. */
+export function finding(page, place, layer, head) {
+  let found = [0, 0], most = -1;
+  for (let r = 0; r < layer.rows; r++) for (let c = 0; c < layer.columns; c++) {
+    const choice = !layer.barred(r, c) && (r > 0 || place !== "decoder.self");
+    if (choice && layer.at(head, r, c) > most) [found, most] = [[r, c], layer.at(head, r, c)];
+  }
+  const [rows, columns] = axes(page, place);
+  return most < 0 ? "one token" : `${rows[found[0]].name} looks most at ${columns[found[1]].name}, ${most.toFixed(3)}`;
+}

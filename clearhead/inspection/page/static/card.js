@@ -1,0 +1,63 @@
+// Everything about the chosen word, each block with a link to its view.
+
+import {g, h} from "./dom.js";
+import {looks} from "./data.js";
+import {alternatives, fallsOf} from "./sentence.js";
+import {count, logp, ordinal, percent, signed} from "./numbers.js";
+import {partKind, partName} from "./parts.js";
+
+const SHOWN = 3;
+
+const most = (values, n = SHOWN) => values.map((it, i) => [i, it]).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, n);
+
+const block = (title, link, to, ...content) =>
+  h("div", {class: "block"}, h("h3", {}, title, h("a", {href: `#${to}`, "data-view": to}, link)), ...content);
+
+const bar = (share, kind) => h("span", {class: "track"}, h("i", {class: kind, style: {width: `${Math.max(0.5, 100 * Math.min(1, share)).toFixed(1)}%`}}));
+const token = it => h("span", {class: it.own ? "own" : "", dir: "auto"}, it.name);
+
+/** What a word's rank was after each layer, on a logarithmic scale. */
+function ranks(page, at) {
+  const layers = page.lens, width = 250, n = layers.length, x = i => 24 + (i * (width - 48)) / Math.max(1, n - 1);
+  const found = layers.map(it => it.ranks[at] + 1), y = rank => 20 + (44 * Math.log(rank)) / Math.log(Math.max(2, page.vocabulary));
+  const every = Math.ceil(n / 5), shown = i => i % every === 0 || i === n - 1;
+  const name = `Rank ${found.join(", then ")} of ${count(page.vocabulary)}`;
+  return g("svg", {viewBox: `0 0 ${width} 92`, role: "img", "aria-label": name, class: "ranks"},
+    g("path", {d: found.map((it, i) => `${i ? "L" : "M"}${x(i)} ${y(it)}`).join(""), class: "line"}),
+    found.map((it, i) => [
+      g("circle", {cx: x(i), cy: y(it), r: 4, class: "dot"}),
+      shown(i) ? g("text", {x: x(i), y: y(it) - 10, class: "big", "text-anchor": "middle"}, ordinal(it)) : null,
+      shown(i) ? g("text", {x: x(i), y: 88, class: "small", "text-anchor": "middle"}, i ? `layer ${i - 1}` : "start") : null,
+    ]));
+}
+
+export function card(page, state) {
+  const node = h("div", {class: "card"});
+
+  function update() {
+    const {t} = state.now, word = page.answer[t], p = page.logprobs[t], weights = looks(page, t), found = [];
+    const heading = page.writes ? `Answer token ${t + 1} of ${page.answer.length}` : `Label ${t + 1} of ${page.answer.length}`;
+    const others = page.writes ? alternatives(page, t).slice(0, SHOWN) : [];
+    if (others.length) found.push(block("Instead of it", "Decoding", "decoding", h("div", {class: "bars"}, others.map(it => [
+      h("span", {class: "own", dir: "auto"}, it.name), h("span"), h("span", {class: "number"}, percent(Math.exp(it.logp)), h("em", {}, logp(it.logp)))]))));
+    if (weights.length) found.push(block("Looked at", "Attention", "attention", h("div", {class: "bars"}, most(weights).map(([s, w]) => [
+      token(page.source[s]), bar(w, "share"), h("span", {class: "number"}, percent(w))]))));
+    const falls = page.words && fallsOf(page, page.writes ? t : 0);
+    const lost = falls && most(falls).filter(it => Math.abs(it[1]) >= 0.005);
+    if (lost?.length) {
+      const largest = Math.max(...page.words.falls.values.map(Math.abs));
+      found.push(block("When hidden", "Words", "words", h("div", {class: "bars"}, lost.map(([s, fall]) => [
+        token(page.source[s]), bar(Math.abs(fall) / largest, fall > 0 ? "against" : "for"), h("span", {class: "number"}, signed(-fall))]))));
+    }
+    if (page.lens) found.push(block("Rank by layer", "Layers", "layers", ranks(page, page.begins + t)));
+    const why = page.why?.[page.writes ? page.begins + t : 0];
+    if (why && (page.writes || t === 0)) {
+      const top = [...why.parts].sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, 5), largest = Math.abs(top[0][1]) || 1;
+      found.push(block("What spoke for it, in logits", "Why", "layers", h("div", {class: "bars"}, top.map(([name, value]) => [
+        h("span", {}, h("span", {class: `key ${partKind(name)}`}), partName(name)), bar(Math.abs(value) / largest, value < 0 ? "against" : "for"), h("span", {class: "number"}, signed(value))]))));
+    }
+    node.replaceChildren(h("p", {class: "who"}, heading), h("h2", {class: word.own ? "own" : "", dir: "auto"}, word.name),
+      h("p", {class: "sub"}, `${percent(Math.exp(p))} likely, log-probability ${logp(p)}`), ...found);
+  }
+  return {node, update};
+}

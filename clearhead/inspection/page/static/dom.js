@@ -1,0 +1,52 @@
+// Elements from a name, properties and children. Texts become text nodes, so nothing in them is ever markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(node, props, children) {
+  for (const [name, value] of Object.entries(props)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name === "style") for (const [key, it] of Object.entries(value)) node.style.setProperty(key, it);
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.flat(Infinity).filter(it => it !== null && it !== undefined && it !== false));
+  return node;
+}
+
+export const h = (tag, props = {}, ...children) => fill(document.createElement(tag), props, children);
+export const g = (tag, props = {}, ...children) => fill(document.createElementNS(SVG, tag), props, children);
+
+/** A picture with a name that states its finding, for those who don't see it. */
+export const picture = (width, height, name, ...children) =>
+  g("svg", {viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": name}, ...children);
+
+/** The details below a picture: the same numbers as a table, built when opened. */
+export function asTable(label, build) {
+  const box = h("details", {class: "table"}, h("summary", {}, label));
+  box.addEventListener("toggle", () => {
+    if (box.open && box.childElementCount === 1) box.append(h("div", {class: "scroll", tabindex: 0, role: "group", "aria-label": label}, build()));
+  });
+  return box;
+}
+
+export const table = (caption, head, rows) => h("table", {},
+  h("caption", {class: "hidden"}, caption),
+  h("thead", {}, h("tr", {}, head.map(it => h("th", {scope: "col"}, it)))),
+  h("tbody", {}, rows.map(([first, ...rest]) => h("tr", {}, h("th", {scope: "row"}, first), rest.map(it => h("td", {}, it))))));
+
+/** One Tab stop for a group of buttons, with arrow keys inside. */
+export function roving(group, selector, horizontal = true) {
+  const items = () => [...group.querySelectorAll(selector)];
+  const settle = chosen => items().forEach(it => it.setAttribute("tabindex", it === chosen ? 0 : -1));
+  settle(items()[0]);
+  group.addEventListener("focusin", event => { const it = event.target.closest(selector); if (it) settle(it); });
+  group.addEventListener("keydown", event => {
+    const back = horizontal ? "ArrowLeft" : "ArrowUp", forth = horizontal ? "ArrowRight" : "ArrowDown";
+    const step = {[back]: -1, [forth]: 1}[event.key], all = items();
+    const at = all.indexOf(event.target.closest(selector));
+    if (!step || at < 0 || event.ctrlKey || event.altKey || event.metaKey || event.shiftKey) return;
+    all[(at + step + all.length) % all.length].focus();
+    event.preventDefault();
+    event.stopPropagation();
+  });
+}

@@ -1,0 +1,40 @@
+// The parts of a model: their names, their equations and the paper's sections.
+
+/** Figure 1's colour of a part. */
+export function partKind(name) {
+  if (/\.(self|cross)(\.|$)/.test(name)) return "attn";
+  if (/feed_forward/.test(name)) return "ff";
+  if (/embedd|positions|types/.test(name)) return "embed";
+  if (/projection|pointer|^head/.test(name)) return "lin";
+  return "norm";
+}
+
+/** A part's name in words: decoder.1.cross.head.2 is "Cross 1 · head 2". */
+export function partName(name) {
+  const [stack, ...rest] = name.split("."), layer = /^\d+$/.test(rest[0]) ? rest.shift() : "";
+  const what = {self: "Self", cross: "Cross", feed_forward: "Feed-forward", embedding: "Embedding", embedded: "Embedding", positions: "Positions", types: "Token types", norm: "Final norm", projection: "Projection", add_norm_1: "Norm 1", add_norm_2: "Norm 2", add_norm_3: "Norm 3", embedding_norm: "Embedding norm"}[rest[0]] ?? rest.join(" ");
+  const head = rest[1] === "head" ? ` · head ${rest[2]}` : rest.at(-1) === "bias" ? " · bias" : "";
+  return `${what}${layer && ` ${layer}`}${head}` || stack;
+}
+
+/** What a part is, in the words of Figure 1. */
+export function partTitle(name) {
+  const [stack, ...rest] = name.split("."), layer = /^\d+$/.test(rest[0]) ? rest.shift() : null, last = rest[0] ?? stack;
+  const what = {self: stack === "decoder" ? "Masked self-attention" : "Self-attention", cross: "Cross-attention", feed_forward: "Feed-forward", embedding: "Embedding", types: "Token types", embedding_norm: "Embedding norm", embedded: "Positions", norm: "Final norm", projection: "Linear", pointer: "Pointer", head: "Head"}[last] ?? "Add & norm";
+  return `${what}, ${stack === "head" ? "" : stack}${layer === null ? "" : ` layer ${layer}`}`.replace(/, $/, "");
+}
+
+/** A part's equation. */
+export function equation(page, name) {
+  const last = name.split(".").pop(), {d_model: d, d_head: k, pre_norm: pre} = page.model;
+  return {
+    self: `softmax(QKᵀ/√${k})V`, cross: `softmax(QKᵀ/√${k})V`, feed_forward: "f(xW₁ + b₁)W₂ + b₂", embedding: `E[token] · √${d}`,
+    embedded: "x + PE(position)", projection: "xEᵀ", norm: "norm(x)", head: "xW + b", pointer: "p·P(vocabulary) + (1 − p)·P(copy)",
+  }[last] ?? (pre ? "x + Sublayer(norm(x))" : "norm(x + Sublayer(x))");
+}
+
+/** The section of the paper that describes a part. */
+export function section(name) {
+  const last = name.split(".").pop();
+  return {self: "3.2.1", cross: "3.2.3", feed_forward: "3.3", embedding: "3.4", embedded: "3.5", projection: "3.4"}[last] ?? (last.startsWith("add_norm") || last === "norm" ? "3.1" : null);
+}

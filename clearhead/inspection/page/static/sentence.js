@@ -1,0 +1,129 @@
+// The sentence and its answer, joined by ribbons; and one plain sentence about the chosen word.
+
+import {g, h, roving} from "./dom.js";
+import {looks} from "./data.js";
+import {logp, percent} from "./numbers.js";
+
+const LEAST = 0.03, RUNNING = 40; // attention that is drawn; tokens from which a sentence is set as running text
+
+const best = values => values.reduce((at, it, i) => (it > values[at] ? i : at), 0);
+
+/** The word to choose at first: the one whose strongest source is furthest from the diagonal. */
+export function firstChoice(page) {
+  let found = 0, furthest = -1;
+  page.answer.forEach((token, t) => {
+    const weights = looks(page, t);
+    if (!token.own || !weights.length) return;
+    const s = best(weights), away = Math.abs(s / page.source.length - t / page.answer.length) * weights[s];
+    if (page.source[s].own && away > furthest) [found, furthest] = [t, away];
+  });
+  return found;
+}
+
+/** What the numbers say about a word. It never says "because": attention is where the model looked, hiding is what it needed. */
+export function plainly(page, t) {
+  const token = page.answer[t], weights = looks(page, t), parts = [];
+  const word = it => h("b", {dir: "auto"}, it.name);
+  if (!page.writes) {
+    parts.push("The model answered ", word(page.answer[0]), ` with a probability of ${percent(Math.exp(page.logprobs[0]))}`);
+    if (page.answer.length > 1) parts.push("; its second choice was ", word(page.answer[1]), `, at ${percent(Math.exp(page.logprobs[1]))}`);
+    parts.push(". ");
+  } else {
+    parts.push(token.kind === "end" ? "To stop" : ["To write ", word(token)]);
+    if (weights.length) {
+      const s = best(weights), where = page.crosses ? `layer ${page.alignment_layer}` : "the last layer";
+      parts.push(", the model looked at ", page.source[s].kind === "end" ? "the end of the sentence" : word(page.source[s]), ` (${percent(weights[s])} of its attention in ${where}). `);
+    } else parts.push(`, the model was ${percent(Math.exp(page.logprobs[t]))} sure. `);
+  }
+  const falls = page.words && fallsOf(page, page.writes ? t : 0);
+  if (falls) {
+    const s = best(falls);
+    if (falls[s] > 0.01) {
+      const after = (page.writes ? page.logprobs[t] : page.logprobs[0]) - falls[s];
+      parts.push("Hide ", page.source[s].kind === "end" ? "the end" : word(page.source[s]), " and the log-probability", page.writes ? [" of ", token.kind === "end" ? "stopping" : word(token)] : "", ` falls to ${logp(after)}. `);
+    }
+  }
+  const other = page.writes && alternatives(page, t)[0];
+  if (other) parts.push("Its second choice here was ", h("b", {class: "other", dir: "auto"}, other.name), `, at ${percent(Math.exp(other.logp))}.`);
+  return parts;
+}
+
+/** How far the log-probability of the answer's token t falls when each source token is hidden. */
+export function fallsOf(page, t, method = "falls") {
+  const {shape: [size, columns], values} = page.words[method];
+  return t < columns ? Array.from({length: size}, (_, s) => values[s * columns + t]) : null;
+}
+
+/** The other tokens that the model weighed at a place of the answer, likeliest first. */
+export function alternatives(page, t) {
+  const at = page.begins + t, said = page.rows.outputs[at];
+  return (page.alternatives?.[at] ?? []).map(([text, p]) => ({name: text.replace(/^▁/, "") || "␣", text, logp: p}))
+    .filter(it => it.text !== page.tokens.outputs[at].text || !said);
+}
+
+export function sentence(page, state) {
+  const button = (token, i, side) => h("button", {
+    class: `token${token.own ? "" : " ours"}`, "data-side": side, "data-i": i, dir: token.own ? "auto" : null,
+    "aria-label": `${side === "t" ? "answer" : "source"} token ${i + 1}, ${token.name}`,
+    onclick: () => state.set(side === "t" ? {t: i, s: null} : chooseSource(page, i)),
+  }, h("span", {class: token.kind === "unknown" ? "unknown" : null}, token.name), side === "t" ? h("small", {}, percent(Math.exp(page.logprobs[i]))) : null);
+  const source = h("div", {class: "words source", role: "group", "aria-label": "What the model read"}, page.source.map((it, i) => button(it, i, "s")));
+  const answer = h("div", {class: "words answer", role: "group", "aria-label": "What it answered"}, page.answer.map((it, i) => button(it, i, "t")));
+  const ribbons = g("svg", {class: "ribbons", "aria-hidden": "true"}), say = h("p", {class: "say", "aria-live": "polite"});
+  const running = page.source.length + page.answer.length > 2 * RUNNING;
+  const stage = h("div", {class: `stage${running ? " running" : ""}`},
+    h("p", {class: "who"}, page.crosses || !page.writes ? "You wrote" : "You began"), source, answer,
+    h("p", {class: "who"}, page.writes ? "The model answered, each word with its probability" : "The model's labels, each with its probability"), ribbons);
+  const node = h("section", {id: "sentence", "aria-label": "Sentence and answer"}, stage, say);
+  roving(source, ".token");
+  roving(answer, ".token");
+
+  function fit() {
+    if (running) return draw();
+    const wide = row => row.scrollWidth > row.clientWidth + 1;
+    stage.classList.remove("wraps");
+    let size = innerWidth <= 700 ? 27 : 46;
+    do stage.style.setProperty("--size", `${size}px`); while (--size >= 20 && (wide(source) || wide(answer)));
+    stage.classList.toggle("wraps", size < 20);
+    draw();
+  }
+
+  function draw() {
+    const {t} = state.now, box = stage.getBoundingClientRect(), paths = [], wraps = stage.classList.contains("wraps");
+    const middle = (node, low) => { const at = node.getBoundingClientRect(); return [at.left - box.left + at.width / 2, (low ? at.bottom : at.top) - box.top]; };
+    const above = [...source.children].map(it => middle(it, true)), below = [...answer.children].map(it => middle(it, false));
+    page.answer.forEach((_, a) => {
+      const on = a === t;
+      if (running || (wraps && !on)) return;
+      looks(page, a).forEach((w, s) => {
+        if (w < LEAST || !above[s]) return;
+        const [x1, y1] = above[s], [x2, y2] = below[a], half = (y1 + y2) / 2;
+        paths.push([on, g("path", {
+          d: `M${x1} ${y1 + 2}C${x1} ${half + 12} ${x2} ${half - 12} ${x2} ${y2 - 2}`, class: on ? "ribbon on" : "ribbon",
+          "stroke-width": (1 + w * (on ? 9 : 7)).toFixed(1), "stroke-opacity": (on ? 0.35 + 0.6 * w : 0.12 + 0.62 * w).toFixed(2),
+        })]);
+      });
+    });
+    paths.sort((a, b) => a[0] - b[0]);
+    ribbons.replaceChildren(...paths.map(it => it[1]));
+  }
+
+  function update() {
+    const {t, s} = state.now, weights = looks(page, t), lit = weights.length ? best(weights) : -1;
+    [...source.children].forEach((it, i) => {
+      it.setAttribute("aria-pressed", s === i);
+      it.classList.toggle("lit", i === lit);
+      if (running) it.style.setProperty("--share", weights[i] ?? 0);
+    });
+    [...answer.children].forEach((it, i) => it.setAttribute("aria-pressed", t === i));
+    say.replaceChildren(...plainly(page, t).flat(Infinity));
+    draw();
+  }
+  return {node, update, fit};
+}
+
+/** Choosing a source token also shows the answer's token that looked at it most. */
+function chooseSource(page, s) {
+  const shares = page.answer.map((_, t) => looks(page, t)[s] ?? 0);
+  return {s, t: Math.max(...shares) > 0 ? best(shares) : 0};
+}

@@ -1,0 +1,41 @@
+// What is chosen. The hash of the address holds it, so a page can be reloaded, linked to, and gone back in.
+
+const NUMBERS = ["t", "s", "l", "h", "step", "frame"];
+const TEXTS = ["k", "off", "method", "theme"];
+
+/** Read the parts of a hash that `valid` accepts; the others are ignored one by one. */
+function fromHash(valid) {
+  const found = {}, given = new URLSearchParams(location.hash.slice(1));
+  for (const name of [...NUMBERS, ...TEXTS]) {
+    if (!given.has(name)) continue;
+    const text = given.get(name), value = NUMBERS.includes(name) ? (/^\d{1,6}$/.test(text) ? Number(text) : null) : text;
+    if (value !== null && valid(name, value)) found[name] = value;
+  }
+  return found;
+}
+
+export function makeState(initial, valid) {
+  let state = {...initial, ...fromHash(valid)};
+  const listeners = [];
+  const write = push => {
+    const shown = Object.entries(state).filter(([, value]) => value !== null && value !== "");
+    const hash = `#${new URLSearchParams(shown)}`;
+    if (hash !== location.hash) history[push ? "pushState" : "replaceState"](null, "", hash);
+  };
+  const tell = before => listeners.forEach(it => it(state, before));
+  addEventListener("popstate", () => {
+    const before = state;
+    state = {...initial, ...fromHash(valid)};
+    tell(before);
+  });
+  return {
+    get now() { return state; },
+    on: listener => listeners.push(listener),
+    set(change, {push = false} = {}) {
+      const before = state;
+      state = {...state, ...change};
+      write(push);
+      tell(before);
+    },
+  };
+}

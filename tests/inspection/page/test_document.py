@@ -1,0 +1,100 @@
+"""The page is one file that asks for nothing, runs only its own scripts, and shows texts as texts."""
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import pytest
+
+from clearhead.inspection.page.document import joined_scripts, page_document
+
+HOSTILE = [
+    "</script><script>alert(1)</script>",
+    "<!--",
+    "<img src=x onerror=alert(1)>",
+    "\u2028",
+    "\ud800",
+    "&lt;",
+    "]]>",
+]
+
+
+class Scripts(HTMLParser):
+    """The scripts, styles and attributes of a document."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[list[str]] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag, attrs) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag in ("script", "style"):
+            self.found.append([tag, dict(attrs).get("type") or "", ""])
+
+    def handle_data(self, data) -> None:
+        if self.found and self.get_starttag_text() and self.cdata_elem:
+            self.found[-1][2] += data
+
+
+def parsed(document: str) -> Scripts:
+    parser = Scripts()
+    parser.feed(document)
+    return parser
+
+
+def digest(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_text_becomes_markup(text) -> None:
+    document = page_document({"source": text, "text": text, "tokens": [text], text: 1.5})
+    found = parsed(document)
+    assert found.tags.count("script") == 2 and "img" not in found.tags
+    data = next(body for _, kind, body in found.found if kind == "application/json")
+    expected = text.replace("\ud800", "\ufffdd800")
+    assert json.loads(data) == {"source": expected, "text": expected, "tokens": [expected], expected: 1.5}
+
+
+def test_only_the_scripts_and_styles_of_the_page_may_run() -> None:
+    document = page_document({"source": "a", "text": "b"})
+    found, policy = parsed(document), re.search(r'Content-Security-Policy" content="([^"]*)"', document)[1]
+    rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
+    style, script = (
+        next(body for tag, kind, body in found.found if (tag, kind) == it)
+        for it in (("style", ""), ("script", "module"))
+    )
+    assert rules["default-src"] == "'none'"
+    assert rules["style-src"] == f"'{digest(style)}'" and rules["script-src"] == f"'{digest(script)}'"
+    assert not [name for name, _ in found.attributes if name.startswith("on") or name in ("src", "href", "style")]
+
+
+def test_numbers_that_are_not_finite_become_null() -> None:
+    document = page_document({"source": "a", "text": "b", "values": (float("nan"), float("-inf"), 2.0)})
+    assert '"values":[null,null,2.0]' in document
+
+
+def test_the_scripts_ask_for_nothing() -> None:
+    script = joined_scripts()
+    addresses = set(re.findall(r"https?://[^\"'` ]+", script))
+    assert addresses <= {"http://www.w3.org/2000/svg"}
+    assert not re.search(
+        r"\b(fetch|XMLHttpRequest|WebSocket|EventSource|eval|innerHTML|insertAdjacentHTML|document\.write)\b", script
+    )
+    assert "import " not in script and len(script) <= 90_000
+
+
+def test_the_joined_scripts_are_valid(tmp_path) -> None:
+    if shutil.which("node") is None:
+        pytest.skip("needs node")
+    path = tmp_path / "page.mjs"
+    path.write_text(joined_scripts(), encoding="utf-8")
+    done = subprocess.run(["node", "--check", path], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

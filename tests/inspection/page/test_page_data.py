@@ -1,0 +1,80 @@
+"""What the page shows is what the trace recorded."""
+
+from base64 import b64decode
+
+import numpy as np
+import pytest
+import torch
+
+import clearhead
+from clearhead.inspection.page.page_data import page_data
+from clearhead.inspection.record.switches import switches, without
+
+TEXT = "She sings."
+
+
+@pytest.fixture(scope="module")
+def shown(model_folder):
+    app = clearhead.load(model_folder, device="cpu")
+    explanation = app.explain(TEXT)
+    return app, explanation, page_data(explanation, app.config, name="models/a", command="clearhead explain ...")
+
+
+def numbers(array, dtype) -> np.ndarray:
+    return np.frombuffer(b64decode(array["b64"]), dtype).reshape(array["shape"])
+
+
+def test_weights_are_those_of_the_trace(shown) -> None:
+    _, explanation, data = shown
+    assert data["attention"].keys() == explanation.trace.calls.keys()
+    for name, it in data["attention"].items():
+        weights = explanation.trace[name].weights.values[0].numpy()
+        np.testing.assert_allclose(numbers(it["weights"], "<u2") / 65535, weights, atol=1e-5)
+
+
+def test_a_weight_is_the_softmax_of_its_score(shown) -> None:
+    _, explanation, data = shown
+    for name, it in data["attention"].items():
+        call = explanation.trace[name]
+        lse = torch.from_numpy(numbers(it["lse"], "<f4").copy())
+        torch.testing.assert_close(
+            (call.masked_scores[0] - lse[..., None]).exp(), call.weights.values[0], atol=1e-5, rtol=0
+        )
+
+
+def test_the_tokens_have_kinds_and_probabilities(shown) -> None:
+    _, explanation, data = shown
+    assert [it["text"] for it in data["tokens"]["encoder"]] == list(explanation.tokens["encoder"])
+    assert data["tokens"]["encoder"][-1]["kind"] == "end" and data["tokens"]["decoder"][0]["kind"] == "start"
+    assert sum(data["logprobs"]) == pytest.approx(explanation.values["log_probability"], abs=1e-4)
+    for p, others in zip(data["logprobs"], data["alternatives"]):
+        assert len(others) == 8 and p <= others[0][1] + 1e-6
+        assert [it[1] for it in others] == sorted((it[1] for it in others), reverse=True)
+
+
+def test_every_part_is_switched_off_alone(shown) -> None:
+    app, explanation, data = shown
+    assert data["off"].keys() == switches(app.model).keys()
+    name = "decoder.0.feed_forward"
+    with without(app.model, name), torch.inference_mode():
+        expected = explanation.replay.run(1)[0]
+    np.testing.assert_allclose(data["off"][name]["logprobs"], expected, atol=1e-4)
+    with app.without(name):
+        answer = app(TEXT)
+    assert data["off"][name]["text"] in (answer, "")
+
+
+def test_reasons_and_words_are_those_of_the_other_views(shown) -> None:
+    _, explanation, data = shown
+    np.testing.assert_array_equal(numbers(data["words"]["falls"], "<f4"), explanation.words.falls.float().numpy())
+    for place, it in data["why"].items():
+        assert it["said"] == explanation.outputs[int(place)]
+        assert sum(value for _, value in it["parts"]) == pytest.approx(it["logit"], abs=1e-2)
+
+
+def test_the_flow_has_code_and_values(shown) -> None:
+    _, explanation, data = shown
+    parts = {it["name"]: it for it in data["parts"]}
+    assert "def forward" in parts["decoder.0.cross"]["code"] and parts["decoder.0.cross"]["class"] == "CrossAttention"
+    first = explanation.trace["decoder.0.feed_forward"].output[0, 0, :8].tolist()
+    assert parts["decoder.0.feed_forward"]["values"][0] == pytest.approx(first, rel=1e-3)
