@@ -164,7 +164,7 @@ def test_there_is_one_search_whatever_is_searched_for() -> None:
     ranking = {under(path) for path in FILES if "topk" in calls(path)}  # of tokens; of passages; of fillings
     assert ranking == {
         *("decode/engines/torch_engine.py", "tasks/answer/passages.py", "tasks/fill/task.py"),
-        "inspection/views/lens.py",  # for the eye
+        *("inspection/views/lens.py", "inspection/page/page_data.py"),  # for the eye
     }
     assert not any("multinomial" in calls(path) for path in FILES), "tokens are drawn by the sampler, with its own seed"
 

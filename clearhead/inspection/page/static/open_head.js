@@ -35,7 +35,7 @@ export function openHead(page, state) {
       for (let c = 0; c < layer.columns; c++) {
         const x = LABEL + c * wide + 1, y = 36 + r * high + 1, barred = layer.barred(r, c), w = layer.at(head, r, c), fill = shade(w);
         found.push(g("g", {"data-r": r, "data-c": c}, g("rect", {x, y, width: wide - 2, height: high - 2, rx: 3, class: barred ? "barred" : "cell", fill: barred ? "transparent" : css(fill)}),
-          barred ? g("path", {d: `M${x + wide / 2 - 6} ${y + high / 2 + 4}l10 -10`, class: "stroke"}) : g("text", {x: x + wide / 2 - 1, y: y + high / 2 + 4, "text-anchor": "middle", class: "value", fill: inkOn(fill)}, weight(w))));
+          barred ? g("path", {d: `M${x + wide / 2 - 6} ${y + high / 2 + 4}l10 -10`, class: "stroke"}) : g("text", {x: x + wide / 2 - 1, y: y + high / 2 + 4, "text-anchor": "middle", class: "value", style: {fill: inkOn(fill)}}, weight(w))));
       }
     });
     const outline = g("rect", {class: "chosen", rx: 4});
