@@ -12,6 +12,7 @@ import sys
 import wave
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -116,7 +117,19 @@ def test_the_readme_runs(here: Path, word_model_folder: Path, capsys: Capture) -
 
 @pytest.mark.parametrize(
     "name",
-    ["ablate", "data", "decoding", "errors", "explaining", "model", "own-parts", "scoring", "training", "verify"],
+    [
+        "ablate",
+        "data",
+        "decoding",
+        "errors",
+        "explaining",
+        "family",
+        "model",
+        "own-parts",
+        "scoring",
+        "training",
+        "verify",
+    ],
 )
 def test_a_page_runs(
     name: str, model_folder: Path, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
@@ -129,6 +142,7 @@ def test_a_page_runs(
     for column, files in enumerate((["text.en"], ["text.fr", "second.fr", "third.fr"])):
         for file in files:
             Path(file).write_text("".join(f"{line.split(chr(9))[column]}\n" for line in LINES.splitlines()))
+    Path("book.txt").write_text("".join(f"The number is {n}.\n" for n in range(400)), encoding="utf-8")
     for file in ("own_attention.py", "own_parts.py"):
         shutil.copy(ROOT / "examples" / file, here)
     monkeypatch.setitem(POSITIONS, "near", Positions)  # what a page adds is gone afterwards
@@ -312,11 +326,26 @@ def test_the_walk_through_shows_the_task_that_a_test_trains() -> None:
     assert code in (ROOT / "tests" / "tasks" / "reverse_task.py").read_text(encoding="utf-8")
 
 
-def test_the_picture_of_the_rooms_is_drawn_from_the_code() -> None:
-    spec = importlib.util.spec_from_file_location("draw_rooms", ROOT / "docs" / "draw_rooms.py")
+def script(name: str) -> ModuleType:
+    """A script of the documents as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look there
     spec.loader.exec_module(module)
+    return module
+
+
+def test_the_pictures_and_the_table_of_the_families_are_drawn_from_the_code() -> None:
+    module, page = script("draw_families"), (ROOT / "docs" / "family.md").read_text(encoding="utf-8")
+    for name in module.models():
+        assert module.draw(name) == module.picture(name).read_text(encoding="utf-8"), "`python docs/draw_families.py`"
+        assert page.count(f"](images/family-{name}.svg)") == 1
+    assert module.with_table(page) == page and "| parameters | 63,082,496 | 124,439,808 |" in page
+
+
+def test_the_picture_of_the_rooms_is_drawn_from_the_code() -> None:
+    module = script("draw_rooms")
     assert module.draw() == module.PICTURE.read_text(encoding="utf-8"), "`python docs/draw_rooms.py` updates it"
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     assert set(module.rooms()) <= set(re.findall(r"`(\w+)`", page))
