@@ -22,7 +22,8 @@ def pool(x: Tensor, real: Tensor, pooling: str) -> Tensor:
     If a row has no real vector, its mean is zero, and its first vector is the one at position 0.
     """
     if pooling == "first":
-        return x.take_along_dim(real.long().argmax(1)[:, None, None], 1).squeeze(1)
+        first = real.long().argmax(1)[:, None, None]
+        return x.gather(1, first.expand(-1, 1, x.size(2))).squeeze(1)
     return (x * real[..., None]).sum(1) / real.sum(1).clamp(min=1)[:, None]
 
 

@@ -51,10 +51,12 @@ def read(model: EncoderModel | Encoder, *given: Tensor) -> Tensor:
     inputs (B, ...), types (B, S) if the model has them -> (B, C) of a Classifier, (B, S, 2) of a SpanFinder, (B, S, V)
     of a TokenPredictor, (B, S, D)
     """
+    inputs, *types = given
+    inputs = _widened(inputs)
     if isinstance(model, EncoderModel) and not isinstance(model.head, TokenPredictor):
-        return model(*given)
+        return model(inputs, *types)
     encoder = model.encoder if isinstance(model, EncoderModel) else model
-    x: Tensor = encoder(*given, mask=encoder.embedding.mask(given[0]))
+    x: Tensor = encoder(inputs, *types, mask=encoder.embedding.mask(inputs))
     if isinstance(model, EncoderModel):  # every position, because the number of masked ones varies
         head = cast(TokenPredictor, model.head)
         x = head.projection(x if head.transform is None else head.transform(x))
@@ -66,12 +68,18 @@ def remember(model: EncoderDecoder, source: Tensor) -> tuple[Tensor, ...]:
 
     (B, ...) -> mask (B, S), then keys (B, G, S, K) and values (B, G, S, K) of each decoder block
     """
+    source = _widened(source)
     mask = model.encoder.embedding.mask(source)
     memory = model.encode(source, mask=mask)
     found = [memory.new_ones(memory.shape[:2], dtype=torch.bool) if mask is None else mask[:, 0, 0]]
     for block in model.decoder.blocks:
         found += cast(Any, block).cross_attention.project(memory)
     return tuple(found)
+
+
+def _widened(inputs: Tensor) -> Tensor:
+    """Return inputs in 32 bits if they have 16, for which ONNX Runtime lacks operators. (...) -> (...)"""
+    return inputs.int() if inputs.dtype == torch.int16 else inputs
 
 
 def answer(decoder: Decoder, tokens: Tensor, memory_mask: Tensor, *given: Tensor) -> tuple[Tensor, ...]:

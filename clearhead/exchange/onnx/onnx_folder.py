@@ -35,6 +35,7 @@ def export(loaded: LoadedModel, out: Path, *, precision: str = "fp32") -> None:
 
 
 def _files(loaded: LoadedModel, precision: str) -> Iterator[tuple[str, bytes]]:
+    from .folding import fold_transposes
     from .graphs import graphs
     from .tracing import trace
     from .weights_file import WEIGHTS, WeightsFile
@@ -43,6 +44,7 @@ def _files(loaded: LoadedModel, precision: str) -> Iterator[tuple[str, bytes]]:
     found = graphs(loaded.model, config)
     for graph in found:
         model = trace(graph, window=config.window)
+        fold_transposes(model, shared=precision == "int8")  # the quantiser needs stored matrices
         if precision == "int8":
             from .quantized import quantized
 

@@ -38,6 +38,8 @@ def trace(graph: Graph, *, window: int | None = None) -> "ModelProto":
     )
     any_size = torch.export.Dim.DYNAMIC
     axes = tuple({i: any_size for i, n in enumerate(port.shape) if isinstance(n, str)} for port in graph.inputs)
+    from onnxscript.optimizer import optimize_ir
+
     module = nn.Module()
     module.model, module.forward = graph.model, lambda *given: graph.run(*given)
     try:
@@ -50,7 +52,10 @@ def trace(graph: Graph, *, window: int | None = None) -> "ModelProto":
                 output_names=[port.name for port in graph.outputs],
                 dynamo=True,
                 verbose=False,
+                optimize=False,
             )
+            assert program is not None
+            optimize_ir(program.model, should_fold=lambda node: False if node.op_type == "Transpose" else None)
     except Exception as error:  # the exporter raises errors of many types
         part = _part(graph.model, error)
         raise ModelError(
@@ -58,7 +63,6 @@ def trace(graph: Graph, *, window: int | None = None) -> "ModelProto":
             fix="use a model without it",
             name=part,
         ) from error
-    assert program is not None
     found = program.model_proto
     _name_axes(found, graph)
     _drop_notes(found)

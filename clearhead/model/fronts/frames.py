@@ -84,7 +84,7 @@ class Frames(Front):
             )
         window = self.window.to(torch.promote_types(self.window.dtype, torch.float32))  # no FFT has 16 bits everywhere
         wave = inputs.masked_fill(inputs == PAD_SAMPLE, 0).to(window.dtype) / 32768
-        n_frames = -(-wave.size(1) // self.hop)
+        n_frames = (wave.size(1) + self.hop - 1) // self.hop
         last = (n_frames - 1) * self.hop + self.n_fft
         wave = nn.functional.pad(wave, (self.n_fft // 2, last - self.n_fft // 2 - wave.size(1)))
         bins = torch.stft(

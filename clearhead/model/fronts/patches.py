@@ -56,7 +56,7 @@ class Patches(Front):
         x: Tensor = self.project(patches(pixels, self.patch_size))
         if self.class_token is None:
             return x
-        return torch.cat((self.class_token.expand(len(x), 1, -1), x), 1)
+        return torch.cat((self.class_token.expand(x.size(0), 1, -1), x), 1)
 
     def names(self, inputs: Tensor) -> list[list[str]]:
         """Return row and column of each patch, counted from 0: "r2c5". The class token is called "class"."""

@@ -1,0 +1,102 @@
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from clearhead.api import load
+from clearhead.config import Config
+from clearhead.errors import ConfigError
+from clearhead.exchange.onnx.onnx_folder import export
+from clearhead.exchange.onnx.weights_file import WEIGHTS
+from clearhead.folder.model_folder import model_files, save_files
+from clearhead.model.transformer import build
+from clearhead.tokenization.source_and_target import train_tokenizers
+
+from ...conftest import ENGLISH, FRENCH
+
+onnxruntime = pytest.importorskip("onnxruntime")
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxscript")
+
+
+@pytest.fixture(scope="module")
+def folders(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A model exported in both precisions."""
+    out = {it: tmp_path_factory.mktemp("onnx") / it for it in ("fp32", "int8")}
+    for precision, folder in out.items():
+        export(load(model_folder, device="cpu").loaded, folder, precision=precision)
+    return out
+
+
+def first_logits(folder: Path, source: list[int]) -> np.ndarray:
+    about = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+    encoder, decoder = (onnxruntime.InferenceSession(folder / f"{name}.onnx") for name in ("encoder", "decoder"))
+    memory = encoder.run(None, {"source": np.array([source])})
+    feed = dict(zip((it.name for it in encoder.get_outputs()), memory))
+    feed |= {"tokens": np.array([[about["special_ids"]["start"]]])}
+    feed |= {it: np.zeros((1, 2, 0, 8), np.float32) for it in ("past_keys.0", "past_values.0")}
+    return decoder.run(["logits"], feed)[0][0, 0]
+
+
+def test_matrices_of_8_bits_change_logits_little_and_need_less_room(folders: dict[str, Path]) -> None:
+    source = [5, 80, 200, 31, 2]
+    exact, rounded = (first_logits(folders[it], source) for it in ("fp32", "int8"))
+    deviation = np.abs(rounded - exact).max() / exact.std()
+    assert 1e-4 < deviation < 0.2
+    sizes = {name: (folder / WEIGHTS).stat().st_size for name, folder in folders.items()}
+    assert sizes["int8"] < sizes["fp32"] / 2
+
+
+def test_the_models_share_a_file_in_which_tied_weights_are_stored_once(folders, model_folder: Path) -> None:
+    numbers = sum(it.numel() for it in load(model_folder, device="cpu").model.parameters())
+    table = 40 * 16  # of positions, which isn't a parameter
+    assert (folders["fp32"] / WEIGHTS).stat().st_size < 4 * (numbers + table) + 64 * 20
+    for name in ("encoder", "decoder"):
+        model = onnx.load(folders["fp32"] / f"{name}.onnx", load_external_data=False)
+        places = [{it.key: it.value for it in tensor.external_data} for tensor in model.graph.initializer]
+        assert {it["location"] for it in places if it} == {WEIGHTS}
+        assert not any(part.metadata_props or part.doc_string for part in model.graph.node)
+
+
+def test_the_description_names_tensors_tokens_and_limits(folders: dict[str, Path]) -> None:
+    about = json.loads((folders["fp32"] / "model.json").read_text(encoding="utf-8"))
+    assert (about["task"], about["topology"], about["precision"]) == ("translate", "encoder-decoder", "fp32")
+    assert (about["max_len"], about["positions"], about["begins_with_bos"]) == (40, "sinusoidal", False)
+    assert about["special_ids"] == {"pad": 0, "bos": 1, "eos": 2, "unk": 3, "mask": 3, "start": 1}
+    assert about["decode"] == {"suppress": [0, 1, 3], "max_extra": 4}
+    assert about["tokenizers"] == {"source": "tokenizer.json", "target": "tokenizer.json"}
+    for name, graph in about["graphs"].items():
+        session = onnxruntime.InferenceSession(folders["fp32"] / graph["file"])
+        for ports, found in ((graph["inputs"], session.get_inputs()), (graph["outputs"], session.get_outputs())):
+            assert [(it["name"], it["shape"]) for it in ports] == [(it.name, it.shape) for it in found], name
+
+
+def test_two_vocabularies_are_two_files(tmp_path: Path) -> None:
+    values = {"data.joint": False, "data.tokenizer": "word", "data.train": ["pairs.tsv"], "data.batch_tokens": 512}
+    values |= {"model.d_model": 8, "model.n_heads": 2, "model.d_ff": 8, "model.max_len": 20, "model.tie": "target"}
+    config = Config().override({**values, "model.n_encoder_layers": 1, "model.n_decoder_layers": 1})
+    both = train_tokenizers(ENGLISH, FRENCH, config.data)
+    sizes = {"model.src_vocab_size": both.source.vocab_size, "model.tgt_vocab_size": both.target.vocab_size}
+    config = config.override(sizes)
+    weights = build(config.model).state_dict()
+    save_files(
+        tmp_path / "model", model_files(config=config.to_dict(), tokenizer=both.to_json(), weights=weights, card="#")
+    )
+    export(load(tmp_path / "model", device="cpu").loaded, tmp_path / "out")
+    about = json.loads((tmp_path / "out" / "model.json").read_text(encoding="utf-8"))
+    assert about["tokenizers"] == {"source": "tokenizer.json", "target": "target_tokenizer.json"}
+    for side, tokenizer in (("source", both.source), ("target", both.target)):
+        assert (tmp_path / "out" / about["tokenizers"][side]).read_text(encoding="utf-8") == tokenizer.to_json()
+
+
+@pytest.mark.parametrize(("precision", "missing"), [("fp32", "onnx"), ("fp32", "onnxscript"), ("int8", "onnxruntime")])
+def test_a_missing_program_is_named_with_how_to_install_it(
+    model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: str, missing: str
+) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(ConfigError, match=missing) as caught:
+        export(load(model_folder, device="cpu").loaded, tmp_path / "out", precision=precision)
+    assert caught.value.name == missing and "clearhead[onnx]" in caught.value.fix
+    assert not (tmp_path / "out").exists()
