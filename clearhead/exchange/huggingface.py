@@ -12,6 +12,7 @@ from ..folder.manifest import parse_json_object, read_bytes
 from .hf_tokenizers import no_tokenizer, read_tokenizer, token_ids, token_roles, tokenizer_files, tokens_before
 from .imported import Imported
 from .safetensors_files import SafetensorsFiles
+from .sentence_transformers import MODULES, embedding_files, read_embedding
 from .weight_names import matches, to_ours, to_theirs
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ FAMILIES: Mapping[str, str] = {
     "bert": "bert:BERT",
     "distilbert": "distilbert:DistilBERT",
     "roberta": "roberta:RoBERTa",
+    "vit": "vit:ViT",
 }
 _MOST_TOKENS = 2048  # in a text to train on: models with rotary positions could read far more
 
@@ -72,10 +74,14 @@ def read_folder(folder: Path, task: str | None = None) -> Imported:
     given = Given(folder / CONFIG, content, token_roles(folder, tokens))
     given.expect("quantization_config", None)
     _keep_one_end(given, tokens)
-    task = task or _task(given, kind)
+    task = task or ("embed" if (folder / MODULES).is_file() else _task(given, kind))
+    if task not in kind.architectures.values():
+        tasks = " or ".join(dict.fromkeys(kind.architectures.values()))
+        raise ModelError(f"{kind.title} can't be used for {task}", expected=tasks, name="task", value=task)
     settings = kind.settings(given, tokens) | {"train.task": task} | kind.head(given, task)
     if kind.reads_text:
         settings["model.begin"] = tokens_before(tokenizer) == [settings["model.bos_id"]]
+    settings |= read_embedding(folder) if task == "embed" else {}
     config = _config(settings, folder)
     found, left = to_ours(kind.names(config.model), tensors, kind.prefix)
     weights = kind.adjusted(found, given)
@@ -148,6 +154,8 @@ def folder_files(
     """
     kind, theirs = _nearest(config)
     files = {CONFIG: (json.dumps(theirs, indent=2) + "\n").encode()} | kind.files(config)
+    if config.train.task == "embed":
+        files |= embedding_files(config)
     if kind.reads_text:
         files |= tokenizer_files(tokenizer, config.model)
     return files, to_theirs(kind.names(config.model), weights, kind.prefix)
