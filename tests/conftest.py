@@ -56,6 +56,29 @@ def word_model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_model_folder(tmp_path_factory.mktemp("words"), tokenizer="word")
 
 
+def make_encoder_folder(path: Path, *, task: str, tokenizer: str = "bpe", **settings: object) -> Path:
+    """An encoder of random weights that fills masks or embeds texts. `settings` are those of the model."""
+    import torch
+
+    from clearhead.folder.model_folder import model_files, save_files
+    from clearhead.model.transformer import build
+    from clearhead.tasks.registry import task_named
+    from clearhead.tokenization.source_and_target import train_tokenizers
+
+    values = {"train.task": task, "data.tokenizer": tokenizer, "data.vocab_size": 300, "model.max_len": 40}
+    values |= {"model.d_model": 16, "model.n_heads": 2, "model.d_ff": 32, "model.n_encoder_layers": 1}
+    values |= {f"model.{name}": value for name, value in settings.items()}
+    config = Config().assign({**task_named(task).required, **values}, "model")
+    tokenizers = train_tokenizers(ENGLISH, (), config.data)
+    size = tokenizers.source.vocab_size
+    config = config.assign({"model.src_vocab_size": size, "model.tgt_vocab_size": size}, "model")
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        weights = build(config.model).state_dict()
+    save_files(path, model_files(config=config.to_dict(), tokenizer=tokenizers.to_json(), weights=weights, card="# A"))
+    return path
+
+
 def make_questions(n: int, seed: int = 0, *, lacking: bool = False) -> dict:
     """Articles of one short text each, as SQuAD has them, with five kinds of questions, whose answers have one token or
     two. What is asked with `lacking` is not always in the text."""

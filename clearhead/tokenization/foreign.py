@@ -52,7 +52,8 @@ class ForeignTokenizer(Tokenizer):
     @property
     def mask_name(self) -> str:  # type: ignore[override]
         """How a text spells a masked token: the token's name in the file, such as <mask>; "" if there's none."""
-        return "" if self.special.mask is None else self._names.get(self.special.mask, "")
+        mask = self.special.mask
+        return "" if mask is None else self._names.get(mask, f"<{mask}>")
 
     @property
     def vocab_size(self) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -70,8 +70,7 @@ class StartingPoint:
                 value=str(self.path),
             )
         new = {"model.n_classes": 0, "data.labels": ()}  # found in the new data
-        of_task = (*OF_TASK, *(_OF_HEAD if now == "encoder-only" else ()))
-        own = {name: self.config.value(name) for name in KEPT if self.is_same_task(config) or name not in of_task}
+        own = self._kept(config)
         config = config if self.is_same_task(config) else config.assign(new, "data")
         for name in own:
             if config.is_users(name) and config.value(name) != own[name]:
@@ -87,6 +86,17 @@ class StartingPoint:
         own |= {name: self.config.value(name) for name in _FREE if name not in others}
         return config.assign(own, "model")
 
+    def _kept(self, config: Config) -> dict[str, Any]:
+        """Return the settings of the model that a run with this configuration keeps."""
+        if self.is_same_task(config):
+            return {name: self.config.value(name) for name in KEPT}
+        of_task = (*OF_TASK, *(_OF_HEAD if config.model.topology == "encoder-only" else ()))
+        kept = {name: self.config.value(name) for name in KEPT if name not in of_task}
+        types, now = self.config.model.n_token_types, config.model.n_token_types
+        if types > 1 or not now:  # one type can't tell a question from a text
+            kept |= {} if config.is_users("model.n_token_types") else {"model.n_token_types": types}
+        return kept
+
     def is_same_task(self, config: Config) -> bool:
         """Return whether this model and `config` have the same task and head, so the head's weights fit."""
         heads = [it.model.head for it in (self.config, config)]
@@ -95,19 +105,21 @@ class StartingPoint:
     def give(self, model: nn.Module, config: Config) -> str:
         """Copy the weights into a model with this configuration, and return a message about new parameters.
 
-        For another task, only weights with the same name and shape are copied. For the same task, raises a ModelError
-        if any weights don't fit.
+        For another task, only weights with the same name and shape are copied; an encoder without a head is the encoder
+        of a model with one. For the same task, raises a ModelError if any weights don't fit.
         """
         if not self.weights:
             return ""
         if self.is_same_task(config):
             load_weights(model, self.weights)
             return ""
-        own = model.state_dict()
-        taken = {name for name, weight in self.weights.items() if name in own and own[name].shape == weight.shape}
+        own, weights = model.state_dict(), self.weights
+        if self.config.model.topology == "encoder-only" and self.config.model.head == "none":
+            weights = {f"encoder.{name}": weight for name, weight in weights.items()}
+        taken = {name for name, weight in weights.items() if name in own and own[name].shape == weight.shape}
         with torch.no_grad():
             for name in taken:
-                own[name].copy_(self.weights[name])
+                own[name].copy_(weights[name])
         known = {own[name].data_ptr() for name in taken}  # tied weights have several names
         new = {weight.data_ptr(): name for name, weight in own.items() if weight.data_ptr() not in known}
         if not new:

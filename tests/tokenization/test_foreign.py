@@ -331,3 +331,26 @@ def test_a_damaged_file_is_an_error_that_names_it(damage: dict) -> None:
     with pytest.raises(ModelError) as caught:
         Tokenizer.from_json(json.dumps(json.loads(file(words)) | damage), SPECIAL[words], origin="x.json")
     assert caught.value.name == "x.json"
+
+
+def test_a_mask_has_the_name_of_the_file_and_the_ids_are_those_of_the_library() -> None:
+    found = opened(wordpiece)
+    assert found.mask_name == "[MASK]"
+    for text in ("I am [MASK] and", "[MASK]", "not [MASK].", "the [MASK]s [MASK]", "over12[MASK]lazy"):
+        expected = library(wordpiece).encode(text, add_special_tokens=False).ids
+        ids, masks = found.encode_masked(text)
+        assert ids == expected and [ids[place] for place in masks] == [4] * text.count("[MASK]")
+
+
+def test_a_text_with_a_mask_can_forge_no_other_special_token() -> None:
+    found = opened(wordpiece)
+    for forged in ("[CLS]", "\ufdd0[CLS]", "[SEP]", "\ufdd0[SEP]"):
+        ids, masks = found.encode_masked(f"I {forged} am [MASK]")
+        assert not {0, 2, 3} & {*ids} and [ids[place] for place in masks] == [4]
+
+
+def test_a_mask_that_the_file_does_not_list_as_special_is_found() -> None:
+    content = json.loads(file(wordpiece))
+    content["added_tokens"] = [it for it in content["added_tokens"] if it["id"] != 4]
+    found = Tokenizer.from_json(json.dumps(content), SPECIAL[wordpiece], origin="x.json")
+    assert found.encode_masked("I am [MASK] and") == opened(wordpiece).encode_masked("I am [MASK] and")

@@ -493,3 +493,50 @@ def test_a_file_with_any_one_byte_changed_loads_or_is_a_model_error(at: float, b
         return
     assert isinstance(tokenizer.encode("the man"), list)
     assert len(tokenizer.vocabulary()) == tokenizer.vocab_size
+
+
+# --- masks -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "word"])
+@pytest.mark.parametrize("place", range(5))
+def test_a_mask_stands_for_a_word_with_the_space_before_it(kind: str, place: int) -> None:
+    tokenizer, words = trained(kind), ["The", " red", " house", " is", " big"]
+    ids = [tokenizer.encode(word.strip()) for word in words]
+    expected = [i for before in ids[:place] for i in before] + [UNK] + [i for after in ids[place + 1 :] for i in after]
+    words[place] = "[MASK]" if place == 0 else " [MASK]"
+    found, masks = tokenizer.encode_masked("".join(words))
+    assert found == expected and masks == [sum(map(len, ids[:place]))]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_follows_a_mask_without_a_space_has_none(kind: str) -> None:
+    tokenizer = trained(kind)
+    whole = tokenizer.encode("I am here.")
+    found, masks = tokenizer.encode_masked("I am [MASK].")
+    assert found[-1] == whole[-1] and masks == [len(found) - 2]
+    if kind == "character":
+        assert found[:-2] == tokenizer.encode("I am x")[:-1]
+
+
+def test_a_mask_of_characters_keeps_the_space_before_it() -> None:
+    tokenizer = trained("character")
+    ids, masks = tokenizer.encode_masked("a [MASK]an, a  [MASK]")
+    assert tokenizer.decode([i for n, i in enumerate(ids) if n not in masks]) == "a an, a "
+
+
+def test_an_unknown_word_is_no_mask() -> None:
+    ids, masks = trained("word").encode_masked("zebra is [MASK]")
+    assert ids[0] == ids[2] == UNK and masks == [2]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(text=awkward)
+def test_a_text_without_masks_is_encoded_as_ever(kind: str, text: str) -> None:
+    tokenizer = trained(kind)
+    assert tokenizer.encode_masked(text) == (tokenizer.encode(text.replace("\ufdd0", "\ufffd")), [])
+
+
+def test_a_lone_surrogate_next_to_a_mask_is_an_error() -> None:
+    with pytest.raises(DataError):
+        trained("bpe").encode_masked("[MASK] \ud800")

@@ -17,6 +17,8 @@ from clearhead.tokenization.source_and_target import Tokenizers, train_tokenizer
 from clearhead.training.signals import StoppedError
 from clearhead.training.starting_point import StartingPoint
 
+from ..conftest import make_encoder_folder
+
 
 def quiet(_message: str) -> None: ...
 
@@ -169,3 +171,26 @@ def test_other_stacks_are_refused() -> None:
     with pytest.raises(ConfigError) as caught:
         of_another_head().configure(asked)
     assert caught.value.name == "train.init_from" and "encoder-decoder" in caught.value.expected
+
+
+LABELLED = [("I am hungry.", "I"), ("You are late.", "you"), ("She sings.", "she"), ("We are here.", "we")] * 5
+
+
+@pytest.mark.parametrize("task", ["embed", "fill"])
+def test_a_classifier_begins_with_the_encoder_of_another_task(tmp_path: Path, task: str) -> None:
+    settings = {"begin": True, "n_token_types": 2, "pre_norm": True, "normalize": True}
+    settings |= {"token_transform": True, "projection_bias": True} if task == "fill" else {"pooling": "first"}
+    first = make_encoder_folder(tmp_path / "first", task=task, **settings)
+    values = {"train.task": "classify", "train.init_from": str(first), "train.lr": 1e-9, "train.steps": 1}
+    values |= {"train.threads": 1, "train.precision": "fp32", "train.warmup": 0}
+    said: list[str] = []
+    second = train(Config().override(values), tmp_path / "second", data=LABELLED, say=said.append)
+    model = load(second, device="cpu").config.model
+    assert (model.head, model.pooling, model.normalize) == ("class", "mean", False)
+    assert model.begin and model.n_token_types == 2
+    assert any("the head is new" in line and "encoder" not in line for line in said)
+    weights = load_model_folder(second).weights
+    for name, weight in load_model_folder(first).weights.items():
+        if not name.startswith("head."):
+            ours = name if task == "fill" else f"encoder.{name}"
+            torch.testing.assert_close(weights[ours], weight, rtol=0, atol=1e-6)

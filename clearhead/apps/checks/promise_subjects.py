@@ -15,6 +15,7 @@ from ...tasks.answer.task import Answering
 from ...tasks.base import Task
 from ...tasks.classify.examples import LabelledTexts
 from ...tasks.classify.task import Classification
+from ...tasks.embed.task import Embedding
 from ...tasks.examples import Examples
 from ...tasks.generate.examples import Blocks
 from ...tasks.generate.task import Generation
@@ -51,7 +52,7 @@ def subject_of(loaded: LoadedModel, decode: DecodeConfig, data: Any, seed: int) 
 
 
 def _of_any(task: Task, loaded: LoadedModel, data: Any, seed: int) -> Subject:
-    """Return the subject for a custom task, of which only the topology is known. There's a loss if there is data."""
+    """Return the subject for any task, of which only the topology is known. There's a loss if there is data."""
     model, special = loaded.config.model, task.special
     most = longest(model.max_len)
     examples, found = None, ""
@@ -68,7 +69,8 @@ def _of_any(task: Task, loaded: LoadedModel, data: Any, seed: int) -> Subject:
         rows = [*zip(first, reversed(second))]
     source, target = (pad([row[side] for row in rows], special.pad) if side in used else None for side in (0, 1))
     inputs = Inputs(source=source, target=target, special=special)
-    loss = loss_of(task, examples, loaded.config) if examples is not None and len(examples) else None
+    learns = examples is not None and len(examples) and not isinstance(task, Embedding)
+    loss = loss_of(task, examples, loaded.config) if learns else None
     return subject(loaded, inputs, describe(found, len(inputs)), loss=loss, engines=engines(model))
 
 

@@ -53,11 +53,12 @@ def embed_sources(
     from ...model.transformer import Encoder
     from .pooling import embed
 
+    read = _sources_of(task, sources)
     encoder = stacks(as_module(model))["encoder"]
     assert isinstance(encoder, Encoder)
     return embed(
         encoder,
-        _sources_of(task, sources),
+        read,
         together=config.decode.batch_tokens,
         pooling=config.model.pooling,
         normalize=config.model.normalize,

@@ -15,6 +15,7 @@ from ...decode.model_handle import ModelHandle, as_module
 from ...errors import DataError
 from ...readers.lines import shown
 from ...tokenization.ragged import Ragged
+from ...tokenization.tokenizer import NEVER
 from ..base import Units, rotary_positions, search_settings_but
 from ..denoise.task import MaskedTokens
 from ..examples import HeldOut
@@ -152,7 +153,8 @@ class Filling(MaskedTokens):
     def unknown_words(self, text: str) -> tuple[str, ...]:
         """Return the words of a text with masks that the vocabulary lacks."""
         tokenizer = self.tokenizers.source
-        return tuple(tokenizer.unknown_words(text.replace(tokenizer.mask_name, " ")))
+        words = tokenizer.unknown_words(text.replace(tokenizer.mask_name, NEVER))
+        return tuple(word for word in words if NEVER not in word)
 
     def answers(self, model: Any, texts: Sequence[str], decode: DecodeConfig) -> list[str]:
         """Return each text with its masks filled."""

@@ -35,9 +35,11 @@ def explain_filling(task: Filling, model: EncoderModel, text: str, search: Decod
     with evaluation(model), torch.inference_mode(), record(model, pieces=spell, limit=None) as trace:
         model(inputs, at=at)
 
+    def first(word: str) -> int | None:  # a token as `fill --json` prints it, or the first one of a word
+        return source.token_id(word) if word in source.vocabulary() else source.known(source.encode(word))
+
     def contrast(token: str | None, other: str | None) -> Contrast:
-        said = token or found.masks[0][0].text
-        return mask_contrast(head, trace, at[0], lambda it: source.known(source.encode(it)), source.pieces, said, other)
+        return mask_contrast(head, trace, at[0], first, source.pieces, token or found.masks[0][0].token, other)
 
     return Explanation(
         text=text,
