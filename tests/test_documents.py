@@ -76,7 +76,7 @@ class Page:
 
     def command(self, command: str) -> None:
         """Run a command; a shell runs only those with a pipe or a redirection."""
-        if set("|>") & set(command):
+        if set("|<>") & set(command):
             called = re.sub(r"(\.venv/bin/)?clearhead ", f"{sys.executable} -m clearhead ", command, count=1)
             done = subprocess.run(called, shell=True, capture_output=True, text=True, timeout=300)
             code, out, err = done.returncode, done.stdout, done.stderr
@@ -85,7 +85,7 @@ class Page:
             assert program.removeprefix(".venv/bin/") == "clearhead", command
             code, (out, err) = main(words), self.capsys.readouterr()
         assert code == 0, f"{command}\n{err}"
-        silent = (" train ", " --png ", " --gif ", " > ")
+        silent = (" train ", " --png ", " --gif ", " --out ", " > ")
         assert out or any(it in command for it in silent), f"{command} prints nothing"
 
 
@@ -242,6 +242,17 @@ def test_the_page_on_running_text_runs(here: Path, capsys: Capture) -> None:
     page = Page("docs/tasks/generate.md", capsys)
     page.commands.sort(key=lambda command: " train " not in command)
     page.run()
+
+
+def test_the_pages_on_masks_and_embeddings_run(here: Path, capsys: Capture) -> None:
+    story = "Paris is the big capital of France, and number {} is here.\n"
+    for name in ("book.txt", "other-book.txt"):
+        Path(name).write_text("".join(story.format(n) for n in range(100)), encoding="utf-8")
+    Path("texts.tsv").write_text("".join(f"Number {n} is here.\t{('one', 'two')[n % 2]}\n" for n in range(40)))
+    Path("texts.txt").write_text("Paris is [MASK].\n", encoding="utf-8")
+    Page("docs/tasks/fill.md", capsys).run()
+    Page("docs/tasks/embed.md", capsys).run({"--out models/topics": "--out models/more"})
+    assert np.load("vectors.npy").shape == (1, 16)
 
 
 def test_every_link_of_every_page_leads_somewhere() -> None:
