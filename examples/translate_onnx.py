@@ -24,7 +24,7 @@ first = [special["bos"]] * about["begins_with_bos"]
 
 for line in (raw.decode().rstrip("\r\n") for raw in sys.stdin.buffer):
     ids = source.encode(line, add_special_tokens=False).ids[: about["max_len"] - 1 - len(first)]
-    read = {"source": np.array([[*first, *ids, special["eos"]]])}
+    read = {"source": np.array([[*first, *ids, *[special["eos"]] * special["ends"]]])}
     memory = dict(zip((it.name for it in encoder.get_outputs()), encoder.run(None, read)))
     answer, token, cache = [], special["start"], empty
     for _ in range(min(len(first) + len(ids) + rules["max_extra"], about["max_len"]) * bool(line.strip())):

@@ -119,6 +119,8 @@ def _check_topology(config: ModelSettings) -> None:
     require(tokens, "model.copy", config.copy, "model.front='tokens'", what=f"doesn't fit model.front={config.front!r}")
     copies = config.topology == "encoder-decoder" or not config.copy
     require(copies, "model.copy", config.copy, "an encoder-decoder", what=_does_not_fit(config))
+    fits = config.end or config.topology == "encoder-decoder"
+    require(fits, "model.end", config.end, "an encoder-decoder", what=_does_not_fit(config))
     for name, unset, tasks in (("head", "none", "classify or answer"), ("n_token_types", 0, "answer")):
         value = getattr(config, name)
         fits = config.topology == "encoder-only" or value == unset

@@ -108,6 +108,7 @@ class ModelSettings:
     begin: bool = setting(
         False, "begin every source, prompt or labelled text with the BOS token; implied by model.pooling=first"
     )
+    end: bool = setting(True, "end every source of an encoder-decoder with the EOS token")
     pad_id: int = setting(0, "id of the padding token; the vocabulary size if there is none")
     bos_id: int = setting(1, "id of the token that begins a text")
     eos_id: int = setting(2, "id of the token that ends a text")
@@ -163,7 +164,13 @@ class ModelSettings:
         """The ids of the special tokens."""
         start = self.bos_id if self.start_id is None else self.start_id
         return SpecialTokens(
-            pad=self.pad_id, bos=self.bos_id, eos=self.eos_id, unk=self.unk_id, mask=self.mask_id, start=start
+            pad=self.pad_id,
+            bos=self.bos_id,
+            eos=self.eos_id,
+            unk=self.unk_id,
+            mask=self.mask_id,
+            start=start,
+            ends=self.end,
         )
 
     @property

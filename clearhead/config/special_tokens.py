@@ -1,7 +1,7 @@
 """Special tokens: the ids that frame and mask texts. They're data, since every vocabulary has its own."""
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 
 
@@ -16,6 +16,7 @@ class SpecialTokens:
         unk: stands for words missing from the vocabulary, or None if there is no such token.
         mask: replaces tokens that the model learns to recover, or None if there is no such token.
         start: the decoder's first input.
+        ends: whether the sources of an encoder-decoder end with EOS.
     """
 
     pad: int = 0
@@ -24,11 +25,13 @@ class SpecialTokens:
     unk: int | None = 3
     mask: int | None = 3
     start: int = 1
+    ends: bool = True
 
     @cached_property
     def ids(self) -> frozenset[int]:
         """All ids."""
-        return frozenset(i for i in astuple(self) if i is not None)
+        found = (self.pad, self.bos, self.eos, self.unk, self.mask, self.start)
+        return frozenset(i for i in found if i is not None)
 
     @property
     def never_generated(self) -> tuple[int, ...]:
@@ -36,8 +39,11 @@ class SpecialTokens:
         return tuple(i for i in (self.pad, self.bos, self.unk) if i not in (None, self.eos))
 
     def source(self, ids: Sequence[int], *, begins: bool = False) -> list[int]:
-        """Return the ids of a text as an encoder reads them: with EOS, and with BOS if it begins with that."""
-        return [*([self.bos] * begins), *ids, self.eos]
+        """Return the ids of a text as an encoder reads them: with EOS, and with BOS if it begins with that.
+
+        If sources don't end with EOS, an empty one still has it, since an encoder has to read something.
+        """
+        return [*([self.bos] * begins), *ids, *([self.eos] * (self.ends or not ids))]
 
     def target(self, ids: Sequence[int]) -> list[int]:
         """Return the ids of a text as a decoder learns it: after the decoder's first input, and with EOS."""

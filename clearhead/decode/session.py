@@ -152,7 +152,7 @@ class Session:
 
     def _inputs(self, sources: Sequence[Sequence[int]]) -> list[list[int]]:
         """Return the engine's inputs for the sources."""
-        return [[*source, self.special.eos] for source in sources]
+        return [self.special.source(source) for source in sources]
 
     def _start(self, sources: Sequence[Sequence[int]]) -> IntArray:
         """Return the token before each output. B sources -> (B,)"""

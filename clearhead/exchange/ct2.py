@@ -1,9 +1,8 @@
 """Write models in the binary form of CTranslate2, an inference engine for CPUs and GPUs."""
 
 import json
-import struct
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +12,12 @@ from ..config.custom_code import is_custom
 from ..decode.model_handle import Weights
 from ..decode.position_tables import position_table
 from ..errors import ConfigError
+from .ctranslate2.binary import Variables, write_binary
+from .ctranslate2.layer_names import linear_layers, norms, stacks
 
-Variables: TypeAlias = dict[str, NDArray[Any]]
-
-_VERSION = 6  # of the binary form
 _KINDS = {"encoder-decoder": ("TransformerSpec", 7), "decoder-only": ("TransformerDecoderSpec", 8)}  # name, revision
-_TYPES = (np.float32, np.int8, np.int16, np.int32)  # in the order of their numbers
 _ACTIVATIONS = {"relu": 0, "gelu_tanh": 1, "silu": 2, "gelu": 3, "swiglu": 2, "geglu": 1}
 _TIED = ("embedding", "projection")  # matrices that can be one
-_GATED = ("swiglu", "geglu")
 _POSITIONS = ("sinusoidal", "sinusoidal_halves", "learned", "rotary")
 
 
@@ -60,7 +56,7 @@ def ct2_files(config: ModelConfig, weights: Weights, vocabularies: Sequence[Sequ
         raise ConfigError(f"the model can't be converted to CTranslate2's form: {obstacle}", name="format", value="ct2")
     name, revision = _KINDS[config.topology]
     variables = _Variables(config, weights)
-    files = {"model.bin": _binary(name, revision, variables.collect(), variables.aliases)}
+    files = {"model.bin": write_binary(name, revision, variables.collect(), variables.aliases)}
     files["config.json"] = _json(_settings(config, vocabularies))
     same = all(list(tokens) == list(vocabularies[0]) for tokens in vocabularies)
     if config.topology == "decoder-only":
@@ -75,28 +71,34 @@ class _Variables:
     """The variables of a model under CTranslate2's names."""
 
     def __init__(self, config: ModelConfig, weights: Weights) -> None:
-        self.config, self.weights, self.found = config, weights, Variables()
+        self.config, self.weights = config, weights
+        self.found: dict[str, NDArray[Any]] = {}
         self.aliases: dict[str, str] = {}
 
     def collect(self) -> Variables:
         """Return all variables except aliases."""
+        for stack, ours, layers in stacks(self.config):
+            self._stack(stack, ours, layers)
         if self.config.topology == "encoder-decoder":
-            shared = self.config.tie in ("all", "embeddings")
-            self._stack("encoder", "encoder.", self.config.n_encoder_layers, "encoder/embeddings_0/weight", shared)
-            self._stack("decoder", "decoder.", self.config.n_decoder_layers, "decoder/embeddings/weight", shared)
             self._number("encoder/embeddings_merge", 0, np.int8)
-        else:
-            self._stack("decoder", "", self.config.n_decoder_layers, "decoder/embeddings/weight", False)
+        for ours, theirs in linear_layers(self.config):
+            self._linear(ours, theirs)
+        for ours, their in norms(self.config):
+            for own, name in (("weight", "gamma"), ("bias", "beta")):
+                if f"{ours}.{own}" in self.weights:
+                    self.found[f"{their}/{name}"] = self._float(f"{ours}.{own}")
         self._projection("decoder." if self.config.topology == "encoder-decoder" else "")
         return self.found
 
-    def _stack(self, stack: str, ours: str, layers: int, embedding: str, shared: bool) -> None:
+    def _stack(self, stack: str, ours: str, layers: int) -> None:
         config = self.config
         scale = config.d_model**0.5 if config.embedding_scale is None else config.embedding_scale
         self._number(f"{stack}/num_heads", config.n_heads, np.int16)
         self._number(f"{stack}/pre_norm", config.pre_norm, np.int8)
         self._number(f"{stack}/activation", _ACTIVATIONS[config.feed_forward or config.activation], np.int8)
         self._number(f"{stack}/scale_embeddings", scale, np.float32)
+        shared = config.topology == "encoder-decoder" and config.tie in ("all", "embeddings")
+        embedding = f"{stack}/embeddings{'_0' if stack == 'encoder' else ''}/weight"
         if shared and stack == "decoder":
             self.aliases[embedding] = "encoder/embeddings_0/weight"
         else:
@@ -105,44 +107,23 @@ class _Variables:
         table = position_table(config, self.weights, ours)
         if table is not None:
             self.found[f"{stack}/position_encodings/encodings"] = table
-        self._norm(f"{stack}/layernorm_embedding", f"{ours}embedding_norm")
-        self._norm(f"{stack}/layer_norm", f"{ours}norm")
         for layer in range(layers):
-            self._block(f"{stack}/layer_{layer}", f"{ours}blocks.{layer}")
+            names = ("self_attention", "attention") if ours == "decoder." else ("self_attention",)
+            for name in names:
+                self._heads(f"{stack}/layer_{layer}/{name}")
 
-    def _block(self, theirs: str, ours: str) -> None:
-        attention = f"{theirs}/self_attention"
-        self._attention(attention, {"linear_0": f"{ours}.attention.qkv", "linear_1": f"{ours}.attention.out"})
-        if self.config.positions == "rotary":
-            self._number(f"{attention}/rotary_dim", self.config.head_width, np.int32)
-            self._number(f"{attention}/rotary_interleave", False, np.int8)
-            self._number(f"{attention}/rotary_base", self.config.rotary_base, np.float32)
-        self._norm(f"{attention}/layer_norm", f"{ours}.add_norm_1.norm")
-        if f"{ours}.cross_attention.q.weight" in self.weights:
-            linears = {f"linear_{i}": f"{ours}.cross_attention.{name}" for i, name in enumerate(("q", "kv", "out"))}
-            self._attention(f"{theirs}/attention", linears)
-            self._norm(f"{theirs}/attention/layer_norm", f"{ours}.add_norm_2.norm")
-        last = "add_norm_3" if f"{ours}.add_norm_3.norm.weight" in self.weights else "add_norm_2"
-        self._norm(f"{theirs}/ffn/layer_norm", f"{ours}.{last}.norm")
-        self._feed_forward(f"{theirs}/ffn", f"{ours}.feed_forward")
-
-    def _attention(self, theirs: str, linears: Mapping[str, str]) -> None:
-        for name, ours in linears.items():
-            self._linear(f"{theirs}/{name}", ours)
-        if self.config.attention_scale is not None:
-            self._number(f"{theirs}/queries_scale", self.config.attention_scale, np.float32)
-        if self.config.n_kv_heads is not None:
-            self._number(f"{theirs}/num_heads_kv", self.config.n_kv_heads, np.int32)
-        if self.config.d_head is not None:
-            self._number(f"{theirs}/head_dim", self.config.d_head, np.int32)
-
-    def _feed_forward(self, theirs: str, ours: str) -> None:
-        width = self.config.d_ff
-        gated = (self.config.feed_forward or self.config.activation) in _GATED
-        self._linear(f"{theirs}/linear_0", f"{ours}.inner", slice(0, width))
-        if gated:
-            self._linear(f"{theirs}/linear_0_noact", f"{ours}.inner", slice(width, 2 * width))
-        self._linear(f"{theirs}/linear_1", f"{ours}.outer")
+    def _heads(self, theirs: str) -> None:
+        config = self.config
+        if config.positions == "rotary" and theirs.endswith("self_attention"):
+            self._number(f"{theirs}/rotary_dim", config.head_width, np.int32)
+            self._number(f"{theirs}/rotary_interleave", False, np.int8)
+            self._number(f"{theirs}/rotary_base", config.rotary_base, np.float32)
+        if config.attention_scale is not None:
+            self._number(f"{theirs}/queries_scale", config.attention_scale, np.float32)
+        if config.n_kv_heads is not None:
+            self._number(f"{theirs}/num_heads_kv", config.n_kv_heads, np.int32)
+        if config.d_head is not None:
+            self._number(f"{theirs}/head_dim", config.d_head, np.int32)
 
     def _projection(self, ours: str) -> None:
         if self.config.tie in ("all", "target"):
@@ -156,16 +137,11 @@ class _Variables:
         if self.config.logit_scale != 1:
             self._number("decoder/scale_outputs", self.config.logit_scale, np.float32)
 
-    def _linear(self, theirs: str, ours: str, rows: slice = slice(None)) -> None:
-        self.found[f"{theirs}/weight"] = self._float(f"{ours}.weight")[rows]
-        if f"{ours}.bias" in self.weights:
-            self.found[f"{theirs}/bias"] = self._float(f"{ours}.bias")[rows]
-
-    def _norm(self, theirs: str, ours: str) -> None:
-        """Add a norm, if the model has it."""
-        for name, own in (("gamma", "weight"), ("beta", "bias")):
-            if f"{ours}.{own}" in self.weights:
-                self.found[f"{theirs}/{name}"] = self._float(f"{ours}.{own}")
+    def _linear(self, ours: str, theirs: Sequence[str]) -> None:
+        for part in ("weight", "bias"):
+            if f"{ours}.{part}" in self.weights:
+                pieces = np.split(self._float(f"{ours}.{part}"), len(theirs))
+                self.found |= {f"{name}/{part}": piece for name, piece in zip(theirs, pieces)}
 
     def _number(self, name: str, value: float, kind: type[np.number[Any]]) -> None:
         self.found[name] = np.array(value, kind)
@@ -192,24 +168,8 @@ def _settings(config: ModelConfig, vocabularies: Sequence[Sequence[str]]) -> dic
     return settings | {
         "decoder_start_token": target[special.start],
         "add_source_bos": config.begins,
-        "add_source_eos": True,
+        "add_source_eos": config.end,
     }
-
-
-def _binary(name: str, revision: int, variables: Variables, aliases: Mapping[str, str]) -> bytes:
-    parts = [struct.pack("<I", _VERSION), _string(name), struct.pack("<II", revision, len(variables))]
-    for each, value in sorted(variables.items()):
-        kind, data = _TYPES.index(value.dtype.type), value.astype(value.dtype.newbyteorder("<")).tobytes()
-        shape = struct.pack(f"<B{value.ndim}I", value.ndim, *value.shape)
-        parts += [_string(each), shape, struct.pack("<BI", kind, len(data)), data]
-    parts.append(struct.pack("<I", len(aliases)))
-    parts += [_string(text) for pair in sorted(aliases.items()) for text in pair]
-    return b"".join(parts)
-
-
-def _string(text: str) -> bytes:
-    data = text.encode() + b"\0"
-    return struct.pack("<H", len(data)) + data
 
 
 def _json(content: Any) -> bytes:

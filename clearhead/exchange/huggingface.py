@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..config import Config
-from ..errors import ConfigError, ModelError, suggestion
+from ..errors import ModelError, suggestion
 from ..folder.manifest import parse_json_object, read_bytes
 from .hf_tokenizers import no_tokenizer, read_tokenizer, token_ids, token_roles, tokenizer_files, tokens_before
-from .imported import Imported
+from .imported import Imported, complete
 from .safetensors_files import SafetensorsFiles
 from .sentence_transformers import MODULES, embedding_files, read_embedding
 from .weight_names import matches, to_ours, to_theirs
@@ -32,7 +32,6 @@ FAMILIES: Mapping[str, str] = {
     "roberta": "roberta:RoBERTa",
     "vit": "vit:ViT",
 }
-_MOST_TOKENS = 2048  # in a text to train on: models with rotary positions could read far more
 
 
 def family(model_type: object) -> "Family":
@@ -82,7 +81,7 @@ def read_folder(folder: Path, task: str | None = None) -> Imported:
     if kind.reads_text:
         settings["model.begin"] = tokens_before(tokenizer) == [settings["model.bos_id"]]
     settings |= read_embedding(folder) if task == "embed" else {}
-    config = _config(settings, folder)
+    config = complete(settings, folder)
     found, left = to_ours(kind.names(config.model), tensors, kind.prefix)
     weights = kind.adjusted(found, given)
     unknown = [name for name in left if not matches(name, kind.unused)]
@@ -125,23 +124,6 @@ def _task(given: Any, kind: "Family") -> str:
             value=names[0],
         )
     return next(iter(kind.architectures.values()))
-
-
-def _config(settings: Mapping[str, Any], folder: Path) -> Config:
-    """Return the whole configuration: the model's settings and those of its task."""
-    from ..tasks.registry import task_of
-
-    known = {it: value for it, value in settings.items() if it in ("train.task", "data.modality")}
-    task = task_of(Config().assign(known, "model"))
-    longest = min(settings.get("model.max_len", _MOST_TOKENS), _MOST_TOKENS)
-    general = {"data.max_len": longest, "data.batch_tokens": max(4096, longest), "decode.suppress_special": False}
-    general |= {"data.unicode": "none", "data.whitespace": False}
-    try:
-        of_task = {name: it for name, it in task.defaults.items() if not name.startswith("model.")}
-        ours = {**of_task, **task.required, **general, **settings}
-        return Config().assign(ours, "model")
-    except ConfigError as error:
-        raise ModelError(f"{folder} can't be read: {error.what}", expected=error.expected, name=error.name) from error
 
 
 def folder_files(

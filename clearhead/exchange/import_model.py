@@ -7,6 +7,7 @@ from ..config import messages
 from ..errors import ModelError, TrainingError
 from ..folder.atomic import writing
 from ..folder.contents import check_not_foreign, describe_run
+from .ctranslate2.ct2_folder import is_ct2_folder, read_ct2_folder
 from .huggingface import CONFIG, read_folder
 from .imported import Imported
 
@@ -22,7 +23,7 @@ def import_model(
     """Read a model from another program's folder, write it to a model folder and return that.
 
     Args:
-        folder: a folder of Hugging Face's Transformers.
+        folder: a folder of Hugging Face's Transformers or of CTranslate2.
         out: the model folder to write.
         task: the task to use the model for (default: that of its class).
         replace: replace the run in `out`.
@@ -50,10 +51,12 @@ def read(folder: Path, task: str | None = None) -> Imported:
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "doesn't exist"
         raise ModelError(f"{folder} {what}", expected="a folder with a model", name="folder", value=folder)
+    if is_ct2_folder(folder):
+        return read_ct2_folder(folder, task)
     if not (folder / CONFIG).is_file():
         raise ModelError(
             f"{folder} has no {CONFIG}",
-            expected="a folder of Hugging Face's Transformers, with config.json and safetensors",
+            expected="a folder of Hugging Face's Transformers with config.json and safetensors, or of CTranslate2",
             name="folder",
             value=folder,
         )

@@ -3,15 +3,18 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..config import Config
+from ..errors import ConfigError, ModelError
 from ..folder.atomic import Content
 from ..folder.manifest import write_folder_with_manifest
 from ..folder.model_folder import WEIGHTS, model_files
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+_MOST_TOKENS = 2048  # in a text to train on: models with rotary positions could read far more
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,31 @@ class Imported:
             yield WEIGHTS, lambda path: save_file(weights, path)
 
         write_folder_with_manifest(out, contents())
+
+
+def complete(settings: Mapping[str, Any], folder: Path) -> Config:
+    """Return the whole configuration of a model: these settings, and those of its task.
+
+    Args:
+        settings: settings by their dotted names. One of them is train.task.
+        folder: where they come from, for messages.
+
+    Raises:
+        ModelError: one of them isn't valid.
+    """
+    from ..tasks.registry import task_of
+
+    known = {it: value for it, value in settings.items() if it in ("train.task", "data.modality")}
+    task = task_of(Config().assign(known, "model"))
+    longest = min(settings.get("model.max_len", _MOST_TOKENS), _MOST_TOKENS)
+    general = {"data.max_len": longest, "data.batch_tokens": max(4096, longest), "decode.suppress_special": False}
+    general |= {"data.unicode": "none", "data.whitespace": False}
+    try:
+        of_task = {name: it for name, it in task.defaults.items() if not name.startswith("model.")}
+        ours = {**of_task, **task.required, **general, **settings}
+        return Config().assign(ours, "model")
+    except ConfigError as error:
+        raise ModelError(f"{folder} can't be read: {error.what}", expected=error.expected, name=error.name) from error
 
 
 def _whole(tensor: "Tensor") -> "Tensor":

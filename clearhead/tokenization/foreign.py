@@ -12,12 +12,14 @@ from typing import Any
 import tokenizers
 
 from ..config import SpecialTokens
+from ..errors import DataError
 from .learning import lone_surrogate
 from .normalise import BYTES, Kind, printable
 from .tokenizer import NEVER, Tokenizer
 
 _KINDS: dict[str, Kind] = {"BPE": "bpe", "Unigram": "unigram", "WordLevel": "word", "WordPiece": "wordpiece"}
 _SPACE = "▁"  # SentencePiece's mark of a space
+_SHOWN = 10  # unknown words that a message lists
 _CHUNK = 8192  # tokens decoded at once
 
 
@@ -42,7 +44,8 @@ class ForeignTokenizer(Tokenizer):
         self._hidden = special.ids | {it["id"] for it in content["added_tokens"] if it["special"]}
         self._backend = tokenizers.Tokenizer.from_str(json.dumps(_unforgeable(content, self._hidden, self._names)))
         self._backend.encode_special_tokens = True
-        self._backend.encode(NEVER)  # so that a wrong name of the unknown token shows here
+        if special.unk is not None:
+            self._backend.encode(NEVER)  # so that a wrong name of the unknown token shows here
         self._size = max([size, *(i + 1 for i in self._names)])
         self._encode = self._encoded
         self.kind = _KINDS[type(self._backend.model).__name__]
@@ -104,6 +107,10 @@ class ForeignTokenizer(Tokenizer):
 
     def unknown_words(self, text: str) -> list[str]:
         """Return the distinct parts of a text that aren't in the vocabulary."""
+        if self.special.unk is None and self.kind == "word":
+            splitter, normal = self._backend.pre_tokenizer, self.normalize(text)
+            parts = [part for part, _ in splitter.pre_tokenize_str(normal)] if splitter else [normal]
+            return [part for part in dict.fromkeys(parts) if self._backend.token_to_id(part) is None]
         if self.special.unk is None or self.special.unk not in self.encode(text):
             return []
         encoding = self.encoding(text)
@@ -159,7 +166,20 @@ class ForeignTokenizer(Tokenizer):
         ]
 
     def _encoded(self, texts: Sequence[str]) -> list[list[int]]:
-        return [it.ids for it in self._backend.encode_batch_fast(list(texts), add_special_tokens=False)]
+        try:
+            return [it.ids for it in self._backend.encode_batch_fast(list(texts), add_special_tokens=False)]
+        except TypeError:
+            raise
+        except Exception as error:  # the library raises no narrower type
+            missing = list(dict.fromkeys(part for text in texts for part in self.unknown_words(text)))
+            if not missing:
+                raise
+            raise DataError(
+                f"the model's vocabulary lacks {', '.join(map(repr, missing[:_SHOWN]))}",
+                expected="words of its training text, since it has no token for unknown words",
+                name="text",
+                value=missing,
+            ) from error
 
 
 def _names(content: dict[str, Any]) -> dict[int, str]:

@@ -46,6 +46,7 @@ var defaults = map[string]string{
 	"model.pooler":              `"none"`,
 	"model.token_transform":     `false`,
 	"model.begin":               `false`,
+	"model.end":                 `true`,
 	"model.pad_id":              `0`,
 	"model.bos_id":              `1`,
 	"model.eos_id":              `2`,

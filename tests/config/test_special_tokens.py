@@ -24,6 +24,15 @@ def test_texts_are_framed() -> None:
     assert special.target([]) == [7, 6]
 
 
+def test_sources_may_have_no_end_token_except_for_empty_ones() -> None:
+    special = ModelConfig(bos_id=5, eos_id=6, end=False).special
+    assert special.source([1, 2]) == [1, 2] and special.source([1, 2], begins=True) == [5, 1, 2]
+    assert special.source([]) == [6] and special.target([1]) == [5, 1, 6]
+    with pytest.raises(ConfigError) as caught:
+        ModelConfig(topology="decoder-only", end=False)
+    assert caught.value.name == "model.end"
+
+
 def test_the_end_token_may_be_generated_whatever_else_it_is() -> None:
     assert SpecialTokens().never_generated == (0, 1, 3)
     assert SpecialTokens(pad=9, bos=2, eos=2, unk=None).never_generated == (9,)

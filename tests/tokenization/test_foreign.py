@@ -302,6 +302,19 @@ def test_unknown_parts_are_named() -> None:
     assert opened(byte_level).unknown_words("The 🦓") == opened(byte_fallback).unknown_words("The 🦓") == []
 
 
+def test_without_a_token_for_unknown_words_they_are_an_error_that_lists_them() -> None:
+    words = tokenizers.Tokenizer(models.WordLevel({"<s>": 0, "</s>": 1, "a": 2, "b": 3}, unk_token=""))
+    words.pre_tokenizer = pre_tokenizers.Split(" ", "removed")
+    words.add_special_tokens(["<s>", "</s>"])
+    special = SpecialTokens(pad=4, bos=0, eos=1, start=0, unk=None, mask=None)
+    own = Tokenizer.from_json(words.to_str(), special, origin="words.json")
+    assert own.encode("b a") == [3, 2] and own.decode([3, 2]) == "b a"
+    assert own.unknown_words("a x </s> b x") == ["x", "</s>"]
+    with pytest.raises(DataError) as caught:
+        own.encode("a x </s> b x")
+    assert caught.value.value == ["x", "</s>"]
+
+
 def test_subword_dropout_needs_our_own_merges() -> None:
     with pytest.raises(ConfigError) as caught:
         SubwordDropout(opened(byte_level), 0.1)

@@ -85,7 +85,7 @@ def _of_sequences(task: Sequences, loaded: LoadedModel, decode: DecodeConfig, da
         first, second = (random_ids(size, most - 1 - begins, seed + side, special) for side, size in enumerate(sizes))
         sources = [special.source(ids, begins=begins) for ids in first]
         targets = [special.target(ids[: most - 2]) for ids in reversed(second)]
-    prompts = [ids[:-1] for ids in sources[:PROMPTS]]
+    prompts = [ids[:-1] if special.ends else ids for ids in sources[:PROMPTS]]
     search = short_search(decode, min(ANSWER_TOKENS, most - 1))
 
     def answers(model: nn.Module) -> list[list[Hypothesis]]:

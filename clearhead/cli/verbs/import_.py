@@ -8,7 +8,7 @@ from ..parser import Options, Parser, UsageError, Verb
 
 
 def _add_options(parser: Parser) -> None:
-    parser.add_argument("folder", nargs="?", metavar="DIR", help="folder with config.json, safetensors and a tokenizer")
+    parser.add_argument("folder", nargs="?", metavar="DIR", help="folder of Hugging Face's Transformers or of CTranslate2")
     parser.add_argument("--out", metavar="MODEL", help="model folder to write")
     parser.add_argument(
         "--task", choices=list(TASKS), metavar="TASK", help="task to use the model for (default: that of its class)"
@@ -30,7 +30,7 @@ def _run(options: Options) -> None:
 
 VERB = Verb(
     name="import",
-    summary="turn a Hugging Face model on this disk into a model folder",
+    summary="turn a Hugging Face or CTranslate2 model on this disk into a model folder",
     usage="DIR --out MODEL [--task TASK]",
     examples=(
         "clearhead import downloads/gpt2 --out models/gpt2",

@@ -242,6 +242,8 @@ class MaskedSpans(_Denoising):
         return self._masked(texts, [_SEED]), Ragged([self.special.target(texts[i]) for i in range(len(texts))])
 
     def _masked(self, texts: Ragged, seed: list[int]) -> Ragged:
-        """Return texts with masked spans and EOS."""
+        """Return texts with masked spans and, if the model's sources have it, EOS."""
         masked = hide_spans(texts, self._mask, self._span, np.random.default_rng(seed))
+        if not self.special.ends:
+            return masked
         return Ragged.of(np.insert(masked.tokens, masked.starts[1:], self.special.eos), masked.lengths + 1)

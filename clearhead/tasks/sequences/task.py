@@ -222,10 +222,10 @@ class Sequences(Task):
         return [[*first, *ids[:longest]] for ids in encoded], [max(len(ids) - longest, 0) for ids in encoded]
 
     def encoder_input(self, source: Sequence[int]) -> "Tensor":
-        """Return an encoded source as the encoder reads it: with EOS. -> (1, S)"""
+        """Return an encoded source as the encoder reads it: with EOS, if the model's sources have it. -> (1, S)"""
         import torch
 
-        return torch.tensor([[*source, self.special.eos]])
+        return torch.tensor([self.special.source(source)])
 
     def size(self, source: Sequence[int]) -> int:
         """Return the positions of an encoded source in the encoder, without EOS."""

@@ -1,0 +1,1 @@
+"""CTranslate2's form of models: a binary file and vocabularies."""
