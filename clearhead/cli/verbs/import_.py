@@ -8,7 +8,9 @@ from ..parser import Options, Parser, UsageError, Verb
 
 
 def _add_options(parser: Parser) -> None:
-    parser.add_argument("folder", nargs="?", metavar="DIR", help="folder of Hugging Face's Transformers or of CTranslate2")
+    parser.add_argument(
+        "folder", nargs="?", metavar="DIR", help="folder of Hugging Face's Transformers or of CTranslate2"
+    )
     parser.add_argument("--out", metavar="MODEL", help="model folder to write")
     parser.add_argument(
         "--task", choices=list(TASKS), metavar="TASK", help="task to use the model for (default: that of its class)"
