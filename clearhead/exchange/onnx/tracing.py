@@ -16,7 +16,9 @@ from .graphs import Graph
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-_SIZES = {"batch": 3, "source": 5, "past": 7, "tokens": 4, "samples": 16_001}  # distinct; torch would fix a size of 1
+_SIZES = {  # distinct, and none is 1, which torch would take as fixed
+    "batch": 3, "source": 5, "positions": 6, "past": 7, "tokens": 4, "samples": 16_001,
+}  # fmt: skip
 _NEVER = 2**62  # more keys than any text has
 
 

@@ -178,6 +178,16 @@ def test_recordings_are_labelled_by_their_samples() -> None:
             close(both.run("encoder", samples=samples)["logits"], both.model(samples))
 
 
+def test_a_decoder_reads_recordings_of_any_length() -> None:
+    both = Exported("encoder-decoder", {"front": "frames", "sample_rate": 8000, "tie": "target"})
+    front, target = both.model.encoder.embedding, texts(2, 5, seed=1)
+    samples = (torch.randn(2, 5003) * 1000).to(torch.int16)
+    samples[1, 4000:] = front.pad
+    found = both.in_pieces(target, [2, 1, 2], both.run("encoder", samples=samples))
+    with torch.no_grad():
+        close(found, both.model(samples, target, source_mask=front.mask(samples)))
+
+
 class Rounding(nn.Module):
     """A norm that reads a value of its input, which no graph can."""
 
