@@ -11,7 +11,7 @@ from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 from ..config import DecodeConfig, ModelConfig
 from .beams import Hypothesis, Request
 from .model_handle import ModelHandle
-from .rules import FloatArray, IntArray
+from .rules import FloatArray, IntArray, Rules
 
 
 class Decoding(Protocol):
@@ -44,9 +44,17 @@ class StepEngine(Protocol):
         """Read B sources of any lengths, to be decoded for at most `steps` steps inside the `with` block."""
 
 
+@runtime_checkable
+class SearchEngine(StepEngine, Protocol):
+    """A step engine that can also run a whole search in one call, which is faster."""
+
+    def search(self, batch: "Batch", rules: Rules) -> list[list[Hypothesis]] | None:
+        """Return what `beam_search` returns, or None if this search needs single steps."""
+
+
 @dataclass(frozen=True)
 class Batch:
-    """Input of a batch engine.
+    """Input of a batch engine, or of a search.
 
     `start` is the token before each output. `suppress` lists tokens that are never generated, special tokens included.
     """

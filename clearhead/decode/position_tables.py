@@ -33,3 +33,50 @@ def position_table(
     else:
         table[:, 0::2], table[:, 1::2] = np.sin(angles), np.cos(angles)[:, : width // 2]
     return table
+
+
+def rotary_frequencies(width: int, base: float, scaling: tuple[float, ...]) -> NDArray[np.float64]:
+    """Return the frequencies of rotary positions, in radians per token. -> (K/2,)
+
+    Args:
+        width: the width of a head, K.
+        base: the base of the wavelengths.
+        scaling: how they're stretched; see `rotary_scaling`.
+    """
+    frequency = base ** -(np.arange(0, width, 2) / width)
+    if len(scaling) < 4:
+        return frequency / scaling[0] if scaling else frequency
+    factor, low, high, length = scaling
+    kept = np.clip((length * frequency / (2 * math.pi) - low) / (high - low), 0, 1)
+    return kept * frequency + (1 - kept) * frequency / factor
+
+
+def relative_table(table: NDArray[np.float32], *, two_sided: bool, farthest: int = 128) -> NDArray[np.float32]:
+    """Return the bias of the scores by distance, key minus query, from -n to n. (buckets, H) -> (H, 2n + 1)
+
+    From the distance `farthest` on, the bias stays the same.
+    """
+    distance = np.arange(-farthest, farthest + 1)
+    n, offset = len(table), np.zeros_like(distance)
+    if two_sided:
+        n //= 2
+        offset, distance = (distance > 0) * n, np.abs(distance)
+    else:
+        distance = np.maximum(-distance, 0)
+    exact = n // 2
+    growth = np.float32((n - exact) / math.log(farthest / exact))
+    ratio = np.maximum(distance, 1).astype(np.float32) / np.float32(exact)
+    far = exact + (np.log(ratio.astype(np.float64)).astype(np.float32) * growth).astype(np.int64)
+    buckets = offset + np.where(distance < exact, distance, np.minimum(far, n - 1))
+    return np.ascontiguousarray(table[buckets].T)
+
+
+def alibi_slopes(heads: int) -> NDArray[np.float32]:
+    """Return ALiBi's slopes for each head: those for the power of two below, then every second one of the power above.
+
+    -> (H,)
+    """
+    power = 2 ** int(math.log2(heads))
+    slopes = [2 ** (-8 * (head + 1) / power) for head in range(power)]
+    between = [2 ** (-4 * (head + 1) / power) for head in range(0, 2 * power, 2)]
+    return np.array(slopes + between[: heads - power], np.float32)

@@ -23,6 +23,10 @@ ENGINES: dict[str, dict[str, str]] = {
         "encoder-decoder": "clearhead.decode.engines.torch_engine:TorchEngine",
         "decoder-only": "clearhead.decode.engines.text_engine:TextEngine",
     },
+    "loops": {
+        "encoder-decoder": "clearhead.decode.engines.loops.loops_engine:LoopsEngine",
+        "decoder-only": "clearhead.decode.engines.loops.loops_engine:LoopsEngine",
+    },
 }
 
 

@@ -121,19 +121,24 @@ def _candidates(
     log_probabilities, ids = decoding.step(tokens, rules.candidates(beams.tokens.shape[2]), also)
     if np.isnan(log_probabilities).any():
         place = beams.sentences[np.isnan(log_probabilities).any((1, 2)).argmax()]
-        raise ModelError(
-            f"the model's probabilities for token {beams.tokens.shape[2] + 1} of sentence {place} of the batch are NaN",
-            expected="finite weights",
-            fix="use an earlier checkpoint, or train with a lower learning rate",
-            name="probabilities",
-            value=float("nan"),
-        )
+        raise nan_error(beams.tokens.shape[2] + 1, int(place))
     values = rules.rank(log_probabilities, ids, beams.tokens, too_short)
     if also is not None:
         last = np.arange(values.shape[2]) == values.shape[2] - 1
         only = np.where(last, log_probabilities, -np.inf)
         values = np.where(is_forced[:, None, None], only, np.where(last, -np.inf, values))
     return Candidates(ids, log_probabilities, values)
+
+
+def nan_error(token: int, sentence: int) -> ModelError:
+    """Return the error for NaN among the probabilities of an output's n-th token."""
+    return ModelError(
+        f"the model's probabilities for token {token} of sentence {sentence} of the batch are NaN",
+        expected="finite weights",
+        fix="use an earlier checkpoint, or train with a lower learning rate",
+        name="probabilities",
+        value=float("nan"),
+    )
 
 
 def choose_best(beams: Beams, candidates: Candidates, rules: Rules) -> Step:

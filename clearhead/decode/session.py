@@ -12,7 +12,7 @@ from ..config import DecodeConfig, SpecialTokens
 from ..errors import ConfigError, DataError
 from .batch_search import check_support, decode_batch
 from .beams import Hypothesis, Request, Step
-from .engine import Batch, BatchEngine, Decoding, Engine, StepEngine
+from .engine import Batch, BatchEngine, Decoding, Engine, SearchEngine, StepEngine
 from .rules import IntArray, Rules
 from .sampling import Sampler, Sampling, sample
 from .search import Choose, beam_search, choose_best, search_steps
@@ -176,6 +176,10 @@ class Session:
         self, sources: Sequence[Sequence[int]], requests: Sequence[Request], observe: Callable[[Step], None] | None
     ) -> list[list[Hypothesis]]:
         start = self._start(sources)
+        if isinstance(self.engine, SearchEngine) and not self.config.sample and observe is None:
+            batch = Batch(self._inputs(sources), start, requests, self.rules.suppress)
+            if (found := self.engine.search(batch, self.rules)) is not None:
+                return found
         with self._prefill(sources, max(request.max_steps for request in requests)) as decoding:
             if self.config.sample:
                 return sample(decoding, start, requests, self.rules, self._sampler(sources), observe)

@@ -1,0 +1,1 @@
+"""Decoding as plain loops over numpy arrays, compiled just in time."""

@@ -1,0 +1,193 @@
+"""The equations of the model, as loops over arrays. Axes: R rows, D inputs, F outputs, H heads, K width of a head."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .jit import compiled
+
+Float = np.float32
+Floats = NDArray[np.float32]
+ZERO, ONE, HALF = Float(0), Float(1), Float(0.5)
+RELU, GELU, GELU_TANH, SILU = range(4)
+
+_LOG2_E, _LN2_HIGH, _LN2_LOW = Float(1.4426950408889634), Float(0.693359375), Float(-2.12194440e-4)
+_LOWEST, _HIGHEST = Float(-87.0), Float(88.0)
+
+
+# The parts of a stack. Each block has those up to OUTER_BIAS; the others exist once, in block 0.
+(
+    QKV, QKV_BIAS, OUT, OUT_BIAS, CROSS_Q, CROSS_Q_BIAS, CROSS_KV, CROSS_KV_BIAS, CROSS_OUT, CROSS_OUT_BIAS,
+    INNER, INNER_BIAS, OUTER, OUTER_BIAS, NORM_1, NORM_2, NORM_3,
+    EMBEDDING, POSITIONS, EMBEDDING_NORM, FINAL_NORM, PROJECTION, PROJECTION_BIAS, NEAR, SLOPES,
+) = range(25)  # fmt: skip
+
+
+class Stack(NamedTuple):
+    """The weights of a stack of L blocks, in one array, since many arrays take long to compile."""
+
+    shape: np.record  # the numbers of the model, as in weight_arrays.SHAPE
+    floats: Floats
+    places: NDArray[np.int64]  # (L, 25, 3): where each matrix begins, and its two dimensions; (0, 0) if there is none
+    frequencies: NDArray[np.float64]  # (K/2,) of rotary positions
+
+
+@compiled
+def part_of(stack: Stack, layer: int, part: int) -> Floats:
+    """Return the numbers of a matrix, row after row. (F * D,)"""
+    at, rows, columns = stack.places[layer, part, 0], stack.places[layer, part, 1], stack.places[layer, part, 2]
+    return stack.floats[at : at + rows * columns]
+
+
+@compiled
+def copy(source: NDArray[Any], target: NDArray[Any]) -> None:
+    """Copy numbers to the beginning of another array. A slice on the left of = would take long to compile."""
+    for i in range(len(source)):
+        target[i] = source[i]
+
+
+@compiled
+def exp(x: Float) -> Float:
+    """e^x, as 2^k times a polynomial, which vectorises."""
+    x = _LOWEST if x < _LOWEST else x
+    x = _HIGHEST if x > _HIGHEST else x
+    k = np.floor(x * _LOG2_E + HALF)
+    r = x - k * _LN2_HIGH - k * _LN2_LOW
+    p = Float(1.9875691500e-4)
+    p = p * r + Float(1.3981999507e-3)
+    p = p * r + Float(8.3334519073e-3)
+    p = p * r + Float(4.1665795894e-2)
+    p = p * r + Float(1.6666665459e-1)
+    p = p * r + HALF
+    power = np.int32((np.int32(k) + np.int32(127)) << np.int32(23)).view(np.float32)
+    return (p * r * r + r + ONE) * power
+
+
+@compiled
+def activate(x: Floats, kind: int) -> None:
+    """Apply an activation function in place. (F,)"""
+    if kind == RELU:
+        for i in range(len(x)):
+            x[i] = x[i] if x[i] > ZERO else ZERO
+    elif kind == SILU:
+        for i in range(len(x)):
+            x[i] = x[i] / (ONE + exp(-x[i]))
+    elif kind == GELU_TANH:
+        for i in range(len(x)):
+            inner = Float(0.7978845608028654) * (x[i] + Float(0.044715) * x[i] * x[i] * x[i])
+            x[i] = x[i] - x[i] / (ONE + exp(inner + inner))  # (1 + tanh u) / 2 = 1 - 1 / (1 + e^2u)
+    else:
+        for i in range(len(x)):
+            x[i] = HALF * x[i] * (ONE + Float(math.erf(x[i] * Float(0.7071067811865476))))
+
+
+@compiled
+def linear(x: Floats, stack: Stack, layer: int, part: int) -> Floats:
+    """x W^T + b. (R, D), (F, D) -> (R, F)
+
+    Four rows of W meet four rows of x at a time: 16 sums stay in registers while each number is read once.
+    """
+    w, bias, outputs = part_of(stack, layer, part), part_of(stack, layer, part + 1), stack.places[layer, part, 1]
+    rows, inputs = x.shape
+    out, f = np.empty((rows, outputs), np.float32), 0
+    while f + 4 <= outputs:
+        r = 0
+        while r + 4 <= rows:
+            four_by_four(x, r, w, bias, f, out)
+            r += 4
+        while r < rows:
+            one_by_four(x[r], w, bias, f, out[r])
+            r += 1
+        f += 4
+    while f < outputs:
+        row = w[f * inputs : (f + 1) * inputs]
+        for r in range(rows):
+            a = bias[f]
+            for d in range(inputs):
+                a += row[d] * x[r, d]
+            out[r, f] = a
+        f += 1
+    return out
+
+
+@compiled
+def one_by_four(x: Floats, w: Floats, bias: Floats, f: int, out: Floats) -> None:
+    """Outputs f to f + 3 of x W^T + b, for one row. (D,), (F * D,)"""
+    n = len(x)
+    w0, w1, w2, w3 = w[f * n :], w[(f + 1) * n :], w[(f + 2) * n :], w[(f + 3) * n :]
+    a, b, c, e = bias[f], bias[f + 1], bias[f + 2], bias[f + 3]
+    for d in range(n):
+        y = x[d]
+        a, b, c, e = a + w0[d] * y, b + w1[d] * y, c + w2[d] * y, e + w3[d] * y
+    out[f], out[f + 1], out[f + 2], out[f + 3] = a, b, c, e
+
+
+@compiled
+def four_by_four(x: Floats, r: int, w: Floats, bias: Floats, f: int, out: Floats) -> None:
+    """Rows r to r + 3, outputs f to f + 3 of x W^T + b. (R, D), (F * D,)"""
+    n = x.shape[1]
+    w0, w1, w2, w3 = w[f * n :], w[(f + 1) * n :], w[(f + 2) * n :], w[(f + 3) * n :]
+    x0, x1, x2, x3 = x[r], x[r + 1], x[r + 2], x[r + 3]
+    a0, b0, c0, e0 = bias[f], bias[f + 1], bias[f + 2], bias[f + 3]
+    a1, b1, c1, e1 = a0, b0, c0, e0
+    a2, b2, c2, e2 = a0, b0, c0, e0
+    a3, b3, c3, e3 = a0, b0, c0, e0
+    for d in range(n):
+        a, b, c, e = w0[d], w1[d], w2[d], w3[d]
+        y = x0[d]
+        a0, b0, c0, e0 = a0 + a * y, b0 + b * y, c0 + c * y, e0 + e * y
+        y = x1[d]
+        a1, b1, c1, e1 = a1 + a * y, b1 + b * y, c1 + c * y, e1 + e * y
+        y = x2[d]
+        a2, b2, c2, e2 = a2 + a * y, b2 + b * y, c2 + c * y, e2 + e * y
+        y = x3[d]
+        a3, b3, c3, e3 = a3 + a * y, b3 + b * y, c3 + c * y, e3 + e * y
+    out[r, f], out[r, f + 1], out[r, f + 2], out[r, f + 3] = a0, b0, c0, e0
+    out[r + 1, f], out[r + 1, f + 1], out[r + 1, f + 2], out[r + 1, f + 3] = a1, b1, c1, e1
+    out[r + 2, f], out[r + 2, f + 1], out[r + 2, f + 2], out[r + 2, f + 3] = a2, b2, c2, e2
+    out[r + 3, f], out[r + 3, f + 1], out[r + 3, f + 2], out[r + 3, f + 3] = a3, b3, c3, e3
+
+
+@compiled
+def normalize(x: Floats, stack: Stack, layer: int, part: int) -> Floats:
+    """(x - mean) / sqrt(variance + eps) * gain + bias; RMSNorm has no mean. (R, D), gain and bias (2, D) -> (R, D)"""
+    norm, out, width = part_of(stack, layer, part), np.empty(x.shape, np.float32), x.shape[1]
+    for r in range(len(x)):
+        mean, square = ZERO, ZERO
+        if not stack.shape.rms:
+            for d in range(width):
+                mean += x[r, d]
+            mean /= Float(width)
+        for d in range(width):
+            square += (x[r, d] - mean) * (x[r, d] - mean)
+        scale = ONE / Float(math.sqrt(square / Float(width) + stack.shape.eps))
+        for d in range(width):
+            out[r, d] = (x[r, d] - mean) * scale * norm[d] + norm[width + d]
+    return out
+
+
+@compiled
+def softmax(scores: Floats) -> None:
+    """Replace scores (S,) by probabilities."""
+    highest, total = scores[0], ZERO
+    for s in range(1, len(scores)):
+        highest = max(highest, scores[s])
+    for s in range(len(scores)):
+        scores[s] = exp(scores[s] - highest)
+        total += scores[s]
+    for s in range(len(scores)):
+        scores[s] /= total
+
+
+@compiled
+def rotate(x: Floats, heads: int, position: int, frequencies: NDArray[np.float64]) -> None:
+    """Rotate each pair (x_i, x_{i + K/2}) of the first heads by its angle. (H*K,), (K/2,)"""
+    half = len(frequencies)
+    for i in range(half):
+        cos, sin = Float(math.cos(position * frequencies[i])), Float(math.sin(position * frequencies[i]))
+        for head in range(heads):
+            a = 2 * half * head + i
+            b = a + half
+            x[a], x[b] = x[a] * cos - x[b] * sin, x[b] * cos + x[a] * sin

@@ -1,0 +1,50 @@
+"""Compile plain loops with numba, and keep the machine code on disk.
+
+Without numba, or with NUMBA_DISABLE_JIT=1, the same functions run as Python: slowly, but with equal results.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+try:
+    import numba as _numba
+
+    numba: Any = _numba
+except ImportError:
+    numba = None
+
+# Sums may be reordered, so that they fit wide registers. Infinity and NaN keep their meaning.
+_FAST = {"reassoc", "contract", "nsz", "arcp"}
+
+
+def compiled(function: F) -> F:
+    """Compile a function of arrays and numbers on its first call. It runs without Python's lock."""
+    return _compiled(function, _FAST)
+
+
+def compiled_without_nan(function: F) -> F:
+    """Compile a function that may assume that no number is NaN, which makes a maximum fast."""
+    return _compiled(function, {*_FAST, "nnan"})
+
+
+def _compiled(function: F, fast: set[str]) -> F:
+    if numba is None:
+        return function
+    numba.config.CACHE_DIR = str(_CACHE)
+    made: F = numba.njit(nogil=True, cache=True, fastmath=fast, error_model="numpy")(function)
+    return made
+
+
+def _cache() -> Path:
+    """Return the folder for machine code, which depends on the source: numba only looks at a function's own file."""
+    source = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "clearhead" / f"loops-{hashlib.sha256(source).hexdigest()[:16]}"
+
+
+_CACHE = _cache()

@@ -1,0 +1,157 @@
+"""Step engine of plain loops, compiled just in time. It runs a greedy or beam search in one call."""
+
+import importlib.util
+import os
+from collections.abc import Container, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Self
+
+import numpy as np
+
+from ....config import ModelConfig
+from ....errors import ModelError
+from ...beams import Hypothesis
+from ...engine import Batch
+from ...model_handle import ModelHandle
+from ...rules import FloatArray, IntArray, Rules
+from . import whole_search
+from .beam_loops import read_prompt
+from .equations import POSITIONS
+from .stacks import Cache, new_cache, project, read, remember
+from .weight_arrays import Model, load_model, obstacle
+
+_POSITIONS = 128  # rows of the first table of positions; it grows when a longer text comes
+
+
+class LoopsEngine:
+    """Runs encoder-decoder and decoder-only models on the CPU in float32, without torch.
+
+    Args:
+        handle: the model.
+        threads: number of threads, which decode different sources.
+    """
+
+    def __init__(self, handle: ModelHandle, threads: int) -> None:
+        self.handle, self.config, self.threads, self.max_len = handle, handle.config, threads, handle.config.max_len
+        self.model = load_model(self.config, handle.weights(), _POSITIONS)
+
+    @classmethod
+    def obstacle(cls, config: ModelConfig, device: str, formats: Container[str]) -> str:
+        """Return the reason why this engine can't run the model, or "" if it can."""
+        if importlib.util.find_spec("numba") is None:
+            return "it needs numba: pip install 'clearhead[fast]'"
+        return "it runs on the CPU only" if device != "cpu" else obstacle(config)
+
+    @classmethod
+    def open(cls, model: ModelHandle) -> Self:
+        """Return an engine for the model. It uses all cores, or OMP_NUM_THREADS."""
+        threads = os.environ.get("OMP_NUM_THREADS", "")
+        cores = int(threads) if threads.isdecimal() and int(threads) else len(os.sched_getaffinity(0))
+        return cls(model, cores)
+
+    @property
+    def overflow(self) -> str:
+        """Description of how texts longer than the context window are read."""
+        if self.model.decoder.shape.ring:
+            return f"a ring buffer of the newest {self.max_len:,} tokens"
+        half = max(1, self.max_len // 2)
+        return f"whenever {self.max_len:,} tokens fill the window, the newest {half:,} are read again"
+
+    def search(self, batch: Batch, rules: Rules) -> list[list[Hypothesis]] | None:
+        """Do what `beam_search` does, in one call. Return None if this search needs single steps."""
+        if not whole_search.supports(batch, rules):
+            return None
+        longest = max(map(len, batch.sources)) if self.model.decoder.shape.cross else 0
+        self.reserve_positions(max(longest, whole_search.capacity(self.model, batch)))
+        return whole_search.run(self.model, batch, rules, self.threads)
+
+    @contextmanager
+    def prefill(self, sources: Sequence[Sequence[int]], steps: int) -> Iterator["LoopsDecoding"]:
+        """Read B sources. Those of a language model are texts without their last token."""
+        if not self.model.decoder.shape.cross:
+            sources = [source[max(0, len(source) - self.max_len + 1) :] for source in sources]
+        longest = max(map(len, sources))
+        capacity = steps if self.model.decoder.shape.cross else min(longest + steps, self.max_len)
+        self.reserve_positions(max(longest, capacity))
+        yield LoopsDecoding(self.model, sources, capacity)
+
+    def reserve_positions(self, length: int) -> None:
+        """Extend the table of positions to this many tokens, if the model has one."""
+        held = int(self.model.decoder.places[0, POSITIONS, 1])
+        if not held or held >= length:
+            return
+        if length > self.max_len:
+            raise ModelError(
+                f"a text of {length:,} tokens is longer than model.max_len={self.max_len:,}",
+                fix="shorten the text, or train with a larger model.max_len",
+                name="model.max_len",
+                value=length,
+            )
+        self.model = load_model(self.config, self.handle.weights(), max(length, 2 * held))
+
+
+class LoopsDecoding:
+    """A batch being decoded: rows b * W to b * W + W - 1 of the cache are the beams of source b."""
+
+    def __init__(self, model: Model, sources: Sequence[Sequence[int]], capacity: int) -> None:
+        """`capacity` is the maximum number of tokens of a text in the cache."""
+        self.model, self.width, n = model, 1, len(sources)
+        self.shape = model.decoder.shape
+        self.cache = new_cache(model.decoder, n, 1, capacity, max(map(len, sources)) if self.shape.cross else 1)
+        self.held = np.zeros(n, np.int64)  # tokens of each row in the cache
+        self.texts = [[] if self.shape.cross else list(source) for source in sources]
+        for place, source in enumerate(sources):
+            text = np.array(source, np.int64)
+            if self.shape.cross:
+                remember(*model, text, place, self.cache)
+            else:
+                read_prompt(model.decoder, text, place, self.cache)
+                self.held[place] = len(text)
+
+    def step(self, tokens: IntArray, k: int, also: IntArray | None = None) -> tuple[FloatArray, IntArray]:
+        """Append a token to each beam, and return the k most likely next tokens.
+
+        (B, W) -> log-probabilities (B, W, k), ids (B, W, k). With `also` (B,), one more column has that token.
+        """
+        for text, token in zip(self.texts, tokens.reshape(-1).tolist()):
+            text.append(token)
+        tabled = not (self.shape.ring or self.shape.cross)
+        full = (self.held == self.shape.max_len) & tabled
+        states = np.empty((tokens.size, self.shape.d_model), np.float32)
+        for row in np.flatnonzero(full).tolist():
+            states[row] = self._read_again(row)
+        places = np.flatnonzero(~full)
+        rows = np.stack((tokens.reshape(-1)[places], places, places // self.width, self.held[places]), 1)
+        states[places] = read(self.model.decoder, rows, self.cache)
+        self.held[places] += 1
+        logits = project(states, self.model.decoder)
+        log_probabilities, ids = _top(logits, k, None if also is None else also.repeat(self.width))
+        shape = (len(tokens), self.width, -1)
+        return log_probabilities.reshape(shape), ids.reshape(shape)
+
+    def select(self, sources: IntArray, beams: IntArray) -> None:
+        """Keep these sources, and these beams of each. A beam may be repeated. (B',), (B', W')"""
+        rows = (sources[:, None] * self.width + beams).reshape(-1)
+        past, history, memory, memory_rows, lengths = self.cache
+        own = np.arange(len(rows))[:, None].repeat(history.shape[1], 1)  # a row's past is copied to it
+        numbers = memory_rows[: len(sources)]
+        self.cache = Cache(past[:, :, rows], own, memory[:, :, sources], numbers, lengths[sources])
+        self.held, self.texts = self.held[rows], [list(self.texts[row]) for row in rows]
+        self.width = beams.shape[1]
+
+    def _read_again(self, row: int) -> FloatArray:
+        """Read the newest half of a text from position 0, and return its last state (1, D)."""
+        half = max(1, int(self.shape.max_len) // 2)
+        self.held[row] = half
+        return read_prompt(self.model.decoder, np.array(self.texts[row][-half:], np.int64), row, self.cache)
+
+
+def _top(logits: FloatArray, k: int, also: IntArray | None) -> tuple[FloatArray, IntArray]:
+    """Return log-probabilities and ids of the k most likely tokens, and of `also`. (R, V), (R,) -> (R, k), (R, k)"""
+    highest = logits.max(1, keepdims=True)
+    normalizer = highest + np.log(np.exp(logits - highest).sum(1, keepdims=True))
+    k = min(k, logits.shape[1])
+    ids = np.argpartition(-logits, k - 1, axis=1)[:, :k]
+    if also is not None:
+        ids = np.concatenate((ids, also[:, None]), 1)
+    return np.take_along_axis(logits, ids, 1) - normalizer, ids

@@ -1,0 +1,248 @@
+"""The two stacks of the model, as loops over arrays.
+
+Axes: R rows, S positions of the source, T positions in a cache, P cache rows, G key-value heads. D, H, K as in the
+paper.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .equations import (
+    CROSS_KV,
+    CROSS_OUT,
+    CROSS_Q,
+    EMBEDDING,
+    EMBEDDING_NORM,
+    FINAL_NORM,
+    INNER,
+    NEAR,
+    NORM_1,
+    NORM_2,
+    NORM_3,
+    OUT,
+    OUTER,
+    POSITIONS,
+    PROJECTION,
+    QKV,
+    SLOPES,
+    ZERO,
+    Float,
+    Floats,
+    Stack,
+    activate,
+    copy,
+    linear,
+    normalize,
+    part_of,
+    rotate,
+    softmax,
+)
+from .jit import compiled
+
+Ints = NDArray[np.int64]
+TOKEN, PLACE, SOURCE, POSITION = range(4)  # columns of the rows to read: a token, its row in the cache, its source ...
+
+
+class Cache(NamedTuple):
+    """Keys (0) and values (1) of the tokens read so far, and of the sources."""
+
+    past: Floats  # (2, L, P, T, G K)
+    history: Ints  # (P, T): the row that holds a row's token, since beams share their past
+    memory: Floats  # (2, L, B, S, G K)
+    memory_rows: Ints  # (B, S): the number of each source
+    lengths: Ints  # (B,) of the sources
+
+
+@compiled
+def new_cache(stack: Stack, sources: int, beam: int, tokens: int, memory: int) -> Cache:
+    """Return memory for the keys and values of this many sources, tokens of each beam, and tokens of each source."""
+    shape, rows = stack.shape, sources * beam
+    narrow, crossed = shape.kv_heads * shape.d_head, shape.layers if shape.cross else 0
+    memory_rows = np.empty((sources, memory), np.int64)
+    for n in range(sources):
+        for s in range(memory):
+            memory_rows[n, s] = n
+    return Cache(
+        np.empty((2, shape.layers, rows, tokens, narrow), np.float32),
+        np.empty((rows, tokens), np.int64),
+        np.empty((2, crossed, sources, memory, narrow), np.float32),
+        memory_rows,
+        np.zeros(sources, np.int64),
+    )
+
+
+@compiled
+def embed(stack: Stack, rows: Ints) -> Floats:
+    """Embeddings times their scale, plus positions. (R, 4) -> (R, D)"""
+    shape, embedding, positions = stack.shape, part_of(stack, 0, EMBEDDING), part_of(stack, 0, POSITIONS)
+    width = shape.d_model
+    x = np.empty((len(rows), width), np.float32)
+    for r in range(len(rows)):
+        token = rows[r, TOKEN] if rows[r, TOKEN] * width < len(embedding) else 0  # padding beyond the vocabulary
+        for d in range(width):
+            x[r, d] = embedding[token * width + d] * shape.embedding_scale
+        if len(positions):
+            for d in range(width):
+                x[r, d] += positions[rows[r, POSITION] * width + d]
+    return normalize(x, stack, 0, EMBEDDING_NORM) if shape.embedding_norm else x
+
+
+@compiled
+def before(x: Floats, stack: Stack, layer: int, norm: int) -> Floats:
+    """Return the input of a sub-layer: norm(x) in a pre-norm block, else x."""
+    return normalize(x, stack, layer, norm) if stack.shape.pre_norm else x
+
+
+@compiled
+def after(x: Floats, added: Floats, stack: Stack, layer: int, norm: int) -> Floats:
+    """x + sublayer(norm(x)) in a pre-norm block, else norm(x + sublayer(x))."""
+    for r in range(len(x)):
+        for d in range(x.shape[1]):
+            added[r, d] += x[r, d]
+    return added if stack.shape.pre_norm else normalize(added, stack, layer, norm)
+
+
+@compiled
+def feed_forward(x: Floats, stack: Stack, layer: int) -> Floats:
+    """f(x W_1) W_2, or (f(x W_1) * x W_3) W_2 if gated, with the residual connection. (R, D) -> (R, D)"""
+    width = stack.shape.d_ff
+    inner = linear(before(x, stack, layer, NORM_3), stack, layer, INNER)
+    for r in range(len(x)):
+        activate(inner[r, :width], stack.shape.activation)
+    if stack.shape.gated:
+        gated = np.empty((len(x), width), np.float32)
+        for r in range(len(x)):
+            for i in range(width):
+                gated[r, i] = inner[r, i] * inner[r, width + i]
+        inner = gated
+    return after(x, linear(inner, stack, layer, OUTER), stack, layer, NORM_3)
+
+
+@compiled
+def attend(
+    stack: Stack, q: Floats, keys: Floats, values: Floats, places: Ints, first: int, end: int, query: int, out: Floats
+) -> None:
+    """softmax(q K^T + bias) V for one query, over the keys at positions first to end - 1 (Equation 1).
+
+    (H K,), keys and values (P, T, G K), places (T,) -> (H K,). The scale of the scores is part of W_Q. Only tokens of
+    the same stack have a position to compare: `query` is -1 for those of the other.
+    """
+    heads, width, share = stack.shape.heads, stack.shape.d_head, stack.shape.heads // stack.shape.kv_heads
+    scores = np.empty((heads, end - first), np.float32)
+    for s in range(first, end):
+        at = s % keys.shape[1]
+        key = keys[places[at], at]
+        for h in range(heads):
+            mine, theirs, score = h * width, h // share * width, ZERO
+            for i in range(width):
+                score += q[mine + i] * key[theirs + i]
+            scores[h, s - first] = score
+    if query >= 0:
+        add_bias(stack, scores, first - query)
+    for i in range(heads * width):
+        out[i] = ZERO
+    for h in range(heads):
+        softmax(scores[h])
+    for s in range(first, end):
+        at = s % keys.shape[1]
+        value = values[places[at], at]
+        for h in range(heads):
+            mine, theirs, weight = h * width, h // share * width, scores[h, s - first]
+            for i in range(width):
+                out[mine + i] += weight * value[theirs + i]
+
+
+@compiled
+def add_bias(stack: Stack, scores: Floats, first: int) -> None:
+    """Add the bias of relative positions or ALiBi to scores (H, S). The first key is at the distance `first`."""
+    near, slopes = part_of(stack, 0, NEAR), part_of(stack, 0, SLOPES)
+    width = stack.places[0, NEAR, 2]
+    farthest = width // 2
+    for h in range(stack.places[0, NEAR, 1]):
+        for s in range(scores.shape[1]):
+            scores[h, s] += near[h * width + min(max(first + s, -farthest), farthest) + farthest]
+    for h in range(len(slopes)):
+        for s in range(scores.shape[1]):
+            scores[h, s] -= slopes[h] * Float(abs(first + s))
+
+
+@compiled
+def encode(stack: Stack, tokens: Ints) -> Floats:
+    """Read a source. (S,) -> (S, D)"""
+    shape, length = stack.shape, len(tokens)
+    wide, narrow = shape.heads * shape.d_head, shape.kv_heads * shape.d_head
+    past = np.empty((2, 1, length, narrow), np.float32)
+    rows, places = np.zeros((length, 4), np.int64), np.zeros(length, np.int64)
+    for s in range(length):
+        rows[s, TOKEN], rows[s, POSITION] = tokens[s], s
+    x = embed(stack, rows)
+    for layer in range(shape.layers):
+        qkv = linear(before(x, stack, layer, NORM_1), stack, layer, QKV)
+        for s in range(length):
+            rotate(qkv[s], shape.heads + shape.kv_heads, s, stack.frequencies)
+            copy(qkv[s, wide : wide + narrow], past[0, 0, s])
+            copy(qkv[s, wide + narrow :], past[1, 0, s])
+        mixed = np.empty((length, wide), np.float32)
+        for s in range(length):
+            attend(stack, qkv[s], past[0], past[1], places, 0, length, s, mixed[s])
+        x = after(x, linear(mixed, stack, layer, OUT), stack, layer, NORM_1)
+        x = feed_forward(x, stack, layer)
+    return normalize(x, stack, 0, FINAL_NORM) if shape.final_norm else x
+
+
+@compiled
+def remember(encoder: Stack, decoder: Stack, tokens: Ints, source: int, cache: Cache) -> None:
+    """Encode a source, and write its keys and values for every block of the decoder."""
+    states, narrow = encode(encoder, tokens), decoder.shape.kv_heads * decoder.shape.d_head
+    for layer in range(decoder.shape.layers):
+        both = linear(states, decoder, layer, CROSS_KV)
+        for s in range(len(tokens)):
+            copy(both[s, :narrow], cache.memory[0, layer, source, s])
+            copy(both[s, narrow:], cache.memory[1, layer, source, s])
+    cache.lengths[source] = len(tokens)
+
+
+@compiled
+def read(stack: Stack, rows: Ints, cache: Cache) -> Floats:
+    """Read tokens with the decoder, each with its place in the cache, source and position. (R, 4) -> states (R, D)
+
+    Tokens of one text may be read at once: all keys are written before any query attends.
+    """
+    shape, count = stack.shape, len(rows)
+    wide, narrow, capacity = shape.heads * shape.d_head, shape.kv_heads * shape.d_head, cache.past.shape[3]
+    x, mixed = embed(stack, rows), np.empty((count, wide), np.float32)
+    for layer in range(shape.layers):
+        keys, values = cache.past[0, layer], cache.past[1, layer]
+        qkv = linear(before(x, stack, layer, NORM_1), stack, layer, QKV)
+        for r in range(count):
+            place, position, at = rows[r, PLACE], rows[r, POSITION], rows[r, POSITION] % capacity
+            rotate(qkv[r], shape.heads + shape.kv_heads, position, stack.frequencies)
+            copy(qkv[r, wide : wide + narrow], keys[place, at])
+            copy(qkv[r, wide + narrow :], values[place, at])
+            cache.history[place, at] = place
+        for r in range(count):
+            places, end = cache.history[rows[r, PLACE]], rows[r, POSITION] + 1
+            first = max(0, end - min(shape.window, capacity))
+            attend(stack, qkv[r], keys, values, places, first, end, end - 1, mixed[r])
+        x = after(x, linear(mixed, stack, layer, OUT), stack, layer, NORM_1)
+        if shape.cross:
+            keys, values = cache.memory[0, layer], cache.memory[1, layer]
+            q = linear(before(x, stack, layer, NORM_2), stack, layer, CROSS_Q)
+            for r in range(count):
+                source = rows[r, SOURCE]
+                attend(stack, q[r], keys, values, cache.memory_rows[source], 0, cache.lengths[source], -1, mixed[r])
+            x = after(x, linear(mixed, stack, layer, CROSS_OUT), stack, layer, NORM_2)
+        x = feed_forward(x, stack, layer)
+    return normalize(x, stack, 0, FINAL_NORM) if shape.final_norm else x
+
+
+@compiled
+def project(x: Floats, stack: Stack) -> Floats:
+    """Score the vocabulary. (R, D) -> logits (R, V)"""
+    if stack.shape.logit_scale != Float(1):
+        for r in range(len(x)):
+            for d in range(x.shape[1]):
+                x[r, d] *= stack.shape.logit_scale
+    return linear(x, stack, 0, PROJECTION)

@@ -1,0 +1,237 @@
+"""A model's weights as arrays for the loops, with constant factors multiplied in."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....config import ModelConfig
+from ....config.rotary_scaling import rotary_scaling
+from ...model_handle import Weights
+from ...position_tables import alibi_slopes, position_table, relative_table, rotary_frequencies
+from .equations import (
+    CROSS_KV,
+    CROSS_OUT,
+    CROSS_Q,
+    EMBEDDING,
+    EMBEDDING_NORM,
+    FINAL_NORM,
+    GELU,
+    GELU_TANH,
+    INNER,
+    NEAR,
+    NORM_1,
+    NORM_2,
+    NORM_3,
+    OUT,
+    OUTER,
+    POSITIONS,
+    PROJECTION,
+    PROJECTION_BIAS,
+    QKV,
+    RELU,
+    SILU,
+    SLOPES,
+    Floats,
+    Stack,
+)
+
+_ALIGNED = 16  # numbers
+_ACTIVATIONS = {"relu": RELU, "gelu": GELU, "gelu_tanh": GELU_TANH, "silu": SILU, "swiglu": SILU, "geglu": GELU_TANH}
+_GATED = ("swiglu", "geglu")
+_POSITIONS = ("sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "alibi")
+
+
+SHAPE = np.dtype(
+    [
+        ("layers", "i8"),
+        ("d_model", "i8"),
+        ("heads", "i8"),
+        ("kv_heads", "i8"),
+        ("d_head", "i8"),
+        ("d_ff", "i8"),
+        ("activation", "i8"),
+        ("window", "i8"),  # newest tokens that a token attends to; a huge number for all
+        ("max_len", "i8"),
+        ("eps", "f4"),
+        ("embedding_scale", "f4"),
+        ("logit_scale", "f4"),
+        ("gated", "?"),
+        ("pre_norm", "?"),
+        ("rms", "?"),
+        ("final_norm", "?"),
+        ("embedding_norm", "?"),
+        ("ring", "?"),  # any position is valid, so the cache can overwrite its oldest token
+        ("cross", "?"),
+    ],
+    align=True,
+)
+
+
+class Model(NamedTuple):
+    """Both stacks. The encoder of a language model has no blocks."""
+
+    encoder: Stack
+    decoder: Stack
+
+
+def obstacle(config: ModelConfig) -> str:
+    """Return the reason why the loops can't run a model with this config, or "" if they can."""
+    for setting, supported in (
+        ("topology", config.topology != "encoder-only"),
+        ("front", config.front == "tokens" or config.topology == "decoder-only"),
+        ("copy", not config.copy),
+        ("attention", config.attention == "softmax"),
+        ("positions", config.positions in _POSITIONS),
+        ("feed_forward", (config.feed_forward or config.activation) in _ACTIVATIONS),
+        ("norm", config.norm in ("layer", "rms")),
+    ):
+        if not supported:
+            return f"it doesn't support model.{setting}={getattr(config, setting)!r}"
+    return ""
+
+
+def load_model(config: ModelConfig, weights: Weights, positions: int) -> Model:
+    """Return a model's arrays, with this many positions. `weights` may lack all but one name of a tied matrix."""
+    sides = _Sides(config, weights, min(positions, config.max_len))
+    if config.topology == "decoder-only":
+        return Model(sides.stack("", 0, [], cross=False), sides.decoder("", ["embedding", "projection"]))
+    shared = ["encoder.embedding", "decoder.embedding"] if config.tie in ("all", "embeddings") else []
+    tied = ["decoder.projection"]
+    source = [*(shared or ["encoder.embedding"]), *(tied if config.tie == "all" else [])]
+    target = [*(shared or ["decoder.embedding"]), *(tied if config.tie in ("all", "target") else [])]
+    encoder = sides.stack("encoder.", config.n_encoder_layers, source, cross=False)
+    return Model(encoder, sides.decoder("decoder.", target))
+
+
+class _Sides:
+    """Collects the weights of each side. Parts that the model lacks are empty."""
+
+    def __init__(self, config: ModelConfig, weights: Weights, positions: int) -> None:
+        self.config, self.weights, self.n_positions = config, weights, positions
+
+    def decoder(self, prefix: str, embeddings: Sequence[str]) -> Stack:
+        """Return the decoder, whose weights begin with this prefix."""
+        layers, cross = self.config.n_decoder_layers, prefix != ""
+        return self.stack(prefix, layers, embeddings, cross=cross, projects=True)
+
+    def stack(
+        self, prefix: str, layers: int, embeddings: Sequence[str], *, cross: bool, projects: bool = False
+    ) -> Stack:
+        """Return a stack. `embeddings` names its embedding and matrices tied to it."""
+        parts = [self.block(f"{prefix}blocks.{layer}.", projects, cross) for layer in range(max(layers, 1))]
+        if not layers:
+            parts = [{}]
+        else:
+            parts[0] |= self.ends(prefix, embeddings, projects=projects)
+        places, floats, end = np.zeros((len(parts), SLOPES + 1, 3), np.int64), [], 0
+        for layer, block in enumerate(parts):
+            for part, array in block.items():
+                places[layer, part] = end, *array.shape
+                floats += [array.ravel(), np.zeros(-array.size % _ALIGNED, np.float32)]
+                end += array.size + -array.size % _ALIGNED
+        joined = np.concatenate(floats) if floats else np.zeros(0, np.float32)
+        return Stack(_shape(self.config, layers, cross), joined, places, self.frequencies())
+
+    def block(self, prefix: str, decodes: bool, cross: bool) -> dict[int, Floats]:
+        """Return the parts of one block."""
+        config, width = self.config, self.config.head_width
+        scale = width**-0.5 if config.attention_scale is None else config.attention_scale
+        query = (config.n_heads * width, scale)  # the scale of the scores becomes part of the queries
+        found = self.linear(QKV, f"{prefix}attention.qkv", query) | self.linear(OUT, f"{prefix}attention.out")
+        found |= self.linear(INNER, f"{prefix}feed_forward.inner") | self.linear(OUTER, f"{prefix}feed_forward.outer")
+        found |= {NORM_1: self.norm(f"{prefix}add_norm_1.norm"), NORM_2: self.norm(f"{prefix}add_norm_2.norm")}
+        found[NORM_3] = self.norm(f"{prefix}add_norm_3.norm") if decodes else found[NORM_2]
+        if cross:
+            found |= self.linear(CROSS_Q, f"{prefix}cross_attention.q", query)
+            found |= self.linear(CROSS_KV, f"{prefix}cross_attention.kv")
+            found |= self.linear(CROSS_OUT, f"{prefix}cross_attention.out")
+        return found
+
+    def ends(self, prefix: str, embeddings: Sequence[str], *, projects: bool) -> dict[int, Floats]:
+        """Return the parts before and after the blocks."""
+        config = self.config
+        embedding = self.first(embeddings)
+        found = {EMBEDDING: embedding, EMBEDDING_NORM: self.norm(f"{prefix}embedding_norm")}
+        found[FINAL_NORM] = self.norm(f"{prefix}norm")
+        rows = None if config.positions == "learned" else self.n_positions
+        if (table := position_table(config, self.weights, prefix, rows)) is not None:
+            found[POSITIONS] = table
+        if config.positions == "relative":
+            table = self.array(f"{prefix}positions.table")
+            found[NEAR] = relative_table(table, two_sided=not projects)
+        if config.positions == "alibi":
+            found[SLOPES] = alibi_slopes(config.n_heads)[:, None]
+        if projects:
+            tied = config.tie in ("all", "target")
+            found[PROJECTION] = embedding if tied else self.array(f"{prefix}projection.weight")
+            found[PROJECTION_BIAS] = self.bias(f"{prefix}projection", len(found[PROJECTION]))
+        return found
+
+    def linear(self, part: int, name: str, scaled: tuple[int, float] = (0, 1.0)) -> dict[int, Floats]:
+        """Return a linear layer's matrix and bias. Its first rows are multiplied by a factor: (rows, factor)."""
+        rows, factor = scaled
+        weight = self.array(f"{name}.weight")
+        bias = self.bias(name, len(weight))
+        if rows:
+            weight, bias = weight.copy(), bias.copy()
+            weight[:rows] *= np.float32(factor)
+            bias[:, :rows] *= np.float32(factor)
+        return {part: weight, part + 1: bias}
+
+    def first(self, names: Sequence[str]) -> Floats:
+        """Return the first of these matrices that exists. (F, D)"""
+        return next(self.array(f"{name}.weight") for name in names if f"{name}.weight" in self.weights)
+
+    def array(self, name: str) -> Floats:
+        """Return a weight as float32."""
+        return np.ascontiguousarray(self.weights[name], np.float32)
+
+    def bias(self, name: str, outputs: int) -> Floats:
+        """Return a bias, or zeros. (1, F)"""
+        found = self.array(f"{name}.bias") if f"{name}.bias" in self.weights else np.zeros(outputs, np.float32)
+        return found[None]
+
+    def norm(self, name: str) -> Floats:
+        """Return a norm's gain and bias, or zeros if the model lacks this norm. (2, D)"""
+        found = np.zeros((2, self.config.d_model), np.float32)
+        for row, part in zip(found, ("weight", "bias")):
+            if f"{name}.{part}" in self.weights:
+                row[:] = self.weights[f"{name}.{part}"]
+        return found
+
+    def frequencies(self) -> NDArray[np.float64]:
+        """Return the frequencies of rotary positions, or none. (K/2,)"""
+        if self.config.positions != "rotary":
+            return np.empty(0)
+        numbers = rotary_scaling(self.config.rotary_scaling)
+        return rotary_frequencies(self.config.head_width, self.config.rotary_base, numbers)
+
+
+def _shape(config: ModelConfig, layers: int, cross: bool) -> np.record:
+    feed_forward = config.feed_forward or config.activation
+    values = {
+        "layers": layers,
+        "d_model": config.d_model,
+        "heads": config.n_heads,
+        "kv_heads": config.n_kv_heads or config.n_heads,
+        "d_head": config.head_width,
+        "d_ff": config.d_ff,
+        "activation": _ACTIVATIONS[feed_forward],
+        "window": config.window or 2**60,
+        "max_len": config.max_len,
+        "eps": config.norm_eps,
+        "embedding_scale": math.sqrt(config.d_model) if config.embedding_scale is None else config.embedding_scale,
+        "logit_scale": config.logit_scale,
+        "gated": feed_forward in _GATED,
+        "pre_norm": config.pre_norm,
+        "rms": config.norm == "rms",
+        "final_norm": config.pre_norm if config.final_norm is None else config.final_norm,
+        "embedding_norm": config.embedding_norm,
+        "ring": config.positions in ("rotary", "relative", "alibi"),
+        "cross": cross,
+    }
+    assert SHAPE.names is not None
+    return np.rec.array([tuple(values[name] for name in SHAPE.names)], dtype=SHAPE)[0]

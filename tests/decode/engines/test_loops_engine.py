@@ -1,0 +1,234 @@
+"""The loops compute what the torch modules compute, for every variant of the model, compiled or not."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from clearhead.config import DecodeConfig, ModelConfig, SpecialTokens
+from clearhead.decode.beams import Hypothesis, Request
+from clearhead.decode.engine import Batch, SearchEngine
+from clearhead.decode.model_handle import as_handle
+from clearhead.decode.registry import choose_engine, open_engine
+from clearhead.decode.rules import Rules
+from clearhead.decode.search import beam_search
+from clearhead.decode.session import Session
+from clearhead.errors import ConfigError, ModelError
+from clearhead.model.transformer import build
+
+pytest.importorskip("numba", reason="needs the extra fast")
+
+V = 29
+SOURCES = [[5, 6, 7], [9], [], [4, 8, 10, 11, 5, 7, 20, 21, 22, 23, 24], [6, 6]]
+VARIANTS: list[dict[str, Any]] = [
+    {},
+    {"pre_norm": True, "tie": "none"},
+    {"pre_norm": True, "final_norm": False, "tie": "target", "positions": "learned"},
+    {"final_norm": True, "embedding_norm": True, "projection_bias": True, "norm": "rms", "norm_eps": 0.1},
+    {"bias": False, "activation": "swiglu", "tie": "embeddings", "positions": "rotary", "n_kv_heads": 1},
+    {"activation": "geglu", "qkv_bias": False, "logit_scale": 0.3, "positions": "relative", "window": 4},
+    {"activation": "gelu", "attention_scale": 0.7, "embedding_scale": 1.0, "positions": "alibi"},
+    {"activation": "gelu_tanh", "start_id": 2, "pad_id": V, "unk_id": None, "mask_id": None, "window": 3},
+    {"activation": "silu", "positions": "sinusoidal_halves", "d_model": 15, "n_heads": 3, "d_head": 8},
+    {"positions": "rotary", "rotary_base": 100.0, "rotary_scaling": "llama3:8:1:4:64", "norm": "rms"},
+]
+
+
+def model(topology: str, **settings: Any) -> tuple[torch.nn.Module, ModelConfig]:
+    shape = {"src_vocab_size": V, "tgt_vocab_size": V, "d_model": 18, "n_heads": 3, "d_ff": 21, "max_len": 16}
+    shape |= {"n_encoder_layers": 2, "n_decoder_layers": 2}
+    config = ModelConfig(topology=topology, **{**shape, **settings})  # type: ignore[arg-type]
+    torch.manual_seed(0)
+    net = build(config).eval()
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.add_(0.3 * torch.randn(parameter.shape))
+    return net, config
+
+
+def engine(name: str, net: torch.nn.Module, config: ModelConfig) -> Any:
+    return open_engine(as_handle(net, config), DecodeConfig(engine=name))
+
+
+def answers(
+    it: Any, config: ModelConfig, rules: Rules, *, whole: bool, requests: Sequence[Request] = ()
+) -> list[list[Hypothesis]]:
+    """The answers by one call, or by single steps."""
+    special = config.special
+    if config.topology == "decoder-only":
+        sources, start = [source[:-1] for source in SOURCES], [source[-1] if source else 1 for source in SOURCES]
+    else:
+        sources, start = [special.source(source) for source in SOURCES], [special.start] * len(SOURCES)
+    requests = requests or [Request(max_steps=9) for _ in SOURCES]
+    first = np.array(start, np.int64)
+    if whole:
+        assert isinstance(it, SearchEngine)
+        found = it.search(Batch(sources, first, requests, rules.suppress), rules)
+        assert found is not None
+        return found
+    with it.prefill(sources, max(request.max_steps for request in requests)) as decoding:
+        return beam_search(decoding, first, requests, rules)
+
+
+def same(found: Sequence[Sequence[Hypothesis]], expected: Sequence[Sequence[Hypothesis]]) -> None:
+    assert [[it.ids for it in some] for some in found] == [[it.ids for it in some] for some in expected]
+    for some, others in zip(found, expected):
+        for one, other in zip(some, others):
+            assert one.finished == other.finished
+            np.testing.assert_allclose(one.token_log_probabilities, other.token_log_probabilities, 1e-4, 1e-4)
+            np.testing.assert_allclose(one.score, other.score, 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("topology", ["encoder-decoder", "decoder-only"])
+@pytest.mark.parametrize("settings", VARIANTS, ids=str)
+def test_every_variant_of_the_model_gives_the_answers_of_torch(topology: str, settings: dict[str, Any]) -> None:
+    net, config = model(topology, **settings)
+    loops, modules = engine("loops", net, config), engine("torch", net, config)
+    rules = Rules(eos=2, suppress=(0, 1, 3), beam=3, n_best=2)
+    expected = answers(modules, config, rules, whole=False)
+    same(answers(loops, config, rules, whole=False), expected)
+    same(answers(loops, config, rules, whole=True), expected)
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "relative", "alibi"])
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_text_may_grow_beyond_the_context_window(positions: str, beam: int) -> None:
+    net, config = model("decoder-only", positions=positions, max_len=8)
+    loops, modules = engine("loops", net, config), engine("torch", net, config)
+    rules = Rules(eos=2, suppress=(0, 1, 2, 3), beam=beam)
+    requests = [Request(max_steps=n) for n in (30, 5, 30, 12, 30)]
+    expected = answers(modules, config, rules, whole=False, requests=requests)
+    assert max(len(some[0].ids) for some in expected) == 30
+    same(answers(loops, config, rules, whole=True, requests=requests), expected)
+    same(answers(loops, config, rules, whole=False, requests=requests), expected)
+
+
+@pytest.mark.parametrize("n_best", [1, 3])
+def test_limits_and_prefixes_hold_in_one_call(n_best: int) -> None:
+    net, config = model("encoder-decoder")
+    loops, modules = engine("loops", net, config), engine("torch", net, config)
+    rules = Rules(eos=2, suppress=(0, 1, 3), beam=3, n_best=n_best, alpha=1.3)
+    requests = [
+        Request(max_steps=9, min_len=4),
+        Request(max_steps=5, max_len=3, prefix=(7, 8)),
+        Request(max_steps=9, prefix=(2,)),
+        Request(max_steps=9, prefix=(5, 5, 5)),
+        Request(max_steps=1),
+    ]
+    expected = answers(modules, config, rules, whole=False, requests=requests)
+    same(answers(loops, config, rules, whole=True, requests=requests), expected)
+
+
+def test_a_vocabulary_of_which_nothing_is_allowed_gives_an_empty_answer() -> None:
+    net, config = model("encoder-decoder")
+    rules = Rules(eos=2, suppress=tuple(range(V)), beam=2)
+    found = answers(engine("loops", net, config), config, rules, whole=True)
+    same(found, answers(engine("torch", net, config), config, rules, whole=False))
+    assert found[0] == [Hypothesis((), -np.inf, -np.inf, (), finished=False)]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 7])
+def test_threads_change_nothing(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    net, config = model("encoder-decoder")
+    monkeypatch.setenv("OMP_NUM_THREADS", str(threads))
+    rules = Rules(eos=2, suppress=(0, 1, 3), beam=2)
+    found = answers(engine("loops", net, config), config, rules, whole=True)
+    same(found, answers(engine("torch", net, config), config, rules, whole=False))
+
+
+def test_more_sources_than_there_is_room_for_are_decoded_one_after_the_other() -> None:
+    net, config = model("encoder-decoder")
+    rng = np.random.default_rng(0)
+    sources = [rng.integers(4, V, n).tolist() for n in rng.integers(1, 12, 150)]
+    found = [
+        Session(engine(name, net, config), DecodeConfig(beam=4), SpecialTokens(), max_len=16).answers(sources)
+        for name in ("loops", "torch")
+    ]
+    same(*found)
+
+
+def test_a_table_of_positions_grows_with_the_texts() -> None:
+    net, config = model("encoder-decoder", max_len=400)
+    source = [[5 + i % 20 for i in range(300)]]
+    found = [
+        Session(engine(name, net, config), DecodeConfig(beam=1, max_len=8), SpecialTokens(), max_len=400).answers(
+            source
+        )
+        for name in ("loops", "torch")
+    ]
+    same(*found)
+    with pytest.raises(ModelError) as caught, engine("loops", net, config).prefill([[5] * 401], 3):
+        pass
+    assert caught.value.name == "model.max_len"
+
+
+def test_weights_of_nan_are_reported() -> None:
+    net, config = model("encoder-decoder")
+    with torch.no_grad():
+        net.decoder.norm = torch.nn.Identity()
+        net.decoder.blocks[1].feed_forward.outer.bias[3] = torch.nan
+    with pytest.raises(ModelError) as caught:
+        answers(engine("loops", net, config), config, Rules(eos=2), whole=True)
+    assert "token 1" in caught.value.what and caught.value.name == "probabilities"
+
+
+@pytest.mark.parametrize("settings", [{"copy": True}, {"attention": "mine:Attention"}, {"norm": "mine:Norm"}], ids=str)
+def test_a_model_that_the_loops_lack_is_rejected_by_its_setting(settings: dict[str, Any]) -> None:
+    config = replace(ModelConfig(src_vocab_size=V, tgt_vocab_size=V), **settings)
+    with pytest.raises(ConfigError) as caught:
+        choose_engine(config, DecodeConfig(engine="loops"))
+    [(name, value)] = settings.items()
+    assert f"model.{name}={value!r}" in caught.value.what
+
+
+def test_they_run_on_the_cpu_and_need_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = ModelConfig(src_vocab_size=V, tgt_vocab_size=V)
+    with pytest.raises(ConfigError, match="CPU only"):
+        choose_engine(config, DecodeConfig(engine="loops"), "cuda")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ConfigError) as caught:
+        choose_engine(config, DecodeConfig(engine="loops"))
+    assert "pip install 'clearhead[fast]'" in caught.value.what
+
+
+SCRIPT = """
+import sys
+import numpy as np
+sys.modules["torch"] = None
+from clearhead.config import ModelConfig
+from clearhead.decode.beams import Request
+from clearhead.decode.engine import Batch
+from clearhead.decode.engines.loops.loops_engine import LoopsEngine
+from clearhead.decode.rules import Rules
+
+class Handle:
+    config = ModelConfig(src_vocab_size=29, tgt_vocab_size=29, d_model=18, n_heads=3, d_ff=21, max_len=16,
+                         n_encoder_layers=2, n_decoder_layers=2)
+    def weights(self):
+        return dict(np.load(sys.argv[1]))
+
+rules = Rules(eos=2, suppress=(0, 1, 3), beam=2)
+batch = Batch([[5, 6, 2], [9, 2]], np.array([1, 1]), [Request(max_steps=4)] * 2, rules.suppress)
+for some in LoopsEngine(Handle(), 1).search(batch, rules):
+    print(*some[0].ids, f"{some[0].score:.3f}")
+"""
+
+
+def test_uncompiled_they_are_python_and_give_the_same_answers(tmp_path: Path) -> None:
+    net, config = model("encoder-decoder")
+    np.savez(tmp_path / "weights.npz", **as_handle(net, config).weights())
+    lines = []
+    for disabled in ("0", "1"):
+        environment = os.environ | {"NUMBA_DISABLE_JIT": disabled}
+        command = [sys.executable, "-c", SCRIPT, str(tmp_path / "weights.npz")]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        lines.append(done.stdout)
+    assert lines[0] == lines[1] and len(lines[0].splitlines()) == 2
