@@ -23,7 +23,8 @@ OF_TASK = (
     *("model.head", "model.n_classes", "model.pooling", "model.normalize", "model.n_token_types", "model.copy"),
     "data.labels",
 )
-_OF_HEAD = ("model.pooler", "model.token_transform", "model.projection_bias")  # of an encoder, which has other heads
+# of an encoder, which has other heads
+_OF_HEAD = ("model.pooler", "model.token_transform", "model.projection_bias", "model.n_separators")
 _KINDS = {"text": "texts", **PLURAL}  # by modality
 KEPT = (
     *(name for name in (f"model.{field.name}" for field in fields(ModelConfig)) if name not in _FREE),

@@ -159,6 +159,12 @@ def test_parts_that_only_the_new_model_has_are_named() -> None:
     assert start.give(build(config.model), config) == "encoder.types and the head are new: 34 parameters"
 
 
+def test_separators_of_questions_stay_with_questions() -> None:
+    start = of_another_head({"model.head": "span", "train.task": "answer", "model.n_separators": 2})
+    asked = Config().override({"train.task": "classify", "model.topology": "encoder-only", "model.head": "class"})
+    assert start.configure(asked).model.n_separators == 1
+
+
 def test_what_belongs_to_the_task_is_not_that_of_another_head() -> None:
     start = of_another_head({"model.pooling": "first"})
     asked = Config().override({"train.task": "classify", "model.topology": "encoder-only", "model.head": "class"})

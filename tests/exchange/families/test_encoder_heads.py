@@ -1,5 +1,6 @@
 """BERT, DistilBERT and RoBERTa, with each of their heads, compute the same here as in their own classes."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,11 @@ from typing import Any
 import pytest
 import tokenizers
 import torch
+from safetensors.torch import load_file, save_file
 
 import clearhead
+from clearhead.errors import ModelError
+from clearhead.exchange.huggingface import folder_files
 from clearhead.exchange.import_model import import_model, read
 from clearhead.exchange.imported import Imported
 from clearhead.model.transformer import Encoder
@@ -183,3 +187,71 @@ def test_a_window_is_the_pair_of_texts_that_the_class_reads(saved: Saved, app) -
     pair = saved.tokenizer.encode(question, text)
     window = app.task.cutter.windows(*map(app.tokenizers.source.encode, (question, text)))[0]
     assert window.tokens == pair.ids
+
+
+@pytest.fixture
+def changed(hf, tmp_path: Path) -> Any:
+    """Return the folder of a small classifier of a family, with these settings changed."""
+
+    def changed(family: str, task: str = "classify", **settings: Any) -> Path:
+        shape = DISTILBERT if family == "DistilBert" else SHAPE
+        tokenizer = TOKENIZERS[family]
+        sizes = {"vocab_size": tokenizer.get_vocab_size(), "max_position_embeddings": 48}
+        getattr(hf, f"{family}{CLASSES[task]}")(getattr(hf, f"{family}Config")(**shape, **sizes)).save_pretrained(
+            tmp_path
+        )
+        tokenizer.save(str(tmp_path / "tokenizer.json"))
+        values = json.loads((tmp_path / "config.json").read_text()) | settings
+        (tmp_path / "config.json").write_text(json.dumps(values))
+        return tmp_path
+
+    return changed
+
+
+@pytest.mark.parametrize(("family", "task", "name", "value"), [
+    ("Bert", "classify", "position_embedding_type", "relative_key"), ("Bert", "classify", "is_decoder", True),
+    ("Roberta", "classify", "add_cross_attention", True), ("Bert", "classify", "hidden_act", "mish"),
+    ("DistilBert", "classify", "activation", "mish"), ("Bert", "classify", "problem_type", "regression"),
+    ("Roberta", "classify", "id2label", {"0": "LABEL_0"}), ("Bert", "fill", "tie_word_embeddings", False),
+    ("Roberta", "fill", "hidden_act", "relu"), ("Bert", "classify", "id2label", {"0": "a", "2": "b"}),
+])  # fmt: skip
+def test_a_setting_that_is_not_supported_is_named(changed, family, task, name, value) -> None:
+    with pytest.raises(ModelError) as caught:
+        read(changed(family, task, **{name: value}))
+    assert (caught.value.name, caught.value.value) == (name, value)
+
+
+def test_a_class_that_is_not_supported_is_named(changed) -> None:
+    with pytest.raises(ModelError) as caught:
+        read(changed("Bert", architectures=["BertForTokenClassification"]))
+    assert (caught.value.name, caught.value.value) == ("architectures", "BertForTokenClassification")
+
+
+def test_a_tokenizer_without_the_token_that_begins_a_text_is_an_error(changed) -> None:
+    folder = changed("Bert")
+    TOKENIZERS["Roberta"].save(str(folder / "tokenizer.json"))
+    with pytest.raises(ModelError) as caught:
+        read(folder)
+    assert caught.value.name == "cls_token_id" and caught.value.expected
+
+
+def test_norms_can_have_their_older_names(changed) -> None:
+    folder = changed("Bert")
+    expected = read(folder).weights
+    weights = load_file(folder / "model.safetensors")
+    for name in list(weights):
+        if "LayerNorm" in name:
+            other = name.replace("Norm.weight", "Norm.gamma").replace("Norm.bias", "Norm.beta")
+            weights[other] = weights.pop(name)
+    save_file(weights | {"bert.embeddings.position_ids": torch.arange(48)[None]}, folder / "model.safetensors")
+    found = read(folder).weights
+    assert found.keys() == expected.keys() and all(it.equal(expected[name]) for name, it in found.items())
+
+
+def test_an_own_model_with_parts_of_no_family_is_rejected_by_name(changed) -> None:
+    imported = read(changed("Bert"))
+    config = imported.config.override({"model.pooling": "mean"})
+    with pytest.raises(ModelError) as caught:
+        folder_files(config, imported.weights, imported.tokenizer)
+    assert (caught.value.name, caught.value.value) == ("model.pooling", "mean")
+    assert "first" in caught.value.expected
