@@ -143,6 +143,14 @@ def test_threads_change_nothing(threads: int, monkeypatch: pytest.MonkeyPatch) -
     same(found, answers(engine("torch", net, config), config, rules, whole=False))
 
 
+def test_a_neighbour_in_the_batch_doesnt_change_a_bit_of_an_answer() -> None:
+    net, config = model("encoder-decoder")
+    it, rng = engine("loops", net, config), np.random.default_rng(0)
+    sources = [rng.integers(4, V, n).tolist() for n in rng.integers(1, 12, 30)]
+    session = Session(it, DecodeConfig(beam=3), SpecialTokens(), max_len=16)
+    assert session.answers(sources) == [session.answers([source])[0] for source in sources]
+
+
 def test_more_sources_than_there_is_room_for_are_decoded_one_after_the_other() -> None:
     net, config = model("encoder-decoder")
     rng = np.random.default_rng(0)

@@ -27,6 +27,11 @@ def compiled(function: F) -> F:
     return _compiled(function, _FAST)
 
 
+def compiled_in_order(function: F) -> F:
+    """Compile a function whose sums keep the order of their terms."""
+    return _compiled(function, {"contract", "nsz"})
+
+
 def compiled_without_nan(function: F) -> F:
     """Compile a function that may assume that no number is NaN, which makes a maximum fast."""
     return _compiled(function, {*_FAST, "nnan"})

@@ -130,28 +130,27 @@ def attend(
     the same stack have a position to compare: `query` is -1 for those of the other.
     """
     heads, width, share = stack.shape.heads, stack.shape.d_head, stack.shape.heads // stack.shape.kv_heads
-    scores = np.empty((heads, end - first), np.float32)
-    for s in range(first, end):
-        at = s % keys.shape[1]
-        key = keys[places[at], at]
-        for h in range(heads):
-            mine, theirs, score = h * width, h // share * width, ZERO
+    scores, capacity = np.empty((heads, end - first), np.float32), keys.shape[1]
+    for h in range(heads):
+        mine, theirs = q[h * width : (h + 1) * width], h // share * width
+        for s in range(first, end):
+            at = s % capacity
+            key, score = keys[places[at], at, theirs : theirs + width], ZERO
             for i in range(width):
-                score += q[mine + i] * key[theirs + i]
+                score += mine[i] * key[i]
             scores[h, s - first] = score
     if query >= 0:
         add_bias(stack, scores, first - query)
-    for i in range(heads * width):
-        out[i] = ZERO
     for h in range(heads):
+        mixed, theirs = out[h * width : (h + 1) * width], h // share * width
         softmax(scores[h])
-    for s in range(first, end):
-        at = s % keys.shape[1]
-        value = values[places[at], at]
-        for h in range(heads):
-            mine, theirs, weight = h * width, h // share * width, scores[h, s - first]
+        for i in range(width):
+            mixed[i] = ZERO
+        for s in range(first, end):
+            at = s % capacity
+            value, weight = values[places[at], at, theirs : theirs + width], scores[h, s - first]
             for i in range(width):
-                out[mine + i] += weight * value[theirs + i]
+                mixed[i] += weight * value[i]
 
 
 @compiled

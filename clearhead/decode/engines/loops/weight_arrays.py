@@ -27,6 +27,7 @@ from .equations import (
     NORM_3,
     OUT,
     OUTER,
+    PANEL,
     POSITIONS,
     PROJECTION,
     PROJECTION_BIAS,
@@ -39,6 +40,7 @@ from .equations import (
 )
 
 _ALIGNED = 16  # numbers
+_LINEAR = (QKV, OUT, CROSS_Q, CROSS_KV, CROSS_OUT, INNER, OUTER, PROJECTION)
 _ACTIVATIONS = {"relu": RELU, "gelu": GELU, "gelu_tanh": GELU_TANH, "silu": SILU, "swiglu": SILU, "geglu": GELU_TANH}
 _GATED = ("swiglu", "geglu")
 _POSITIONS = ("sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "alibi")
@@ -130,7 +132,10 @@ class _Sides:
         for layer, block in enumerate(parts):
             for part, array in block.items():
                 places[layer, part] = end, *array.shape
-                floats += [array.ravel(), np.zeros(-array.size % _ALIGNED, np.float32)]
+                floats += [
+                    _panels(array) if part in _LINEAR else array.ravel(),
+                    np.zeros(-array.size % _ALIGNED, np.float32),
+                ]
                 end += array.size + -array.size % _ALIGNED
         joined = np.concatenate(floats) if floats else np.zeros(0, np.float32)
         return Stack(_shape(self.config, layers, cross), joined, places, self.frequencies())
@@ -208,6 +213,11 @@ class _Sides:
             return np.empty(0)
         numbers = rotary_scaling(self.config.rotary_scaling)
         return rotary_frequencies(self.config.head_width, self.config.rotary_base, numbers)
+
+
+def _panels(matrix: Floats) -> Floats:
+    """Return a matrix in panels of PANEL rows, each transposed. (F, D) -> (F * D,)"""
+    return np.concatenate([matrix[f : f + PANEL].T.ravel() for f in range(0, len(matrix), PANEL)])
 
 
 def _shape(config: ModelConfig, layers: int, cross: bool) -> np.record:
