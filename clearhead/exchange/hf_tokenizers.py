@@ -8,16 +8,17 @@ from typing import Any
 
 import tokenizers
 
-from ..config import DataConfig, ModelConfig
+from ..config import DataConfig
 from ..errors import ModelError
 from ..folder.manifest import parse_json_object, read_bytes
 from ..tokenization.tokenizer import Tokenizer
 from . import sentencepiece_models
 
 _FILES = "tokenizer.json, vocab.json and merges.txt, vocab.txt, or a SentencePiece model"
+TOKENIZER, TARGET_TOKENIZER = "tokenizer.json", "target_tokenizer.json"
 _SOURCE, _TARGET = "source.spm", "target.spm"
 _SENTENCEPIECE = ("spiece.model", "tokenizer.model", "sentencepiece.bpe.model")
-_SETTINGS = "tokenizer_config.json"
+SETTINGS = "tokenizer_config.json"
 _ROLES = ("bos", "eos", "cls", "sep", "pad", "unk", "mask")
 # Names that a family's own class gives to special tokens, if no file does.
 _BYTE_LEVEL = {"bos": "<s>", "eos": "</s>", "cls": "<s>", "sep": "</s>"}
@@ -34,26 +35,31 @@ def read_tokenizer(folder: Path) -> str:
         ConfigError: a library that reads the files isn't installed.
         ModelError: there is no tokenizer, or it's damaged.
     """
-    whole = folder / "tokenizer.json"
+    whole, target = folder / TOKENIZER, folder / TARGET_TOKENIZER
     if whole.is_file():
-        parse_json_object(whole, content := read_bytes(whole))
-        return content.decode()
+        sides = [_text(path) for path in (whole, target) if path.is_file()]
+        return sides[0] if len(sides) == 1 else _two(*sides)
     if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
         return _finished(_byte_level(folder), folder)
     if (folder / "vocab.txt").is_file():
         return _finished(_word_piece(folder), folder)
     if (folder / _SOURCE).is_file() and (folder / _TARGET).is_file():
-        return _two_sides(folder)
+        path = folder / "vocab.json"
+        ids = parse_json_object(path, read_bytes(path))
+        return _two(*(sentencepiece_models.convert(folder / name, ids) for name in (_SOURCE, _TARGET)))
     for name in _SENTENCEPIECE:
         if (folder / name).is_file():
             return sentencepiece_models.convert(folder / name)
     raise ModelError(f"{folder} has no tokenizer", expected=_FILES, name="folder", value=folder)
 
 
-def _two_sides(folder: Path) -> str:
-    """Return Marian's tokenizers: one vocabulary, and a SentencePiece model for each side."""
-    ids = parse_json_object(folder / "vocab.json", read_bytes(folder / "vocab.json"))
-    source, target = (sentencepiece_models.convert(folder / name, ids) for name in (_SOURCE, _TARGET))
+def _text(path: Path) -> str:
+    parse_json_object(path, content := read_bytes(path))
+    return content.decode()
+
+
+def _two(source: str, target: str) -> str:
+    """Return one text for the tokenizers of both sides."""
     return source if source == target else f'{{"source": {source},\n"target": {target}}}'
 
 
@@ -93,20 +99,8 @@ def token_roles(folder: Path, ids: Mapping[str, int]) -> dict[str, int]:
     return {role: ids[name] for role, name in _role_names(folder).items() if name in ids}
 
 
-def tokenizer_files(text: str, model: ModelConfig) -> dict[str, bytes]:
-    """Return the files of a tokenizer by name: the text of a `tokenizers` file, and the roles of its special tokens."""
-    names = {i: name for name, i in token_ids(text).items()}
-    special = model.special
-    ids = {"bos": special.bos, "eos": special.eos, "pad": special.pad, "unk": special.unk, "mask": special.mask}
-    if model.topology == "encoder-only":
-        ids |= {"cls": special.bos, "sep": special.eos}
-    roles = {f"{role}_token": names[i] for role, i in ids.items() if i in names}
-    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": model.max_len, **roles}
-    return {"tokenizer.json": text.encode(), _SETTINGS: (json.dumps(settings, indent=2) + "\n").encode()}
-
-
 def _role_names(folder: Path) -> dict[str, str]:
-    given = _object(folder / "special_tokens_map.json") | _object(folder / _SETTINGS)
+    given = _object(folder / "special_tokens_map.json") | _object(folder / SETTINGS)
     found = {role: given.get(f"{role}_token") for role in _ROLES}
     names = {role: it.get("content") if isinstance(it, dict) else it for role, it in found.items()}
     return {role: name for role, name in names.items() if isinstance(name, str)}
@@ -128,7 +122,7 @@ def _byte_level(folder: Path) -> tokenizers.Tokenizer:
     except Exception as error:  # the library raises no other class
         raise ModelError(f"{merges} doesn't fit {vocab.name}: {error}", name=merges.name) from error
     found = tokenizers.Tokenizer(model)
-    space = bool(_object(folder / _SETTINGS).get("add_prefix_space", False))
+    space = bool(_object(folder / SETTINGS).get("add_prefix_space", False))
     found.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=space)
     found.decoder = tokenizers.decoders.ByteLevel()
     named = {role: name for role, name in _BYTE_LEVEL.items() if name in ids} | _role_names(folder)
@@ -143,9 +137,9 @@ def _byte_level(folder: Path) -> tokenizers.Tokenizer:
 
 def _word_piece(folder: Path) -> tokenizers.Tokenizer:
     """Return BERT's tokenizer (Wu et al. 2016, section 4.1), whose vocabulary has a token on each line."""
-    settings = _object(folder / _SETTINGS)
+    settings = _object(folder / SETTINGS)
     if settings.get("do_basic_tokenize", True) is not True:
-        what = f"{folder / _SETTINGS} has do_basic_tokenize=false, which isn't supported without tokenizer.json"
+        what = f"{folder / SETTINGS} has do_basic_tokenize=false, which isn't supported without tokenizer.json"
         raise ModelError(what, expected="true", name="do_basic_tokenize", value=False)
     rows = read_bytes(folder / "vocab.txt").decode().replace("\r\n", "\n").removesuffix("\n").split("\n")
     ids, named = {row: i for i, row in enumerate(rows)}, _WORD_PIECE | _role_names(folder)

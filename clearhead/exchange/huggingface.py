@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 from ..config import Config
 from ..errors import ModelError, suggestion
 from ..folder.manifest import parse_json_object, read_bytes
-from .hf_tokenizers import no_tokenizer, read_tokenizer, token_ids, token_roles, tokenizer_files, tokens_before
+from ..tokenization.source_and_target import Tokenizers
+from .generation import generation_files, read_generation, without_suppressed
+from .hf_tokenizer_files import tokenizer_files
+from .hf_tokenizers import no_tokenizer, read_tokenizer, token_ids, token_roles, tokens_before
 from .imported import Imported, complete
 from .safetensors_files import SafetensorsFiles
 from .sentence_transformers import MODULES, embedding_files, read_embedding
@@ -20,10 +23,13 @@ if TYPE_CHECKING:
 
     from .families.family import Family, Given
 
-CONFIG, _GENERATION = "config.json", "generation_config.json"
+CONFIG = "config.json"
 # Each family by its model_type. The order is that in which export tries them.
 FAMILIES: Mapping[str, str] = {
     "gpt2": "gpt2:GPT2",
+    "marian": "bart:Marian",
+    "bart": "bart:Bart",
+    "t5": "t5:T5",
     "llama": "llama:Llama",
     "mistral": "llama:Mistral",
     "qwen2": "llama:Qwen2",
@@ -70,18 +76,18 @@ def read_folder(folder: Path, task: str | None = None) -> Imported:
     tensors = SafetensorsFiles(folder)
     tokenizer = read_tokenizer(folder) if kind.reads_text else no_tokenizer()
     tokens = token_ids(tokenizer)
-    given = Given(folder / CONFIG, content, token_roles(folder, tokens))
+    given = Given(folder / CONFIG, content, token_roles(folder, tokens), read_generation(folder), tensors.names())
     given.expect("quantization_config", None)
     _keep_one_end(given, tokens)
     task = task or ("embed" if (folder / MODULES).is_file() else _task(given, kind))
-    if task not in kind.architectures.values():
-        tasks = " or ".join(dict.fromkeys(kind.architectures.values()))
+    if task not in kind.tasks:
+        tasks = " or ".join(kind.tasks)
         raise ModelError(f"{kind.title} can't be used for {task}", expected=tasks, name="task", value=task)
     settings = kind.settings(given, tokens) | {"train.task": task} | kind.head(given, task)
     if kind.reads_text:
         settings["model.begin"] = tokens_before(tokenizer) == [settings["model.bos_id"]]
     settings |= read_embedding(folder) if task == "embed" else {}
-    config = complete(settings, folder)
+    config = without_suppressed(given, complete(settings, folder), tokenizer)
     found, left = to_ours(kind.names(config.model), tensors, kind.prefix)
     weights = kind.adjusted(found, given)
     unknown = [name for name in left if not matches(name, kind.unused)]
@@ -98,14 +104,11 @@ def read_folder(folder: Path, task: str | None = None) -> Imported:
 
 def _keep_one_end(given: "Given", tokens: Mapping[str, int]) -> None:
     """Keep the first of several EOS ids, and note the others."""
-    path = given.path.with_name(_GENERATION)
-    ends = given.get("eos_token_id")
-    if path.is_file():
-        ends = parse_json_object(path, read_bytes(path)).get("eos_token_id") or ends
+    ends = given.generating("eos_token_id")
     if isinstance(ends, list) and ends:
         names = {i: name for name, i in tokens.items()}
         first, *others = (names.get(i, str(i)) for i in ends)
-        given.values["eos_token_id"] = ends[0]
+        given.values["eos_token_id"] = given.generation["eos_token_id"] = ends[0]
         if others:
             given.notes.append(f"only {first} ends a text now; {', '.join(others)} did too")
 
@@ -139,8 +142,9 @@ def folder_files(
     if config.train.task == "embed":
         files |= embedding_files(config)
     if kind.reads_text:
-        files |= tokenizer_files(tokenizer, config.model)
-    return files, to_theirs(kind.names(config.model), weights, kind.prefix)
+        tokenizers = Tokenizers.for_model(tokenizer, config.model, origin="the tokenizer")
+        files |= tokenizer_files(tokenizers, config.model) | generation_files(config, theirs, tokenizers)
+    return files, to_theirs(kind.names(config.model), kind.arranged(config.model, weights), kind.prefix)
 
 
 def _nearest(config: Config) -> tuple["Family", dict[str, Any]]:

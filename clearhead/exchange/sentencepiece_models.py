@@ -20,6 +20,7 @@ UNSEEN = "\ufdd0"
 _SPACE, _MANY = "▁", 2**16
 _NORMAL, _USER_DEFINED, _BYTE = 1, 4, 6  # types of pieces
 _UNIGRAM, _BPE = 1, 2  # types of models
+_UNKNOWN = 10.0  # by which an unknown character is less likely than the rarest piece
 
 
 def convert(path: Path, ids: Mapping[str, int] | None = None) -> str:
@@ -31,7 +32,8 @@ def convert(path: Path, ids: Mapping[str, int] | None = None) -> str:
     Args:
         path: the model file.
         ids: the id of each token, if another file numbers the tokens. Tokens that aren't in the model have a name that
-            begins with UNSEEN, which decoding removes.
+            begins with UNSEEN, which decoding removes. Single characters keep their name, as in Marian's own
+            tokenizer, and take the place of unknown ones.
 
     Raises:
         ConfigError: the SentencePiece library isn't installed.
@@ -42,7 +44,8 @@ def convert(path: Path, ids: Mapping[str, int] | None = None) -> str:
     names = {it.piece: it for it in proto.pieces if it.type in (_NORMAL, _USER_DEFINED, _BYTE)}
     numbered = {it.piece: i for i, it in enumerate(proto.pieces)} if ids is None else dict(ids)
     special = [name for name in numbered if name not in names and (ids is None or _is_special(name))]
-    vocab = {name if name in names or name in special else UNSEEN + name: i for name, i in numbered.items()}
+    seen = {*names, *special, *(name for name in numbered if len(name) == 1)}
+    vocab = {name if name in seen else UNSEEN + name: i for name, i in numbered.items()}
     found = tokenizers.Tokenizer(_model(proto, vocab))
     found.normalizer = normalizers.Sequence(_normalizers(proto, processor))
     user_defined = sorted((it.piece for it in proto.pieces if it.type == _USER_DEFINED), key=len, reverse=True)
@@ -103,9 +106,10 @@ def _model(proto: Any, vocab: Mapping[str, int]) -> models.Model:
     unknown, fallback = proto.trainer_spec.unk_piece, proto.trainer_spec.byte_fallback
     scores = {it.piece: it.score for it in proto.pieces}
     if proto.trainer_spec.model_type == _UNIGRAM:
+        unlikely = min(it.score for it in proto.pieces if it.type == _NORMAL) - _UNKNOWN
         rows = [(f"{UNSEEN}{i}", 0.0) for i in range(max(vocab.values()) + 1)]
         for name, i in vocab.items():
-            rows[i] = (name, scores.get(name, 0.0))
+            rows[i] = (name, scores.get(name, unlikely if len(name) == 1 else 0.0))
         return models.Unigram(rows, vocab.get(unknown), fallback)
     normal = {it.piece: (-it.score, i) for i, it in enumerate(proto.pieces) if it.type == _NORMAL and it.piece in vocab}
     merges = [

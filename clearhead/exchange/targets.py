@@ -12,8 +12,10 @@ from ..folder.atomic import writing
 from ..folder.contents import visible
 
 # The function that writes a model to a new folder: f(loaded, out, *, precision).
-TARGETS: Mapping[str, str] = MappingProxyType({"onnx": "clearhead.exchange.onnx.onnx_folder:export"})
-PRECISIONS: Mapping[str, tuple[str, ...]] = MappingProxyType({"onnx": ("fp32", "int8")})
+TARGETS: Mapping[str, str] = MappingProxyType(
+    {"huggingface": "clearhead.exchange.hf_export:export", "onnx": "clearhead.exchange.onnx.onnx_folder:export"}
+)
+PRECISIONS: Mapping[str, tuple[str, ...]] = MappingProxyType({"huggingface": ("fp32",), "onnx": ("fp32", "int8")})
 
 
 def export(loaded: LoadedModel, target: str, out: Path, *, precision: str = "fp32") -> None:

@@ -5,7 +5,7 @@ the same layer too, with .bias in place of .weight.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -43,6 +43,8 @@ class Name:
         shapes: the shapes of ours and of theirs, if the same numbers are in other dimensions.
         added: a table of theirs whose first row is added to every row of ours. Exported, it's one row of zeros.
         head: whether theirs belong to a head, so their names lack the prefix of the others.
+        also: other names of a weight of theirs that is tied. Their files have it under one or several.
+        zero: whether it's zero if their files lack it.
     """
 
     ours: str
@@ -53,6 +55,8 @@ class Name:
     shapes: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     added: str = ""
     head: bool = False
+    also: tuple[str, ...] = ()
+    zero: bool = False
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -67,6 +71,11 @@ class Name:
         """Return the names of the layer's bias, which has one dimension."""
         theirs = tuple(_bias(it) for it in self.theirs)
         return Name(_bias(self.ours), theirs, splits=self.splits, head=self.head)
+
+    def sources_in(self, known: Container[str]) -> tuple[str, ...]:
+        """Return the names of all weights of theirs in files that have these."""
+        others = [] if self.theirs[0] in known else [it for it in self.also if it in known]
+        return (others[0],) if others else self.sources
 
     def ours_from(self, theirs: Sequence[Tensor]) -> Tensor:
         """Return our tensor, made of `sources`."""
@@ -107,11 +116,15 @@ def to_ours(names: Iterable[Name], theirs: Tensors, prefix: str = "") -> tuple[d
     used: set[str] = set()
     missing: list[str] = []
     for name in _with_biases(names, known):
-        absent = [it for it in name.sources if it not in known]
-        missing += absent
+        there = name.sources_in(known)
+        absent = [it for it in there if it not in known]
         if not absent:
-            found[name.ours] = name.ours_from([theirs.read(known[it]) for it in name.sources])
-            used.update(name.sources)
+            found[name.ours] = name.ours_from([theirs.read(known[it]) for it in there])
+            used.update(there, name.also)
+        elif name.zero and name.shapes:
+            found[name.ours] = torch.zeros(name.shapes[0])
+        else:
+            missing += absent
     if missing:
         shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
         raise ModelError(

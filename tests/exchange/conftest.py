@@ -122,3 +122,22 @@ def opened() -> Callable[[Path], tuple[Config, torch.nn.Module]]:
         return imported.config, model.to(torch.get_default_dtype()).eval()
 
     return opened
+
+
+def assert_equal_states(theirs: Any, ours: Any, tolerance: float = 1e-10) -> None:
+    """Compare hidden states and logits of two encoder-decoders in float64."""
+    draw = torch.Generator().manual_seed(1)
+    source, target = (torch.randint(4, 300, (3, n), generator=draw) for n in (11, 20))
+    states: list[torch.Tensor] = []
+    stacks = (ours.encoder, ours.decoder)
+    hooks = [it.register_forward_hook(lambda _, __, out: states.append(out)) for stack in stacks for it in stack.blocks]
+    with torch.no_grad():
+        expected = theirs(source, decoder_input_ids=target, output_hidden_states=True)
+        logits = ours(source, target)
+    for hook in hooks:
+        hook.remove()
+    torch.testing.assert_close(logits, expected.logits, rtol=0, atol=tolerance)
+    n = len(ours.encoder.blocks)
+    for found, wanted in ((states[:n], expected.encoder_hidden_states), (states[n:], expected.decoder_hidden_states)):
+        for one, other in zip(found[:-1], wanted[1:-1], strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=tolerance)

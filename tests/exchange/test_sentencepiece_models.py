@@ -55,13 +55,14 @@ def test_tokens_can_be_numbered_by_another_file(spm, tmp_path) -> None:
     data = spm_model(LINES[:600])
     theirs = spm.SentencePieceProcessor(model_proto=data)
     pieces = [theirs.id_to_piece(i) for i in range(3, theirs.vocab_size())]
-    names = ["</s>", "<unk>", *reversed(pieces), "▁another", ">>fra<<", "<pad>"]
+    names = ["</s>", "<unk>", *reversed(pieces), "▁another", "☃", ">>fra<<", "<pad>"]
     ours = tokenizers.Tokenizer.from_str(convert(written(tmp_path, data), {name: i for i, name in enumerate(names)}))
     numbers = {name: i for i, name in enumerate(names)}
     for line in LINES[:200]:
         assert ours.encode(line).ids == [numbers.get(it, 1) for it in theirs.encode(line, out_type=str)]
     assert ours.encode(">>fra<< another").ids[0] == numbers[">>fra<<"]
     assert numbers["▁another"] not in ours.encode("another").ids  # this model doesn't have it
+    assert ours.encode("a☃").ids[-1] == numbers["☃"]  # unknown to the model, but numbered
     assert ours.decode([numbers["▁another"]]) == "another"
     assert ours.id_to_token(numbers["▁another"]) == UNSEEN + "▁another"
 

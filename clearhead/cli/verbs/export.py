@@ -9,7 +9,7 @@ from ..parser import Options, Parser, UsageError, Verb
 
 def _add_options(parser: Parser) -> None:
     parser.add_argument("folder", nargs="?", metavar="DIR", help="model folder")
-    parser.add_argument("--to", metavar="FORMAT", help="format to write: onnx")
+    parser.add_argument("--to", metavar="FORMAT", help="format to write: huggingface or onnx")
     parser.add_argument("--out", metavar="DIR", help="folder to write, new or empty")
     parser.add_argument("--precision", metavar="fp32|int8", default="fp32", help="type of the weights (default: fp32)")
     add_consent(parser)
@@ -35,6 +35,7 @@ VERB = Verb(
     summary="write a model in another program's format",
     usage="DIR --to FORMAT --out DIR [options]",
     examples=(
+        "clearhead export models/en-fr --to huggingface --out en-fr-hf",
         "clearhead export models/en-fr --to onnx --out en-fr-onnx",
         "clearhead export models/en-fr --to onnx --out en-fr-onnx --precision int8",
     ),

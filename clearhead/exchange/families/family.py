@@ -1,7 +1,7 @@
 """A family of models: its settings and weights next to ours, in tables that serve import and export."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
@@ -44,13 +44,23 @@ class Given:
         path: the file.
         values: its content.
         roles: the ids of the special tokens that the tokenizer's files name, by role, such as "cls".
+        generation: the content of generation_config.json.
+        weights: the names of the weights.
 
     Attributes:
         notes: what the user should know, such as what was left out.
     """
 
-    def __init__(self, path: Path, values: Mapping[str, Any], roles: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        values: Mapping[str, Any],
+        roles: Mapping[str, int] | None = None,
+        generation: Mapping[str, Any] | None = None,
+        weights: Collection[str] = (),
+    ) -> None:
         self.path, self.values, self.roles = path, dict(values), roles or {}
+        self.generation, self.weights = dict(generation or {}), weights
         self.notes: list[str] = []
         self._read = set(_WITHOUT_EFFECT)
 
@@ -79,6 +89,11 @@ class Given:
             raise ModelError(f"{self.path} has no {name}", expected=expected, name=name)
         return found
 
+    def generating(self, name: str, default: Any = None) -> Any:
+        """Return a setting for generating text. Older folders have it in config.json."""
+        found, older = self.generation.get(name), self.get(name, default)
+        return older if found is None else found
+
     def expect(self, name: str, *values: Any) -> None:
         """Raise ModelError unless a setting is absent or has one of these values, the only supported ones."""
         self._read.add(name)
@@ -88,7 +103,7 @@ class Given:
 
     def unsupported(self, name: str, *, expected: str = "", fix: str = "") -> ModelError:
         """Return the error for a setting that our parts can't express."""
-        found = self.values.get(name)
+        found = self.values.get(name, self.generation.get(name))
         what = f"{self.path} has {name}={spell(found)}, which isn't supported"
         return ModelError(what, expected=expected, fix=fix, name=name, value=found)
 
@@ -155,6 +170,11 @@ class Family(ABC):
     derived: ClassVar[Sequence[str]] = ()
     """Settings of ours that `more` sets and `their_config` reads."""
 
+    @property
+    def tasks(self) -> Sequence[str]:
+        """The tasks that models of the family can be used for."""
+        return list(dict.fromkeys(self.architectures.values()))
+
     def settings(self, given: Given, tokens: Mapping[str, int]) -> dict[str, Any]:
         """Return our settings.
 
@@ -185,6 +205,10 @@ class Family(ABC):
     @abstractmethod
     def names(self, model: ModelConfig) -> list[Name]:
         """Return the names of all weights."""
+
+    def arranged(self, model: ModelConfig, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Return our weights with the dimensions of hidden states in the order that the family needs."""
+        return weights
 
     def config(self, config: Config) -> dict[str, Any]:
         """Return the content of config.json. Raise ModelError if a setting has no counterpart."""
