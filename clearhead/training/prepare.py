@@ -297,10 +297,10 @@ def _train_tokenizers(corpus: Divided, config: Config, say: Say) -> Tokenizers:
 
 
 def _with_vocabularies(config: Config, tokenizers: Tokenizers) -> tuple[Config, list[recipe.Choice]]:
-    """Return the settings with both vocabulary sizes. Two vocabularies can't share an embedding."""
+    """Return the settings with both vocabulary sizes. Two learned vocabularies can't share an embedding."""
     sizes = {"src": tokenizers.source.vocab_size, "tgt": tokenizers.target.vocab_size}
     values: dict[str, Any] = {f"model.{side}_vocab_size": size for side, size in sizes.items()}
-    if config.model.tie != "all" or tokenizers.joint:
+    if config.model.tie != "all" or tokenizers.joint or config.train.init_from:
         return config.assign(values, "data"), []
     why = "source and target have separate vocabularies"
     return config.assign(values | {"model.tie": "target"}, "data"), [recipe.Choice("model.tie", "target", why)]

@@ -12,9 +12,11 @@ import tokenizers
 import torch
 
 import clearhead
+from clearhead.config import Config
 from clearhead.errors import ModelError
 from clearhead.exchange.hf_export import write
 from clearhead.exchange.import_model import import_model, read
+from clearhead.exchange.targets import export
 
 from ..conftest import assert_equal_states, byte_level, shaken, spm_model, unicode_lines
 
@@ -241,3 +243,19 @@ def roberta_like(lines: list[str]) -> tokenizers.Tokenizer:
     found = byte_level(lines, special=special)
     found.post_processor = tokenizers.processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
     return found
+
+
+def test_marian_can_be_trained_further_and_exported(hf, marian, tmp_path) -> None:
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("".join(f"{one}\t{other}\n" for one, other in zip(LINES[:30], LINES[30:60])))
+    settings = {"train.steps": 2, "train.warmup": 1, "train.init_from": str(marian.ours), "train.threads": 1}
+    settings |= {"train.task": "translate", "train.precision": "fp32", "data.train": [str(pairs)]}
+    clearhead.train(Config().override(settings), tmp_path / "tuned")
+    app = clearhead.load(tmp_path / "tuned")
+    assert app.config.model.tie == "all" and not app.tokenizers.joint
+    export(app.loaded, "huggingface", tmp_path / "hf")
+    theirs = hf.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "hf").eval()
+    source, target = torch.tensor([[5, 6, 7, 0]]), torch.tensor([[8, 9]])
+    with torch.no_grad():
+        found = theirs(source, decoder_input_ids=target).logits
+        torch.testing.assert_close(found, app.model(source, target), rtol=0, atol=1e-4)
