@@ -2,62 +2,68 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tokenizers
 from numpy.typing import NDArray
 
+from ..apps.loaded import LoadedModel
 from ..config import ModelConfig
-from ..config.custom_code import is_custom
+from ..decode.engines.ct2_support import ACTIVATIONS, ct2_obstacle
 from ..decode.model_handle import Weights
 from ..decode.position_tables import position_table
 from ..errors import ConfigError
+from ..folder.atomic import write_folder
 from .ctranslate2.binary import Variables, write_binary
 from .ctranslate2.layer_names import linear_layers, norms, stacks
+from .ctranslate2.storage import stored
+from .targets import tokenizer_files
 
 _KINDS = {"encoder-decoder": ("TransformerSpec", 7), "decoder-only": ("TransformerDecoderSpec", 8)}  # name, revision
-_ACTIVATIONS = {"relu": 0, "gelu_tanh": 1, "silu": 2, "gelu": 3, "swiglu": 2, "geglu": 1}
 _TIED = ("embedding", "projection")  # matrices that can be one
-_POSITIONS = ("sinusoidal", "sinusoidal_halves", "learned", "rotary")
 
 
-def ct2_obstacle(config: ModelConfig) -> str:
-    """Return the reason why CTranslate2 can't run a model with this config, or "" if it can."""
-    feed_forward = config.feed_forward or config.activation
-    if config.topology not in _KINDS:
-        return f"it doesn't support model.topology={config.topology!r}"
-    for setting, supported in (
-        ("front", config.front == "tokens"),
-        ("copy", not config.copy),
-        ("attention", config.attention == "softmax"),
-        ("positions", config.positions in _POSITIONS),
-        ("feed_forward", feed_forward in _ACTIVATIONS),
-        ("norm", not is_custom(config.norm)),
-        ("window", config.window is None),
-        ("rotary_scaling", config.rotary_scaling == "none"),
-    ):
-        if not supported:
-            return f"it doesn't support model.{setting}={getattr(config, setting)!r}"
-    return ""
+def export(loaded: LoadedModel, out: Path, *, precision: str = "fp32") -> None:
+    """Write a model to the folder `out`, with its tokenizers. The model's tokens are those of their files.
+
+    Args:
+        loaded: the model.
+        out: a folder that's new or empty.
+        precision: the type of the numbers: fp32, fp16, bf16, int16 or int8.
+
+    Raises:
+        ConfigError: CTranslate2 can't express the model.
+    """
+    config, texts = loaded.config.model, tokenizer_files(loaded)
+    if obstacle := ct2_obstacle(config):  # a model without texts has no vocabulary
+        raise _not_expressible(obstacle)
+    vocabularies = [_tokens(text, size) for text, size in zip([*texts.values()] * 2, config.vocabulary_sizes.values())]
+    files = ct2_files(config, loaded.handle.weights(), vocabularies, precision=precision)
+    write_folder(out, [*files.items(), *((name, text.encode()) for name, text in texts.items())])
 
 
-def ct2_files(config: ModelConfig, weights: Weights, vocabularies: Sequence[Sequence[str]]) -> dict[str, bytes]:
+def ct2_files(
+    config: ModelConfig, weights: Weights, vocabularies: Sequence[Sequence[str]], *, precision: str = "fp32"
+) -> dict[str, bytes]:
     """Return the files of a CTranslate2 model folder, by name.
 
     Args:
         config: the model's configuration.
         weights: all weights, by their names in `state_dict`. Of tied weights, one name is enough.
         vocabularies: the tokens of each side in the order of their ids, source first, or of the only side.
+        precision: the type of the numbers; see `ctranslate2.storage`.
 
     Raises:
         ConfigError: CTranslate2 can't express the model.
     """
     if obstacle := ct2_obstacle(config):
-        raise ConfigError(f"the model can't be converted to CTranslate2's form: {obstacle}", name="format", value="ct2")
+        raise _not_expressible(obstacle)
     name, revision = _KINDS[config.topology]
     variables = _Variables(config, weights)
-    files = {"model.bin": write_binary(name, revision, variables.collect(), variables.aliases)}
-    files["config.json"] = _json(_settings(config, vocabularies))
+    content = write_binary(name, revision, stored(variables.collect(), precision), variables.aliases)
+    files = {"model.bin": content, "config.json": _json(_settings(config, vocabularies))}
     same = all(list(tokens) == list(vocabularies[0]) for tokens in vocabularies)
     if config.topology == "decoder-only":
         return files | {"vocabulary.json": _json(list(vocabularies[0]))}
@@ -65,6 +71,16 @@ def ct2_files(config: ModelConfig, weights: Weights, vocabularies: Sequence[Sequ
         return files | {"shared_vocabulary.json": _json(list(vocabularies[0]))}
     source, target = (_json(list(tokens)) for tokens in vocabularies)
     return files | {"source_vocabulary.json": source, "target_vocabulary.json": target}
+
+
+def _not_expressible(obstacle: str) -> ConfigError:
+    return ConfigError(f"the model can't be converted to CTranslate2's form: {obstacle}", name="format", value="ct2")
+
+
+def _tokens(tokenizer: str, size: int) -> list[str]:
+    """Return the tokens of a `tokenizers` file in the order of their ids, up to the size of the model."""
+    backend = tokenizers.Tokenizer.from_str(tokenizer)
+    return [backend.id_to_token(i) or f"<unused_{i}>" for i in range(size)]
 
 
 class _Variables:
@@ -95,7 +111,7 @@ class _Variables:
         scale = config.d_model**0.5 if config.embedding_scale is None else config.embedding_scale
         self._number(f"{stack}/num_heads", config.n_heads, np.int16)
         self._number(f"{stack}/pre_norm", config.pre_norm, np.int8)
-        self._number(f"{stack}/activation", _ACTIVATIONS[config.feed_forward or config.activation], np.int8)
+        self._number(f"{stack}/activation", ACTIVATIONS[config.feed_forward or config.activation], np.int8)
         self._number(f"{stack}/scale_embeddings", scale, np.float32)
         shared = config.topology == "encoder-decoder" and config.tie in ("all", "embeddings")
         embedding = f"{stack}/embeddings{'_0' if stack == 'encoder' else ''}/weight"
@@ -106,11 +122,18 @@ class _Variables:
             self.found[embedding] = self._first(f"{it}{part}.weight" for it in sides for part in _TIED)
         table = position_table(config, self.weights, ours)
         if table is not None:
-            self.found[f"{stack}/position_encodings/encodings"] = table
+            self._positions(f"{stack}/position_encodings/encodings", table)
         for layer in range(layers):
             names = ("self_attention", "attention") if ours == "decoder." else ("self_attention",)
             for name in names:
                 self._heads(f"{stack}/layer_{layer}/{name}")
+
+    def _positions(self, name: str, table: NDArray[np.float32]) -> None:
+        same = "encoder/position_encodings/encodings"
+        if same in self.found and np.array_equal(self.found[same], table):
+            self.aliases[name] = same
+        else:
+            self.found[name] = table
 
     def _heads(self, theirs: str) -> None:
         config = self.config

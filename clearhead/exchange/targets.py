@@ -10,12 +10,20 @@ from ..apps.loaded import LoadedModel
 from ..errors import ConfigError, TrainingError, suggestion
 from ..folder.atomic import writing
 from ..folder.contents import visible
+from ..folder.model_folder import TOKENIZER
 
 # The function that writes a model to a new folder: f(loaded, out, *, precision).
 TARGETS: Mapping[str, str] = MappingProxyType(
-    {"huggingface": "clearhead.exchange.hf_export:export", "onnx": "clearhead.exchange.onnx.onnx_folder:export"}
+    {
+        "huggingface": "clearhead.exchange.hf_export:export",
+        "onnx": "clearhead.exchange.onnx.onnx_folder:export",
+        "ct2": "clearhead.exchange.ct2:export",
+    }
 )
-PRECISIONS: Mapping[str, tuple[str, ...]] = MappingProxyType({"huggingface": ("fp32",), "onnx": ("fp32", "int8")})
+PRECISIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"huggingface": ("fp32",), "onnx": ("fp32", "int8"), "ct2": ("fp32", "fp16", "bf16", "int16", "int8")}
+)
+TARGET_TOKENIZER = "target_tokenizer.json"
 
 
 def export(loaded: LoadedModel, target: str, out: Path, *, precision: str = "fp32") -> None:
@@ -46,6 +54,15 @@ def export(loaded: LoadedModel, target: str, out: Path, *, precision: str = "fp3
     write: Any = getattr(importlib.import_module(module), function)
     with writing(out, again="run the command again"):
         write(loaded, out, precision=precision)
+
+
+def tokenizer_files(loaded: LoadedModel) -> dict[str, str]:
+    """Return the content of the tokenizer files, by name: the source's first, and the target's if it has its own."""
+    if not loaded.config.model.vocabulary_sizes:
+        return {}
+    source, target = loaded.tokenizers.source, loaded.tokenizers.target
+    files = {TOKENIZER: source.to_json()}
+    return files if loaded.tokenizers.joint else files | {TARGET_TOKENIZER: target.to_json()}
 
 
 def check_empty(out: Path) -> None:

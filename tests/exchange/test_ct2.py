@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from clearhead.config import ModelConfig
+from clearhead.decode.engines.ct2_support import ct2_obstacle
 from clearhead.decode.model_handle import as_handle
 from clearhead.errors import ConfigError
-from clearhead.exchange.ct2 import ct2_files, ct2_obstacle
+from clearhead.exchange.ct2 import ct2_files
 from clearhead.model.transformer import build
 
 V = 23
@@ -49,9 +50,9 @@ def moved(settings: ModelConfig) -> torch.nn.Module:
     return net
 
 
-def written(folder: Path, net: torch.nn.Module, settings: ModelConfig) -> str:
-    sides = 1 if settings.topology == "decoder-only" else 2
-    for name, data in ct2_files(settings, as_handle(net, settings).weights(), [TOKENS] * sides).items():
+def written(folder: Path, net: torch.nn.Module, settings: ModelConfig, precision: str = "fp32") -> str:
+    sides, weights = 1 if settings.topology == "decoder-only" else 2, as_handle(net, settings).weights()
+    for name, data in ct2_files(settings, weights, [TOKENS] * sides, precision=precision).items():
         (folder / name).write_bytes(data)
     return str(folder)
 
@@ -87,6 +88,29 @@ def test_ctranslate2_scores_texts_as_we_do(tmp_path: Path, settings: dict[str, A
             logits = net(torch.tensor([text[:-1]]))[0].log_softmax(-1)
         expected = logits.gather(1, torch.tensor(text[1:])[:, None])[:, 0].numpy()
         np.testing.assert_allclose(scored.log_probs, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("topology", ["encoder-decoder", "decoder-only"])
+@pytest.mark.parametrize(("precision", "bytes_each", "atol"), [
+    ("fp16", 2, 0.02), ("bf16", 2, 0.1), ("int16", 2, 0.3), ("int8", 1, 0.3),
+])  # fmt: skip
+def test_smaller_types_change_the_scores_little(
+    tmp_path: Path, topology: str, precision: str, bytes_each: int, atol: float
+) -> None:
+    ct2 = pytest.importorskip("ctranslate2", reason="needs the extra ct2")
+    model = config(topology, positions="rotary", d_model=32, n_heads=2, d_ff=64)
+    net, text, found, sizes = moved(model), [5, 6, 7, 8, 9], {}, {}
+    for name in ("fp32", precision):
+        (folder := tmp_path / name).mkdir()
+        written(folder, net, model, name)
+        kind = ct2.Translator if topology == "encoder-decoder" else ct2.Generator
+        loaded = kind(str(folder), compute_type="default", intra_threads=1)
+        both = ([words(text)], [words(text)]) if topology == "encoder-decoder" else ([words(text)],)
+        found[name] = np.array(loaded.score_batch(*both)[0].log_probs)
+        sizes[name] = (folder / "model.bin").stat().st_size
+    difference = np.abs(found["fp32"] - found[precision]).max()
+    assert 0 < difference < atol
+    assert sizes[precision] < sizes["fp32"] * (bytes_each + 1) / 4
 
 
 def test_tied_matrices_are_written_once() -> None:

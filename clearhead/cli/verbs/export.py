@@ -9,9 +9,14 @@ from ..parser import Options, Parser, UsageError, Verb
 
 def _add_options(parser: Parser) -> None:
     parser.add_argument("folder", nargs="?", metavar="DIR", help="model folder")
-    parser.add_argument("--to", metavar="FORMAT", help="format to write: huggingface or onnx")
+    parser.add_argument("--to", metavar="FORMAT", help="format to write: huggingface, onnx or ct2 (CTranslate2)")
     parser.add_argument("--out", metavar="DIR", help="folder to write, new or empty")
-    parser.add_argument("--precision", metavar="fp32|int8", default="fp32", help="type of the weights (default: fp32)")
+    parser.add_argument(
+        "--precision",
+        metavar="fp32|int8",
+        default="fp32",
+        help="type of the weights; ct2 also has fp16, bf16 and int16 (default: fp32)",
+    )
     add_consent(parser)
 
 
@@ -38,6 +43,7 @@ VERB = Verb(
         "clearhead export models/en-fr --to huggingface --out en-fr-hf",
         "clearhead export models/en-fr --to onnx --out en-fr-onnx",
         "clearhead export models/en-fr --to onnx --out en-fr-onnx --precision int8",
+        "clearhead export models/en-fr --to ct2 --out en-fr-ct2 --precision int8",
     ),
     add_options=_add_options,
     run=_run,

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from ...apps.loaded import LoadedModel
 from ...errors import ConfigError
 from ...folder.atomic import write_folder
-from ...folder.model_folder import TOKENIZER
+from ..targets import tokenizer_files
 
 if TYPE_CHECKING:
     from .graphs import Graph, Port
 
-DESCRIPTION, TARGET_TOKENIZER = "model.json", "target_tokenizer.json"
+DESCRIPTION = "model.json"
 FORMAT_VERSION = 1
 
 
@@ -52,19 +52,10 @@ def _files(loaded: LoadedModel, precision: str) -> Iterator[tuple[str, bytes]]:
         weights.move(model)
         yield f"{graph.name}.onnx", model.SerializeToString()
     yield WEIGHTS, bytes(weights.content)
-    tokenizers = _tokenizers(loaded)
+    tokenizers = tokenizer_files(loaded)
     yield from ((name, text.encode()) for name, text in tokenizers.items())
     described = _description(loaded, found, precision, list(tokenizers))
     yield DESCRIPTION, (json.dumps(described, indent=2, ensure_ascii=False) + "\n").encode()
-
-
-def _tokenizers(loaded: LoadedModel) -> dict[str, str]:
-    """Return the content of the tokenizer files, by name: the source's first, and the target's if it has its own."""
-    if not loaded.config.model.vocabulary_sizes:
-        return {}
-    source, target = loaded.tokenizers.source, loaded.tokenizers.target
-    files = {TOKENIZER: source.to_json()}
-    return files if loaded.tokenizers.joint else files | {TARGET_TOKENIZER: target.to_json()}
 
 
 def _description(loaded: LoadedModel, found: "list[Graph]", precision: str, tokenizers: list[str]) -> dict[str, Any]:
