@@ -1,5 +1,6 @@
-"""A linear layer with one matrix, or with several stacked ones that share a single product."""
+"""A linear layer of one matrix, or of several stacked ones that share a single product. Tables of learned vectors."""
 
+import torch
 from torch import Tensor, nn
 
 
@@ -23,3 +24,12 @@ class Linear(nn.Linear):
     def matrices(self, x: Tensor) -> tuple[Tensor, ...]:
         """Split x, shaped like the weight, into the rows of each matrix. (F+F, D) -> (F, D), (F, D)"""
         return x.split(self.blocks)
+
+
+def learned_table(*shape: int) -> nn.Parameter:
+    """Return vectors to learn, drawn from N(0, 1/D). -> (..., D)
+
+    The meta device holds no numbers, so none are drawn there. Torch would spend seconds on importing its compiler.
+    """
+    table = torch.empty(shape)
+    return nn.Parameter(table if table.is_meta else torch.randn(shape) * shape[-1] ** -0.5)

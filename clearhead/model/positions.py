@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import ModelError
+from .linear import learned_table
 
 _LARGEST_TABLE = 2**29  # numbers: 4 GiB while the table is computed
 
@@ -117,7 +118,7 @@ class Learned(Positions):
 
     def __init__(self, d_model: int, max_len: int = 5000) -> None:
         super().__init__()
-        self.table = nn.Parameter(torch.randn(max_len, d_model) * d_model**-0.5)
+        self.table = learned_table(max_len, d_model)
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:  # (B, T, D), (B, T) -> (B, T, D)
         return x + _look_up(self.table, positions, "learned")

@@ -5,7 +5,7 @@ special tokens: their names are changed to ones that no text contains, before th
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -131,10 +131,7 @@ class ForeignTokenizer(Tokenizer):
 
     def _spell_bytes(self, ids: list[int]) -> list[bytes]:
         """Return the bytes of tokens in the byte alphabet."""
-        names = [self._names[i] for i in ids]
-        return [
-            bytes(BYTES[letter] for letter in name) if BYTES.keys() >= set(name) else name.encode() for name in names
-        ]
+        return [_letters(self._names[i]) for i in ids]
 
     def _spell_decoded(self, ids: list[int]) -> list[bytes]:
         """Return what each token adds to the text of an ordinary token."""
@@ -153,17 +150,20 @@ class ForeignTokenizer(Tokenizer):
         is_byte = "ByteFallback" in self._types and len(name) == len("<0x00>") and name.startswith("<0x")
         return bytes([int(name[3:5], 16)]) if is_byte else b""
 
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Return tokens in printable form. Only these are spelled: all tokens of a large vocabulary take a while."""
+        return [self._display(i) for i in ids]
+
     @cached_property
     def _displayed(self) -> list[str]:
-        names = [self._names.get(i, f"<{i}>") for i in range(self._size)]
-        if "ByteLevel" not in self._types:
-            return [printable(name) for name in names]
-        texts = [spelling.decode("utf-8", "backslashreplace") for spelling in self.token_bytes]
-        shown = zip(names, texts)
-        return [
-            printable(name if i in self._hidden else text.replace(" ", _SPACE) or name)
-            for i, (name, text) in enumerate(shown)
-        ]
+        return self.pieces(range(self._size))
+
+    def _display(self, i: int) -> str:
+        name = self._names.get(i, f"<{i}>")
+        if "ByteLevel" not in self._types or i in self._hidden or i not in self._names:
+            return printable(name)
+        text = _letters(name).decode("utf-8", "backslashreplace")
+        return printable(text.replace(" ", _SPACE) or name)
 
     def _encoded(self, texts: Sequence[str]) -> list[list[int]]:
         try:
@@ -180,6 +180,14 @@ class ForeignTokenizer(Tokenizer):
                 name="text",
                 value=missing,
             ) from error
+
+
+def _letters(name: str) -> bytes:
+    """Return the bytes that a token in the byte alphabet stands for, or those of its name if it isn't in that."""
+    try:
+        return bytes(map(BYTES.__getitem__, name))
+    except KeyError:
+        return name.encode()
 
 
 def _names(content: dict[str, Any]) -> dict[int, str]:

@@ -81,4 +81,6 @@ def display_form(piece: str) -> str:
 
 def printable(text: str) -> str:
     """Return a text with escapes for unprintable characters."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

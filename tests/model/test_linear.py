@@ -6,7 +6,7 @@ from torch import Tensor
 
 from clearhead.model.attention import CrossAttention, MultiHeadAttention, SelfAttention
 from clearhead.model.feed_forward import FeedForward, SwiGLU
-from clearhead.model.linear import Linear
+from clearhead.model.linear import Linear, learned_table
 
 D, F = 32, 96
 
@@ -64,3 +64,13 @@ def test_without_a_bias_there_is_none() -> None:
     parts = [MultiHeadAttention(D, 4, bias=False), SelfAttention(D, 4, bias=False), CrossAttention(D, 4, bias=False)]
     for part in [*parts, FeedForward(D, F, bias=False), SwiGLU(D, F, bias=False)]:
         assert not [name for name, _ in part.named_parameters() if name.endswith("bias")]
+
+
+def test_a_learned_table_has_variance_one_over_its_width_and_none_is_drawn_where_there_are_no_numbers() -> None:
+    torch.manual_seed(0)
+    table = learned_table(2000, 64)
+    assert table.requires_grad and float(table.var()) * 64 == pytest.approx(1, rel=0.05)
+    state = torch.get_rng_state()
+    with torch.device("meta"):
+        assert learned_table(2000, 64).shape == (2000, 64)
+    assert torch.get_rng_state().equal(state)

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import ModelError
-from ..linear import Linear
+from ..linear import Linear, learned_table
 from .front import Front
 
 
@@ -41,7 +41,7 @@ class Patches(Front):
         self.shape, self.patch_size = (image_channels, image_size, image_size), patch_size
         self.shift, self.flip, self.crop = shift, flip, crop
         self.project = Linear(image_channels * patch_size**2, d_model)
-        self.class_token = nn.Parameter(torch.randn(d_model) * d_model**-0.5) if class_token else None
+        self.class_token = learned_table(d_model) if class_token else None
 
     def forward(self, inputs: Tensor) -> Tensor:  # (B, C, H, W) -> (B, S, D)
         if inputs.shape[1:] != self.shape:

@@ -2,11 +2,10 @@
 
 import math
 
-import torch
 from torch import Tensor, nn
 
 from ...errors import ModelError
-from ..linear import Linear
+from ..linear import Linear, learned_table
 from ..masks import padding_mask
 from .front import Front
 
@@ -22,7 +21,7 @@ class Embedding(Front):
     def __init__(self, vocab_size: int, d_model: int = 512, pad: int = 0, scale: float | None = None) -> None:
         super().__init__()
         self.scale, self.pad = math.sqrt(d_model) if scale is None else scale, pad
-        self.weight = nn.Parameter(torch.randn(vocab_size, d_model) * d_model**-0.5)
+        self.weight = learned_table(vocab_size, d_model)
 
     def forward(self, inputs: Tensor) -> Tensor:  # (B, T) -> (B, T, D)
         if self.pad >= len(self.weight):
@@ -51,7 +50,7 @@ class TokenTypes(nn.Module):
 
     def __init__(self, n_types: int, d_model: int = 512) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.randn(n_types, d_model) * d_model**-0.5)
+        self.weight = learned_table(n_types, d_model)
 
     def forward(self, types: Tensor) -> Tensor:  # (B, S) -> (B, S, D)
         try:
