@@ -1,5 +1,7 @@
 """A configuration that doesn't belong to the weights is found before a model of its size is built."""
 
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from typing import Any
@@ -117,3 +119,17 @@ def test_weights_of_another_model_name_what_is_missing() -> None:
     del weights["encoder.blocks.0.attention.qkv.weight"]
     with pytest.raises(ModelError, match=r"encoder\.blocks\.0\.attention\.qkv\.weight is missing"):
         restore(config, weights)
+
+
+def test_a_model_is_restored_without_importing_the_compiler_of_torch() -> None:
+    code = """if True:
+        import sys
+        from clearhead.config import ModelConfig
+        from clearhead.model.restore import restore
+        from clearhead.model.transformer import build
+        config = ModelConfig(src_vocab_size=11, tgt_vocab_size=11, d_model=8, n_heads=2, d_ff=12, max_len=20)
+        restore(config, build(config).state_dict())
+        print(sorted({"sympy", "torch._dynamo"} & sys.modules.keys()))
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
