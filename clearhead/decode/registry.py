@@ -91,6 +91,11 @@ def step_engines(config: ModelConfig, device: str = "cpu") -> list[str]:
     return [name for name in usable_engines(config, device) if not _is_batch(_engine_class(name, config))]
 
 
+def float32_engines(config: ModelConfig) -> list[str]:
+    """Return the names of the engines that can run a model and compute in float32, whatever the model's precision."""
+    return [name for name in usable_engines(config) if getattr(_engine_class(name, config), "only_float32", False)]
+
+
 def _checked(config: ModelConfig, decode: DecodeConfig, device: str, formats: Container[str]) -> str:
     """Return the named engine. Raise ConfigError if it can't run the model with these settings."""
     name = decode.engine

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ...config import Config, DecodeConfig, ModelConfig
 from ...decode.engine import StepEngine
 from ...decode.model_handle import as_handle
-from ...decode.registry import open_engine, step_engines
+from ...decode.registry import float32_engines, open_engine, step_engines
 from ...folder.model_folder import load_model_folder, load_weights, model_files, save_files
 from ...inspection.promises.subject import Inputs, OpenEngine, Subject
 from ...model.transformer import build
@@ -59,7 +59,10 @@ def subject(loaded: LoadedModel, inputs: Inputs, texts: str, **more: Any) -> Sub
     def reload(model: nn.Module, folder: Path) -> nn.Module:
         return _reloaded(model, folder, loaded.config, loaded.tokenizers)
 
-    return Subject(loaded.model, inputs, texts, loaded.config.model.max_len, reload=reload, **more)
+    single = float32_engines(loaded.config.model)
+    return Subject(
+        loaded.model, inputs, texts, loaded.config.model.max_len, float32_engines=single, reload=reload, **more
+    )
 
 
 def _reloaded(model: nn.Module, folder: Path, config: Config, tokenizers: Tokenizers) -> nn.Module:

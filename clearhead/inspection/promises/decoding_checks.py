@@ -61,11 +61,12 @@ def check_engine(case: Case, name: str, open_engine: OpenEngine) -> Check:
 
 def check_engines(case: Case) -> Check:
     """Compare all engines with the first one."""
-    engines = case.subject.engines
+    engines = case.engines
     if case.inputs.target is None:
         return skip(ENGINES, _NOT_WRITING)
     if len(engines) < 2:
-        return skip(ENGINES, f"there's only one engine, {next(iter(engines))}" if engines else "no engine is given")
+        one = f"there's only one engine in {case.precision}, {next(iter(engines), '')}"
+        return skip(ENGINES, one if engines else "no engine is given")
 
     def measure() -> Difference:
         first, *others = (

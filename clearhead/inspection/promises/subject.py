@@ -1,6 +1,6 @@
 """Input of the checks: a model, some tokenized texts, and the loss, engines and search of its task."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -119,6 +119,7 @@ class Subject:
         loss: returns a model's loss on a fixed batch, on the CPU.
         reload: saves a model into a folder and loads it from there, on the CPU.
         engines: functions that open a decoding engine, given a model and a context window in tokens.
+        float32_engines: the names of those that compute in float32, whatever the model's precision.
         search: the task's search.
     """
 
@@ -129,6 +130,7 @@ class Subject:
     loss: Callable[[nn.Module], Tensor] | None = None
     reload: Callable[[nn.Module, Path], nn.Module] | None = None
     engines: Mapping[str, OpenEngine] = field(default_factory=dict)
+    float32_engines: Collection[str] = ()
     search: Search | None = None
 
 
@@ -143,6 +145,12 @@ class Case:
         self.nudged = nudged_models(self.model)
         self.inputs = subject.inputs.each(lambda tensor: tensor.to(device))
         self.subject, self.device = subject, device
+
+    @property
+    def engines(self) -> dict[str, OpenEngine]:
+        """The engines that compute in this precision."""
+        single, own = self.subject.float32_engines, self.subject.engines
+        return {name: it for name, it in own.items() if self.precision == "float32" or name not in single}
 
     def bound(self, run: Run) -> Bound:
         """Return a bound on the change that rounding can cause in the result of `run` on the model."""

@@ -88,7 +88,7 @@ def _in_each_precision(case: Case) -> Iterator[Check]:
     yield batch_checks.check_padding(case)
     yield batch_checks.check_future(case)
     yield batch_checks.check_masked(case)
-    for name, open_engine in case.subject.engines.items():
+    for name, open_engine in case.engines.items():
         yield decoding_checks.check_engine(case, name, open_engine)
     yield decoding_checks.check_engines(case)
     yield from window_checks.check_windows(case)

@@ -20,10 +20,10 @@ def check_windows(case: Case) -> Iterator[Check]:
     """Check every engine of a language model past its context window."""
     if not isinstance(case.model, Decoder):
         yield skip(WINDOW, "only a language model has a context window")
-    elif not case.subject.engines:
+    elif not case.engines:
         yield skip(WINDOW, "no engine is given")
     else:
-        for name, open_engine in case.subject.engines.items():
+        for name, open_engine in case.engines.items():
             yield _check_window(case, name, open_engine)
 
 

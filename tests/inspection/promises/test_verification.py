@@ -1,4 +1,5 @@
 import json
+from copy import deepcopy
 from dataclasses import replace
 
 import pytest
@@ -114,6 +115,20 @@ def test_the_engine_that_fails_is_named() -> None:
         found = verify(subject(model(), loss=None, engines=engines, search=None))
         failing = [check for check in found.checks if check.name == "engine = full" and check.status == "failed"]
         assert len(failing) == 2 and all(check.detail.startswith("bad: ") for check in failing)
+
+
+def test_an_engine_that_computes_in_float32_is_checked_in_that_precision_only() -> None:
+    class Single(TorchEngine):
+        def __init__(self, net, pad) -> None:
+            super().__init__(deepcopy(net).float(), pad=pad)
+
+    engines = {"good": lambda net, _: TorchEngine(net, pad=0), "single": lambda net, _: Single(net, pad=0)}
+    one = subject(model(), loss=None, engines=engines, search=None)
+    assert not verify(one).passed
+    found = verify(replace(one, float32_engines=["single"]))
+    compared = {check.precision: check for check in found.checks if check.name == "engine = engine"}
+    assert found.passed and compared["float32"].status == "passed"
+    assert compared["float64"].reason == "there's only one engine in float64, good"
 
 
 def test_texts_that_fill_the_model_leave_no_room_for_padding() -> None:

@@ -4,7 +4,7 @@ import importlib.util
 import os
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -30,6 +30,8 @@ class LoopsEngine:
         handle: the model.
         threads: number of threads, which decode different sources.
     """
+
+    only_float32: ClassVar[bool] = True
 
     def __init__(self, handle: ModelHandle, threads: int) -> None:
         self.handle, self.config, self.threads, self.max_len = handle, handle.config, threads, handle.config.max_len
