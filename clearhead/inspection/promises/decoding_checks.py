@@ -65,8 +65,10 @@ def check_engines(case: Case) -> Check:
     if case.inputs.target is None:
         return skip(ENGINES, _NOT_WRITING)
     if len(engines) < 2:
-        one = f"there's only one engine in {case.precision}, {next(iter(engines), '')}"
-        return skip(ENGINES, one if engines else "no engine is given")
+        where = f" in {case.precision}" if len(case.subject.engines) > 1 else ""
+        return skip(
+            ENGINES, f"there's only one engine{where}, {next(iter(engines))}" if engines else "no engine is given"
+        )
 
     def measure() -> Difference:
         first, *others = (
