@@ -2,13 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from ..config import ModelConfig
 from ..config.custom_code import is_custom
@@ -25,30 +23,9 @@ def restore(config: ModelConfig, weights: Mapping[str, Tensor]) -> EncoderDecode
             wrong size could use up all memory.
     """
     check_shapes(config, {name: tuple(weight.shape) for name, weight in weights.items()})
-    with nullcontext() if _has_custom_parts(config) else _WithoutInitialisation():
-        model = build(config)
+    model = build(config)
     load_weights(model, weights)
     return model
-
-
-class _WithoutInitialisation(TorchFunctionMode):
-    """Leave new weights uninitialised, because they're about to be loaded or only their shapes matter.
-
-    On the meta device, it also leaves out multiplications by a number, for which torch would import its compiler. That
-    takes a second.
-    """
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if getattr(func, "__module__", "") == "torch.nn.init":
-            return args[0]
-        if func is Tensor.mul and args[0].is_meta and isinstance(args[1], float):
-            return args[0]
-        return (torch.empty if func is torch.randn else func)(*args, **(kwargs or {}))
-
-
-def _has_custom_parts(config: ModelConfig) -> bool:
-    parts = (config.front, config.attention, config.positions, config.feed_forward, config.norm)
-    return any(is_custom(part) for part in parts)
 
 
 def check_shapes(config: ModelConfig, shapes: Mapping[str, tuple[int, ...]]) -> None:
@@ -62,13 +39,15 @@ def check_shapes(config: ModelConfig, shapes: Mapping[str, tuple[int, ...]]) -> 
         if config.topology != topology and expected != found:
             what = f"model.{setting}={expected}, but the weights have {found} block{'s' * (found != 1)}"
             raise _mismatch(what, f"model.{setting}", expected)
-    if _has_custom_parts(config):
+    parts = (config.front, config.attention, config.positions, config.feed_forward, config.norm)
+    if any(is_custom(part) for part in parts):
         return  # a custom module might not work on the meta device
     small: dict[str, Any] = {name: min(getattr(config, name), 1) for name in ("n_encoder_layers", "n_decoder_layers")}
     if config.positions in ("sinusoidal", "sinusoidal_halves"):
-        small |= {"positions": "learned", "max_len": 1}  # a fixed table isn't a weight, and a huge one can't be built
+        # A fixed table isn't among the weights. Computing it would import torch's compiler, and fail for a huge one.
+        small |= {"positions": "learned", "max_len": 1}
     try:
-        with torch.device("meta"), _WithoutInitialisation():
+        with torch.device("meta"):
             expected_weights = build(replace(config, **small)).state_dict()
     except (ArithmeticError, MemoryError, RuntimeError, TypeError, ValueError) as error:
         raise ModelError(f"a model of this configuration can't be built: {error}", name=CONFIG) from error
