@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 SEARCH = [name for name in settings() if name.startswith("decode.")]
 WATCHED = [
-    name for name in SEARCH if name not in ("decode.unknown", "decode.engine")
+    name for name in SEARCH if name not in ("decode.unknown", "decode.engine", "decode.precision")
 ]  # recording needs the torch engine
 _SHORT = {"train.device": ["--device"], "train.threads": ["--threads"]}
 _SHORT |= {name: [f"--{name.split('.')[1].replace('_', '-')}"] for name in SEARCH}  # --n-best for --decode.n_best
 _COMMON = {
     "train.device", "decode.beam", "decode.n_best", "decode.max_len", "decode.sample", "decode.temperature",
-    "decode.top_p", "decode.seed", "decode.engine",
+    "decode.top_p", "decode.seed", "decode.engine", "decode.precision",
 }  # fmt: skip
 _NO_FOLDER = "name a folder written by `clearhead train`, before options that take several values"
 

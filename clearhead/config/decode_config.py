@@ -18,6 +18,9 @@ class DecodeConfig:
     """Search and sampling settings (section 6.1)."""
 
     engine: str = setting("auto", "decoding engine, or auto for the first one that can run the model")
+    precision: Literal["fp32", "bf16", "int8"] = setting(
+        "fp32", "numeric precision of decoding; int8 is faster, and changes some answers"
+    )
     beam: int = setting(4, "beam size; 1 means greedy search")
     alpha: float = setting(0.6, "length penalty: scores are divided by ((5 + length) / 6)^alpha")
     n_best: int = setting(1, "number of answers per text, best first; at most the beam size")

@@ -12,7 +12,16 @@ from .engine import Batch, BatchEngine
 from .rules import Rules
 
 _GREEDY = DecodeConfig(beam=1, alpha=0.0)  # values that every engine supports
-_HANDLED_BY_US = {"engine", "batch_tokens", "unknown", "max_extra", "max_len", "max_ratio", "suppress_special"}
+_HANDLED_BY_US = {
+    "engine",
+    "precision",
+    "batch_tokens",
+    "unknown",
+    "max_extra",
+    "max_len",
+    "max_ratio",
+    "suppress_special",
+}
 _OF_SAMPLING = {"temperature", "top_k", "top_p", "min_p", "seed"}
 _OF_BEAM_SEARCH = {"beam", "alpha", "diverse"}
 

@@ -122,4 +122,8 @@ class EngineClass(Protocol):
 
     @classmethod
     def open(cls, model: ModelHandle) -> Engine:
-        """Return an engine for the model."""
+        """Return an engine for the model.
+
+        An engine that computes in other precisions than fp32 lists all of them in `precisions`, and takes one as its
+        second argument.
+        """

@@ -42,7 +42,9 @@ def open_engine(model: ModelHandle, decode: DecodeConfig) -> Engine:
         ConfigError: the name is unknown, or the engine can't run the model or doesn't support a setting.
     """
     name = choose_engine(model.config, decode, model.device, model.formats)
-    return _engine_class(name, model.config).open(model)
+    engine = _engine_class(name, model.config)
+    opened: Engine = engine.open(model) if decode.precision == "fp32" else engine.open(model, decode.precision)
+    return opened
 
 
 def choose_engine(config: ModelConfig, decode: DecodeConfig, device: str = "cpu", formats: Container[str] = ()) -> str:
@@ -59,8 +61,12 @@ def choose_engine(config: ModelConfig, decode: DecodeConfig, device: str = "cpu"
         return _checked(config, decode, device, formats)
     for name in usable_engines(config, device, formats):
         engine = _engine_class(name, config)
-        if not (_is_batch(engine) and unsupported(engine.settings, decode)):
+        computes = decode.precision in _precisions(engine)
+        if computes and not (_is_batch(engine) and unsupported(engine.settings, decode)):
             return name
+    usable = [_engine_class(name, config) for name in usable_engines(config, device, formats)]
+    if usable and not any(decode.precision in _precisions(engine) for engine in usable):
+        raise _precision_error(decode, "no decoding engine for this model here", "decode.precision='fp32'")
     raise ConfigError(
         f"no decoding engine supports model.topology={config.topology!r} with these settings", name="decode.engine"
     )
@@ -107,6 +113,8 @@ def _checked(config: ModelConfig, decode: DecodeConfig, device: str, formats: Co
             value=name,
         )
     engine = _engine_class(name, config)
+    if decode.precision not in (known := _precisions(engine)):
+        raise _precision_error(decode, f"decode.engine={name!r}", ", ".join(known))
     if _is_batch(engine):
         check_support(name, engine.settings, decode)
     return name
@@ -118,6 +126,23 @@ def _obstacle(config: ModelConfig, name: str, device: str, formats: Container[st
         return f"it doesn't support model.topology={config.topology!r}"
     found: str = _engine_class(name, config).obstacle(config, device, formats)
     return found
+
+
+def _precisions(engine: Any) -> tuple[str, ...]:
+    """Return the precisions that an engine computes in."""
+    found: tuple[str, ...] = getattr(engine, "precisions", ("fp32",))
+    return found
+
+
+def _precision_error(decode: DecodeConfig, who: str, expected: str) -> ConfigError:
+    """Return the error for a precision that an engine, or every engine, lacks."""
+    return ConfigError(
+        f"{who} can't compute in decode.precision={decode.precision!r}",
+        expected=expected,
+        fix="leave out --precision, or choose another engine",
+        name="decode.precision",
+        value=decode.precision,
+    )
 
 
 def _is_batch(engine: Any) -> bool:

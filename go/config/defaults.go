@@ -66,6 +66,7 @@ var defaults = map[string]string{
 	"model.spec_augment":        `0.0`,
 	"model.speed":               `0.0`,
 	"decode.engine":             `"auto"`,
+	"decode.precision":          `"fp32"`,
 	"decode.beam":               `4`,
 	"decode.alpha":              `0.6`,
 	"decode.n_best":             `1`,

@@ -15,6 +15,8 @@ import torch
 from clearhead.config import DecodeConfig, ModelConfig, SpecialTokens
 from clearhead.decode.beams import Hypothesis, Request
 from clearhead.decode.engine import Batch, SearchEngine
+from clearhead.decode.engines.loops import int8
+from clearhead.decode.engines.loops.equations import OUT, OUT_BIAS, SLOPES, Stack
 from clearhead.decode.model_handle import as_handle
 from clearhead.decode.registry import choose_engine, open_engine
 from clearhead.decode.rules import Rules
@@ -194,6 +196,62 @@ def test_a_model_that_the_loops_lack_is_rejected_by_its_setting(settings: dict[s
         choose_engine(config, DecodeConfig(engine="loops"))
     [(name, value)] = settings.items()
     assert f"model.{name}={value!r}" in caught.value.what
+
+
+@pytest.mark.parametrize("inputs", [3, 64, 130])
+@pytest.mark.parametrize("rows", [1, 3, 4, 9])
+def test_int8_is_within_its_rounding_and_a_neighbour_changes_no_bit(rows: int, inputs: int) -> None:
+    outputs, rng = 150, np.random.default_rng(0)
+    x, w, b = (rng.normal(size=shape).astype(np.float32) for shape in ((rows, inputs), (outputs, inputs), (1, outputs)))
+    codes, constants = int8.quantized(w, b)
+    places = np.zeros((1, SLOPES + 1, 3), np.int64)
+    places[0, OUT], places[0, OUT_BIAS] = (0, outputs, inputs), (0, *constants.shape)
+    stack = Stack(np.rec.array([(0,)], dtype=[("layers", "i8")])[0], constants.ravel(), places, np.empty(0), codes)
+    found = int8.linear_int8(x, stack, 0, OUT)
+    step_x, step_w = np.abs(x).max(1, keepdims=True) / 127, np.abs(w).max(1) / 127  # one number is off by half a step
+    bound = np.abs(x).sum(1, keepdims=True) * step_w / 2 + np.abs(w).sum(1) * step_x / 2 + inputs * step_x * step_w / 4
+    assert (np.abs(found - (x @ w.T + b)) <= bound * 1.01).all()
+    for r in range(rows):
+        assert (int8.linear_int8(x[r : r + 1], stack, 0, OUT) == found[r]).all()
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+def test_the_wide_instruction_does_what_the_plain_loop_does(rows: int) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 256, (rows + 2, 36)).astype(np.uint8)
+    panel = rng.integers(-128, 128, 36 * int8.BLOCK).astype(np.int8)
+    start = rng.integers(-9, 9, (rows, int8.BLOCK)).astype(np.int32)
+    expected = start + np.einsum("rdk,dbk->rb", x[2:].reshape(rows, 9, 4).astype(np.int32), panel.reshape(9, -1, 4))
+    for products in ({1: int8.add_products, 4: int8.add_four_products}[rows], int8._plain_products(rows)):
+        sums = start.copy()
+        products(x, 2, panel, sums)
+        assert (sums == expected).all()
+
+
+def test_answers_in_int8_are_close_and_dont_depend_on_the_batch() -> None:
+    net, config = model("encoder-decoder", pre_norm=True)
+    rng = np.random.default_rng(0)
+    sources = [rng.integers(4, V, n).tolist() for n in rng.integers(1, 12, 40)]
+
+    def decoded(precision: str, *batches: list[list[int]]) -> list[list[Hypothesis]]:
+        decode = DecodeConfig(beam=2, precision=precision, engine="loops")  # type: ignore[arg-type]
+        opened = open_engine(as_handle(net, config), decode)
+        session = Session(opened, decode, SpecialTokens(), max_len=16)
+        return [answer for batch in batches for answer in session.answers(batch)]
+
+    found, exact = decoded("int8", sources), decoded("fp32", sources)
+    assert found == decoded("int8", *[[source] for source in sources])
+    assert found != exact and sum(a[0].ids == b[0].ids for a, b in zip(found, exact)) > 30
+
+
+def test_a_precision_that_an_engine_lacks_is_named() -> None:
+    config = ModelConfig(src_vocab_size=V, tgt_vocab_size=V)
+    for name, precision, expected in (("loops", "bf16", "fp32, int8"), ("torch", "int8", "fp32"), ("auto", "bf16", "")):
+        with pytest.raises(ConfigError) as caught:
+            choose_engine(config, DecodeConfig(engine=name, precision=precision))  # type: ignore[arg-type]
+        assert caught.value.name == "decode.precision" and repr(precision) in caught.value.what
+        assert expected in caught.value.expected
+    assert choose_engine(config, DecodeConfig(precision="int8")) == "loops"
 
 
 def test_they_run_on_the_cpu_and_need_numba(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,12 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .jit import compiled, compiled_in_order
+from .jit import compiled
 
 Float = np.float32
 Floats = NDArray[np.float32]
 ZERO, ONE, HALF = Float(0), Float(1), Float(0.5)
-PANEL = 512  # outputs of a linear layer that are computed at a time
 RELU, GELU, GELU_TANH, SILU = range(4)
 
 _LOG2_E, _LN2_HIGH, _LN2_LOW = Float(1.4426950408889634), Float(0.693359375), Float(-2.12194440e-4)
@@ -33,6 +32,7 @@ class Stack(NamedTuple):
     floats: Floats
     places: NDArray[np.int64]  # (L, 25, 3): where each matrix begins, and its dimensions F and D; 0 if there is none
     frequencies: NDArray[np.float64]  # (K/2,) of rotary positions
+    codes: NDArray[np.int8]  # the matrices of linear layers, if they're in int8
 
 
 @compiled
@@ -82,82 +82,6 @@ def activate(x: Floats, kind: int) -> None:
     else:
         for i in range(len(x)):
             x[i] = HALF * x[i] * (ONE + Float(math.erf(x[i] * Float(0.7071067811865476))))
-
-
-@compiled
-def linear(x: Floats, stack: Stack, layer: int, part: int) -> Floats:
-    """x W^T + b. (R, D), (F, D) -> (R, F)
-
-    W is stored in panels of PANEL outputs, each transposed: (D, PANEL). The sums of a panel stay in the fastest cache.
-    Four rows of x share every number that is read. Each sum adds its terms in the same order, so a row's result doesn't
-    depend on the rows beside it.
-    """
-    w, bias, outputs = part_of(stack, layer, part), part_of(stack, layer, part + 1), stack.places[layer, part, 1]
-    rows, inputs = x.shape
-    out, sums = np.empty((rows, outputs), np.float32), np.empty((rows, PANEL + 16), np.float32)  # 16: not a power of 2
-    for f in range(0, outputs, PANEL):
-        width = min(PANEL, outputs - f)
-        panel = w[f * inputs : (f + width) * inputs]
-        for r in range(rows):
-            copy(bias[f : f + width], sums[r])
-        r = 0
-        while r + 4 <= rows:
-            add_four_rows(x, r, panel, width, sums)
-            r += 4
-        while r < rows:
-            add_row(x[r], panel, sums[r, :width])
-            r += 1
-        for r in range(rows):
-            copy(sums[r, :width], out[r, f : f + width])
-    return out
-
-
-@compiled_in_order
-def add_row(x: Floats, panel: Floats, out: Floats) -> None:
-    """Add x W^T to `out`, eight inputs at a time. (D,), (D * P,) -> (P,)"""
-    p, d = len(out), 0
-    while d + 8 <= len(x):
-        w0, w1, w2, w3 = panel[d * p :], panel[(d + 1) * p :], panel[(d + 2) * p :], panel[(d + 3) * p :]
-        w4, w5, w6, w7 = panel[(d + 4) * p :], panel[(d + 5) * p :], panel[(d + 6) * p :], panel[(d + 7) * p :]
-        x0, x1, x2, x3, x4, x5, x6, x7 = x[d], x[d + 1], x[d + 2], x[d + 3], x[d + 4], x[d + 5], x[d + 6], x[d + 7]
-        for f in range(p):
-            total = out[f] + x0 * w0[f] + x1 * w1[f] + x2 * w2[f] + x3 * w3[f]
-            out[f] = total + x4 * w4[f] + x5 * w5[f] + x6 * w6[f] + x7 * w7[f]
-        d += 8
-    while d < len(x):
-        w0, x0 = panel[d * p :], x[d]
-        for f in range(p):
-            out[f] += x0 * w0[f]
-        d += 1
-
-
-@compiled_in_order
-def add_four_rows(x: Floats, r: int, panel: Floats, p: int, out: Floats) -> None:
-    """Add x W^T to rows r to r + 3 of `out`, four inputs at a time. (R, D), (D * P,) -> (R, P)"""
-    x0, x1, x2, x3 = x[r], x[r + 1], x[r + 2], x[r + 3]
-    out0, out1, out2, out3 = out[r], out[r + 1], out[r + 2], out[r + 3]
-    d = 0
-    while d + 4 <= x.shape[1]:
-        w0, w1, w2, w3 = panel[d * p :], panel[(d + 1) * p :], panel[(d + 2) * p :], panel[(d + 3) * p :]
-        a0, b0, c0, e0 = x0[d], x0[d + 1], x0[d + 2], x0[d + 3]
-        a1, b1, c1, e1 = x1[d], x1[d + 1], x1[d + 2], x1[d + 3]
-        a2, b2, c2, e2 = x2[d], x2[d + 1], x2[d + 2], x2[d + 3]
-        a3, b3, c3, e3 = x3[d], x3[d + 1], x3[d + 2], x3[d + 3]
-        for f in range(p):
-            a, b, c, e = w0[f], w1[f], w2[f], w3[f]
-            out0[f] = out0[f] + a0 * a + b0 * b + c0 * c + e0 * e
-            out1[f] = out1[f] + a1 * a + b1 * b + c1 * c + e1 * e
-            out2[f] = out2[f] + a2 * a + b2 * b + c2 * c + e2 * e
-            out3[f] = out3[f] + a3 * a + b3 * b + c3 * c + e3 * e
-        d += 4
-    while d < x.shape[1]:
-        w0, a0, a1, a2, a3 = panel[d * p :], x0[d], x1[d], x2[d], x3[d]
-        for f in range(p):
-            out0[f] += a0 * w0[f]
-            out1[f] += a1 * w0[f]
-            out2[f] += a2 * w0[f]
-            out3[f] += a3 * w0[f]
-        d += 1
 
 
 @compiled

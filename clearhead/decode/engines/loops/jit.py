@@ -53,3 +53,12 @@ def _cache() -> Path:
 
 
 _CACHE = _cache()
+
+
+def has(feature: str) -> bool:
+    """Return whether functions are compiled, and the processor has a feature, by LLVM's name."""
+    if numba is None or numba.config.DISABLE_JIT:
+        return False
+    from llvmlite.binding import get_host_cpu_features
+
+    return bool(get_host_cpu_features().get(feature, False))

@@ -24,18 +24,21 @@ _POSITIONS = 128  # rows of the first table of positions; it grows when a longer
 
 
 class LoopsEngine:
-    """Runs encoder-decoder and decoder-only models on the CPU in float32, without torch.
+    """Runs encoder-decoder and decoder-only models on the CPU, without torch.
 
     Args:
         handle: the model.
         threads: number of threads, which decode different sources.
+        precision: that of the linear layers.
     """
 
     only_float32: ClassVar[bool] = True
+    precisions: ClassVar[tuple[str, ...]] = ("fp32", "int8")
 
-    def __init__(self, handle: ModelHandle, threads: int) -> None:
+    def __init__(self, handle: ModelHandle, threads: int, precision: str = "fp32") -> None:
         self.handle, self.config, self.threads, self.max_len = handle, handle.config, threads, handle.config.max_len
-        self.model = load_model(self.config, handle.weights(), _POSITIONS)
+        self.int8 = precision == "int8"
+        self.model = load_model(self.config, handle.weights(), _POSITIONS, int8=self.int8)
 
     @classmethod
     def obstacle(cls, config: ModelConfig, device: str, formats: Container[str]) -> str:
@@ -45,11 +48,11 @@ class LoopsEngine:
         return "it runs on the CPU only" if device != "cpu" else obstacle(config)
 
     @classmethod
-    def open(cls, model: ModelHandle) -> Self:
+    def open(cls, model: ModelHandle, precision: str = "fp32") -> Self:
         """Return an engine for the model. It uses all cores, or OMP_NUM_THREADS."""
         threads = os.environ.get("OMP_NUM_THREADS", "")
         cores = int(threads) if threads.isdecimal() and int(threads) else len(os.sched_getaffinity(0))
-        return cls(model, cores)
+        return cls(model, cores, precision)
 
     @property
     def overflow(self) -> str:
@@ -89,7 +92,7 @@ class LoopsEngine:
                 name="model.max_len",
                 value=length,
             )
-        self.model = load_model(self.config, self.handle.weights(), max(length, 2 * held))
+        self.model = load_model(self.config, self.handle.weights(), max(length, 2 * held), int8=self.int8)
 
 
 class LoopsDecoding:

@@ -33,13 +33,13 @@ from .equations import (
     Stack,
     activate,
     copy,
-    linear,
     normalize,
     part_of,
     rotate,
     softmax,
 )
 from .jit import compiled
+from .linear_layers import linear
 
 Ints = NDArray[np.int64]
 TOKEN, PLACE, SOURCE, POSITION = range(4)  # columns of the rows to read: a token, its row in the cache, its source ...

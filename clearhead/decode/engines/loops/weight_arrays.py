@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,6 @@ from .equations import (
     NORM_3,
     OUT,
     OUTER,
-    PANEL,
     POSITIONS,
     PROJECTION,
     PROJECTION_BIAS,
@@ -38,8 +37,9 @@ from .equations import (
     Floats,
     Stack,
 )
+from .int8 import quantized
+from .linear_layers import panels
 
-_ALIGNED = 16  # numbers
 _LINEAR = (QKV, OUT, CROSS_Q, CROSS_KV, CROSS_OUT, INNER, OUTER, PROJECTION)
 _ACTIVATIONS = {"relu": RELU, "gelu": GELU, "gelu_tanh": GELU_TANH, "silu": SILU, "swiglu": SILU, "geglu": GELU_TANH}
 _GATED = ("swiglu", "geglu")
@@ -67,6 +67,7 @@ SHAPE = np.dtype(
         ("embedding_norm", "?"),
         ("ring", "?"),  # any position is valid, so the cache can overwrite its oldest token
         ("cross", "?"),
+        ("int8", "?"),
     ],
     align=True,
 )
@@ -95,9 +96,9 @@ def obstacle(config: ModelConfig) -> str:
     return ""
 
 
-def load_model(config: ModelConfig, weights: Weights, positions: int) -> Model:
+def load_model(config: ModelConfig, weights: Weights, positions: int, *, int8: bool = False) -> Model:
     """Return a model's arrays, with this many positions. `weights` may lack all but one name of a tied matrix."""
-    sides = _Sides(config, weights, min(positions, config.max_len))
+    sides = _Sides(config, weights, min(positions, config.max_len), int8)
     if config.topology == "decoder-only":
         return Model(sides.stack("", 0, [], cross=False), sides.decoder("", ["embedding", "projection"]))
     shared = ["encoder.embedding", "decoder.embedding"] if config.tie in ("all", "embeddings") else []
@@ -111,8 +112,8 @@ def load_model(config: ModelConfig, weights: Weights, positions: int) -> Model:
 class _Sides:
     """Collects the weights of each side. Parts that the model lacks are empty."""
 
-    def __init__(self, config: ModelConfig, weights: Weights, positions: int) -> None:
-        self.config, self.weights, self.n_positions = config, weights, positions
+    def __init__(self, config: ModelConfig, weights: Weights, positions: int, int8: bool) -> None:
+        self.config, self.weights, self.n_positions, self.int8 = config, weights, positions, int8
 
     def decoder(self, prefix: str, embeddings: Sequence[str]) -> Stack:
         """Return the decoder, whose weights begin with this prefix."""
@@ -128,17 +129,18 @@ class _Sides:
             parts = [{}]
         else:
             parts[0] |= self.ends(prefix, embeddings, projects=projects)
-        places, floats, end = np.zeros((len(parts), SLOPES + 1, 3), np.int64), [], 0
+        places, floats, codes = np.zeros((len(parts), SLOPES + 1, 3), np.int64), _Joined(np.float32), _Joined(np.int8)
         for layer, block in enumerate(parts):
             for part, array in block.items():
-                places[layer, part] = end, *array.shape
-                floats += [
-                    _panels(array) if part in _LINEAR else array.ravel(),
-                    np.zeros(-array.size % _ALIGNED, np.float32),
-                ]
-                end += array.size + -array.size % _ALIGNED
-        joined = np.concatenate(floats) if floats else np.zeros(0, np.float32)
-        return Stack(_shape(self.config, layers, cross), joined, places, self.frequencies())
+                if part not in _LINEAR:
+                    places[layer, part] = floats.add(array), *array.shape
+                elif self.int8:
+                    found, block[part + 1] = quantized(array, block[part + 1])
+                    places[layer, part] = codes.add(found), *array.shape
+                else:
+                    places[layer, part] = floats.add(panels(array)), *array.shape
+        shape = _shape(self.config, layers, cross, self.int8)
+        return Stack(shape, floats.joined(), places, self.frequencies(), codes.joined())
 
     def block(self, prefix: str, decodes: bool, cross: bool) -> dict[int, Floats]:
         """Return the parts of one block."""
@@ -215,12 +217,25 @@ class _Sides:
         return rotary_frequencies(self.config.head_width, self.config.rotary_base, numbers)
 
 
-def _panels(matrix: Floats) -> Floats:
-    """Return a matrix in panels of PANEL rows, each transposed. (F, D) -> (F * D,)"""
-    return np.concatenate([matrix[f : f + PANEL].T.ravel() for f in range(0, len(matrix), PANEL)])
+class _Joined:
+    """Arrays one after the other, each at a multiple of 64 bytes."""
+
+    def __init__(self, kind: type[np.number[Any]]) -> None:
+        self.kind, self.parts, self.end = kind, [np.zeros(0, kind)], 0
+
+    def add(self, array: NDArray[Any]) -> int:
+        """Append an array, and return its place."""
+        place, padding = self.end, -array.size % (64 // array.itemsize)
+        self.parts += [array.ravel(), np.zeros(padding, self.kind)]
+        self.end += array.size + padding
+        return place
+
+    def joined(self) -> NDArray[Any]:
+        """Return all arrays as one."""
+        return np.concatenate(self.parts)
 
 
-def _shape(config: ModelConfig, layers: int, cross: bool) -> np.record:
+def _shape(config: ModelConfig, layers: int, cross: bool, int8: bool) -> np.record:
     feed_forward = config.feed_forward or config.activation
     values = {
         "layers": layers,
@@ -242,6 +257,7 @@ def _shape(config: ModelConfig, layers: int, cross: bool) -> np.record:
         "embedding_norm": config.embedding_norm,
         "ring": config.positions in ("rotary", "relative", "alibi"),
         "cross": cross,
+        "int8": int8,
     }
     assert SHAPE.names is not None
     return np.rec.array([tuple(values[name] for name in SHAPE.names)], dtype=SHAPE)[0]
