@@ -126,6 +126,7 @@ class FolderHandle:
 
     def __init__(self, loaded: LoadedModel) -> None:
         self._loaded = loaded
+        self.engines: dict[str, Any] = {}
 
     @property
     def config(self) -> ModelConfig:

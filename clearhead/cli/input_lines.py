@@ -2,6 +2,7 @@
 
 import os
 import select
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import closing
@@ -13,8 +14,8 @@ from ..errors import DataError
 from .parser import UsageError
 
 STDIN = "-"
-_BLOCK = 1 << 16  # bytes per read: the capacity of a pipe
-_MOST = 1000  # lines per group
+_BLOCK = 1 << 18  # bytes per read; a pipe gives at most 64 KiB
+_MOST = 2000  # lines per group
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,9 @@ def standard_input(verb: str, what: str) -> Iterator[list[Line]]:
         raise UsageError("standard input is closed", fix=f"name {what} on the command line: clearhead {verb} DIR ...")
     if sys.stdin.isatty():
         say(f"type {what} per line; end with Ctrl-D")
-    yield from read_groups(sys.stdin.fileno())
+    descriptor = sys.stdin.fileno()
+    # What a pipe gave in one read is one group, because the program at its other end may wait for all the answers.
+    yield from read_groups(descriptor, most=_MOST if stat.S_ISREG(os.fstat(descriptor).st_mode) else _BLOCK)
 
 
 def read_groups(descriptor: int, *, most: int = _MOST) -> Iterator[list[Line]]:

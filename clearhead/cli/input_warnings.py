@@ -22,28 +22,44 @@ _FILE_NAME = re.compile(
 
 def warn(place: str, line: Line, result: "Reading | Result | Labelled | FoundAnswer | Filled") -> None:
     """Warn about damaged bytes, excessive length or unknown words in an input text."""
-    warn_of_bytes(place, line)
+    for warning in warnings_of(place, line, result):
+        say(warning)
+
+
+def warnings_of(
+    place: str, line: Line, result: "Reading | Result | Labelled | FoundAnswer | Filled"
+) -> tuple[str, ...]:
+    """Return warnings about damaged bytes, excessive length or unknown words in an input text."""
+    found = [_damaged(place)] if line.damaged else []
     if result.long and not result.cut:
-        say(f"{place} has {result.long:,} tokens, more than any text in training, so the answer may be poor; split it")
+        tokens = f"{result.long:,} tokens"
+        found.append(f"{place} has {tokens}, more than any text in training, so the answer may be poor; split it")
     if result.cut:
         tokens = f"{result.cut:,} token{'s' * (result.cut != 1)}"
-        say(f"{place} is too long for the model, which ignores the last {tokens}; shorten or split it")
+        found.append(f"{place} is too long for the model, which ignores the last {tokens}; shorten or split it")
     if result.unknown:
         from ..readers.lines import shown
 
-        say(f"{place} has words that the model doesn't know: {', '.join(map(shown, result.unknown))}")
+        found.append(f"{place} has words that the model doesn't know: {', '.join(map(shown, result.unknown))}")
+    return tuple(found)
 
 
-def warn_of_cut(name: str, result: "Reading | Result | Labelled") -> None:
-    """Warn about a recording that is too long."""
-    if result.cut:
-        say(f"{name} is too long for the model, which ignores the last {result.cut * _POSITION:.1f} seconds; split it")
+def warnings_of_cut(name: str, result: "Reading | Result | Labelled") -> tuple[str, ...]:
+    """Return a warning about a recording that is too long, or nothing."""
+    if not result.cut:
+        return ()
+    seconds = f"{result.cut * _POSITION:.1f} seconds"
+    return (f"{name} is too long for the model, which ignores the last {seconds}; split it",)
 
 
 def warn_of_bytes(place: str, line: Line) -> None:
     """Warn about an input text that isn't UTF-8."""
     if line.damaged:
-        say(f"{place} isn't UTF-8; bytes that can't be decoded are read as U+FFFD")
+        say(_damaged(place))
+
+
+def _damaged(place: str) -> str:
+    return f"{place} isn't UTF-8; bytes that can't be decoded are read as U+FFFD"
 
 
 def warn_of_file_name(place: str, text: str, option: str) -> None:

@@ -4,69 +4,67 @@ Its line of output is empty, or a JSON object with the key "error", so that line
 then ends with exit code 1.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..config.messages import say
 from ..errors import DataError
+from .lines.printed import Place, Printed
 from .output import to_json
 
 if TYPE_CHECKING:
     from ..api import App
 
-Answer = Callable[[list[str]], Sequence[Any]]
-
 
 class MediaInputs:
-    """Counts the files that can't be read.
+    """Answers files, including those that can't be read.
 
     Args:
         app: the app that reads them.
+        answer: returns the results for files.
+        show: returns the output for the name of a file and its result.
         as_json: whether answers are JSON lines.
         key: their key for the name of a file.
     """
 
-    def __init__(self, app: "App", *, as_json: bool, key: str = "source") -> None:
+    def __init__(
+        self,
+        app: "App",
+        answer: Callable[[list[str]], Sequence[Any]],
+        show: Callable[[str, Any], Printed],
+        *,
+        as_json: bool,
+        key: str = "source",
+    ) -> None:
         self._encoder: Any = app.task.encoder
-        self._what, self._as_json, self._key = app.task.units.sources, as_json, key
-        self._n_files = self._n_unread = 0
-        self._faults = dict[str, DataError]()
+        self._what = app.task.units.sources
+        self._answer, self._show, self._as_json, self._key = answer, show, as_json, key
 
-    def answered(self, names: Iterable[str], answer: Answer) -> list[Any]:
-        """Return the result for each file, or None for one that can't be read, which is reported."""
-        files = list(names)
-        self._n_files += len(files)
+    def __call__(self, places: Sequence[Place]) -> list[Printed]:
+        """Return the output for each file."""
+        names = [line.text for _, line in places]
         try:
-            return list(answer(files))
+            return [self._show(name, result) for name, result in zip(names, self._answer(names))]
         except DataError:  # find out which
-            faults = {name: fault for name in dict.fromkeys(files) if (fault := self._fault(name))}
+            faults = {name: fault for name in dict.fromkeys(names) if (fault := self._fault(name))}
             if not faults:
                 raise
-        self._faults |= faults
-        for name in files:
-            if name in faults:
-                self._n_unread += 1
-                say(f"error: {faults[name]}")
-        good = [name for name in files if name not in faults]
-        results = iter(answer(good) if good else ())
-        return [None if name in faults else next(results) for name in files]
+        good = [name for name in names if name not in faults]
+        results = iter(self._answer(good) if good else ())
+        return [
+            self._unread(name, faults[name]) if name in faults else self._show(name, next(results)) for name in names
+        ]
 
-    def shown(self, name: str) -> str:
-        """Return the line of output for a file that couldn't be read."""
-        return to_json({self._key: name, "error": self._faults[name].what}) if self._as_json else ""
+    def error(self, count: int, total: int) -> DataError:
+        """Return the error for files that can't be read."""
+        return DataError(
+            f"{count:,} of {total:,} {self._what} can't be read",
+            expected="existing files in a format that can be read",
+            value=count,
+        )
 
-    def is_unread(self, name: str) -> bool:
-        """Return whether a file couldn't be read."""
-        return name in self._faults
-
-    def finish(self) -> None:
-        """Raise a DataError if a file couldn't be read."""
-        if self._n_unread:
-            raise DataError(
-                f"{self._n_unread:,} of {self._n_files:,} {self._what} can't be read",
-                expected="existing files in a format that can be read",
-                value=self._n_unread,
-            )
+    def _unread(self, name: str, fault: DataError) -> Printed:
+        line = to_json({self._key: name, "error": fault.what}) if self._as_json else ""
+        return Printed(line, (f"error: {fault}",), failed=True)
 
     def _fault(self, name: str) -> DataError | None:
         try:

@@ -28,13 +28,22 @@ class ProgressLine:
         """Rewrite the line."""
         self._write(f"{_CLEAR}{done:,} of {total:,}{self._left(done, total)}  {what}")
 
+    def lines(self, done: int, share: float | None) -> None:
+        """Rewrite the line with a number of lines done, and the share of the input that they are, if it's known."""
+        rest = "" if share is None else f"  {share:.0%}{self._left(share, 1)}"
+        self._write(f"{_CLEAR}{done:,} lines{rest}")
+
+    def clear(self) -> None:
+        """Erase the line, so that something else can be printed."""
+        self._write(_CLEAR)
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._write(_CLEAR)
 
-    def _left(self, done: int, total: int) -> str:
+    def _left(self, done: float, total: float) -> str:
         if not done or done == total:
             return ""
         minutes, seconds = divmod(round((self._clock() - self._began) / done * (total - done)), 60)

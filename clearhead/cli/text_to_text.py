@@ -1,13 +1,15 @@
 """Code shared by `translate` and `summarize`: read texts, and print their answers."""
 
 import itertools
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..config.messages import say
 from ..errors import DataError
-from .input_lines import STDIN, Line, standard_input, text_of, whole_file
-from .input_warnings import warn, warn_of_bytes, warn_of_cut, warn_of_file_name
+from .input_lines import STDIN, standard_input, text_of, whole_file
+from .input_warnings import warn, warn_of_bytes, warn_of_file_name, warnings_of, warnings_of_cut
+from .lines.answering import Answering, add_line_options, check_line_options
+from .lines.printed import Place, Printed
 from .media_inputs import MediaInputs
 from .models import add_model_options, open_model
 from .output import to_json
@@ -15,8 +17,6 @@ from .parser import Options, Parser, UsageError
 
 if TYPE_CHECKING:
     from ..api import Translator
-
-Place = tuple[str, Line]  # the location of a text, for messages, and the text
 
 
 def add_text_options(parser: Parser, verb: str, answer: str) -> None:
@@ -30,6 +30,7 @@ def add_text_options(parser: Parser, verb: str, answer: str) -> None:
         "--stream", action="store_true", help=f"print each {answer} as it's generated, without beam search"
     )
     parser.add_argument("--json", action="store_true", help="print JSON lines with scores, tokens and alternatives")
+    add_line_options(parser)
 
 
 def answer_texts(options: Options, verb: str, what: str, files: Sequence[str] = ()) -> None:
@@ -38,8 +39,17 @@ def answer_texts(options: Options, verb: str, what: str, files: Sequence[str] = 
     groups = _groups(options, verb, what, files)
     if options.stream:
         _stream(app, groups, decode)
-    else:
-        _answer(app, groups, decode, as_json=options.json)
+        return
+
+    def answer(places: Sequence[Place]) -> list[Printed]:
+        results = app.results([line.text for _, line in places], **decode)
+        return [
+            Printed(to_json(result.to_dict()) if options.json else result.text, warnings_of(*place, result))
+            for place, result in zip(places, results)
+        ]
+
+    answering = Answering(options, app, decode, as_json=options.json)
+    answering.run(groups, answer, piped=_is_piped(options.texts, files))
 
 
 def _opened(options: Options, verb: str, n_inputs: int) -> "tuple[Translator, dict[str, Any]]":
@@ -47,9 +57,12 @@ def _opened(options: Options, verb: str, n_inputs: int) -> "tuple[Translator, di
     expect_one_input(options.texts, n_inputs)
     if options.stream and options.json:
         raise UsageError("--stream can't be combined with --json", fix="use one of them")
+    if options.stream and (options.out or options.workers):
+        raise UsageError("--stream can't be combined with --out or --workers", fix="leave it out")
     app, decode = open_model(options, verb, one_answer=not options.json)
     if not options.json and decode["n_best"] > 1:
         raise UsageError(f"--n-best {decode['n_best']} needs --json, which prints all the answers")
+    check_line_options(options, app)
     _check_suppressed(app, decode, texts_may_be_among_them=not options.texts)
     prefix = text_of(options.prefix)
     warn_of_bytes("the prefix", prefix)
@@ -74,53 +87,65 @@ def numbered_lines(verb: str, what: str) -> Iterator[list[Place]]:
         yield [(f"line {line.number:,}", line) for line in group]
 
 
-def file_groups(names: Sequence[str], verb: str, what: str) -> Iterator[list[str]]:
+def file_groups(names: Sequence[str], verb: str, what: str) -> Iterator[list[Place]]:
     """Yield groups of file names from the command line, or from the lines of standard input."""
     if names not in ([], [STDIN]):
-        yield list(names)
+        yield [(name, text_of(name, number)) for number, name in enumerate(names, 1)]
         return
     for group in standard_input(verb, what):
-        yield [line.text for line in group]
+        yield [(line.text, line) for line in group]
 
 
 def answer_files(options: Options, verb: str, what: str) -> None:
     """Print one answer per line for each file, like `answer_texts`. A file that can't be read loses no others."""
     app, decode = _opened(options, verb, len(options.texts))
-    inputs = MediaInputs(app, as_json=options.json)
     more: dict[str, Any] = {"timings": True} if options.json else {}
-    for group in file_groups(options.texts, verb, what):
+
+    def answer(names: list[str]) -> Sequence[Any]:
+        return [app.reading(name) for name in names] if options.stream else app.results(names, **decode, **more)
+
+    def show(name: str, result: Any) -> Printed:
         if options.stream:
-            inputs.answered(group, lambda names: [app.reading(name) for name in names])
-            for name in group:
-                for piece in () if inputs.is_unread(name) else app.pieces(name, **decode):
-                    print(piece, end="", flush=True)
-                print(flush=True)
-            continue
-        for name, result in zip(group, inputs.answered(group, lambda names: app.results(names, **decode, **more))):
-            if result is not None:
-                warn_of_cut(name, result)
-            answer = "" if result is None else to_json(result.to_dict()) if options.json else result.text
-            print(inputs.shown(name) if result is None else answer)
-        sys.stdout.flush()
-    inputs.finish()
+            return Printed("")
+        return Printed(to_json(result.to_dict()) if options.json else result.text, warnings_of_cut(name, result))
+
+    inputs = MediaInputs(app, answer, show, as_json=options.json)
+    groups = file_groups(options.texts, verb, what)
+    if options.stream:
+        _stream_files(app, groups, inputs, decode)
+        return
+    answering = Answering(options, app, decode, as_json=options.json)
+    answering.run(groups, inputs, piped=_is_piped(options.texts), failure=inputs.error)
+
+
+def _stream_files(
+    app: "Translator", groups: Iterable[list[Place]], inputs: MediaInputs, decode: dict[str, Any]
+) -> None:
+    """Print each transcript piece by piece as it's generated."""
+    count = failed = 0
+    for place in itertools.chain.from_iterable(groups):
+        [found] = inputs([place])
+        count, failed = count + 1, failed + found.failed
+        for note in found.notes:
+            say(note)
+        for piece in () if found.failed else app.pieces(place[1].text, **decode):
+            print(piece, end="", flush=True)
+        print(flush=True)
+    if failed:
+        raise inputs.error(failed, count)
+
+
+def _is_piped(texts: Sequence[str], files: Sequence[str] = ()) -> bool:
+    """Return whether the input is the lines of standard input."""
+    return texts == [STDIN] or not (texts or files)
 
 
 def _groups(options: Options, verb: str, what: str, files: Sequence[str]) -> Iterable[list[Place]]:
-    if options.texts == [STDIN] or not (options.texts or files):
+    if _is_piped(options.texts, files):
         return numbered_lines(verb, what)
     for number, text in enumerate(options.texts, 1):
         warn_of_file_name(f"text {number:,}", text, "--file" if "file" in vars(options) else "<")
     return [[*numbered_texts(options.texts), *map(whole_file, files)]]
-
-
-def _answer(app: "Translator", groups: Iterable[list[Place]], decode: dict[str, Any], *, as_json: bool) -> None:
-    """Print the answers to each group as soon as it arrives."""
-    for group in groups:
-        results = app.results([line.text for _, line in group], **decode)
-        for (place, line), result in zip(group, results):
-            warn(place, line, result)
-            print(to_json(result.to_dict()) if as_json else result.text)
-        sys.stdout.flush()
 
 
 def _stream(app: "Translator", groups: Iterable[list[Place]], decode: dict[str, Any]) -> None:

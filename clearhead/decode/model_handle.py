@@ -20,6 +20,9 @@ Weights: TypeAlias = Mapping[str, NDArray[Any]]
 class ModelHandle(Protocol):
     """A model that's loaded only when an engine needs it."""
 
+    engines: dict[str, Any]
+    """The engines that are open for it, by name."""
+
     @property
     def config(self) -> ModelConfig:
         """The configuration that the model was built from."""
@@ -51,6 +54,7 @@ class InMemoryModel:
 
     def __init__(self, module: "nn.Module", config: ModelConfig) -> None:
         self._module, self._config = module, config
+        self.engines: dict[str, Any] = {}
 
     @property
     def config(self) -> ModelConfig:

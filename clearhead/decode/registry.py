@@ -31,7 +31,7 @@ ENGINES: dict[str, dict[str, str]] = {
 
 
 def open_engine(model: ModelHandle, decode: DecodeConfig) -> Engine:
-    """Return an engine ready to decode with the model.
+    """Return an engine ready to decode with the model. A handle keeps its engines, so each is opened once.
 
     Args:
         model: a handle; `as_handle` makes one from a torch module.
@@ -42,9 +42,15 @@ def open_engine(model: ModelHandle, decode: DecodeConfig) -> Engine:
         ConfigError: the name is unknown, or the engine can't run the model or doesn't support a setting.
     """
     name = choose_engine(model.config, decode, model.device, model.formats)
+<<<<<<< HEAD
     engine = _engine_class(name, model.config)
     opened: Engine = engine.open(model) if decode.precision == "fp32" else engine.open(model, decode.precision)
     return opened
+=======
+    if name not in model.engines:
+        model.engines[name] = _engine_class(name, model.config).open(model)
+    return model.engines[name]
+>>>>>>> 1683d71 (Lines are answered in worker processes, and --out --resume continues a file after a kill)
 
 
 def choose_engine(config: ModelConfig, decode: DecodeConfig, device: str = "cpu", formats: Container[str] = ()) -> str:

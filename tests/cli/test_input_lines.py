@@ -30,7 +30,7 @@ def pipe() -> Iterator[Pipe]:
     os.close(pipe.reading)
 
 
-def read_all(data: bytes, most: int = 1000) -> list[list[Line]]:
+def read_all(data: bytes, most: int = 2000) -> list[list[Line]]:
     """The groups of a stream that is written by another thread and then closed."""
     pipe = Pipe()
 
@@ -83,7 +83,7 @@ def test_a_line_is_there_as_soon_as_it_has_ended(pipe: Pipe) -> None:
 
 
 def test_lines_that_have_arrived_together_are_one_group() -> None:
-    assert [len(group) for group in read_all(b"a\n" * 2500)] == [1000, 1000, 500]
+    assert [len(group) for group in read_all(b"a\n" * 4500)] == [2000, 2000, 500]
 
 
 def test_only_line_feeds_end_a_line() -> None:

@@ -1,11 +1,12 @@
 """`clearhead classify`: label texts, images or audio files from the command line, or each line of standard input."""
 
-import sys
+from collections.abc import Sequence
 from typing import Any
 
-from ....config.messages import say
 from ...input_lines import STDIN
-from ...input_warnings import warn, warn_of_cut, warn_of_file_name
+from ...input_warnings import warn_of_file_name, warnings_of, warnings_of_cut
+from ...lines.answering import Answering, add_line_options, check_line_options
+from ...lines.printed import Place, Printed
 from ...media_inputs import MediaInputs
 from ...models import add_model_options, open_model
 from ...output import to_json
@@ -22,39 +23,46 @@ def _add_options(parser: Parser) -> None:
         help="text, image file or audio file to label (default: lines of standard input)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON lines with the probabilities of all labels")
+    add_line_options(parser)
 
 
 def _run(options: Options) -> None:
     expect_one_input(options.texts, len(options.texts))
     app, decode = open_model(options, "classify", one_answer=False)
+    check_line_options(options, app)
     piped = options.texts in ([], [STDIN])
+    answering = Answering(options, app, decode, as_json=options.json, key="text")
     if "text" not in app.task.modalities:
-        _label_files(app, options, decode)
+        inputs = _files(app, options, decode)
+        groups = file_groups(options.texts, "classify", f"the path of a {app.task.form.roles.source}")
+        answering.run(groups, inputs, piped=piped, failure=inputs.error)
         return
     for number, text in enumerate(() if piped else options.texts, 1):
         warn_of_file_name(f"text {number:,}", text, "<")
-    for group in numbered_lines("classify", "a text") if piped else [numbered_texts(options.texts)]:
-        results = app.results([line.text for _, line in group], **decode)
-        for (place, line), result in zip(group, results):
-            warn(place, line, result)
-            if not line.text.strip():
-                say(f"{place} is blank, so its label is meaningless")
-            print(to_json(result.to_dict()) if options.json else result.label)
-        sys.stdout.flush()
+
+    def answer(places: Sequence[Place]) -> list[Printed]:
+        results = app.results([line.text for _, line in places], **decode)
+        return [_shown(place, result, options.json) for place, result in zip(places, results)]
+
+    lines = numbered_lines("classify", "a text") if piped else [numbered_texts(options.texts)]
+    answering.run(lines, answer, piped=piped)
 
 
-def _label_files(app: Any, options: Options, decode: dict[str, Any]) -> None:
-    """Label image or audio files, which are named in the arguments or on the lines of standard input."""
-    inputs = MediaInputs(app, as_json=options.json, key="text")
-    for group in file_groups(options.texts, "classify", f"the path of a {app.task.form.roles.source}"):
-        for name, result in zip(group, inputs.answered(group, lambda names: app.results(names, **decode))):
-            if result is None:
-                print(inputs.shown(name))
-                continue
-            warn_of_cut(name, result)
-            print(to_json(result.to_dict()) if options.json else result.label)
-        sys.stdout.flush()
-    inputs.finish()
+def _shown(place: Place, result: Any, as_json: bool) -> Printed:
+    where, line = place
+    notes = warnings_of(where, line, result)
+    if not line.text.strip():
+        notes = (*notes, f"{where} is blank, so its label is meaningless")
+    return Printed(to_json(result.to_dict()) if as_json else result.label, notes)
+
+
+def _files(app: Any, options: Options, decode: dict[str, Any]) -> MediaInputs:
+    """Return what labels image or audio files, which are named in the arguments or on the lines of standard input."""
+
+    def show(name: str, result: Any) -> Printed:
+        return Printed(to_json(result.to_dict()) if options.json else result.label, warnings_of_cut(name, result))
+
+    return MediaInputs(app, lambda names: app.results(names, **decode), show, as_json=options.json, key="text")
 
 
 VERB = Verb(

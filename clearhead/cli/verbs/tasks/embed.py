@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from ....config.messages import say
 from ...input_lines import STDIN
 from ...input_warnings import warn
+from ...lines.printed import Place
 from ...models import add_model_options, open_model
 from ...output import new_file, to_json
 from ...parser import Options, Parser, UsageError, Verb
-from ...text_to_text import Place, expect_one_input, numbered_lines, numbered_texts
+from ...text_to_text import expect_one_input, numbered_lines, numbered_texts
 
 if TYPE_CHECKING:
     import numpy as np

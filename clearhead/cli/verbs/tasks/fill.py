@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 from ....errors import DataError
 from ...input_lines import STDIN
 from ...input_warnings import warn
+from ...lines.printed import Place
 from ...models import add_model_options, open_model
 from ...output import to_json
 from ...parser import Options, Parser, UsageError, Verb
-from ...text_to_text import Place, expect_one_input, numbered_lines, numbered_texts
+from ...text_to_text import expect_one_input, numbered_lines, numbered_texts
 
 if TYPE_CHECKING:
     from ....apps.filler import Filler

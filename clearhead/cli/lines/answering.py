@@ -1,0 +1,191 @@
+"""Options and main loop of the verbs that answer each line of input with a line of output."""
+
+import json
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from io import StringIO
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ...config.messages import say
+from ...errors import DataError
+from ..output import new_file, to_json
+from ..parser import Options, Parser, UsageError
+from ..progress_line import ProgressLine
+from .in_order import InOrder
+from .output_file import OutputFile
+from .printed import Answer, Place, Printed
+from .worker_pool import CAN_FORK
+
+if TYPE_CHECKING:
+    from ...api import App
+
+_KILLS = "it killed two workers"
+Failure: TypeAlias = Callable[[int, int], DataError]
+
+
+def lost_lines(count: int, total: int) -> DataError:
+    """Return the error for lines that killed workers."""
+    return DataError(
+        f"{count:,} of {total:,} lines have no answer: each killed two workers",
+        fix="answer them alone with --workers 1 to see why",
+        value=count,
+    )
+
+
+def add_line_options(parser: Parser) -> None:
+    """Add the options for worker processes and output files."""
+    parser.add_argument("--out", type=new_file, metavar="FILE", help="write to this file (default: standard output)")
+    parser.add_argument("--resume", action="store_true", help="continue the --out file of a run that was stopped")
+    parser.add_argument(
+        "--workers", metavar="N", help="worker processes for many lines (default: one per core, or 1 with --threads)"
+    )
+
+
+def check_line_options(options: Options, app: "App") -> None:
+    """Raise UsageError if the options for workers and output files can't be used."""
+    if options.resume and not options.out:
+        raise UsageError("--resume needs --out, the file to continue")
+    number_of_workers(options, app)
+
+
+def number_of_workers(options: Options, app: "App") -> int:
+    """Return the number of workers.
+
+    Raises:
+        UsageError: it's invalid, or the model can't be shared between processes.
+    """
+    asked, threads = options.workers, app.config.train.threads
+    if asked is not None and (not asked.isdecimal() or int(asked) < 1):
+        raise UsageError(f"--workers {asked} isn't a number of workers", expected="1 or more", value=asked)
+    if asked is None and threads is not None:
+        return 1
+    why = _obstacle(app, threads or 1)
+    if asked is None:
+        return 1 if why else len(os.sched_getaffinity(0))
+    if why and int(asked) > 1:
+        raise UsageError(f"--workers {asked} can't be used: {why}", fix="use --workers 1", value=asked)
+    return int(asked)
+
+
+def _obstacle(app: "App", threads: int) -> str:
+    """Return the reason why this process can't share the model with workers, or ""."""
+    if not CAN_FORK:
+        return "worker processes need Linux"
+    if app.config.train.device != "cpu":
+        return f"the model runs on {app.config.train.device}"
+    if threads > 1:
+        return "a worker has one thread, so --threads has no effect"
+    own = [name for name, engine in app.loaded.handle.engines.items() if getattr(engine, "own_threads", False)]
+    return f"the engine {own[0]!r} has threads of its own, which use all cores" if own else ""
+
+
+class Answering:
+    """Prints the answer to each line, or writes it to a file.
+
+    Args:
+        options: the options of `add_line_options`.
+        app: the app that answers.
+        settings: the settings that change the answers.
+        as_json: whether answers are JSON lines.
+        key: their key for the input.
+    """
+
+    def __init__(
+        self, options: Options, app: "App", settings: Mapping[str, Any], *, as_json: bool, key: str = "source"
+    ) -> None:
+        self.options, self.app, self.as_json, self.key = options, app, as_json, key
+        self.settings = {**settings, "json": as_json}
+        self.n_lines = self.n_failed = 0
+
+    def run(
+        self, groups: Iterable[Sequence[Place]], answer: Answer, *, piped: bool, failure: Failure = lost_lines
+    ) -> None:
+        """Answer groups of lines.
+
+        Args:
+            groups: the lines.
+            answer: answers some of them.
+            piped: whether the lines are those of standard input.
+            failure: returns the error for lines without an answer, given their number and that of all lines.
+
+        Raises:
+            DataError: lines have no answer. The others have been answered.
+        """
+        file = self._output_file()
+        lines = file.unanswered(iter(groups)) if file else iter(groups)
+        descriptor = sys.stdin.fileno() if piped and sys.stdin else None
+        shown = file or not sys.stdout.isatty()  # the answers themselves show the progress on a terminal
+        with ProgressLine(None if shown else StringIO()) as progress:
+            counter = _Counter(progress, file, _size(descriptor))
+            in_order = InOrder(answer, lambda: number_of_workers(self.options, self.app), self._unanswered, counter)
+            for group, printed in in_order.run(lines, descriptor):
+                self._print(group, printed, file, progress)
+        if file:
+            file.finish()
+        if self.n_failed:
+            raise failure(self.n_failed, self.n_lines)
+
+    def _output_file(self) -> OutputFile | None:
+        if not self.options.out:
+            return None
+        from ...folder.manifest import Manifest
+        from ...folder.model_folder import CONFIG, TOKENIZER, WEIGHTS
+
+        files = Manifest.read(self.app.path).files
+        model = " ".join(files.get(name, "") for name in (CONFIG, TOKENIZER, WEIGHTS))
+        settings = {name: value for name, value in self.settings.items() if name != "batch_tokens"}
+        run = {"verb": self.app.task.verb, "model": model, "settings": json.dumps(settings, sort_keys=True)}
+        return OutputFile(self.options.out, run, resume=self.options.resume)
+
+    def _print(
+        self, group: Sequence[Place], printed: Sequence[Printed], file: OutputFile | None, progress: ProgressLine
+    ) -> None:
+        for it in printed:
+            if it.notes:
+                progress.clear()
+            for note in it.notes:
+                say(note)
+            if not file:
+                print(it.text)
+        if file:
+            file.write(group, [it.text for it in printed])
+        else:
+            sys.stdout.flush()
+        self.n_lines += len(group)
+        self.n_failed += sum(it.failed for it in printed)
+
+    def _unanswered(self, place: Place) -> Printed:
+        """Return the output for a line that killed two workers."""
+        where, line = place
+        text = to_json({self.key: line.text, "error": _KILLS}) if self.as_json else ""
+        return Printed(text, (f"error: {where} has no answer: {_KILLS}",), failed=True)
+
+
+class _Counter:
+    """Counts lines that have been answered, and shows them.
+
+    Args:
+        progress: where.
+        file: the output file, which knows how much of the input was answered before.
+        size: the size of the input in bytes, if it's known.
+    """
+
+    def __init__(self, progress: ProgressLine, file: OutputFile | None, size: int | None) -> None:
+        self._progress, self._file, self._size = progress, file, size
+        self._lines = self._bytes = 0
+
+    def __call__(self, places: Sequence[Place]) -> None:
+        self._lines += len(places)
+        self._bytes += sum(len(line.text.encode("utf-8", "surrogatepass")) + 1 for _, line in places)
+        left = None if self._size is None else self._size - (self._file.skipped if self._file else 0)
+        self._progress.lines(self._lines, None if not left else min(1.0, self._bytes / left))
+
+
+def _size(descriptor: int | None) -> int | None:
+    """Return the size of a regular file, or None."""
+    if descriptor is None:
+        return None
+    found = os.fstat(descriptor)
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
