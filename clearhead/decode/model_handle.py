@@ -21,7 +21,7 @@ class ModelHandle(Protocol):
     """A model that's loaded only when an engine needs it."""
 
     engines: dict[str, Any]
-    """The engines that are open for it, by name."""
+    """The engines that are open for it, by name and precision."""
 
     @property
     def config(self) -> ModelConfig:

@@ -42,15 +42,12 @@ def open_engine(model: ModelHandle, decode: DecodeConfig) -> Engine:
         ConfigError: the name is unknown, or the engine can't run the model or doesn't support a setting.
     """
     name = choose_engine(model.config, decode, model.device, model.formats)
-<<<<<<< HEAD
-    engine = _engine_class(name, model.config)
-    opened: Engine = engine.open(model) if decode.precision == "fp32" else engine.open(model, decode.precision)
+    key = f"{name} {decode.precision}"
+    if key not in model.engines:
+        engine = _engine_class(name, model.config)
+        model.engines[key] = engine.open(model) if decode.precision == "fp32" else engine.open(model, decode.precision)
+    opened: Engine = model.engines[key]
     return opened
-=======
-    if name not in model.engines:
-        model.engines[name] = _engine_class(name, model.config).open(model)
-    return model.engines[name]
->>>>>>> 1683d71 (Lines are answered in worker processes, and --out --resume continues a file after a kill)
 
 
 def choose_engine(config: ModelConfig, decode: DecodeConfig, device: str = "cpu", formats: Container[str] = ()) -> str:
