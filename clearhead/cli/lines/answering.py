@@ -5,6 +5,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from io import StringIO
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -113,9 +114,15 @@ class Answering:
         Raises:
             DataError: lines have no answer. The others have been answered.
         """
-        file = self._output_file()
+        with self._output_file() or nullcontext() as file:
+            self._run(groups, answer, file, sys.stdin.fileno() if piped and sys.stdin else None)
+        if self.n_failed:
+            raise failure(self.n_failed, self.n_lines)
+
+    def _run(
+        self, groups: Iterable[Sequence[Place]], answer: Answer, file: OutputFile | None, descriptor: int | None
+    ) -> None:
         lines = file.unanswered(iter(groups)) if file else iter(groups)
-        descriptor = sys.stdin.fileno() if piped and sys.stdin else None
         shown = file or not sys.stdout.isatty()  # the answers themselves show the progress on a terminal
         with ProgressLine(None if shown else StringIO()) as progress:
             counter = _Counter(progress, file, _size(descriptor))
@@ -124,8 +131,6 @@ class Answering:
                 self._print(group, printed, file, progress)
         if file:
             file.finish()
-        if self.n_failed:
-            raise failure(self.n_failed, self.n_lines)
 
     def _output_file(self) -> OutputFile | None:
         if not self.options.out:

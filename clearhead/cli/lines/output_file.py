@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from ...errors import DataError
 from ...folder.atomic import write_file
@@ -67,6 +67,13 @@ class OutputFile:
         self._file.truncate(self._bytes)
         self._file.seek(self._bytes)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the file. Without `finish`, it can be resumed."""
+        self._file.close()
+
     def unanswered(self, groups: Iterator[Sequence[Place]]) -> Iterator[Sequence[Place]]:
         """Yield the lines that the file has no answers for yet.
 
@@ -96,9 +103,8 @@ class OutputFile:
             self._save()
 
     def finish(self) -> None:
-        """Close the file, which is complete, and remove its record."""
+        """Remove the record, because the file is complete."""
         self._sync()
-        self._file.close()
         self.record.unlink()
 
     def _add_input(self, group: Sequence[Place]) -> int:
