@@ -78,7 +78,9 @@ def _obstacle(app: "App", threads: int) -> str:
         return f"the model runs on {app.config.train.device}"
     if threads > 1:
         return "a worker has one thread, so --threads has no effect"
-    own = [name.split()[0] for name, engine in app.loaded.handle.engines.items() if getattr(engine, "own_threads", False)]
+    own = [
+        name.split()[0] for name, engine in app.loaded.handle.engines.items() if getattr(engine, "own_threads", False)
+    ]
     return f"the engine {own[0]!r} has threads of its own, which use all cores" if own else ""
 
 
