@@ -52,12 +52,13 @@ def render_folder(config: Config, about: dict[str, Any]) -> str:
     task = task_of(config)
     vocabularies = "one vocabulary" if config.data.joint else "two vocabularies"
     more = ", ".join(text for text in (data["name"], data["licence"]) if text)
+    trained = f"finished at step {finished:,}" if finished is not None else "not finished"
     rows = [
         ("task", config.train.task or "translate"),
         *([("labels", _labels(config.data.labels))] if config.data.labels else []),
         ("folder", about["folder"]),
-        ("trained", f"finished at step {finished:,}" if finished is not None else "not finished"),
-        ("data", ", ".join(data["train"]) + (f" ({more})" if more else "")),
+        ("trained", trained if data["train"] else "by another program"),
+        *([("data", ", ".join(data["train"]) + (f" ({more})" if more else ""))] if data["train"] else []),
         *([] if "data.tokenizer" in task.unused else [("tokenizer", f"{config.data.tokenizer}, {vocabularies}")]),
         ("training", _training(config, finished, "tokens" if task.modalities == ("text",) else task.units.tokens)),
         *([("engine", about["engine"])] if about["engine"] else []),

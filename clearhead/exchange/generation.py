@@ -3,25 +3,21 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..config import Config
 from ..folder.manifest import parse_json_object, read_bytes
 from ..tokenization.source_and_target import Tokenizers
-
-if TYPE_CHECKING:
-    from .families.family import Given
-
-_GENERATION = "generation_config.json"
+from .families.given import GENERATION, Given
 
 
 def read_generation(folder: Path) -> dict[str, Any]:
     """Return the settings of a folder for generating text. There may be none."""
-    path = folder / _GENERATION
+    path = folder / GENERATION
     return parse_json_object(path, read_bytes(path)) if path.is_file() else {}
 
 
-def without_suppressed(given: "Given", config: Config, tokenizer: str) -> Config:
+def without_suppressed(given: Given, config: Config, tokenizer: str) -> Config:
     """Return a configuration with which the tokens that a folder suppresses are never generated.
 
     Raises:
@@ -46,4 +42,4 @@ def generation_files(config: Config, theirs: Mapping[str, Any], tokenizers: Toke
     found |= {"max_length": config.model.max_len, "num_beams": decode.beam, "early_stopping": decode.beam > 1}
     found |= {"suppress_tokens": suppressed} if suppressed else {}
     found |= {"no_repeat_ngram_size": decode.no_repeat_ngram} if decode.no_repeat_ngram else {}
-    return {_GENERATION: (json.dumps(found, indent=2) + "\n").encode()}
+    return {GENERATION: (json.dumps(found, indent=2) + "\n").encode()}

@@ -55,6 +55,11 @@ def read_tokenizer(folder: Path) -> str:
 
 def _text(path: Path) -> str:
     parse_json_object(path, content := read_bytes(path))
+    try:
+        tokenizers.Tokenizer.from_buffer(content)
+    except Exception as error:  # the library raises no other class
+        what = f"{path} isn't a file of the tokenizers library: {error}"
+        raise ModelError(what, fix="download the folder again", name=path.name) from error
     return content.decode()
 
 

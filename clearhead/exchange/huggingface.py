@@ -7,21 +7,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..config import Config
-from ..errors import ModelError, suggestion
+from ..errors import ModelError
 from ..folder.manifest import parse_json_object, read_bytes
 from ..tokenization.source_and_target import Tokenizers
+from .families.given import Given
 from .generation import generation_files, read_generation, without_suppressed
 from .hf_tokenizer_files import tokenizer_files
 from .hf_tokenizers import no_tokenizer, read_tokenizer, token_ids, token_roles, tokens_before
 from .imported import Imported, complete
-from .safetensors_files import SafetensorsFiles
+from .safetensors_files import AGAIN, SafetensorsFiles
 from .sentence_transformers import MODULES, embedding_files, read_embedding
-from .weight_names import matches, to_ours, to_theirs
+from .weight_names import matches, shortened, to_ours, to_theirs
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from .families.family import Family, Given
+    from .families.family import Family
 
 CONFIG = "config.json"
 # Each family by its model_type. The order is that in which export tries them.
@@ -40,20 +41,17 @@ FAMILIES: Mapping[str, str] = {
 }
 
 
-def family(model_type: object) -> "Family":
-    """Return the family with this model_type.
-
-    Raises:
-        ModelError: there is none.
-    """
+def _family(path: Path, model_type: object) -> "Family":
+    """Return the family that a config.json names. Raise ModelError if there is none."""
     if not isinstance(model_type, str) or model_type not in FAMILIES:
-        raise ModelError(
-            f"model_type={model_type!r} isn't a family that can be read",
-            expected=f"one of {', '.join(FAMILIES)}",
-            fix=suggestion(str(model_type), FAMILIES),
-            name="model_type",
-            value=model_type,
-        )
+        has = "no model_type" if model_type is None else f"model_type={model_type!r}, a family that can't be read"
+        expected = f"one of {', '.join(FAMILIES)}"
+        raise ModelError(f"{path} has {has}", expected=expected, name="model_type", value=model_type)
+    return family(model_type)
+
+
+def family(model_type: str) -> "Family":
+    """Return the family with this model_type, one of FAMILIES."""
     module, _, name = FAMILIES[model_type].partition(":")
     found: Family = getattr(import_module(f"{__package__}.families.{module}"), name)()
     return found
@@ -69,32 +67,23 @@ def read_folder(folder: Path, task: str | None = None) -> Imported:
     Raises:
         ModelError: a file is missing or damaged, or the model has something that isn't supported.
     """
-    from .families.family import Given
-
     content = parse_json_object(folder / CONFIG, read_bytes(folder / CONFIG))
-    kind = family(content.get("model_type"))
+    kind = _family(folder / CONFIG, content.get("model_type"))
     tensors = SafetensorsFiles(folder)
     tokenizer = read_tokenizer(folder) if kind.reads_text else no_tokenizer()
     tokens = token_ids(tokenizer)
     given = Given(folder / CONFIG, content, token_roles(folder, tokens), read_generation(folder), tensors.names())
-    given.expect("quantization_config", None)
-    _keep_one_end(given, tokens)
-    task = task or ("embed" if (folder / MODULES).is_file() else _task(given, kind))
-    if task not in kind.tasks:
-        tasks = " or ".join(kind.tasks)
-        raise ModelError(f"{kind.title} can't be used for {task}", expected=tasks, name="task", value=task)
-    settings = kind.settings(given, tokens) | {"train.task": task} | kind.head(given, task)
-    if kind.reads_text:
-        settings["model.begin"] = tokens_before(tokenizer) == [settings["model.bos_id"]]
-    settings |= read_embedding(folder) if task == "embed" else {}
-    config = without_suppressed(given, complete(settings, folder), tokenizer)
+    try:
+        config = _config(folder, given, kind, tokenizer, tokens, task)
+    except (TypeError, ValueError, AttributeError) as error:
+        what = f"{folder / CONFIG} has a value of the wrong type: {error}"
+        raise ModelError(what, expected=f"the settings of {kind.title}", fix=AGAIN, name=CONFIG) from error
     found, left = to_ours(kind.names(config.model), tensors, kind.prefix)
     weights = kind.adjusted(found, given)
     unknown = [name for name in left if not matches(name, kind.unused)]
     if unknown:
-        shown = ", ".join(unknown[:5]) + (f" and {len(unknown) - 5} more" if len(unknown) > 5 else "")
         raise ModelError(
-            f"{folder} has {len(unknown)} weights that {kind.title} doesn't have: {shown}",
+            f"{folder} has weights that {kind.title} doesn't have: {shortened(unknown)}",
             expected=f"the weights of {' or '.join(kind.architectures)}",
             name=unknown[0],
         )
@@ -102,7 +91,21 @@ def read_folder(folder: Path, task: str | None = None) -> Imported:
     return Imported(kind.title, config, tokenizer, weights, [*given.notes, *unread])
 
 
-def _keep_one_end(given: "Given", tokens: Mapping[str, int]) -> None:
+def _config(
+    folder: Path, given: Given, kind: "Family", tokenizer: str, tokens: Mapping[str, int], task: str | None
+) -> Config:
+    """Return our settings."""
+    given.expect("quantization_config", None)
+    _keep_one_end(given, tokens)
+    task = _task(given, kind, "embed" if task is None and (folder / MODULES).is_file() else task)
+    settings = kind.settings(given, tokens) | {"train.task": task} | kind.head(given, task)
+    if kind.reads_text:
+        settings["model.begin"] = tokens_before(tokenizer) == [settings["model.bos_id"]]
+    settings |= read_embedding(folder) if task == "embed" else {}
+    return without_suppressed(given, complete(settings, folder), tokenizer)
+
+
+def _keep_one_end(given: Given, tokens: Mapping[str, int]) -> None:
     """Keep the first of several EOS ids, and note the others."""
     ends = given.generating("eos_token_id")
     if isinstance(ends, list) and ends:
@@ -113,20 +116,25 @@ def _keep_one_end(given: "Given", tokens: Mapping[str, int]) -> None:
             given.notes.append(f"only {first} ends a text now; {', '.join(others)} did too")
 
 
-def _task(given: Any, kind: "Family") -> str:
-    """Return the task of the class that the folder was saved from."""
+def _task(given: Given, kind: "Family", asked: str | None) -> str:
+    """Return the task to use a model for: the one asked for, or that of the class that the folder was saved from."""
     names: Sequence[str] = given.get("architectures", ())
-    for name in names:
-        if name in kind.architectures:
-            return kind.architectures[name]
-    if names:
+    if isinstance(names, str) or not all(isinstance(it, str) for it in names):
+        raise given.unsupported("architectures", expected="a list of names")
+    known = [name for name in names if name in kind.architectures]
+    if names and not known:
         raise ModelError(
             f"{given.path} is for {names[0]}, which can't be read",
             expected=" or ".join(kind.architectures),
             name="architectures",
             value=names[0],
         )
-    return next(iter(kind.architectures.values()))
+    own = kind.architectures[known[0]] if known else next(iter(kind.architectures.values()))
+    fitting = kind.tasks_of(own) if known and asked != "embed" else kind.tasks
+    if asked is not None and asked not in fitting:
+        what = f"a {known[0] if known else kind.title} can't be used for {asked}"
+        raise ModelError(what, expected=" or ".join(fitting), name="task", value=asked)
+    return asked or own
 
 
 def folder_files(

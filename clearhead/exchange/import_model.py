@@ -7,6 +7,7 @@ from ..config import messages
 from ..errors import ModelError, TrainingError
 from ..folder.atomic import writing
 from ..folder.contents import check_not_foreign, describe_run
+from ..folder.manifest import MANIFEST
 from .ctranslate2.ct2_folder import is_ct2_folder, read_ct2_folder
 from .huggingface import CONFIG, read_folder
 from .imported import Imported
@@ -47,12 +48,26 @@ def import_model(
 
 
 def read(folder: Path, task: str | None = None) -> Imported:
-    """Read a model from another program's folder. See `import_model`."""
+    """Read a model from another program's folder, and check that its parts fit. See `import_model`."""
+    imported = _read(folder, task)
+    imported.check(folder)
+    return imported
+
+
+def _read(folder: Path, task: str | None) -> Imported:
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "doesn't exist"
         raise ModelError(f"{folder} {what}", expected="a folder with a model", name="folder", value=folder)
     if is_ct2_folder(folder):
         return read_ct2_folder(folder, task)
+    if (folder / MANIFEST).is_file():
+        raise ModelError(
+            f"{folder} is a model of Clearhead",
+            expected="a folder of another program",
+            fix="use it without importing it",
+            name="folder",
+            value=folder,
+        )
     if not (folder / CONFIG).is_file():
         raise ModelError(
             f"{folder} has no {CONFIG}",

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..config import Config
+from ..config.sections import read_setting
 from ..errors import ConfigError, ModelError
 from ..folder.atomic import Content
 from ..folder.manifest import write_folder_with_manifest
-from ..folder.model_folder import WEIGHTS, model_files
+from ..folder.model_folder import WEIGHTS, identity, model_files
+from ..tokenization.source_and_target import Tokenizers
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,6 +37,15 @@ class Imported:
     weights: "Mapping[str, Tensor]"
     notes: list[str] = field(default_factory=list)
 
+    def check(self, origin: Path) -> None:
+        """Raise ModelError if the tokenizer or the shapes of the weights don't fit the settings."""
+        from ..model.restore import check_shapes
+
+        model = self.config.model
+        if model.vocabulary_sizes:
+            Tokenizers.for_model(self.tokenizer, model, origin=f"the tokenizer of {origin}")
+        check_shapes(model, {name: tuple(tensor.shape) for name, tensor in self.weights.items()})
+
     def write(self, out: Path, origin: Path) -> None:
         """Write a model folder in one step.
 
@@ -45,7 +56,8 @@ class Imported:
 
         card = f"# {self.title}\n\nImported by Clearhead from `{origin.name}`.\n"
         files = model_files(config=self.config.to_record(), tokenizer=self.tokenizer, card=card)
-        weights = {name: _whole(tensor) for name, tensor in self.weights.items()}
+        distinct = {identity(tensor): (name, tensor) for name, tensor in self.weights.items()}
+        weights = {name: _whole(tensor) for name, tensor in distinct.values()}
 
         def contents() -> Iterator[tuple[str, Content]]:
             yield from files.items()
@@ -74,7 +86,7 @@ def complete(settings: Mapping[str, Any], folder: Path) -> Config:
     try:
         of_task = {name: it for name, it in task.defaults.items() if not name.startswith("model.")}
         ours = {**of_task, **task.required, **general, **settings}
-        return Config().assign(ours, "model")
+        return Config().assign({name: read_setting(name, value, "") for name, value in ours.items()}, "model")
     except ConfigError as error:
         raise ModelError(f"{folder} can't be read: {error.what}", expected=error.expected, name=error.name) from error
 

@@ -13,7 +13,7 @@ from ..folder.manifest import parse_json_object, read_bytes
 
 _WHOLE, _INDEX = "model.safetensors", "model.safetensors.index.json"
 _PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt")
-_AGAIN = "download the folder again"
+AGAIN = "download the folder again"
 
 
 class SafetensorsFiles:
@@ -31,7 +31,7 @@ class SafetensorsFiles:
                 file = self._stack.enter_context(safe_open(path, "pt"))
                 self._files |= dict.fromkeys(file.keys(), file)
             except (SafetensorError, OSError) as error:
-                raise ModelError(f"can't read {path}: {error}", fix=_AGAIN, name=path.name) from error
+                raise ModelError(f"can't read {path}: {error}", fix=AGAIN, name=path.name) from error
 
     def names(self) -> Sequence[str]:
         """Return the names of all tensors."""
@@ -55,7 +55,7 @@ def _paths(folder: Path) -> list[Path]:
         parts = parse_json_object(index, read_bytes(index)).get("weight_map")
         named = isinstance(parts, dict) and all(isinstance(it, str) and Path(it).name == it for it in parts.values())
         if not isinstance(parts, dict) or not named:
-            raise ModelError(f"{index} is damaged", expected='"weight_map" with file names', fix=_AGAIN, name=_INDEX)
+            raise ModelError(f"{index} is damaged", expected='"weight_map" with file names', fix=AGAIN, name=_INDEX)
         return [folder / name for name in sorted(set(parts.values()))]
     pickled = sorted(path.name for pattern in _PICKLED for path in folder.glob(pattern))
     if pickled:

@@ -79,7 +79,7 @@ class Name:
 
     def ours_from(self, theirs: Sequence[Tensor]) -> Tensor:
         """Return our tensor, made of `sources`."""
-        parts = [it.T if self.transposed else it for it in theirs[: len(self.theirs)]]
+        parts = [it.T if self.transposed and it.dim() == 2 else it for it in theirs[: len(self.theirs)]]
         found = (parts[0] if len(parts) == 1 else torch.cat(parts))[self.skipped :]
         found = found + theirs[-1][0] if self.added else found
         return found.reshape(self.shapes[0]) if self.shapes else found
@@ -119,16 +119,24 @@ def to_ours(names: Iterable[Name], theirs: Tensors, prefix: str = "") -> tuple[d
         there = name.sources_in(known)
         absent = [it for it in there if it not in known]
         if not absent:
-            found[name.ours] = name.ours_from([theirs.read(known[it]) for it in there])
+            try:
+                found[name.ours] = name.ours_from([theirs.read(known[it]) for it in there])
+            except (RuntimeError, IndexError) as error:  # parts can't be joined or reshaped
+                raise ModelError(
+                    f"{' and '.join(there)} have shapes that don't fit: "
+                    f"{' and '.join(str(theirs.shape(known[it])) for it in there)}",
+                    expected="the shapes that config.json describes",
+                    fix="download the folder again",
+                    name=there[0],
+                ) from error
             used.update(there, name.also)
         elif name.zero and name.shapes:
             found[name.ours] = torch.zeros(name.shapes[0])
         else:
             missing += absent
     if missing:
-        shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
         raise ModelError(
-            f"{len(missing)} weights are missing: {shown}",
+            f"weights are missing: {shortened(missing)}",
             expected="the weights that config.json describes",
             fix="download the folder again",
             name=missing[0],
@@ -160,6 +168,11 @@ def plain_name(name: str, prefix: str) -> str:
     """Return a name without the prefix, and in the spelling of today: norms had gamma and beta once."""
     stem, _, last = name.removeprefix(prefix).rpartition(".")
     return f"{stem}.{_OLDER.get(last, last)}" if stem else last
+
+
+def shortened(names: Sequence[str]) -> str:
+    """Return the first names for a message, and how many more there are."""
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:

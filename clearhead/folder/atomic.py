@@ -56,6 +56,7 @@ def write_folder(target: Path, files: Iterable[tuple[str, Content]]) -> None:
     with _discarding_on_error(partial):
         partial.mkdir(parents=True)
         for name, data in files:
+            (partial / name).parent.mkdir(parents=True, exist_ok=True)
             _write_synced(partial / name, data)
         _sync_folder(partial)
         replaced = _retire(target) if target.exists() else None

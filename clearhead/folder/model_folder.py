@@ -212,8 +212,8 @@ def weights_to_bytes(tensors: "Mapping[str, Tensor]") -> bytes:
     seen: set[object] = set()
     distinct = {}
     for name, tensor in tensors.items():
-        if _identity(tensor) not in seen:
-            seen.add(_identity(tensor))
+        if identity(tensor) not in seen:
+            seen.add(identity(tensor))
             distinct[name] = _alone(tensor)
     import safetensors.torch
 
@@ -251,7 +251,7 @@ def load_weights(model: "nn.Module", weights: "Mapping[str, Tensor]") -> None:
     own = model.state_dict()
     names_of: dict[object, list[str]] = {}
     for name, tensor in own.items():
-        names_of.setdefault(_identity(tensor), []).append(name)
+        names_of.setdefault(identity(tensor), []).append(name)
     filled = dict(weights)
     for names in names_of.values():
         known = [name for name in names if name in weights]
@@ -274,7 +274,7 @@ def load_weights(model: "nn.Module", weights: "Mapping[str, Tensor]") -> None:
     model.load_state_dict(filled)
 
 
-def _identity(tensor: "Tensor") -> object:
+def identity(tensor: "Tensor") -> object:
     """Return a key that's equal for tied tensors. An empty tensor has no storage, so its key is unique."""
     return (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype) if tensor.numel() else id(tensor)
 

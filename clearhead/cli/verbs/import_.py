@@ -25,9 +25,11 @@ def _run(options: Options) -> None:
 
     out = import_model(Path(options.folder), Path(options.out), task=options.task, replace=options.replace, say=say)
     from ...api import load
+    from ...apps.filler import Filler
 
     app = load(out)
-    say(f"{out} is ready: {app.task.example(str(out), app.config)}")
+    example = app.task.example(str(out), app.config)
+    say(f"{out} is ready: {example.replace('[MASK]', app.mask) if isinstance(app, Filler) else example}")
 
 
 VERB = Verb(

@@ -13,7 +13,8 @@ from ..permuted import permuted, sines_first
 from ..resolved import resolved
 from ..weight_names import Name, blocks
 from .encoder_decoder import EncoderDecoderFamily
-from .family import Given, Same
+from .family import Same
+from .given import Given
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -7,7 +7,8 @@ from ...config import Config, ModelConfig
 from ...config.model_settings import ModelSettings
 from ..weight_names import Name
 from .encoder_heads import SETTINGS, encoder_names, lacking_head, read_head, written_labels
-from .family import ACTIVATIONS, Family, Given, Same
+from .family import ACTIVATIONS, Family, Same
+from .given import Given
 
 _LAYER = "encoder.layer.{}"
 BLOCK = (

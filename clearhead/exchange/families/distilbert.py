@@ -8,7 +8,8 @@ from ...config.model_settings import ModelSettings
 from ..weight_names import Name
 from .bert import FIXED, word_piece_tokens
 from .encoder_heads import SETTINGS, encoder_names, lacking_head, read_head, written_labels
-from .family import ACTIVATIONS, Family, Given, Same
+from .family import ACTIVATIONS, Family, Same
+from .given import Given
 
 
 class DistilBERT(Family):

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from ...config import Config
-from .family import Family, Given
+from .family import Family
+from .given import Given
 
 _GENERATION = {"num_beams": "decode.beam", "no_repeat_ngram_size": "decode.no_repeat_ngram"}
 
@@ -14,6 +15,7 @@ class EncoderDecoderFamily(Family):
 
     without_effect: ClassVar[Sequence[str]] = (
         "is_encoder_decoder",
+        "is_decoder",
         "forced_eos_token_id",
         "init_std",
         "classifier_dropout",
@@ -29,6 +31,9 @@ class EncoderDecoderFamily(Family):
     @property
     def tasks(self) -> Sequence[str]:
         return ("translate", "summarize")
+
+    def tasks_of(self, task: str) -> Sequence[str]:
+        return self.tasks
 
     def more(self, given: Given, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
         ids = {

@@ -7,7 +7,7 @@ from ...config import Config, ModelConfig
 from ...config.model_settings import ModelSettings
 from ...config.values import spell
 from ..weight_names import Name, blocks
-from .family import Given
+from .given import Given
 
 SETTINGS = (
     *("model.head", "model.n_classes", "model.pooling", "model.pooler", "model.token_transform"),

@@ -1,9 +1,8 @@
 """A family of models: its settings and weights next to ours, in tables that serve import and export."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any, ClassVar
 
 from torch import Tensor
@@ -14,14 +13,8 @@ from ...config.values import spell
 from ...errors import ModelError
 from ..resolved import resolved
 from ..weight_names import Name
+from .given import Given
 
-# Settings of a config.json that say nothing about what the model computes.
-_WITHOUT_EFFECT = (
-    *("architectures", "model_type", "transformers_version", "torch_dtype", "dtype", "use_cache", "id2label"),
-    *("label2id", "task_specific_params", "_name_or_path", "return_dict", "output_hidden_states", "output_attentions"),
-    *("initializer_range", "pruned_heads", "problem_type", "finetuning_task", "tokenizer_class", "prefix"),
-    *("attn_implementation", "chunk_size_feed_forward", "gradient_checkpointing", "pretraining_tp", "num_labels"),
-)
 # Settings of ours that change no output of a trained model, or that the tokenizer file carries.
 _OURS_WITHOUT_EFFECT = frozenset((*DROPOUT, *AUGMENTATION, "model.unk_id", "model.mask_id", "model.begin"))
 
@@ -35,82 +28,6 @@ ACTIVATIONS = {
     "swish": "silu",
 }
 """Our name of each activation function."""
-
-
-class Given:
-    """The settings of a config.json. It keeps account of those that were read.
-
-    Args:
-        path: the file.
-        values: its content.
-        roles: the ids of the special tokens that the tokenizer's files name, by role, such as "cls".
-        generation: the content of generation_config.json.
-        weights: the names of the weights.
-
-    Attributes:
-        notes: what the user should know, such as what was left out.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        values: Mapping[str, Any],
-        roles: Mapping[str, int] | None = None,
-        generation: Mapping[str, Any] | None = None,
-        weights: Collection[str] = (),
-    ) -> None:
-        self.path, self.values, self.roles = path, dict(values), roles or {}
-        self.generation, self.weights = dict(generation or {}), weights
-        self.notes: list[str] = []
-        self._read = set(_WITHOUT_EFFECT)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """Return a setting. Absent ones have the default of their family."""
-        self._read.add(name)
-        found = self.values.get(name)
-        return default if found is None else found
-
-    def nullable(self, name: str, default: Any) -> Any:
-        """Return a setting, for which null is a value of its own. Absent ones have the default of their family."""
-        self._read.add(name)
-        return self.values.get(name, default)
-
-    def token(self, role: str, default: int | None = None) -> int | None:
-        """Return the id of a special token: as config.json says, else as the tokenizer says, else the default."""
-        found: int | None = self.get(f"{role}_token_id", self.roles.get(role, default))
-        return found
-
-    def known_token(self, role: str, default: int | None = None) -> int:
-        """Return the id of a special token that the model can't do without. Raise ModelError if there is none."""
-        found = self.token(role, default)
-        if found is None:
-            name = f"{role}_token_id"
-            expected = f"{name}, or a tokenizer that names its {role} token"
-            raise ModelError(f"{self.path} has no {name}", expected=expected, name=name)
-        return found
-
-    def generating(self, name: str, default: Any = None) -> Any:
-        """Return a setting for generating text. Older folders have it in config.json."""
-        found, older = self.generation.get(name), self.get(name, default)
-        return older if found is None else found
-
-    def expect(self, name: str, *values: Any) -> None:
-        """Raise ModelError unless a setting is absent or has one of these values, the only supported ones."""
-        self._read.add(name)
-        found = self.values.get(name)
-        if found is not None and found not in values:
-            raise self.unsupported(name, expected=" or ".join(map(spell, values)))
-
-    def unsupported(self, name: str, *, expected: str = "", fix: str = "") -> ModelError:
-        """Return the error for a setting that our parts can't express."""
-        found = self.values.get(name, self.generation.get(name))
-        what = f"{self.path} has {name}={spell(found)}, which isn't supported"
-        return ModelError(what, expected=expected, fix=fix, name=name, value=found)
-
-    @property
-    def unread(self) -> list[str]:
-        """The settings that nothing has read, except those without a value."""
-        return sorted({name for name, it in self.values.items() if it is not None} - self._read)
 
 
 @dataclass(frozen=True)
@@ -134,7 +51,7 @@ class Same:
         found, *_ = (given.get(name, self.default) for name in self.theirs)
         if self.values is None:
             return found
-        if found not in self.values:
+        if isinstance(found, list | dict) or found not in self.values:
             raise given.unsupported(self.theirs[0], expected=" or ".join(map(spell, self.values)))
         return self.values[found]
 
@@ -174,6 +91,10 @@ class Family(ABC):
     def tasks(self) -> Sequence[str]:
         """The tasks that models of the family can be used for."""
         return list(dict.fromkeys(self.architectures.values()))
+
+    def tasks_of(self, task: str) -> Sequence[str]:
+        """Return the tasks that a model can be used for whose class is for this one."""
+        return (task,)
 
     def settings(self, given: Given, tokens: Mapping[str, int]) -> dict[str, Any]:
         """Return our settings.

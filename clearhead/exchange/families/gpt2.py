@@ -5,7 +5,8 @@ from typing import Any, ClassVar
 
 from ...config import Config, ModelConfig
 from ..weight_names import Name, blocks
-from .family import ACTIVATIONS, Family, Given, Same
+from .family import ACTIVATIONS, Family, Same
+from .given import Given
 
 
 class GPT2(Family):

@@ -8,7 +8,8 @@ from ...config.rotary_scaling import rotary_scaling
 from ...errors import ModelError
 from ..resolved import resolved
 from ..weight_names import Name, blocks
-from .family import Family, Given, Same
+from .family import Family, Same
+from .given import Given
 
 _ACTIVATIONS = {"silu": "swiglu", "swish": "swiglu", "gelu_pytorch_tanh": "geglu", "gelu_new": "geglu"}
 _SCALINGS: Mapping[str, Sequence[str]] = {  # their names for the numbers of each scaling, in our order

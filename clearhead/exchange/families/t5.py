@@ -12,7 +12,8 @@ from ...config import Config, ModelConfig
 from ...config.model_settings import ModelSettings
 from ..weight_names import Name, blocks
 from .encoder_decoder import EncoderDecoderFamily
-from .family import Given, Same
+from .family import Same
+from .given import Given
 
 _ACTIVATIONS = {"relu": "relu", "gated-gelu": "geglu", "gated-silu": "swiglu", "silu": "silu", "gelu_new": "gelu_tanh"}
 _PROJECTION = "lm_head.weight"

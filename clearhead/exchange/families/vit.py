@@ -14,7 +14,8 @@ from ...folder.manifest import parse_json_object, read_bytes
 from ..weight_names import Name
 from .bert import SAME
 from .encoder_heads import encoder_names, read_head, written_labels
-from .family import Family, Given, Same
+from .family import Family, Same
+from .given import Given
 
 _PROCESSOR = "preprocessor_config.json"
 _BILINEAR = 2  # the number of the filter in Pillow

@@ -1,0 +1,178 @@
+"""What `import` checks before it writes a model folder, and what it says about folders that it can't read."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import clearhead
+from clearhead.cli.entry import main
+from clearhead.config import Config, DataConfig, ModelConfig
+from clearhead.errors import ModelError
+from clearhead.exchange.ct2 import export as export_to_ct2
+from clearhead.exchange.hf_export import write
+from clearhead.exchange.import_model import import_model
+from clearhead.model.transformer import build
+from clearhead.tokenization.source_and_target import train_tokenizers
+
+LINES = ["the cat sat on the mat", "a dog ran after the cat"] * 3
+SHAPE: dict[str, Any] = {"d_model": 16, "n_heads": 2, "d_ff": 24, "max_len": 32, "embedding_scale": 1.0}
+GPT2 = {"topology": "decoder-only", "pre_norm": True, "n_decoder_layers": 2, "activation": "gelu_tanh"}
+BERT = {"topology": "encoder-only", "n_encoder_layers": 2, "n_token_types": 2, "activation": "gelu"}
+BERT |= {"embedding_norm": True, "begin": True}
+BART = {"n_encoder_layers": 1, "n_decoder_layers": 1, "embedding_norm": True, "projection_bias": True}
+
+
+def saved(folder: Path, task: str, **settings: Any) -> Path:
+    """Write a random model of ours as a folder of Hugging Face's."""
+    tokenizers = train_tokenizers(LINES, LINES, DataConfig(tokenizer="bpe", vocab_size=300))
+    size = tokenizers.source.vocab_size
+    sizes = {"src_vocab_size": size, "tgt_vocab_size": size}
+    sizes |= {"src_vocab_size": 0, "n_encoder_layers": 0} if settings.get("topology") == "decoder-only" else {}
+    model = ModelConfig(positions="learned", **{**SHAPE, **sizes, **settings})
+    torch.manual_seed(0)
+    config = Config(model=model).assign({"train.task": task}, "model")
+    write(config, build(model).state_dict(), tokenizers.to_json(), folder)
+    return folder
+
+
+@pytest.fixture
+def gpt2(tmp_path: Path) -> Path:
+    return saved(tmp_path / "gpt2", "generate", **GPT2)
+
+
+def edit(folder: Path, file: str = "config.json", **settings: Any) -> None:
+    """Change settings of a JSON file, which may be missing."""
+    path = folder / file
+    known = json.loads(path.read_text()) if path.is_file() else {}
+    path.write_text(json.dumps(known | settings))
+
+
+def edit_weights(folder: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
+    weights = {name: it.clone() for name, it in load_file(folder / "model.safetensors").items()}
+    change(weights)
+    save_file(weights, folder / "model.safetensors")
+
+
+def fails(folder: Path, **options: Any) -> str:
+    """Import a folder; return the message of its error. Nothing is written."""
+    out = folder.parent / "out"
+    with pytest.raises(ModelError) as caught:
+        import_model(folder, out, **options)
+    assert not out.exists()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("transformer.wte.weight", (7, 16)),
+        ("transformer.wpe.weight", (8, 16)),
+        ("transformer.h.1.attn.c_attn.weight", (48, 16)),
+    ],
+)
+def test_weights_of_another_shape_are_found_before_a_folder_is_written(gpt2: Path, name: str, shape: Any) -> None:
+    edit_weights(gpt2, lambda weights: weights.update({name: torch.zeros(shape)}))
+    assert f"has shape {shape if 'attn' not in name else shape[::-1]}" in fails(gpt2)
+
+
+def test_a_tokenizer_of_another_size_is_found_before_a_folder_is_written(gpt2: Path) -> None:
+    size = json.loads((gpt2 / "config.json").read_text())["vocab_size"] - 9
+    edit(gpt2, vocab_size=size)
+    edit_weights(gpt2, lambda weights: weights.update({"transformer.wte.weight": torch.zeros(size, 16)}))
+    assert f"the tokenizer of {gpt2} has" in fails(gpt2)
+
+
+def test_parts_that_cant_be_joined_are_named(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "bert", "embed", **BERT)
+    edit_weights(folder, lambda it: it.update({"encoder.layer.1.attention.self.key.weight": torch.zeros(16, 5)}))
+    assert "have shapes that don't fit: (16, 16) and (16, 5) and (16, 16)" in fails(folder)
+
+
+@pytest.mark.parametrize("content", ["{}", '{"model": {"vocab": 3}}'])
+def test_a_damaged_tokenizer_is_named(gpt2: Path, content: str) -> None:
+    (gpt2 / "tokenizer.json").write_text(content)
+    assert "tokenizer.json isn't a file of the tokenizers library" in fails(gpt2)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("n_head", "two", "model.n_heads='two' isn't a whole number"),
+        ("resid_pdrop", "a", "model.dropout='a' isn't a finite number"),
+        ("activation_function", [1], "activation_function=[1], which isn't supported"),
+        ("eos_token_id", [], "model.eos_id=[] isn't a whole number"),
+        ("architectures", "GPT2LMHeadModel", "expected: a list of names"),
+        ("architectures", 5, "has a value of the wrong type"),
+        ("bad_words_ids", [3], "has a value of the wrong type"),
+        ("model_type", None, "has no model_type"),
+        ("model_type", "mbart", "config.json has model_type='mbart', a family that can't be read"),
+    ],
+)
+def test_a_value_that_doesnt_fit_is_named(gpt2: Path, name: str, value: Any, said: str) -> None:
+    edit(gpt2, **{name: value})
+    message = fails(gpt2)
+    assert said in message
+    assert "did you mean" not in message
+
+
+def test_missing_and_unknown_weights_are_named(gpt2: Path) -> None:
+    edit_weights(gpt2, lambda weights: weights.pop("transformer.ln_f.weight"))
+    assert "weights are missing: ln_f.weight" in fails(gpt2)
+    edit_weights(gpt2, lambda weights: weights.update({f"transformer.x{i}": torch.zeros(2) for i in range(7)}))
+    edit_weights(gpt2, lambda weights: weights.update({"transformer.ln_f.weight": torch.ones(16)}))
+    assert "that GPT-2 doesn't have: x0, x1, x2, x3, x4 and 2 more" in fails(gpt2)
+
+
+def test_a_model_of_clearhead_needs_no_import(gpt2: Path, tmp_path: Path) -> None:
+    own = import_model(gpt2, tmp_path / "own")
+    assert "is a model of Clearhead" in fails(own)
+
+
+@pytest.mark.parametrize(("task", "said"), [("fill", "a BertModel can't be used for fill"), ("generate", "expected: ")])
+def test_a_task_that_doesnt_fit_the_class_is_rejected(tmp_path: Path, task: str, said: str) -> None:
+    assert said in fails(saved(tmp_path / "bert", "embed", **BERT), task=task)
+
+
+def test_a_file_that_has_an_unsupported_setting_is_named(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "bart", "summarize", **BART)
+    edit(folder, "generation_config.json", forced_bos_token_id=0)
+    assert f"{folder / 'generation_config.json'} has forced_bos_token_id=0" in fails(folder)
+
+
+def test_an_encoder_decoder_is_imported_without_notes(tmp_path: Path) -> None:
+    folder, notes = saved(tmp_path / "bart", "summarize", **BART), []
+    edit(folder, is_decoder=False)
+    import_model(folder, tmp_path / "out", say=notes.append)
+    assert not notes
+
+
+@pytest.mark.parametrize("settings", [GPT2, BART], ids=["decoder", "encoder-decoder"])
+def test_tied_weights_of_ctranslate2_are_written_once(tmp_path: Path, settings: dict[str, Any]) -> None:
+    task = "generate" if settings is GPT2 else "summarize"
+    app = clearhead.load(import_model(saved(tmp_path / "hf", task, **settings), tmp_path / "model"))
+    export_to_ct2(app.loaded, tmp_path / "ct2")
+    again = clearhead.load(import_model(tmp_path / "ct2", tmp_path / "again", task=task))
+    for name, weight in app.loaded.model.state_dict().items():
+        assert again.loaded.model.state_dict()[name].equal(weight)
+
+
+def test_an_encoder_for_embeddings_is_exported_with_its_folders(tmp_path: Path, capsys: Any) -> None:
+    own = import_model(saved(tmp_path / "hf", "embed", **BERT), tmp_path / "own")
+    assert main(["export", str(own), "--to", "huggingface", "--out", str(tmp_path / "st")]) == 0
+    assert (tmp_path / "st" / "1_Pooling" / "config.json").is_file()
+    assert main(["import", str(tmp_path / "st"), "--out", str(tmp_path / "back")]) == 0
+    assert clearhead.load(tmp_path / "back").config.train.task == "embed"
+
+
+def test_info_says_that_another_program_trained_the_model(gpt2: Path, tmp_path: Path, capsys: Any) -> None:
+    import_model(gpt2, tmp_path / "own")
+    capsys.readouterr()
+    assert main(["info", str(tmp_path / "own")]) == 0
+    shown = capsys.readouterr().out
+    assert "trained     by another program" in shown
+    assert "\ndata " not in shown
