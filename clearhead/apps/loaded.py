@@ -1,5 +1,6 @@
 """Loaded model folders. The weights are read on first use."""
 
+import importlib
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +22,15 @@ if TYPE_CHECKING:
 
 
 Converter: TypeAlias = Callable[[Path], Path]  # from a model folder to a folder in another program's format
-CONVERTERS: Mapping[str, Converter] = MappingProxyType({})  # by format; no engine converts models yet
+
+
+def _to_ct2(path: Path) -> Path:
+    module = importlib.import_module("clearhead.exchange.ctranslate2.model_cache")
+    found: Path = module.cached_model(path)
+    return found
+
+
+CONVERTERS: Mapping[str, Converter] = MappingProxyType({"ct2-fp32": _to_ct2})  # by format
 
 
 class LoadedModel:
@@ -127,6 +136,7 @@ class FolderHandle:
     def __init__(self, loaded: LoadedModel) -> None:
         self._loaded = loaded
         self.engines: dict[str, Any] = {}
+        self._folders: dict[str, Path] = {}  # in other formats
 
     @property
     def config(self) -> ModelConfig:
@@ -161,4 +171,6 @@ class FolderHandle:
         if format not in self.formats:
             known = ", ".join(self.formats)
             raise ConfigError(f"a model can't be converted to {format!r}", expected=known, name="format", value=format)
-        return self._loaded.converters[format](self._loaded.path)
+        if format not in self._folders:
+            self._folders[format] = self._loaded.converters[format](self._loaded.path)
+        return self._folders[format]

@@ -27,6 +27,10 @@ ENGINES: dict[str, dict[str, str]] = {
         "encoder-decoder": "clearhead.decode.engines.loops.loops_engine:LoopsEngine",
         "decoder-only": "clearhead.decode.engines.loops.loops_engine:LoopsEngine",
     },
+    "ct2": {
+        "encoder-decoder": "clearhead.decode.engines.ct2_engine:Ct2Engine",
+        "decoder-only": "clearhead.decode.engines.ct2_engine:Ct2Engine",
+    },
 }
 
 

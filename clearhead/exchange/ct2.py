@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..apps.loaded import LoadedModel
 from ..config import ModelConfig
-from ..decode.engines.ct2_support import ACTIVATIONS, ct2_obstacle
+from ..decode.engines.ct2_support import ACTIVATIONS, SOURCE_END, ct2_obstacle
 from ..decode.model_handle import Weights
 from ..decode.position_tables import position_table
 from ..errors import ConfigError
@@ -45,7 +46,12 @@ def export(loaded: LoadedModel, out: Path, *, precision: str = "fp32") -> None:
 
 
 def ct2_files(
-    config: ModelConfig, weights: Weights, vocabularies: Sequence[Sequence[str]], *, precision: str = "fp32"
+    config: ModelConfig,
+    weights: Weights,
+    vocabularies: Sequence[Sequence[str]],
+    *,
+    precision: str = "fp32",
+    spare_positions: int = 0,
 ) -> dict[str, bytes]:
     """Return the files of a CTranslate2 model folder, by name.
 
@@ -54,6 +60,7 @@ def ct2_files(
         weights: all weights, by their names in `state_dict`. Of tied weights, one name is enough.
         vocabularies: the tokens of each side in the order of their ids, source first, or of the only side.
         precision: the type of the numbers; see `ctranslate2.storage`.
+        spare_positions: number of zero rows after each table of positions.
 
     Raises:
         ConfigError: CTranslate2 can't express the model.
@@ -61,7 +68,7 @@ def ct2_files(
     if obstacle := ct2_obstacle(config):
         raise _not_expressible(obstacle)
     name, revision = _KINDS[config.topology]
-    variables = _Variables(config, weights)
+    variables = _Variables(config, weights, spare_positions)
     content = write_binary(name, revision, stored(variables.collect(), precision), variables.aliases)
     files = {"model.bin": content, "config.json": _json(_settings(config, vocabularies))}
     same = all(list(tokens) == list(vocabularies[0]) for tokens in vocabularies)
@@ -83,11 +90,21 @@ def _tokens(tokenizer: str, size: int) -> list[str]:
     return [backend.id_to_token(i) or f"<unused_{i}>" for i in range(size)]
 
 
+def engine_files(config: ModelConfig, weights: Weights) -> dict[str, bytes]:
+    """Return the files for `Ct2Engine`, which names tokens by their ids. Sources come with their BOS and EOS."""
+    names = [[str(i) for i in range(size)] for size in config.vocabulary_sizes.values()]
+    if config.topology == "encoder-decoder":
+        config = replace(config, begin=False, end=False)
+        names[0][config.special.eos] = SOURCE_END
+    # To score an answer that was cut off at `max_len`, CTranslate2 also reads its last token.
+    return ct2_files(config, weights, names, spare_positions=1)
+
+
 class _Variables:
     """The variables of a model under CTranslate2's names."""
 
-    def __init__(self, config: ModelConfig, weights: Weights) -> None:
-        self.config, self.weights = config, weights
+    def __init__(self, config: ModelConfig, weights: Weights, spare_positions: int) -> None:
+        self.config, self.weights, self.spare_positions = config, weights, spare_positions
         self.found: dict[str, NDArray[Any]] = {}
         self.aliases: dict[str, str] = {}
 
@@ -129,6 +146,7 @@ class _Variables:
                 self._heads(f"{stack}/layer_{layer}/{name}")
 
     def _positions(self, name: str, table: NDArray[np.float32]) -> None:
+        table = np.pad(table, ((0, self.spare_positions), (0, 0)))
         same = "encoder/position_encodings/encodings"
         if same in self.found and np.array_equal(self.found[same], table):
             self.aliases[name] = same

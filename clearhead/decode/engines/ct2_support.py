@@ -6,6 +6,7 @@ from types import MappingProxyType
 from ...config import ModelConfig
 from ...config.custom_code import is_custom
 
+SOURCE_END = "end"  # name of EOS in a source: one that has only its usual name would be skipped as empty
 TOPOLOGIES = ("encoder-decoder", "decoder-only")
 ACTIVATIONS: Mapping[str, int] = MappingProxyType(
     {"relu": 0, "gelu_tanh": 1, "silu": 2, "gelu": 3, "swiglu": 2, "geglu": 1}

@@ -1,0 +1,123 @@
+"""Converted models are kept in the user's cache folder: whole, for their weights, and only if their answers agree."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from clearhead.api import load
+from clearhead.errors import ModelError, TrainingError
+from clearhead.exchange.ctranslate2 import model_cache
+from clearhead.exchange.ctranslate2.model_cache import cache_folder, cached_model
+from clearhead.folder.manifest import read_verified
+
+pytest.importorskip("ctranslate2", reason="needs the extra ct2")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "clearhead"
+
+
+def test_it_is_in_the_user_s_cache_folder(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert cache_folder() == cache
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    assert cache_folder() == tmp_path / ".cache" / "clearhead"
+
+
+def test_a_model_is_converted_once(cache: Path, model_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = cached_model(model_folder)
+    assert found.parent == cache / "ct2" and list(found.parent.iterdir()) == [found]
+    assert str(found) in capsys.readouterr().err
+    written = (found / "model.bin").stat().st_mtime_ns
+    assert cached_model(model_folder) == found and (found / "model.bin").stat().st_mtime_ns == written
+    assert capsys.readouterr().err == ""
+
+
+def test_other_weights_are_another_model(model_folder: Path, word_model_folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(model_folder, copy)
+    assert cached_model(copy) == cached_model(model_folder) != cached_model(word_model_folder)
+
+
+@pytest.mark.parametrize("damage", [
+    lambda folder: (folder / "model.bin").write_bytes(b"damaged"),
+    lambda folder: (folder / "config.json").unlink(),
+    lambda folder: (folder / "manifest.json").write_text("{"),
+])  # fmt: skip
+def test_a_damaged_folder_is_written_again(model_folder: Path, damage) -> None:
+    found = cached_model(model_folder)
+    before = read_verified(found)
+    damage(found)
+    assert cached_model(model_folder) == found and read_verified(found) == before
+    assert list(found.parent.iterdir()) == [found]
+
+
+def test_an_interrupted_conversion_leaves_nothing_for_long(model_folder: Path, monkeypatch, cache: Path) -> None:
+    old, new = cache / "ct2" / ".old", cache / "ct2" / ".new"
+    for it in (old, new):
+        it.mkdir(parents=True)
+    os.utime(old, (time.time() - 1e6,) * 2)
+    cached_model(model_folder)
+    assert not old.exists() and new.exists()
+
+
+def test_two_processes_can_convert_at_the_same_time(model_folder: Path, cache: Path) -> None:
+    code = "import sys, pathlib; from clearhead.exchange.ctranslate2.model_cache import cached_model as c; "
+    code += "print(c(pathlib.Path(sys.argv[1])))"
+    runs = [
+        subprocess.Popen([sys.executable, "-c", code, str(model_folder)], stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    found = {run.communicate(timeout=100)[0].strip() for run in runs}
+    assert all(run.returncode == 0 for run in runs) and len(found) == 1
+    [folder] = (cache / "ct2").iterdir()
+    assert found == {str(folder)} and read_verified(folder)
+
+
+def test_a_process_that_was_slower_uses_the_folder_of_the_other(model_folder: Path, monkeypatch) -> None:
+    write, found = model_cache._write, []
+
+    def overtaken(path: Path, target: Path) -> None:
+        write(path, target)
+        if not found:
+            found.append(None)
+            found[0] = cached_model(path)
+
+    monkeypatch.setattr(model_cache, "_write", overtaken)
+    assert cached_model(model_folder) == found[0] and list(found[0].parent.iterdir()) == found
+
+
+def test_a_model_whose_answers_differ_is_named_and_not_kept(model_folder: Path, monkeypatch, cache: Path) -> None:
+    right = model_cache.engine_files
+
+    def wrong(config, weights):
+        return right(config, {name: it * 1.2 for name, it in weights.items()})
+
+    monkeypatch.setattr(model_cache, "engine_files", wrong)
+    with pytest.raises(ModelError) as caught:
+        cached_model(model_folder)
+    assert caught.value.name == "decode.engine" and str(model_folder) in caught.value.what
+    assert list((cache / "ct2").iterdir()) == []
+
+
+def test_a_cache_folder_that_can_t_be_written_to_is_named(model_folder: Path, tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(TrainingError) as caught:
+        cached_model(model_folder)
+    assert "XDG_CACHE_HOME" in caught.value.fix
+
+
+def test_answering_with_a_converted_model_doesn_t_import_torch(model_folder: Path) -> None:
+    expected = load(model_folder, device="cpu")("I am hungry.", beam=1, engine="ct2")
+    code = "import sys; from clearhead.api import load; app = load(sys.argv[1], device='cpu')\n"
+    code += "print(repr(app('I am hungry.', beam=1, engine='ct2'))); assert 'torch' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code, str(model_folder)], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, repr(expected)), done.stderr
