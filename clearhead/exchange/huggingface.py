@@ -97,7 +97,7 @@ def _config(
     """Return our settings."""
     given.expect("quantization_config", None)
     _keep_one_end(given, tokens)
-    task = _task(given, kind, "embed" if task is None and (folder / MODULES).is_file() else task)
+    task = "embed" if task is None and (folder / MODULES).is_file() else _task(given, kind, task)
     settings = kind.settings(given, tokens) | {"train.task": task} | kind.head(given, task)
     if kind.reads_text:
         settings["model.begin"] = tokens_before(tokenizer) == [settings["model.bos_id"]]
@@ -130,7 +130,7 @@ def _task(given: Given, kind: "Family", asked: str | None) -> str:
             value=names[0],
         )
     own = kind.architectures[known[0]] if known else next(iter(kind.architectures.values()))
-    fitting = kind.tasks_of(own) if known and asked != "embed" else kind.tasks
+    fitting = kind.tasks_of(own) if known else kind.tasks
     if asked is not None and asked not in fitting:
         what = f"a {known[0] if known else kind.title} can't be used for {asked}"
         raise ModelError(what, expected=" or ".join(fitting), name="task", value=asked)

@@ -45,7 +45,7 @@ def export(loaded: LoadedModel, target: str, out: Path, *, precision: str = "fp3
     if precision not in PRECISIONS[target]:
         raise ConfigError(
             f"a model can't be exported to {target} in precision {precision!r}",
-            expected=f"one of {', '.join(PRECISIONS[target])}",
+            expected=" or ".join(PRECISIONS[target]),
             name="precision",
             value=precision,
         )

@@ -138,6 +138,12 @@ def test_a_task_that_doesnt_fit_the_class_is_rejected(tmp_path: Path, task: str,
     assert said in fails(saved(tmp_path / "bert", "embed", **BERT), task=task)
 
 
+@pytest.mark.parametrize("task", ["translate", "summarize"])
+def test_an_encoder_decoder_is_for_translations_and_summaries(tmp_path: Path, task: str) -> None:
+    own = import_model(saved(tmp_path / "bart", "summarize", **BART), tmp_path / "own", task=task)
+    assert clearhead.load(own).config.train.task == task
+
+
 def test_a_file_that_has_an_unsupported_setting_is_named(tmp_path: Path) -> None:
     folder = saved(tmp_path / "bart", "summarize", **BART)
     edit(folder, "generation_config.json", forced_bos_token_id=0)
@@ -159,6 +165,13 @@ def test_tied_weights_of_ctranslate2_are_written_once(tmp_path: Path, settings: 
     again = clearhead.load(import_model(tmp_path / "ct2", tmp_path / "again", task=task))
     for name, weight in app.loaded.model.state_dict().items():
         assert again.loaded.model.state_dict()[name].equal(weight)
+
+
+def test_a_ctranslate2_folder_without_vocabulary_is_named(gpt2: Path, tmp_path: Path) -> None:
+    app = clearhead.load(import_model(gpt2, tmp_path / "model"))
+    export_to_ct2(app.loaded, tmp_path / "ct2")
+    (tmp_path / "ct2" / "vocabulary.json").unlink()
+    assert f"{tmp_path / 'ct2'} has no vocabulary" in fails(tmp_path / "ct2")
 
 
 def test_an_encoder_for_embeddings_is_exported_with_its_folders(tmp_path: Path, capsys: Any) -> None:

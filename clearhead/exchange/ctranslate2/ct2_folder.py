@@ -15,7 +15,7 @@ from ..imported import Imported, complete
 from .binary import read_binary
 from .layer_names import linear_layers, norms, stacks
 from .variables import Variables
-from .vocabularies import FILES, read_vocabularies, special_tokens, tokenizer_text
+from .vocabularies import read_vocabularies, special_tokens, tokenizer_text
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,9 +32,8 @@ _FLAGS = ("embeddings_merge", "alibi", "alibi_use_positive_positions", "scale_al
 
 
 def is_ct2_folder(folder: Path) -> bool:
-    """Return whether a folder has the files of a CTranslate2 model."""
-    names = {path.stem for path in folder.iterdir()}
-    return (folder / BINARY).is_file() and any(names >= {*each} for each in FILES)
+    """Return whether a folder has the weights of a CTranslate2 model."""
+    return (folder / BINARY).is_file()
 
 
 def read_ct2_folder(folder: Path, task: str | None = None) -> Imported:
