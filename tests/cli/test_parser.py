@@ -3,7 +3,7 @@
 import pytest
 
 from clearhead.cli.entry import VERBS
-from clearhead.config import settings
+from clearhead.config import PRESETS, settings
 
 from .conftest import Run
 
@@ -50,4 +50,4 @@ def test_an_option_shows_its_value_once_after_its_spellings(run: Run, monkeypatc
     monkeypatch.setenv("COLUMNS", "100")
     lines = [line.strip() for line in run("train", "--help-all").out.splitlines()]
     assert "--valid, --data.valid FILE [FILE ...]" in lines
-    assert "--preset, --train.preset nano|mini|tiny|small|base|big" in lines
+    assert f"--preset, --train.preset {'|'.join(PRESETS)}" in lines
