@@ -17,7 +17,10 @@ WITHOUT = [
     "decode/engines/loops",
     "tasks",
 ]
-TORCH = {"tasks/loss.py", "tasks/denoise/task.py", "tasks/denoise/examples.py", "tasks/denoise/masking.py"}  # training
+TORCH = {  # training and embeddings
+    *("tasks/loss.py", "tasks/denoise/task.py", "tasks/denoise/examples.py", "tasks/denoise/masking.py"),
+    "tasks/embed/pooling.py",
+}
 
 SCRIPT = """
 import importlib, sys

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import nn
 
+    from ..folder.model_folder import ModelFolder
     from ..tasks.base import Task
 
 
@@ -102,18 +103,39 @@ class LoadedModel:
         """
         import torch
 
-        from ..folder.model_folder import load_model_folder
         from ..model.restore import restore
         from ..training.memory import keep_freed_memory
 
         keep_freed_memory()
-        folder = load_model_folder(self.path, allow_custom_code=True)  # `load` checked consent
-        if (folder.config, folder.tokenizer) != (self.stored, self._tokenizer):
-            raise ModelError(f"{self.path} has changed since it was loaded", fix="load it again", name=str(self.path))
+        folder = self._read()
         if self.config.train.threads is not None:
             torch.set_num_threads(self.config.train.threads)
         model: nn.Module = restore(self.config.model, folder.weights)
         return model.to(self.config.train.device).eval(), folder.weights_digest
+
+    def _read(self, *, numpy: bool = False) -> "ModelFolder":
+        """Read the folder, with its weights. Raise ModelError if it was retrained after it was loaded."""
+        from ..folder.model_folder import load_model_folder
+
+        folder = load_model_folder(self.path, allow_custom_code=True, numpy=numpy)  # `load` checked consent
+        if (folder.config, folder.tokenizer) != (self.stored, self._tokenizer):
+            raise ModelError(f"{self.path} has changed since it was loaded", fix="load it again", name=str(self.path))
+        return folder
+
+    @property
+    def switched_off(self) -> bool:
+        """True if parts of the torch module are switched off (see `App.without`)."""
+        if "_weights" not in self.__dict__:
+            return False
+        from ..inspection.record.switches import switched_off
+
+        return bool(switched_off(self.model))
+
+    def arrays(self) -> "Mapping[str, NDArray[Any]]":
+        """Return the weights as numpy arrays: those of the torch module if it was read, else read without torch."""
+        if "_weights" in self.__dict__:
+            return {name: tensor.numpy(force=True) for name, tensor in self.model.state_dict().items()}
+        return self._read(numpy=True).weights
 
     def __getstate__(self) -> dict[str, Any]:
         left_out = ("_weights", "task", "tokenizers", "handle")
@@ -153,18 +175,18 @@ class FolderHandle:
         """The formats that a converter is given for."""
         return self._loaded.converters.keys()
 
+    @property
+    def needs_module(self) -> bool:
+        """True if only the torch module computes what it should: parts of it are switched off."""
+        return self._loaded.switched_off
+
     def module(self) -> "nn.Module":
         """Return the torch module on its device. The first call reads the weights."""
         return self._loaded.model
 
     def weights(self) -> "Mapping[str, NDArray[Any]]":
-        """Return the weights as numpy arrays, read without torch."""
-        from safetensors.numpy import load
-
-        from ..folder.manifest import read_verified
-        from ..folder.model_folder import WEIGHTS
-
-        return load(read_verified(self._loaded.path, (WEIGHTS,))[WEIGHTS])
+        """Return the weights as numpy arrays."""
+        return self._loaded.arrays()
 
     def converted(self, format: str) -> Path:
         """Return a folder with the model in another format. Raise ConfigError if there's no converter for it."""

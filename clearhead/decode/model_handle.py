@@ -35,6 +35,10 @@ class ModelHandle(Protocol):
     def formats(self) -> Container[str]:
         """The formats that `converted` supports."""
 
+    @property
+    def needs_module(self) -> bool:
+        """True if only the torch module computes what it should, as when parts of it are switched off."""
+
     def module(self) -> "nn.Module":
         """Return the torch module on its device. The first call loads it."""
 
@@ -70,6 +74,11 @@ class InMemoryModel:
     def formats(self) -> Container[str]:
         """None: a module in memory has no folder to convert."""
         return ()
+
+    @property
+    def needs_module(self) -> bool:
+        """True: the module can have hooks, which its weights don't show."""
+        return True
 
     def module(self) -> "nn.Module":
         """Return the module itself."""

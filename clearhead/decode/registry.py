@@ -5,6 +5,7 @@ engine = open_engine(as_handle(model, config.model), config.decode)
 
 import importlib
 from collections.abc import Container
+from dataclasses import replace
 from typing import Any
 
 from ..config import DecodeConfig, ModelConfig
@@ -45,6 +46,8 @@ def open_engine(model: ModelHandle, decode: DecodeConfig) -> Engine:
     Raises:
         ConfigError: the name is unknown, or the engine can't run the model or doesn't support a setting.
     """
+    if decode.engine == AUTO and decode.precision == "fp32" and model.needs_module:
+        decode = replace(decode, engine=IN_MEMORY)
     name = choose_engine(model.config, decode, model.device, model.formats)
     key = f"{name} {decode.precision}"
     if key not in model.engines:

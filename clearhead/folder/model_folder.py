@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,14 +45,14 @@ class ModelFolder:
     Attributes:
         path: the folder.
         config: the settings.
-        weights: tensors by name, for `load_weights`.
+        weights: tensors by name, for `load_weights`, or numpy arrays.
         weights_digest: the SHA-256 of the weights file.
         tokenizer: the text of the tokenizer file.
     """
 
     path: Path
     config: Config
-    weights: "dict[str, Tensor]"
+    weights: "dict[str, Any]"
     weights_digest: str
     tokenizer: str
 
@@ -91,13 +92,16 @@ def save_files(folder: Path, files: Mapping[str, bytes], *, say: Callable[[str],
             lock.release()
 
 
-def load_model_folder(folder: Path, *, allow_custom_code: bool | Collection[str] = False) -> ModelFolder:
+def load_model_folder(
+    folder: Path, *, allow_custom_code: bool | Collection[str] = False, numpy: bool = False
+) -> ModelFolder:
     """Read and verify a model.
 
     Args:
         folder: the model folder.
         allow_custom_code: True to allow all custom parts (`package.module:Class`) named in the folder's settings, or
             the names of the allowed ones. Nothing is imported.
+        numpy: return the weights as numpy arrays, without importing torch.
 
     Raises:
         ModelError: a file is missing or damaged, a setting is unknown, or a custom part isn't allowed.
@@ -106,7 +110,7 @@ def load_model_folder(folder: Path, *, allow_custom_code: bool | Collection[str]
         _expect_folder(folder)
         _expect_weights(folder)
     files = read_verified(folder, (CONFIG, TOKENIZER, WEIGHTS))
-    weights = weights_from_bytes(folder / WEIGHTS, files[WEIGHTS])
+    weights = weights_from_bytes(folder / WEIGHTS, files[WEIGHTS], numpy=numpy)
     config = _parse_config(folder / CONFIG, files[CONFIG], allow_custom_code)
     return ModelFolder(
         folder, config, weights, digest(files[WEIGHTS]), _parse_text(folder / TOKENIZER, files[TOKENIZER])
@@ -220,14 +224,14 @@ def weights_to_bytes(tensors: "Mapping[str, Tensor]") -> bytes:
     return safetensors.torch.save(distinct)
 
 
-def weights_from_bytes(path: Path, data: bytes) -> "dict[str, Tensor]":
-    """Parse the content of a safetensors file. Raise ModelError if it's in another format."""
-    import safetensors.torch
-
+def weights_from_bytes(path: Path, data: bytes, *, numpy: bool = False) -> "dict[str, Any]":
+    """Parse a safetensors file to tensors or numpy arrays. Raise ModelError if it's in another format."""
+    module = import_module("safetensors.numpy" if numpy else "safetensors.torch")
     try:
-        return safetensors.torch.load(data)
+        found: dict[str, Any] = module.load(data)
     except SafetensorError as error:
         raise ModelError(f"{path} isn't in the safetensors format: {error}", fix=RESTORE, name=path.name) from error
+    return found
 
 
 def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:

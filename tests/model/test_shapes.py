@@ -202,6 +202,7 @@ CALLS: dict[str, Callable[..., Tensor | tuple[Tensor, ...]]] = {
     "fronts.tokens.Embedding.mask": lambda x: tokens.Embedding(V, D).mask(ids(x)),
     "fronts.tokens.Projection.forward": lambda x: tokens.Projection(D, V)(x),
     "fronts.tokens.TokenTypes.forward": lambda x: tokens.TokenTypes(V, D)(ids(x)),
+    "heads.pool": lambda x, real: heads.pool(x, real > 0, "mean"),
     "heads.Classifier.forward": lambda x, real: heads.Classifier(D, C)(x, real > 0),
     "heads.SpanFinder.forward": lambda x, allowed: heads.SpanFinder(D)(x, allowed > 0),
     "heads.TokenPredictor.forward": lambda x, at: heads.TokenPredictor(tokens.Projection(D, V))(x, ids(at) % 10),

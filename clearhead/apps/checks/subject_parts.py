@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ...config import Config, DecodeConfig, ModelConfig
 from ...decode.engine import StepEngine
 from ...decode.model_handle import as_handle
-from ...decode.registry import float32_engines, open_engine, step_engines
+from ...decode.registry import IN_MEMORY, float32_engines, open_engine, step_engines
 from ...folder.model_folder import load_model_folder, load_weights, model_files, save_files
 from ...inspection.promises.subject import Inputs, OpenEngine, Subject
 from ...model.transformer import build
@@ -43,7 +43,7 @@ def short_search(config: DecodeConfig, most: int) -> DecodeConfig:
     beam = max(2, min(config.beam, 4))
     return DecodeConfig(
         beam=beam, n_best=beam, alpha=config.alpha, max_len=most, no_repeat_ngram=config.no_repeat_ngram,
-        suppress=config.suppress, suppress_special=config.suppress_special,
+        suppress=config.suppress, suppress_special=config.suppress_special, engine=IN_MEMORY,
     )  # fmt: skip
 
 

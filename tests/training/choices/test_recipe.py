@@ -158,7 +158,7 @@ def test_a_batch_that_is_given_stays() -> None:
 OPEN = ["steps", "optimizer", "schedule", "warmup", "lr", "eval_every", "save_every"]
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", [it for it in PRESETS if "train.warmup" in PRESETS[it]])
 @pytest.mark.parametrize("batches", [1, 2, 30, 600, 20_000, 10**7])
 def test_everything_open_is_chosen_and_the_warm_up_is_at_most_a_third(name: str, batches: int) -> None:
     config, choices = choose_schedule(Config().override(preset(name)), batches)
