@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Container, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pytest
@@ -23,6 +23,7 @@ from clearhead.apps import loaded
 from clearhead.apps.app import App
 from clearhead.cli.folder_summary import summarize_folder
 from clearhead.config import Config, DataConfig, DecodeConfig, ModelConfig, SpecialTokens
+from clearhead.decode import registry
 from clearhead.decode.beams import Hypothesis
 from clearhead.decode.continuation import TextGenerator
 from clearhead.decode.engine import Batch, BatchEngine
@@ -328,11 +329,7 @@ def test_an_unknown_engine_is_rejected_with_a_suggestion(name: str, fix: str) ->
 
 def test_auto_skips_an_engine_that_does_not_support_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     config = model("encoder-decoder")[1]
-    for name, paths in list(ENGINES.items()):
-        if name != "toy":  # registered again, after the batch engine
-            monkeypatch.delitem(ENGINES, name)
-            monkeypatch.setitem(ENGINES, name, paths)
-    assert next(iter(ENGINES)) == "toy"
+    monkeypatch.setattr(registry, "ENGINES", {"toy": ENGINES["toy"], **ENGINES})
     greedy, sampled = DecodeConfig(beam=1), DecodeConfig(sample=True, top_k=5)
     assert [choose_engine(config, it) for it in (greedy, DecodeConfig(), sampled)] == ["toy", "torch", "torch"]
     assert not isinstance(open_engine(handle("encoder-decoder"), sampled), ToyEngine)
@@ -386,6 +383,8 @@ def test_a_handle_gives_the_module_its_weights_as_numpy_and_a_conversion_by_whoe
 def test_an_engine_can_run_on_numpy_weights_or_a_converted_folder_without_the_module(tmp_path: Path) -> None:
     class Handle:
         config, device, formats = model("decoder-only")[1], "cpu", ("toy",)
+        engines: ClassVar[dict[str, Any]] = {}
+        needs_module = False
         weights = staticmethod(lambda: {"scale": np.ones(1)})
 
         def module(self) -> nn.Module:
