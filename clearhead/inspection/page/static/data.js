@@ -51,7 +51,10 @@ function attentionOf(data) {
 const NAMES = {start: "start", end: "■ end", pad: "pad", unknown: "‹unk›"};
 
 /** Text without the mark of a space, and with lone surrogates made visible. */
-export const spelled = text => text.replace(/^▁/, "").replace(/\p{Surrogate}/gu, it => `\ufffd${it.charCodeAt(0).toString(16)}`) || "␣";
+const spelled = text => text.replace(/^▁/, "").replace(/\p{Surrogate}/gu, it => `\ufffd${it.charCodeAt(0).toString(16)}`) || "␣";
+
+/** A token's name where only its text is known, as in a search. */
+export const pieceName = text => (text === "</s>" ? NAMES.end : spelled(text));
 
 /** A token's name, and whether it is text of the user's. */
 const named = token => (token.kind === "text" ? {name: spelled(token.text), own: true} : {name: NAMES[token.kind], own: false, kind: token.kind});

@@ -1,11 +1,11 @@
 // The search, step by step: what was kept, what was dropped, and why the first answer won.
 
 import {asTable, g, h, picture, table} from "./dom.js";
+import {pieceName} from "./data.js";
 import {logp, percent} from "./numbers.js";
 
 const COLUMN = 128, ROW = 46, DROPPED = 4; // pixels, and dropped candidates to name at each step
 
-const clean = text => (text === "</s>" ? "■ end" : text.replace(/^▁/, "") || "␣");
 
 export function decoding(page, state) {
   const {nodes, answers, verdict, cache_lengths: cached} = page.search, steps = Math.max(...nodes.map(it => it.step)), sampled = answers.length === 1 && nodes.every(it => it.fate !== "dropped");
@@ -16,7 +16,7 @@ export function decoding(page, state) {
     h("div", {class: "head"}, h("h2", {}, "Decoding"), h("p", {}, sampled ? "One token after the other, each drawn from the model's probabilities" : "Solid: part of an answer. Dashed: kept, then lost. Below: dropped at once")), box,
     h("div", {class: "answers"}, h("h3", {}, answers.length > 1 ? "The answers, and why the first one won" : "The answer"), h("ol", {}, answers.map(it => h("li", {}, h("span", {class: "own", dir: "auto"}, it.text || "■ end"),
       h("small", {}, `total ${logp(it.total)} ÷ penalty ${it.penalty.toFixed(3)} = score ${logp(it.score)}${it.finished ? "" : ", cut off"}`)))), h("p", {}, verdict.join(" "))),
-    asTable("The search as a table", () => table("Candidates", ["Token", "Step", "Log-probability", "Total", "Score", "Fate"], nodes.map(it => [clean(it.token), it.step, logp(it.log_probability), logp(it.total), logp(it.score), it.fate]))));
+    asTable("The search as a table", () => table("Candidates", ["Token", "Step", "Log-probability", "Total", "Score", "Fate"], nodes.map(it => [pieceName(it.token), it.step, logp(it.log_probability), logp(it.total), logp(it.score), it.fate]))));
 
   function draw() {
     const t = state.now.t, row = {}, edges = [], found = [];
@@ -35,15 +35,15 @@ export function decoding(page, state) {
       if (!(it.number in row)) continue;
       const X = x(it.step), Y = y(row[it.number]), [px, py] = it.parent < 0 ? [8, y(0)] : [x(it.step - 1) + 44, y(row[it.parent])], best = won.has(it.number), lives = living.has(it.number);
       edges.push([best, g("path", {d: `M${px} ${py}C${px + 26} ${py} ${X - 66} ${Y} ${X - 44} ${Y}`, class: `edge${best ? " best" : lives ? " lives" : ""}`})]);
-      const name = `${clean(it.token)}, log-probability ${logp(it.log_probability)}, total ${logp(it.total)}, score ${logp(it.score)}, ${it.fate}`;
+      const name = `${pieceName(it.token)}, log-probability ${logp(it.log_probability)}, total ${logp(it.total)}, score ${logp(it.score)}, ${it.fate}`;
       found.push(g("g", {class: `node${best ? " best" : lives ? " lives" : ""}${best && t === it.step - 1 ? " on" : ""}`, "aria-label": name, onclick: () => state.set({t: Math.min(it.step - 1, page.answer.length - 1)})},
-        g("title", {}, name), g("rect", {x: X - 44, y: Y - 18, width: 88, height: 36, rx: 6}), g("text", {x: X, y: Y - 1, "text-anchor": "middle", class: it.token === "</s>" ? "ours" : "own"}, clean(it.token).slice(0, 10)),
+        g("title", {}, name), g("rect", {x: X - 44, y: Y - 18, width: 88, height: 36, rx: 6}), g("text", {x: X, y: Y - 1, "text-anchor": "middle", class: it.token === "</s>" ? "ours" : "own"}, pieceName(it.token).slice(0, 10)),
         g("text", {x: X, y: Y + 13, "text-anchor": "middle", class: "small"}, logp(it.log_probability))));
     }
     for (let n = 1; n <= steps; n++) {
       const dropped = perStep(n).filter(it => !(it.number in row));
       if (dropped.length) found.push(g("text", {x: x(n), y: low + 14, "text-anchor": "middle", class: "small"}, `${dropped.length} dropped`));
-      dropped.slice(0, DROPPED).forEach((it, i) => found.push(g("text", {x: x(n), y: low + 32 + i * 17, "text-anchor": "middle", class: it.token === "</s>" ? "ours lost" : "own lost"}, `${clean(it.token).slice(0, 9)} ${percent(Math.exp(it.log_probability))}`)));
+      dropped.slice(0, DROPPED).forEach((it, i) => found.push(g("text", {x: x(n), y: low + 32 + i * 17, "text-anchor": "middle", class: it.token === "</s>" ? "ours lost" : "own lost"}, `${pieceName(it.token).slice(0, 9)} ${percent(Math.exp(it.log_probability))}`)));
       const filled = cached[n - 1];
       if (filled !== undefined) found.push(g("text", {x: x(n), y: height - 6, "text-anchor": "middle", class: "small"}, `cache ${filled} → ${filled + 1}`));
     }

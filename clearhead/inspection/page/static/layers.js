@@ -2,10 +2,10 @@
 
 import {asTable, g, h, picture, table} from "./dom.js";
 import {css, inkOn, shade} from "./colours.js";
+import {pieceName} from "./data.js";
 import {logp, ordinal, percent, signed} from "./numbers.js";
 import {partKind, partName} from "./parts.js";
 
-const clean = text => (text === "</s>" ? "■ end" : text.replace(/^▁/, "") || "␣");
 const PARTS = 24; // of a word's reasons to show
 
 export function layers(page, state) {
@@ -17,8 +17,8 @@ export function layers(page, state) {
     const rows = [...page.lens].reverse(), at = page.begins, n = page.answer.length, t = state.now.t;
     const cell = (layer, i) => {
       const p = layer.probabilities[at + i][0], fill = shade(p / 2), rank = layer.ranks[at + i], hit = rank === 0;
-      const td = h("td", {class: i === t ? "column" : "", title: `${clean(layer.tokens[at + i][0])}, ${percent(p)}; what was said is ${ordinal(rank + 1)}`},
-        h("span", {class: `own${hit ? " hit" : ""}`, dir: "auto"}, clean(layer.tokens[at + i][0])), h("small", {}, hit ? `★ ${percent(p)}` : `${percent(p)} · ${ordinal(rank + 1)}`));
+      const td = h("td", {class: i === t ? "column" : "", title: `${pieceName(layer.tokens[at + i][0])}, ${percent(p)}; what was said is ${ordinal(rank + 1)}`},
+        h("span", {class: `own${hit ? " hit" : ""}`, dir: "auto"}, pieceName(layer.tokens[at + i][0])), h("small", {}, hit ? `★ ${percent(p)}` : `${percent(p)} · ${ordinal(rank + 1)}`));
       td.style.setProperty("background", css(fill));
       td.style.setProperty("color", inkOn(fill));
       return td;
@@ -36,8 +36,8 @@ export function layers(page, state) {
     const bars = parts.flatMap(([name, v], i) => { const size = (half * Math.abs(v)) / largest, y = i * row; return [
       g("rect", {x: 4, y: y + 4, width: 10, height: 10, rx: 2, class: `key ${partKind(name)}`}), g("text", {x: 20, y: y + 14, class: "name"}, partName(name)),
       g("rect", {x: v < 0 ? mid - size : mid, y: y + 4, width: Math.max(1, size), height: 11, rx: 2, class: v < 0 ? "against" : "for"}), g("text", {x: width - 4, y: y + 14, "text-anchor": "end", class: "name"}, signed(v))]; });
-    why.replaceChildren(h("h3", {}, "Why ", h("b", {class: "own", dir: "auto"}, clean(it.said)), h("span", {}, `its logit is ${signed(it.logit)}; the parts sum to it within ${it.error.toExponential(0).replace("-", "−")}${it.parts.length > PARTS ? `; the ${PARTS} largest of ${it.parts.length} are drawn` : ""}`)),
-      h("div", {class: "scroll"}, picture(width, parts.length * row + 6, `Parts that spoke for ${clean(it.said)}`, g("path", {d: `M${mid} 0V${parts.length * row}`, class: "axis"}), bars)),
+    why.replaceChildren(h("h3", {}, "Why ", h("b", {class: "own", dir: "auto"}, pieceName(it.said)), h("span", {}, `its logit is ${signed(it.logit)}; the parts sum to it within ${it.error.toExponential(0).replace("-", "−")}${it.parts.length > PARTS ? `; the ${PARTS} largest of ${it.parts.length} are drawn` : ""}`)),
+      h("div", {class: "scroll"}, picture(width, parts.length * row + 6, `Parts that spoke for ${pieceName(it.said)}`, g("path", {d: `M${mid} 0V${parts.length * row}`, class: "axis"}), bars)),
       asTable("All parts as a table", () => table("Contributions", ["Part", "Logit"], it.parts.map(([name, v]) => [name, signed(v, 4)]))));
   }
   return {node, fit() {}, update(now, before) {

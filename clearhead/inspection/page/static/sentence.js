@@ -1,7 +1,7 @@
 // The sentence and its answer, joined by ribbons; and one plain sentence about the chosen word.
 
 import {g, h, roving} from "./dom.js";
-import {looks} from "./data.js";
+import {looks, pieceName} from "./data.js";
 import {logp, percent} from "./numbers.js";
 
 const LEAST = 0.03, RUNNING = 40; // attention that is drawn; tokens from which a sentence is set as running text
@@ -57,7 +57,7 @@ export function fallsOf(page, t, method = "falls") {
 /** The other tokens that the model weighed at a place of the answer, likeliest first. */
 export function alternatives(page, t) {
   const at = page.begins + t, said = page.rows.outputs[at];
-  return (page.alternatives?.[at] ?? []).map(([text, p]) => ({name: text.replace(/^▁/, "") || "␣", text, logp: p}))
+  return (page.alternatives?.[at] ?? []).map(([text, p]) => ({name: pieceName(text), text, logp: p}))
     .filter(it => it.text !== page.tokens.outputs[at].text || !said);
 }
 
