@@ -3,6 +3,7 @@
 Engines are registered in `registry.ENGINES`. Axes: B live sentences, W beams per sentence, k candidates per beam.
 """
 
+import os
 from collections.abc import Container, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -127,3 +128,14 @@ class EngineClass(Protocol):
         An engine that computes in other precisions than fp32 lists all of them in `precisions`, and takes one as its
         second argument.
         """
+
+
+def usable_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def engine_threads() -> int:
+    """Return the number of threads for an engine: one a core, or OMP_NUM_THREADS."""
+    threads = os.environ.get("OMP_NUM_THREADS", "")
+    return int(threads) if threads.isdecimal() and int(threads) else usable_cores()

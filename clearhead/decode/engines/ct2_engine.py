@@ -6,7 +6,6 @@ CTranslate2 searches without a length penalty and returns every hypothesis of th
 
 import importlib.util
 import math
-import os
 from collections.abc import Container, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 from ...config import DecodeConfig, ModelConfig
 from ...errors import DataError
 from ..beams import Hypothesis, Request
-from ..engine import Batch
+from ..engine import Batch, engine_threads
 from ..model_handle import ModelHandle
 from ..rules import Rules
 from ..search import nan_error
@@ -73,8 +72,7 @@ class Ct2Engine:
     @classmethod
     def open(cls, model: ModelHandle) -> Self:
         """Return an engine for the model. It uses all cores, or OMP_NUM_THREADS."""
-        threads = os.environ.get("OMP_NUM_THREADS", "")
-        cores = int(threads) if threads.isdecimal() and int(threads) else os.cpu_count() or 1
+        cores = engine_threads()
         return cls(model.config, load_runner(model.config, model.converted(FORMAT), cores), cores)
 
     @property

@@ -17,6 +17,7 @@ import torch
 from ...config import PRESETS, SHAPE, Config, TrainConfig, preset
 from ...config.presets import origin_of
 from ...config.provenance import Origin
+from ...decode.engine import usable_cores
 from ...errors import ConfigError
 from ..schedule import paper_peak
 
@@ -59,7 +60,7 @@ def _threads() -> tuple[int, str]:
     asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]  # values for nested levels follow the comma
     if asked.isdecimal() and int(asked):
         return int(asked), "set by OMP_NUM_THREADS"
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = usable_cores()
     return cores, "every core available to this process"
 
 

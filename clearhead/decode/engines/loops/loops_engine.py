@@ -1,7 +1,6 @@
 """Step engine of plain loops, compiled just in time. It runs a greedy or beam search in one call."""
 
 import importlib.util
-import os
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from typing import ClassVar, Self
@@ -11,7 +10,7 @@ import numpy as np
 from ....config import ModelConfig
 from ....errors import ModelError
 from ...beams import Hypothesis
-from ...engine import Batch
+from ...engine import Batch, engine_threads
 from ...model_handle import ModelHandle
 from ...rules import FloatArray, IntArray, Rules
 from . import whole_search
@@ -50,9 +49,7 @@ class LoopsEngine:
     @classmethod
     def open(cls, model: ModelHandle, precision: str = "fp32") -> Self:
         """Return an engine for the model. It uses all cores, or OMP_NUM_THREADS."""
-        threads = os.environ.get("OMP_NUM_THREADS", "")
-        cores = int(threads) if threads.isdecimal() and int(threads) else len(os.sched_getaffinity(0))
-        return cls(model, cores, precision)
+        return cls(model, engine_threads(), precision)
 
     @property
     def overflow(self) -> str:
