@@ -10,7 +10,6 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...config.messages import say
-from ...decode.engine import usable_cores
 from ...errors import DataError
 from ..output import new_file, to_json
 from ..parser import Options, Parser, UsageError
@@ -65,6 +64,8 @@ def number_of_workers(options: Options, app: "App") -> int:
         return 1
     why = _obstacle(app, threads or 1)
     if asked is None:
+        from ...decode.engine import usable_cores
+
         return 1 if why else usable_cores()
     if why and int(asked) > 1:
         raise UsageError(f"--workers {asked} can't be used: {why}", fix="use --workers 1", value=asked)
