@@ -32,4 +32,4 @@ def learned_table(*shape: int) -> nn.Parameter:
     The meta device holds no numbers, so none are drawn there. Torch would spend seconds on importing its compiler.
     """
     table = torch.empty(shape)
-    return nn.Parameter(table if table.is_meta else torch.randn(shape) * shape[-1] ** -0.5)
+    return nn.Parameter(table if table.is_meta else table.normal_(std=shape[-1] ** -0.5))

@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from ..config import ModelConfig
 from ..config.custom_code import is_custom
@@ -23,7 +25,8 @@ def restore(config: ModelConfig, weights: Mapping[str, Tensor]) -> EncoderDecode
             wrong size could use up all memory.
     """
     check_shapes(config, {name: tuple(weight.shape) for name, weight in weights.items()})
-    model = build(config)
+    with nullcontext() if _has_custom_parts(config) else _Undrawn():
+        model = build(config)
     load_weights(model, weights)
     return model
 
@@ -39,8 +42,7 @@ def check_shapes(config: ModelConfig, shapes: Mapping[str, tuple[int, ...]]) -> 
         if config.topology != topology and expected != found:
             what = f"model.{setting}={expected}, but the weights have {found} block{'s' * (found != 1)}"
             raise _mismatch(what, f"model.{setting}", expected)
-    parts = (config.front, config.attention, config.positions, config.feed_forward, config.norm)
-    if any(is_custom(part) for part in parts):
+    if _has_custom_parts(config):
         return  # a custom module might not work on the meta device
     small: dict[str, Any] = {name: min(getattr(config, name), 1) for name in ("n_encoder_layers", "n_decoder_layers")}
     if config.positions in ("sinusoidal", "sinusoidal_halves"):
@@ -55,6 +57,20 @@ def check_shapes(config: ModelConfig, shapes: Mapping[str, tuple[int, ...]]) -> 
         weight = expected_weights.get(re.sub(r"(^|\.)blocks\.\d+\.", r"\1blocks.0.", name))
         if weight is not None and tuple(weight.shape) != shape:
             raise _mismatch(f"{name} has shape {shape}, but {CONFIG} needs {tuple(weight.shape)}", name, shape)
+
+
+class _Undrawn(TorchFunctionMode):
+    """Leaves out the drawing of initial weights, which takes longer than loading those that replace them.
+
+    Custom modules don't run under it, since they may draw numbers that aren't weights.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return args[0] if func in (Tensor.uniform_, Tensor.normal_) else func(*args, **(kwargs or {}))
+
+
+def _has_custom_parts(config: ModelConfig) -> bool:
+    return any(map(is_custom, (config.front, config.attention, config.positions, config.feed_forward, config.norm)))
 
 
 def _count_blocks(shapes: Mapping[str, tuple[int, ...]], stack: str) -> int:

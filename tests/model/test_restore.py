@@ -114,6 +114,21 @@ def test_a_custom_part_is_built_once_and_never_without_memory(monkeypatch) -> No
     assert isinstance(restore(config, build(config).state_dict()).encoder.blocks[0].feed_forward, Reading)
 
 
+def test_no_initial_weights_are_drawn_except_by_custom_parts(monkeypatch) -> None:
+    class Random(FeedForward):
+        def __init__(self, d_model: int, d_ff: int) -> None:
+            super().__init__(d_model, d_ff)
+            self.drawn = torch.empty(d_model).uniform_(5, 6)
+
+    weights, before = build(small()).state_dict(), torch.get_rng_state()
+    restore(small(), weights)
+    assert torch.get_rng_state().equal(before)
+    monkeypatch.setitem(FEED_FORWARDS, "random", Random)
+    monkeypatch.setattr(module, "is_custom", lambda name: name == "random")
+    model = restore(small(feed_forward="random"), weights)
+    assert model.encoder.blocks[0].feed_forward.drawn.min() >= 5
+
+
 def test_weights_of_another_model_name_what_is_missing() -> None:
     config, weights = small(), build(small()).state_dict()
     del weights["encoder.blocks.0.attention.qkv.weight"]
