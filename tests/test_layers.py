@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parents[1] / "clearhead"
 # From the ground up: a file imports only from its own floor and those below it.
 FLOORS = [
     "errors", "config", "folder", "model", "tokenization", "readers", "data", "decode", "pictures", "inspection",
-    "scoring", "tasks", "training", "apps", "exchange", "api", "estimator", "demo", "cli",
+    "scoring", "tasks", "training", "apps", "exchange", "api", "estimator", "serving", "demo", "cli",
 ]  # fmt: skip
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.name not in ("__init__.py", "__main__.py"))
 

@@ -24,7 +24,7 @@ from .parser import UsageError, Verb, parse
 
 # Verbs in the order of `clearhead --help`. Each task has a verb of the same name.
 _LAST = ("score", "explain", "ablate", "verify", "info", "import", "export", "env")
-_NAMES = ("demo", "train", "evaluate", *TASKS, *_LAST)
+_NAMES = ("demo", "train", "evaluate", *TASKS, "serve", *_LAST)
 _FILES = {"import": "import_", **{task: f"tasks.{task}" for task in TASKS}}  # not named after the verb alone
 VERBS: dict[str, Verb] = {name: import_module(f"{__package__}.verbs.{_FILES.get(name, name)}").VERB for name in _NAMES}
 

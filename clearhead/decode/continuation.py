@@ -7,6 +7,7 @@ for piece in generator.stream(generator.prompt("Once upon a time")):
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -41,6 +42,20 @@ class Continuation:
     log_probability: float
     score: float
     unread: int
+
+    def to_dict(self, prompt: str) -> dict[str, Any]:
+        """Return plain values for JSON, with the prompt that was continued."""
+        return {
+            "format_version": 1,
+            "prompt": prompt,
+            "text": self.text,
+            "why": self.why,
+            "score": self.score,
+            "log_probability": self.log_probability,
+            "tokens": list(self.tokens),
+            "logprobs": list(self.logprobs),
+            "unread": self.unread,
+        }
 
 
 class Stream(Iterator[str]):

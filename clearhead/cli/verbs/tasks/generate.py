@@ -53,7 +53,7 @@ def _run(options: Options) -> None:
         if options.json:
             several = app.continuations([text], **ends, **decode)[0]
             for found in several:
-                print(to_json(_record(text, found)), flush=True)
+                print(to_json(found.to_dict(text)), flush=True)
         else:
             several = [
                 _print(app, text, "\n" * bool(number), ends, decode)
@@ -111,20 +111,6 @@ def _notes(app: "LanguageModel", text: str, found: "list[Continuation]", chars: 
         yield f"the text is longer than the context window of {block:,} tokens: {app.writer().overflow}"
     if chars is not None and any(it.why == "tokens" for it in found):
         yield f"decode.max_len ended a text before {chars:,} characters; increase it or leave it out"
-
-
-def _record(text: str, found: "Continuation") -> dict[str, Any]:
-    return {
-        "format_version": 1,
-        "prompt": text,
-        "text": found.text,
-        "why": found.why,
-        "score": found.score,
-        "log_probability": found.log_probability,
-        "tokens": list(found.tokens),
-        "logprobs": list(found.logprobs),
-        "unread": found.unread,
-    }
 
 
 VERB = Verb(

@@ -1,0 +1,145 @@
+"""`clearhead serve`: serve models over HTTP, with the page."""
+
+import importlib.util
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...config.messages import say
+from ...errors import ConfigError
+from ...serving.limits import Limits
+from ..models import add_search_options
+from ..parser import Options, Parser, UsageError, Verb
+from ..setting_options import given_settings
+
+if TYPE_CHECKING:
+    from ...api import App
+
+_LIBRARIES = ("starlette", "uvicorn", "msgspec", "prometheus_client", "python_multipart")
+_SETTINGS = ("decode.engine", "decode.precision", "decode.batch_tokens")
+_LOCAL = ("127.0.0.1", "localhost", "::1")
+
+
+def _add_options(parser: Parser) -> None:
+    parser.add_argument("models", nargs="*", metavar="DIR", help="model folder; NAME=DIR names the model in requests")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, for this machine only)"
+    )
+    parser.add_argument("--port", default="8765", metavar="N", help="port; 0 means any free one (default: 8765)")
+    parser.add_argument(
+        "--api-key-file", metavar="FILE", help="file with one key per line; every request then needs one of them"
+    )
+    parser.add_argument(
+        "--languages",
+        default="",
+        metavar="PAIR",
+        help="languages of translators whose names don't end with them, such as en-fr",
+    )
+    parser.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="accept requests to this host name; can be repeated (default: localhost and IP addresses)",
+    )
+    parser.add_argument(
+        "--cors",
+        action="append",
+        default=[],
+        metavar="ORIGIN",
+        help="let scripts of this website use the server; can be repeated",
+    )
+    parser.add_argument("--log-texts", action="store_true", help="write the texts of requests to the access log")
+    for limit in fields(Limits):
+        help = f"{limit.metadata['help']} (default: {limit.default:,})"
+        parser.add_argument(f"--max-{limit.name}", metavar="N", help=parser.rare(help))
+    add_search_options(parser, _SETTINGS)
+
+
+def _run(options: Options) -> None:
+    if not options.models:
+        raise UsageError("no model folder is given", fix="name a folder written by `clearhead train`")
+    if missing := [name for name in _LIBRARIES if importlib.util.find_spec(name) is None]:
+        raise ConfigError(
+            f"serving needs {missing[0]}", fix="install it: pip install 'clearhead[serve]'", name=missing[0]
+        )
+    from ...serving.guards import Access
+    from ...serving.served_models import ModelName, ModelShelf
+    from ...serving.server import Address, serve
+
+    address = Address(host=options.host, port=_whole("--port", options.port, most=65_535))
+    access = Access(_keys(options.api_key_file), [name.lower() for name in options.allow_host], options.cors)
+    names = [ModelName.read(it, options.languages) for it in options.models]
+    shelf = ModelShelf(names, lambda folder: _load(folder, options), _limits(options))
+    for name in names:
+        _load(name.folder, options)  # raises errors before anything is served
+    if options.host not in _LOCAL:
+        _warn_of_others(options)
+    serve(shelf, address, access, log_texts=options.log_texts)
+
+
+def _warn_of_others(options: Options) -> None:
+    say(f"--host {options.host}: other machines can send requests, and texts travel unencrypted")
+    if not options.api_key_file:
+        say("  anyone who reaches this port can use the models; --api-key-file FILE lets only some in")
+
+
+def _load(folder: str, options: Options) -> "App":
+    """Load a model with the settings of the command line."""
+    from ...api import load
+
+    given = given_settings(options)
+    app = load(
+        folder,
+        device=given.get("train.device", "auto"),
+        threads=given.get("train.threads"),
+        allow_custom_code=options.allow_custom_code,
+    )
+    return app.override({name: value for name, value in given.items() if name in _SETTINGS})
+
+
+def _keys(name: str | None) -> list[str]:
+    """Return the keys of a file, one per line.
+
+    Raises:
+        ConfigError: the file can't be read, or has no keys.
+    """
+    if name is None:
+        return []
+    try:
+        lines = Path(name).read_text(encoding="ascii").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it has characters outside ASCII"
+        raise ConfigError(f"can't read the keys in {name}: {reason}", name="--api-key-file", value=name) from error
+    keys = [line.strip() for line in lines if line.strip()]
+    if not keys:
+        raise ConfigError(f"{name} has no keys", expected="one key per line", name="--api-key-file", value=name)
+    return keys
+
+
+def _limits(options: Options) -> Limits:
+    """Return the limits that the options ask for."""
+    given = {limit.name: getattr(options, f"max_{limit.name}") for limit in fields(Limits)}
+    return Limits(**{name: _whole(f"--max-{name}", it, least=1) for name, it in given.items() if it is not None})
+
+
+def _whole(name: str, text: str, least: int = 0, most: int = 2**31) -> int:
+    """Parse the number of an option. Raise UsageError if it isn't one."""
+    if not (text.isascii() and text.isdecimal() and least <= int(text) <= most):
+        raise UsageError(f"{name} {text} isn't a whole number from {least:,} to {most:,}", name=name, value=text)
+    return int(text)
+
+
+VERB = Verb(
+    name="serve",
+    summary="serve models over HTTP: a page, and APIs like LibreTranslate's and OpenAI's",
+    usage="DIR [DIR ...] [options]",
+    examples=(
+        "clearhead serve models/en-fr",
+        "clearhead serve models/en-fr models/fr-en --port 8000",
+        "clearhead serve topics=runs/model --host 0.0.0.0 --api-key-file keys.txt",
+    ),
+    add_options=_add_options,
+    run=_run,
+    less_memory="serve fewer models, or lower --batch-tokens to use less",
+)

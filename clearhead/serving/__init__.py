@@ -1,0 +1,1 @@
+"""Models served over HTTP: translations, completions, labels, and the page."""

@@ -1,0 +1,163 @@
+"""Routes shaped like LibreTranslate's: /translate, /detect and /languages."""
+
+import math
+from collections.abc import Sequence
+from itertools import islice
+from typing import Annotated, Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from .asking import answered, shelf_of
+from .bodies import fields_of, json_response
+from .guards import wrong_key
+from .language_names import LANGUAGE_NAMES
+from .limits import RequestError
+from .served_models import Languages, ModelShelf, ServedModel
+from .work import Work
+
+UNKNOWN = "und"  # ISO 639-2: undetermined
+AUTO = "auto"
+_UNKNOWN = 4  # tokens that an unknown word counts as
+_LARGEST = 700  # whose exponential is a number
+
+
+class Translate(msgspec.Struct):
+    """Body of /translate."""
+
+    q: str | list[str]
+    source: str = AUTO
+    target: str = ""
+    format: str = "text"
+    alternatives: Annotated[int, msgspec.Meta(ge=0)] = 0
+    api_key: str = ""
+
+
+class Detect(msgspec.Struct):
+    """Body of /detect."""
+
+    q: str
+    api_key: str = ""
+
+
+async def translate(request: Request) -> Response:
+    """Translate one text or a list of texts, each line by itself."""
+    body = await fields_of(request, Translate)
+    check_key(request, body.api_key)
+    shelf = shelf_of(request)
+    if body.format not in ("text", ""):
+        raise RequestError(
+            400, f"format={body.format!r} isn't supported", expected="text", name="format", value=body.format
+        )
+    texts = [body.q] if isinstance(body.q, str) else body.q
+    shelf.limits.check_texts(texts, "q")
+    shelf.limits.check("alternatives", body.alternatives, shelf.limits.n - 1)
+    model, languages = _chosen(shelf, body, texts)
+    found = await _translated(request, model, texts, body.alternatives)
+    reply: dict[str, Any] = {"translatedText": [it[0] for it in found]}
+    if body.alternatives:
+        reply["alternatives"] = [it[1:] for it in found]
+    if body.source == AUTO:
+        [code, share] = languages[0]
+        reply["detectedLanguage"] = [{"confidence": round(100 * share, 1), "language": code} for _ in texts]
+    return json_response({name: it[0] for name, it in reply.items()} if isinstance(body.q, str) else reply)
+
+
+async def detect(request: Request) -> Response:
+    """Return the languages that the served translators read, the most likely first."""
+    body = await fields_of(request, Detect)
+    check_key(request, body.api_key)
+    shelf = shelf_of(request)
+    shelf.limits.check_texts([body.q], "q")
+    found = ranked(shelf.of_task("translate"), body.q)
+    if not found:
+        raise RequestError(404, "no translator with known languages is served", fix="start it with --languages en-fr")
+    return json_response([{"confidence": round(100 * share, 1), "language": code} for code, share in found])
+
+
+async def languages(request: Request) -> Response:
+    """List the languages of the served translators, with the targets of each."""
+    given = await fields_of(request, _Key) if request.headers.get("content-type") else _Key()
+    check_key(request, given.api_key)
+    targets: dict[str, list[str]] = {}
+    for model in shelf_of(request).of_task("translate"):
+        pair = model.languages or Languages(UNKNOWN, UNKNOWN)
+        targets.setdefault(pair.source, []).append(pair.target)
+    names = {code: LANGUAGE_NAMES.get(code.partition("_")[0], code) for code in targets}
+    return json_response([{"code": code, "name": names[code], "targets": it} for code, it in targets.items()])
+
+
+class _Key(msgspec.Struct):
+    api_key: str = ""
+
+
+def check_key(request: Request, key: str) -> None:
+    """Check the key that LibreTranslate's clients send in the body, unless a header had one."""
+    if not request.headers.get("authorization") and not request.state.access.accepts_key(key):
+        raise wrong_key()
+
+
+def ranked(models: Sequence[ServedModel], text: str) -> list[tuple[str, float]]:
+    """Return the source languages of translators, and how likely a text is in each of them, the most likely first.
+
+    A text needs the fewest tokens in its own language's vocabulary. With one language, that's the answer.
+    """
+    counts: dict[str, int] = {}
+    for model in models:
+        if model.languages:
+            tokenizer = model.app.tokenizers.source
+            count = len(tokenizer.encode(text)) + _UNKNOWN * len(tokenizer.unknown_words(text))
+            counts[model.languages.source] = min(count, counts.get(model.languages.source, count))
+    least = min(counts.values(), default=0)
+    weights = {code: math.exp(max(least - count, -_LARGEST)) for code, count in counts.items()}
+    total = sum(weights.values())
+    return sorted(((code, weight / total) for code, weight in weights.items()), key=lambda it: -it[1])
+
+
+def _chosen(shelf: ModelShelf, body: Translate, texts: list[str]) -> tuple[ServedModel, list[tuple[str, float]]]:
+    """Return the translator for a request, and the likely source languages.
+
+    Raises:
+        RequestError: no translator has these languages.
+    """
+    models = shelf.of_task("translate")
+    fitting = [it for it in models if it.languages is None or _same(it.languages.target, body.target or AUTO)]
+    if body.source != AUTO:
+        fitting = [it for it in fitting if it.languages is None or _same(it.languages.source, body.source)]
+    languages = ranked(fitting, " ".join(texts)) if body.source == AUTO else []
+    if languages:
+        fitting = [it for it in fitting if it.languages and it.languages.source == languages[0][0]]
+    named = [it for it in fitting if it.languages] or fitting
+    if len(named) != 1:
+        what = f"no translator from {body.source!r} to {body.target!r} is served"
+        if named:
+            what = f"several translators from {body.source!r} to {body.target!r} are served"
+        known = ", ".join(f"{it.languages.source} to {it.languages.target}" for it in models if it.languages)
+        raise RequestError(400, what, expected=known, name="target", value=body.target)
+    return named[0], languages or [(UNKNOWN, 0.0)]
+
+
+def _same(code: str, asked: str) -> bool:
+    """Return whether a code is meant: en by en, en-US and auto."""
+    return asked == AUTO or code.lower() == asked.lower().replace("-", "_") or code.lower() == asked.lower()[:2]
+
+
+async def _translated(request: Request, model: ServedModel, texts: list[str], alternatives: int) -> list[list[str]]:
+    """Return the translation of each text and the alternatives. Lines are translated one by one, as in training."""
+    n_best = 1 + alternatives
+    options: dict[str, Any] = {"n_best": n_best}
+    if n_best > model.app.config.decode.beam:
+        options["beam"] = n_best
+    model.app.decode_config(**options)
+    lines = [text.split("\n") for text in texts]
+    found = iter(await answered(request, model, Work.of("results", options), [it for some in lines for it in some]))
+    answers = [
+        [[it.text, *(other.text for other in it.alternatives)] for it in islice(found, len(some))] for some in lines
+    ]
+    return [["\n".join(_nth(it, n) for it in some) for n in range(max(map(len, some)))] for some in answers]
+
+
+def _nth(answers: list[str], n: int) -> str:
+    """Return an answer, or the last one if there are too few."""
+    return answers[min(n, len(answers) - 1)]

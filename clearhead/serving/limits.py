@@ -1,0 +1,75 @@
+"""Limits on what one request may ask for, and the errors for requests that can't be answered."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..config import DecodeConfig
+from ..errors import ClearheadError
+
+
+class RequestError(ClearheadError):
+    """A request can't be answered.
+
+    Args:
+        status: the HTTP status code.
+        headers: headers of the response.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        what: str,
+        *,
+        expected: str = "",
+        fix: str = "",
+        name: str = "",
+        value: Any = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(what, expected=expected, fix=fix, name=name, value=value)
+        self.status, self.headers = status, dict(headers or {})
+
+
+def _limit(default: int, help: str) -> int:
+    limit: int = field(default=default, metadata={"help": help})
+    return limit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """The most that a request may ask for, and that the server takes on."""
+
+    body: int = _limit(10_000_000, "maximum size of a request in bytes")
+    chars: int = _limit(5_000, "maximum length of a text in characters")
+    texts: int = _limit(100, "maximum number of texts per request")
+    beam: int = _limit(16, "maximum beam size")
+    n: int = _limit(8, "maximum number of answers per text")
+    tokens: int = _limit(1_000, "maximum number of tokens that a request can ask to add to a text")
+    queue: int = _limit(1_000, "maximum number of texts that wait for a model; later ones are rejected")
+    seconds: int = _limit(60, "maximum time for a request in seconds")
+
+    def check_texts(self, texts: list[str], name: str) -> None:
+        """Raise RequestError if there are too many texts, or one of them is too long."""
+        if len(texts) > self.texts:
+            what = f"{name} has {len(texts):,} texts"
+            expected = f"at most {self.texts:,} per request"
+            raise RequestError(400, what, expected=expected, fix="send several requests", name=name, value=len(texts))
+        longest = max(map(len, texts), default=0)
+        if longest > self.chars:
+            what, expected = f"a text of {name} has {longest:,} characters", f"at most {self.chars:,}"
+            raise RequestError(400, what, expected=expected, fix="split it", name=name, value=longest)
+
+    def check_search(self, search: DecodeConfig, asked: Mapping[str, Any]) -> None:
+        """Raise RequestError if the settings that a request asked for exceed a limit."""
+        most = {"beam": self.beam, "n_best": self.n, "max_len": self.tokens, "max_extra": self.tokens}
+        for name in most.keys() & asked.keys():
+            self.check(name, getattr(search, name) or 0, most[name])
+        self.check("min_len", search.min_len if "min_len" in asked else 0, self.tokens)
+
+    def check(self, name: str, value: int, most: int) -> None:
+        """Raise RequestError if a value exceeds its limit."""
+        if value > most:
+            raise RequestError(
+                400, f"{name}={value:,} is too much", expected=f"at most {most:,}", name=name, value=value
+            )

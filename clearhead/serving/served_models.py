@@ -1,0 +1,175 @@
+"""The models that a server has loaded, by name."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..apps.app import App
+from ..config.messages import say
+from ..errors import ClearheadError, ConfigError, nearest
+from .batching import Batcher
+from .limits import Limits, RequestError
+from .work import Work, run_work, warm
+
+_LANGUAGE = r"[a-z]{2,3}(?:[_][A-Za-z]{2,4})?"
+_PAIR = re.compile(rf"(?:^|[^A-Za-z])({_LANGUAGE})-({_LANGUAGE})(?![A-Za-z])")
+
+
+@dataclass(frozen=True)
+class Languages:
+    """Source and target language of a translator, as ISO 639 codes."""
+
+    source: str
+    target: str
+
+    @classmethod
+    def of(cls, name: str) -> "Languages | None":
+        """Return the languages that a name such as "en-fr" or "opus-mt-en-de" ends with, or None."""
+        found = _PAIR.findall(name)
+        return cls(*found[-1]) if found else None
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """A loaded model with its queue."""
+
+    name: str
+    app: App
+    batcher: Batcher
+    limits: Limits
+    languages: Languages | None = None
+
+    @property
+    def verb(self) -> str:
+        """The task, such as "translate"."""
+        return self.app.task.verb
+
+    @property
+    def modality(self) -> str:
+        """What the model reads: "text", "image" or "audio"."""
+        return self.app.task.modalities[0]
+
+    async def answers(self, work: Work, inputs: Sequence[Any]) -> list[Any]:
+        """Return an answer to each input; see `Batcher.answers`."""
+        return await self.batcher.answers(work, inputs, self.limits.seconds)
+
+
+@dataclass(frozen=True)
+class ModelName:
+    """What the command line names: a folder, the name of the model in requests, and its languages."""
+
+    folder: str
+    name: str
+    languages: Languages | None
+
+    @classmethod
+    def read(cls, text: str, languages: str = "") -> "ModelName":
+        """Parse "DIR" or "NAME=DIR".
+
+        Raises:
+            ConfigError: the name or the languages are malformed.
+        """
+        name, equals, folder = text.partition("=")
+        if not equals or Path(text).exists():
+            name, folder = Path(text).resolve().name, text
+        if not re.fullmatch(r"[\w.@:+-]{1,100}", name):
+            raise ConfigError(
+                f"{name!r} can't be the name of a model",
+                expected="letters, digits and any of . _ - + @ :",
+                fix="give it a name: clearhead serve NAME=DIR",
+                name="model",
+                value=name,
+            )
+        given = Languages.of(languages) if languages else None
+        if languages and (given is None or f"{given.source}-{given.target}" != languages):
+            raise ConfigError(
+                f"--languages {languages!r} isn't a pair of languages",
+                expected="a pair such as en-fr",
+                name="languages",
+            )
+        return cls(folder, name, Languages.of(name) or given)
+
+
+Load = Callable[[str], App]
+
+
+class ModelShelf:
+    """All served models. `load` reads them; a second call replaces them without losing a request.
+
+    Args:
+        names: what to load.
+        load: returns the app of a folder.
+        limits: the limits of the server.
+    """
+
+    def __init__(self, names: Sequence[ModelName], load: Load, limits: Limits) -> None:
+        if doubled := {it.name for it in names if sum(it.name == other.name for other in names) > 1}:
+            raise ConfigError(
+                f"two models are named {min(doubled)!r}", fix="give them names: clearhead serve NAME=DIR", name="model"
+            )
+        self._names, self._load, self.limits = names, load, limits
+        self.models: Mapping[str, ServedModel] = {}
+
+    def load(self) -> None:
+        """Read all models and answer with each once. If one can't be read, keep those that are loaded.
+
+        Raises:
+            ClearheadError: a model can't be read.
+        """
+        fresh = {name.name: self._open(name) for name in self._names}
+        old, self.models = self.models, fresh
+        for model in old.values():
+            model.batcher.close()
+
+    def reload(self) -> None:
+        """Read all models again, and report errors instead of raising them."""
+        try:
+            self.load()
+            say(f"reloaded {', '.join(self.models)}")
+        except ClearheadError as error:
+            say(f"error: {error}\n  the models that were loaded are still served")
+
+    def _open(self, name: ModelName) -> ServedModel:
+        app = self._load(name.folder)
+        warm(app)
+        batcher = Batcher(lambda work, inputs: run_work(app, work, inputs), most=self.limits.queue, name=name.name)
+        return ServedModel(
+            name.name, app, batcher, self.limits, name.languages if app.task.verb == "translate" else None
+        )
+
+    def close(self) -> None:
+        """End all threads."""
+        for model in self.models.values():
+            model.batcher.close()
+
+    def of_task(self, *verbs: str) -> list[ServedModel]:
+        """Return the models of some tasks."""
+        return [model for model in self.models.values() if model.verb in verbs]
+
+    def find(self, name: str | None, *verbs: str) -> ServedModel:
+        """Return the model of a task, by its name or, if it's the only one, without.
+
+        Raises:
+            RequestError: there's no such model, or several.
+        """
+        fitting = self.of_task(*verbs) if verbs else list(self.models.values())
+        doing = " or ".join(f"`{verb}`" for verb in verbs)
+        if name is not None:
+            if name not in self.models:
+                close = nearest(name, self.models)
+                fix = f"did you mean {close!r}?" if close else ""
+                known = ", ".join(self.models)
+                raise RequestError(404, f"there's no model {name!r}", expected=known, fix=fix, name="model", value=name)
+            model = self.models[name]
+            if model not in fitting:
+                what = f"the model {name!r} is for `{model.verb}`"
+                raise RequestError(400, what, expected=f"a model for {doing}", name="model", value=name)
+            return model
+        if len(fitting) == 1:
+            return fitting[0]
+        if not fitting:
+            raise RequestError(404, f"no model for {doing} is served", expected=", ".join(self.models), name="model")
+        known = ", ".join(model.name for model in fitting)
+        raise RequestError(400, "several models can answer this", expected=known, fix="name one as model", name="model")

@@ -1,0 +1,141 @@
+"""Run the server: sockets, signals, and loading in the background."""
+
+import asyncio
+import signal
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import uvicorn
+
+from ..config.messages import say
+from ..errors import ConfigError
+from .guards import Access
+from .served_models import ModelShelf
+from .site import make_site
+
+_KEEP_ALIVE = 75  # seconds until an idle connection is closed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Address:
+    """Where to listen. Port 0 is any free one."""
+
+    host: str = "127.0.0.1"
+    port: int = 8765
+
+    def listen(self) -> socket.socket:
+        """Return a listening socket.
+
+        Raises:
+            ConfigError: the address doesn't exist, or is in use.
+        """
+        try:
+            family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+            return socket.create_server((self.host, self.port), family=family, backlog=1024)
+        except OSError as error:
+            reason = error.strerror or error
+            raise ConfigError(
+                f"can't listen on {self.host}, port {self.port}: {reason}",
+                fix="choose another --port or --host",
+                name="port",
+                value=self.port,
+            ) from error
+
+
+def serve(shelf: ModelShelf, address: Address, access: Access, *, log_texts: bool = False) -> None:
+    """Serve models until SIGINT or SIGTERM, then finish the requests in flight. SIGHUP reads the models again.
+
+    Raises:
+        ConfigError: the address can't be used.
+        ClearheadError: a model can't be read.
+    """
+
+    async def run(listening: socket.socket) -> None:
+        running = RunningServer(shelf, access, log_texts=log_texts)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, running.stop)
+        loop.add_signal_handler(signal.SIGTERM, running.stop)
+        loop.add_signal_handler(signal.SIGHUP, running.reload)
+        await running.run(listening)
+
+    with address.listen() as listening:
+        asyncio.run(run(listening))
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to its caller."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class RunningServer:
+    """A server from start to stop. The arguments are those of `serve`."""
+
+    def __init__(self, shelf: ModelShelf, access: Access, *, log_texts: bool = False) -> None:
+        self._shelf = shelf
+        self._site = make_site(shelf, access, self._lifespan, log_texts=log_texts)
+        self._failure: Exception | None = None
+        self._server = _Server(
+            uvicorn.Config(
+                self._site,
+                log_config=None,
+                access_log=False,
+                ws="none",
+                lifespan="on",
+                server_header=False,
+                timeout_keep_alive=_KEEP_ALIVE,
+                timeout_graceful_shutdown=shelf.limits.seconds,
+            )
+        )
+
+    async def run(self, listening: socket.socket) -> None:
+        """Serve on this socket until `stop` is called.
+
+        Raises:
+            ClearheadError: a model can't be read.
+        """
+        self._url = _url(listening)
+        await self._server.serve(sockets=[listening])
+        if self._failure is not None:
+            raise self._failure
+
+    def stop(self) -> None:
+        """Finish the requests in flight, and end them if called again."""
+        self._server.force_exit = self._server.should_exit
+        self._server.should_exit = self._site.state.stopping = True
+        say(
+            "stopping at once"
+            if self._server.force_exit
+            else "finishing the requests in flight; repeat to stop at once"
+        )
+
+    def reload(self) -> None:
+        """Read all models again in the background."""
+        self._reloading = asyncio.create_task(asyncio.to_thread(self._shelf.reload))
+
+    @asynccontextmanager
+    async def _lifespan(self, _: Any) -> AsyncIterator[None]:
+        loading = asyncio.create_task(self._load())
+        yield
+        loading.cancel()
+        self._shelf.close()
+
+    async def _load(self) -> None:
+        say(f"loading; {self._url}/readyz answers 200 once that's done")
+        try:
+            await asyncio.to_thread(self._shelf.load)
+            models = ", ".join(f"{it.name} ({it.verb})" for it in self._shelf.models.values())
+            say(f"serving {models} at {self._url}\n  press Ctrl-C to stop")
+        except Exception as error:
+            self._failure = error
+            self._server.should_exit = True
+
+
+def _url(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"

@@ -1,0 +1,84 @@
+"""All routes of the server."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from . import libretranslate, page_routes
+from .error_shapes import error_response
+from .guards import Access, Guards
+from .limits import RequestError
+from .served_models import ModelShelf
+from .server_metrics import CONTENT_TYPE, ServerMetrics
+
+Lifespan = Callable[[Any], AbstractAsyncContextManager[None]]
+
+
+def make_site(shelf: ModelShelf, access: Access, lifespan: Lifespan, *, log_texts: bool = False) -> Starlette:
+    """Return the ASGI application.
+
+    Args:
+        shelf: the models.
+        access: who may ask.
+        lifespan: what surrounds the time of serving.
+        log_texts: write the texts of requests into the access log.
+    """
+    metrics = ServerMetrics()
+    metrics.watch(lambda: shelf.models)
+    middleware = [Middleware(Guards, access, shelf.limits, metrics, log_texts=log_texts)]
+    if access.origins:
+        cors = Middleware(CORSMiddleware, allow_origins=list(access.origins), allow_methods=["*"], allow_headers=["*"])
+        middleware.append(cors)
+    app = Starlette(
+        routes=_routes(metrics),
+        middleware=middleware,
+        exception_handlers={HTTPException: _http_error},
+        lifespan=lifespan,
+    )
+    app.state.shelf, app.state.stopping = shelf, False
+    return app
+
+
+def _routes(metrics: ServerMetrics) -> list[Route]:
+    async def render_metrics(_: Request) -> Response:
+        return Response(metrics.render(), media_type=CONTENT_TYPE)
+
+    return [
+        Route("/", page_routes.home),
+        Route("/page", page_routes.page, methods=["POST"]),
+        Route("/livez", _alive),
+        Route("/readyz", _ready),
+        Route("/metrics", render_metrics),
+        Route("/translate", libretranslate.translate, methods=["POST"]),
+        Route("/detect", libretranslate.detect, methods=["POST"]),
+        Route("/languages", libretranslate.languages, methods=["GET", "POST"]),
+    ]
+
+
+async def _alive(_: Request) -> Response:
+    return PlainTextResponse("alive\n")
+
+
+async def _ready(request: Request) -> Response:
+    """Answer 200 from when all models are loaded until the server stops."""
+    state = request.app.state
+    if state.stopping or not state.shelf.models:
+        return PlainTextResponse("stopping\n" if state.stopping else "loading\n", 503, {"Retry-After": "1"})
+    return PlainTextResponse("ready\n")
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    """Answer for paths and methods that have no route."""
+    assert isinstance(error, HTTPException)
+    path = request.url.path
+    what = {404: f"there's nothing at {path}", 405: f"{path} doesn't answer {request.method}"}
+    message = what.get(error.status_code, error.detail)
+    return error_response(path, RequestError(error.status_code, message, headers=error.headers))

@@ -1,0 +1,92 @@
+"""What a model can be asked to do with a batch of inputs. Runs on the model's thread."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..apps.app import App
+from ..errors import DataError
+from ..readers.skipped import Report
+
+
+@dataclass(frozen=True)
+class Work:
+    """A method in `METHODS` and its options. Inputs with equal work are answered together."""
+
+    method: str
+    options: tuple[tuple[str, Any], ...] = ()
+
+    @classmethod
+    def of(cls, method: str, options: Mapping[str, Any]) -> "Work":
+        """Return work with these options. Lists become tuples."""
+        fixed = {name: tuple(it) if isinstance(it, list) else it for name, it in options.items()}
+        return cls(method, tuple(sorted(fixed.items())))
+
+
+def run_work(app: App, work: Work, inputs: list[Any]) -> Sequence[Any]:
+    """Return the answer to each input."""
+    return METHODS[work.method](app, inputs, dict(work.options))
+
+
+def warm(app: App) -> None:
+    """Read the weights and answer once, so that the first request doesn't wait for it."""
+    verb, text = app.task.verb, "text" in app.task.modalities
+    if verb in ("translate", "summarize", "classify") and text:
+        _results(app, ["."], {})
+    elif verb == "generate":
+        _continuations(app, [""], {"max_len": 1, "min_len": 0, "n_best": 1})
+    else:
+        assert app.model is not None
+
+
+def _results(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequence[Any]:
+    return app.results(inputs, **options)
+
+
+def _continuations(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequence[Any]:
+    return app.continuations(inputs, **options)
+
+
+def _answers(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequence[Any]:
+    return app.results(inputs, options.pop("context"), **options)
+
+
+def _scores(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequence[Any]:
+    """Score pairs one by one, so that a pair that's too long fails alone."""
+    return [_score(app, pair, options) for pair in inputs]
+
+
+def _score(app: Any, pair: tuple[str, str], options: dict[str, Any]) -> Any:
+    scored, report = app.score([pair], **options)
+    if not scored:
+        raise DataError("a pair can't be scored", expected=_why(report), name="pairs", value=pair)
+    return scored[0]
+
+
+def _why(report: Report) -> str:
+    return "\n".join(report.skipped_rows())
+
+
+def _explanations(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequence[Any]:
+    context = (options.pop("context"),) if "context" in options else ()
+    found = (app.explain(text, *context, **options) for text in inputs)
+    return [it.to_dict(it.main_place, 0, 0) for it in found]
+
+
+def _pages(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequence[Any]:
+    from ..inspection.page.document import page_document
+    from ..inspection.page.page_data import page_data
+
+    name, context = options.pop("name"), ((options.pop("context"),) if "context" in options else ())
+    found = (app.explain(text, *context, **options) for text in inputs)
+    return [page_document(page_data(it, app.config, name=name, command="")) for it in found]
+
+
+METHODS: Mapping[str, Callable[[Any, list[Any], dict[str, Any]], Sequence[Any]]] = {
+    "results": _results,
+    "continuations": _continuations,
+    "answers": _answers,
+    "scores": _scores,
+    "explanations": _explanations,
+    "pages": _pages,
+}
