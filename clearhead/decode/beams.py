@@ -3,11 +3,12 @@
 Axes: B live sentences, W beams per sentence, k candidates per beam, C candidates per sentence, T tokens so far.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .rules import BoolArray, FloatArray, IntArray
 
@@ -51,8 +52,8 @@ class Hypothesis:
 class Step:
     """One step of the search: the top candidates of each live sentence, best first, and what happens to them."""
 
-    number: int  # from 1
-    sentences: IntArray  # (B,) indices in the batch
+    number: int  # from 1; that of the longest sentence, if others have joined later
+    sentences: IntArray  # (B,) their numbers: indices in the batch, unless others have joined it
     parents: IntArray  # (B, C) beam that a candidate continues
     tokens: IntArray  # (B, C)
     log_probabilities: FloatArray  # (B, C) of the token
@@ -60,6 +61,13 @@ class Step:
     ended: BoolArray  # (B, C) became an answer
     kept: IntArray  # (B, W) columns that become beams 0 to W - 1; candidates neither ended nor kept are dropped
     stranded: BoolArray  # (B, W) beams that can't be continued; they become unfinished answers if there are too few
+
+    def chosen(self, row: int) -> int | None:
+        """Return the token that a search with one beam appended to a sentence, or None if it ended there."""
+        column = self.kept[row, 0]
+        if self.ended[row].any() or self.totals[row, column] == -np.inf:
+            return None
+        return int(self.tokens[row, column])
 
 
 @dataclass(frozen=True)
@@ -72,19 +80,68 @@ class Candidates:
 
 
 @dataclass(frozen=True)
-class Beams:
-    """The live hypotheses. A total of -inf marks an empty slot."""
+class Limits:
+    """The requests of the live sentences, and what they ask for as arrays."""
 
-    sentences: IntArray  # (B,) indices in the batch
+    requests: list[Request]
+    max_steps: IntArray  # (B,)
+    min_len: IntArray  # (B,)
+    max_len: IntArray  # (B,) -1: no maximum
+    prefixes: IntArray  # (B, P) the token forced at each position; -1: any. The last column is for all later ones
+
+    @classmethod
+    def of(cls, requests: Sequence[Request]) -> Self:
+        """Return the limits of these requests."""
+        prefixes = np.full((len(requests), 1 + max((len(it.prefix) for it in requests), default=0)), -1, np.int64)
+        for row, request in zip(prefixes, requests):
+            row[: len(request.prefix)] = request.prefix
+        numbers = [(it.max_steps, it.min_len, -1 if it.max_len is None else it.max_len) for it in requests]
+        steps, least, most = np.array(numbers, np.int64).reshape(-1, 3).T
+        return cls(list(requests), steps, least, most, prefixes)
+
+    @property
+    def can_stop(self) -> bool:
+        """Whether any request has a stopping criterion."""
+        return any(it.should_stop is not None for it in self.requests)
+
+    def forced(self, lengths: IntArray, eos: int) -> IntArray:
+        """Return the only token allowed after so many, or -1 if any is. (B,) -> (B,)"""
+        column = np.minimum(lengths, self.prefixes.shape[1] - 1)
+        return np.where(self.max_len == lengths, eos, self.prefixes[np.arange(len(column)), column])
+
+    def keep(self, rows: IntArray) -> Self:
+        """Return the limits of the sentences in these rows. (B',)"""
+        return type(self).of([self.requests[row] for row in rows])
+
+    def join(self, other: Self) -> Self:
+        """Return the limits of both."""
+        return type(self).of(self.requests + other.requests)
+
+
+@dataclass(frozen=True)
+class Beams:
+    """The live hypotheses. A total of -inf marks an empty slot.
+
+    The newest token comes last. Sentences that joined the search later have fewer tokens, after -1s; T is that of the
+    longest.
+    """
+
+    sentences: IntArray  # (B,) their numbers
     totals: FloatArray  # (B, W)
     tokens: IntArray  # (B, W, T)
     log_probabilities: FloatArray  # (B, W, T)
+    lengths: IntArray  # (B,) number of tokens
 
     @classmethod
-    def start(cls, sentences: int) -> Self:
+    def start(cls, sentences: Sequence[int]) -> Self:
         """Return one empty hypothesis per sentence."""
-        empty = (sentences, 1, 0)
-        return cls(np.arange(sentences), np.zeros(empty[:2]), np.zeros(empty, np.int64), np.zeros(empty))
+        empty, numbers = (len(sentences), 1, 0), np.array(sentences, np.int64)
+        return cls(numbers, np.zeros(empty[:2]), np.zeros(empty, np.int64), np.zeros(empty), np.zeros_like(numbers))
+
+    def written(self, row: int, beam: int) -> tuple[IntArray, list[float]]:
+        """Return the tokens of a hypothesis (T,), and their log-probabilities."""
+        first = self.tokens.shape[2] - self.lengths[row]
+        return self.tokens[row, beam, first:], self.log_probabilities[row, beam, first:].tolist()
 
     def extend(self, step: Step, eos: int) -> tuple[IntArray, Self]:
         """Return the index of each next beam's parent (B, W), and the next beams."""
@@ -96,6 +153,7 @@ class Beams:
             np.where(tokens == eos, -np.inf, step.totals[row, step.kept]),  # an ended beam leaves its slot empty
             np.concatenate((self.tokens[row, parents], tokens[:, :, None]), 2),
             np.concatenate((self.log_probabilities[row, parents], log_probabilities[:, :, None]), 2),
+            self.lengths + 1,
         )
 
     def dead_ends(self, candidates: Candidates) -> BoolArray:
@@ -104,6 +162,27 @@ class Beams:
 
     def keep(self, rows: IntArray) -> Self:
         """Return the beams of the sentences in these rows. (B',)"""
-        if len(rows) == len(self.sentences):
-            return self
-        return type(self)(self.sentences[rows], self.totals[rows], self.tokens[rows], self.log_probabilities[rows])
+        lengths = self.lengths[rows]
+        first = self.tokens.shape[2] - lengths.max(initial=0)
+        tokens, log_probabilities = self.tokens[rows, :, first:], self.log_probabilities[rows, :, first:]
+        return type(self)(self.sentences[rows], self.totals[rows], tokens, log_probabilities, lengths)
+
+    def join(self, other: Self) -> Self:
+        """Return the beams of both. One side's missing beams are empty slots."""
+        width, length = np.maximum(self.tokens.shape[1:], other.tokens.shape[1:])
+
+        def both(ours: NDArray[Any], theirs: NDArray[Any], fill: float) -> NDArray[Any]:
+            """Pad with columns after the last beam, and before the first token."""
+            two = []
+            for it in (ours, theirs):
+                pad = [(0, 0), (0, width - it.shape[1]), *[(length - it.shape[-1], 0)] * (it.ndim - 2)]
+                two.append(np.pad(it, pad, constant_values=fill))
+            return np.concatenate(two)
+
+        return type(self)(
+            np.concatenate((self.sentences, other.sentences)),
+            both(self.totals, other.totals, -np.inf),
+            both(self.tokens, other.tokens, -1),
+            both(self.log_probabilities, other.log_probabilities, 0.0),
+            np.concatenate((self.lengths, other.lengths)),
+        )

@@ -7,7 +7,7 @@ import os
 from collections.abc import Container, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
+from typing import ClassVar, Protocol, Self, TypeAlias, runtime_checkable
 
 from ..config import DecodeConfig, ModelConfig
 from .beams import Hypothesis, Request
@@ -34,6 +34,17 @@ class Decoding(Protocol):
         """Keep only these sources, in ascending order. New beam w of the i-th one continues its old beam `beams[i, w]`.
 
         (B',), (B', W')
+        """
+
+
+@runtime_checkable
+class JoinableDecoding(Decoding, Protocol):
+    """A decoding that others can join. Without this, sources that arrive later are decoded next to it."""
+
+    def join(self, other: Self) -> None:
+        """Append the sources of a decoding of the same engine that hasn't taken a step, and is not used any more.
+
+        Each of its sources gets as many beams as there are here, all alike. The steps left are the most of both.
         """
 
 

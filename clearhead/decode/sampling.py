@@ -8,7 +8,7 @@ import numpy as np
 from .beams import Beams, Candidates, Hypothesis, Request, Step
 from .engine import Decoding
 from .rules import FloatArray, IntArray, Rules
-from .search import run_search, search_steps
+from .search import Search, run_search
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,14 +59,15 @@ class Sampling:
 class Sampler:
     """Chooses candidates by sampling one token per beam.
 
-    Each sentence has its own random generator, so neither the order of the sentences nor the batch changes the result.
+    Each sentence has its own random generator, under its number, so neither the order of the sentences nor the batch
+    changes the result.
     """
 
-    def __init__(self, sampling: Sampling, generators: Sequence[np.random.Generator]) -> None:
+    def __init__(self, sampling: Sampling, generators: dict[int, np.random.Generator]) -> None:
         self.sampling, self.generators = sampling, generators
 
     def __call__(self, beams: Beams, candidates: Candidates, rules: Rules) -> Step:
-        """Draw one token for each of `rules.beam` beams. In the first step, all of them continue the same beam."""
+        """Draw one token for each of `rules.beam` beams. A sentence's first draws all continue the same beam."""
         sentences, width, k = candidates.ids.shape
         by_id = np.argsort(candidates.ids, axis=2)  # the result must not depend on the engine's order
         ids, log_probabilities, values = (
@@ -74,7 +75,8 @@ class Sampler:
             for each in (candidates.ids, candidates.log_probabilities, candidates.values)
         )
         shape = (sentences, rules.beam)
-        row, parents = np.arange(sentences)[:, None], np.broadcast_to(np.arange(rules.beam) % width, shape)
+        row, begun = np.arange(sentences)[:, None], beams.lengths[:, None] > 0
+        parents = np.broadcast_to(np.where(begun, np.arange(rules.beam) % width, 0), shape)
         uniform = np.stack([self.generators[place].random(rules.beam) for place in beams.sentences.tolist()])
         column = self.sampling.draw(values[row, parents].reshape(-1, k), uniform.reshape(-1)).reshape(shape)
         tokens = ids[row, parents, column]
@@ -104,4 +106,4 @@ def sample(
 
     Takes the arguments of `beam_search`, and a sampler with one generator per sentence.
     """
-    return run_search(search_steps(decoding, start, requests, replace(rules, n_best=rules.beam), sampler), observe)
+    return run_search(Search(decoding, start, requests, replace(rules, n_best=rules.beam), sampler), observe)

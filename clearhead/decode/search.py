@@ -4,18 +4,17 @@ The search only handles small NumPy arrays, not tensors, weights or caches, so i
 B live sentences, W beams per sentence, k candidates per beam, C candidates per sentence, T tokens so far.
 """
 
-from collections.abc import Callable, Generator, Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 
 from ..errors import ModelError
-from .beams import Beams, Candidates, Hypothesis, Request, Step
-from .engine import Decoding
-from .rules import BoolArray, IntArray, Rules
+from .beams import Beams, Candidates, Hypothesis, Limits, Request, Step
+from .engine import Decoding, JoinableDecoding
+from .rules import BoolArray, FloatArray, IntArray, Rules
 
-Search: TypeAlias = Generator[Step, None, list[list[Hypothesis]]]
 Choose: TypeAlias = Callable[[Beams, Candidates, Rules], Step]
 
 
@@ -53,81 +52,112 @@ def beam_search(
     Raises:
         ModelError: the engine returned NaN.
     """
-    return run_search(search_steps(decoding, start, requests, rules, choose_best), observe)
+    return run_search(Search(decoding, start, requests, rules), observe)
 
 
-def run_search(search: Search, observe: Callable[[Step], None] | None = None) -> list[list[Hypothesis]]:
-    """Run a search to its end, pass each step to `observe`, and return the answers."""
-    while True:
-        try:
-            step = next(search)
-        except StopIteration as end:
-            answers: list[list[Hypothesis]] = end.value
-            return answers
+def run_search(search: "Search", observe: Callable[[Step], None] | None = None) -> list[list[Hypothesis]]:
+    """Run a search to its end, pass each step to `observe`, and return the answers in the order of the sentences."""
+    found: dict[int, list[Hypothesis]] = {}
+    while search.live:
+        step = search.step()
         if observe is not None:
             observe(step)
+        found |= search.finished()
+    return [found[place] for place in sorted(found)]
 
 
-def search_steps(
-    decoding: Decoding, start: IntArray, requests: Sequence[Request], rules: Rules, choose: Choose
-) -> Search:
-    """Yield the steps of a search, then return its answers. `choose` picks the candidates that end or continue."""
-    beams, answers = Beams.start(len(start)), _Answers(len(start), rules)
-    limits = np.array([request.max_steps for request in requests], np.int64)
-    min_lens = np.array([request.min_len for request in requests], np.int64)
-    max_lens = np.array([-1 if request.max_len is None else request.max_len for request in requests], np.int64)
-    tokens, prefixes = start[:, None], _prefixes(requests)
-    while len(beams.sentences):
-        here, length = beams.sentences, beams.tokens.shape[2]
-        forced = np.where(max_lens[here] == length, rules.eos, prefixes[here, min(length, prefixes.shape[1] - 1)])
-        candidates = _candidates(decoding, beams, tokens, forced, min_lens[here] > length, rules)
-        step = choose(beams, candidates, rules)
-        yield step
-        answers.add_ended(step, beams)
-        answers.add_unfinished(beams, step.stranded)
-        parents, beams = beams.extend(step, rules.eos)
-        beams = answers.add_stopped(beams, requests)
-        done = answers.close(beams, limits[here])
-        live = np.flatnonzero(~done)
-        parents, beams, width = parents[live], beams.keep(live), tokens.shape[1]
-        if len(live) and (done.any() or not np.array_equal(parents, np.tile(np.arange(width), (len(live), 1)))):
-            decoding.select(live, parents)
-        tokens = beams.tokens[:, :, -1]
-    return answers.best_first()
+class Search:
+    """A search in progress. Between steps, sentences can leave it and others can join it.
 
-
-def _prefixes(requests: Sequence[Request]) -> IntArray:
-    """Return the forced token at each position, or -1 if any is allowed. The last column applies to all later ones.
-
-    B requests -> (B, T)
+    Args:
+        decoding: the prefilled batch.
+        start: the token before each sentence's output (B,).
+        requests: one per sentence.
+        rules: constraints and ranking.
+        choose: picks the candidates that end or continue.
+        sentences: a number for each sentence, ascending (default: 0 to B - 1).
     """
-    prefixes = np.full((len(requests), 1 + max((len(it.prefix) for it in requests), default=0)), -1, np.int64)
-    for row, request in zip(prefixes, requests):
-        row[: len(request.prefix)] = request.prefix
-    return prefixes
 
+    def __init__(
+        self,
+        decoding: Decoding,
+        start: IntArray,
+        requests: Sequence[Request],
+        rules: Rules,
+        choose: Choose | None = None,
+        sentences: Sequence[int] | None = None,
+    ) -> None:
+        self.decoding, self.rules, self.choose = decoding, rules, choose or choose_best
+        self.beams = Beams.start(range(len(start)) if sentences is None else sentences)
+        self.limits, self.answers, self.tokens = Limits.of(requests), _Answers(len(start), rules), start[:, None]
+        self._finished: dict[int, list[Hypothesis]] = {}
 
-def _candidates(
-    decoding: Decoding,
-    beams: Beams,
-    tokens: IntArray,
-    forced: IntArray,
-    too_short: BoolArray,
-    rules: Rules,
-) -> Candidates:
-    """Run one engine step and apply the rules. A token in `forced` is the only candidate allowed; -1 forces none."""
-    is_forced = forced >= 0
-    also = np.where(is_forced, forced, rules.eos) if is_forced.any() else None
-    log_probabilities, ids = decoding.step(tokens, rules.candidates(beams.tokens.shape[2]), also)
-    if np.isnan(log_probabilities).any():
-        place = beams.sentences[np.isnan(log_probabilities).any((1, 2)).argmax()]
-        raise nan_error(beams.tokens.shape[2] + 1, int(place))
-    values = rules.rank(log_probabilities, ids, beams.tokens, too_short)
-    if also is not None:
-        last = np.arange(values.shape[2]) == values.shape[2] - 1
-        only = np.where(last, log_probabilities, -np.inf)
-        values = np.where(is_forced[:, None, None], only, np.where(last, -np.inf, values))
-    return Candidates(ids, log_probabilities, values)
+    @property
+    def live(self) -> list[int]:
+        """The numbers of the sentences that aren't done."""
+        found: list[int] = self.beams.sentences.tolist()
+        return found
+
+    def finished(self) -> dict[int, list[Hypothesis]]:
+        """Return the answers of the sentences that are done, by number, best first. Returns each of them once."""
+        found, self._finished = self._finished, {}
+        return found
+
+    def step(self) -> Step:
+        """Append one token to every hypothesis, and return what happened."""
+        step = self.choose(self.beams, self._candidates(), self.rules)
+        self.answers.add_ended(step, self.beams)
+        self.answers.add_unfinished(self.beams, step.stranded)
+        parents, self.beams = self.beams.extend(step, self.rules.eos)
+        if self.limits.can_stop:
+            self.beams = self.answers.add_stopped(self.beams, self.limits)
+        width, self.tokens = self.tokens.shape[1], self.beams.tokens[:, :, -1]
+        done = self.answers.close(self.beams, self.limits)
+        for row in np.flatnonzero(done).tolist():
+            self._finished[int(self.beams.sentences[row])] = self.answers.best_first(row)
+        self._keep(np.flatnonzero(~done), parents, width)
+        return step
+
+    def drop(self, sentences: Sequence[int]) -> None:
+        """Give up these sentences. Their rows are free at once."""
+        rows = np.flatnonzero(~np.isin(self.beams.sentences, sentences))
+        self._keep(rows, _unmoved(*self.tokens.shape), self.tokens.shape[1])
+
+    def join(self, other: "Search") -> None:
+        """Append the sentences of another search, which has the same rules and higher numbers, and hasn't begun."""
+        assert isinstance(self.decoding, JoinableDecoding) and isinstance(other.decoding, JoinableDecoding)
+        self.decoding.join(other.decoding)
+        width = self.tokens.shape[1]
+        self.tokens = np.concatenate((self.tokens, np.repeat(other.tokens, width, 1)))
+        self.beams = self.beams.join(other.beams)
+        self.limits, self.answers = self.limits.join(other.limits), self.answers.join(other.answers)
+
+    def _keep(self, rows: IntArray, parents: IntArray, width: int) -> None:
+        """Keep the sentences in these rows (B',). Their beams continue the `parents` (B, W), of `width` beams."""
+        parents, fewer = parents[rows], len(rows) < len(self.tokens)
+        if len(rows) and (fewer or not np.array_equal(parents, _unmoved(len(rows), width))):
+            self.decoding.select(rows, parents)
+        if fewer:
+            self.beams, self.limits = self.beams.keep(rows), self.limits.keep(rows)
+            self.answers = self.answers.keep(rows)
+            self.tokens = self.tokens[rows]
+
+    def _candidates(self) -> Candidates:
+        """Run one engine step and apply the rules."""
+        beams, limits, rules = self.beams, self.limits, self.rules
+        forced, too_short = limits.forced(beams.lengths, rules.eos), limits.min_len > beams.lengths
+        is_forced = forced >= 0
+        also = np.where(is_forced, forced, rules.eos) if is_forced.any() else None
+        log_probabilities, ids = self.decoding.step(self.tokens, rules.candidates(beams.tokens.shape[2]), also)
+        if np.isnan(log_probabilities).any():
+            row = np.isnan(log_probabilities).any((1, 2)).argmax()
+            raise nan_error(int(beams.lengths[row]) + 1, int(beams.sentences[row]))
+        values = rules.rank(log_probabilities, ids, beams.tokens, too_short)
+        if also is not None:
+            last = np.arange(values.shape[2]) == values.shape[2] - 1
+            only = np.where(last, log_probabilities, -np.inf)
+            values = np.where(is_forced[:, None, None], only, np.where(last, -np.inf, values))
+        return Candidates(ids, log_probabilities, values)
 
 
 def nan_error(token: int, sentence: int) -> ModelError:
@@ -165,7 +195,7 @@ def choose_best(beams: Beams, candidates: Candidates, rules: Rules) -> Step:
 
 
 class _Answers:
-    """The answers found so far for every sentence of the batch."""
+    """The answers found so far for every live sentence."""
 
     def __init__(self, sentences: int, rules: Rules) -> None:
         self.rules = rules
@@ -175,56 +205,72 @@ class _Answers:
 
     def add_ended(self, step: Step, beams: Beams) -> None:
         """Add the candidates that ended; `beams` are their parents."""
-        for row, column in np.argwhere(step.ended):
-            parent = step.parents[row, column]
-            parts = [*beams.log_probabilities[row, parent].tolist(), float(step.log_probabilities[row, column])]
-            self._add(beams.sentences[row], beams.tokens[row, parent], parts, step.totals[row, column], finished=True)
+        for row, column in np.argwhere(step.ended).tolist():
+            ids, parts = beams.written(row, step.parents[row, column])
+            parts.append(float(step.log_probabilities[row, column]))
+            self._add(row, ids, parts, step.totals[row, column], finished=True)
 
-    def add_stopped(self, beams: Beams, requests: Sequence[Request]) -> Beams:
+    def add_stopped(self, beams: Beams, limits: Limits) -> Beams:
         """Add the hypotheses that meet a stopping criterion, and return the beams without them."""
-        checks = [(row, requests[place].should_stop) for row, place in enumerate(beams.sentences.tolist())]
-        alive, stopped = beams.totals > -np.inf, np.zeros(beams.totals.shape, np.bool_)
-        for row, should_stop in checks:
-            if should_stop is not None:
-                stopped[row] = [live and should_stop(ids) for live, ids in zip(alive[row], beams.tokens[row])]
-        for row, beam in np.argwhere(stopped):
-            parts = beams.log_probabilities[row, beam].tolist()
-            self._add(beams.sentences[row], beams.tokens[row, beam], parts, beams.totals[row, beam], finished=True)
+        stopped = np.zeros(beams.totals.shape, np.bool_)
+        for row, beam in np.argwhere(beams.totals > -np.inf).tolist():
+            should_stop = limits.requests[row].should_stop
+            ids, parts = beams.written(row, beam)
+            if should_stop is not None and should_stop(ids):
+                stopped[row, beam] = True
+                self._add(row, ids, parts, beams.totals[row, beam], finished=True)
         return replace(beams, totals=np.where(stopped, -np.inf, beams.totals)) if stopped.any() else beams
 
     def add_unfinished(self, beams: Beams, which: BoolArray) -> None:
         """Add the marked, non-empty hypotheses (B, W) of sentences with fewer than `n_best` answers."""
-        lacking = self.count[beams.sentences] < self.rules.n_best
-        for row, beam in np.argwhere(which & lacking[:, None] & (beams.tokens.shape[2] > 0)):
-            parts = beams.log_probabilities[row, beam].tolist()
-            self._add(beams.sentences[row], beams.tokens[row, beam], parts, beams.totals[row, beam], finished=False)
+        lacking = (self.count < self.rules.n_best) & (beams.lengths > 0)
+        for row, beam in np.argwhere(which & lacking[:, None]).tolist():
+            self._add(row, *beams.written(row, beam), beams.totals[row, beam], finished=False)
 
-    def close(self, beams: Beams, limits: IntArray) -> BoolArray:
-        """Mark the sentences that are done, and add their live hypotheses if they have too few answers. (B,) -> (B,)"""
-        here, length = beams.sentences, beams.tokens.shape[2]
-        count, worst, leader = self.count[here], self.worst[here], beams.totals.max(1)
-        full = (count >= self.rules.beam) & (leader / self.rules.penalty(length) <= worst)
+    def close(self, beams: Beams, limits: Limits) -> BoolArray:
+        """Mark the sentences that are done, and add their live hypotheses if they have too few answers. -> (B,)"""
+        leader, most = beams.totals.max(1), limits.max_steps
+        full = (self.count >= self.rules.beam) & (leader / self.rules.penalty(beams.lengths) <= self.worst)
         # Log-probabilities only fall and the penalty only grows, so no live hypothesis can ever score above the bound.
-        bound = leader / self.rules.penalty(limits)
-        done = full | (bound <= worst) | (length >= limits)
-        self.add_unfinished(beams, (beams.totals > -np.inf) & done[:, None])
+        bound = leader / self.rules.penalty(most)
+        done: BoolArray = full | (bound <= self.worst) | (beams.lengths >= most)
+        if done.any():
+            self.add_unfinished(beams, (beams.totals > -np.inf) & done[:, None])
         return done
 
-    def best_first(self) -> list[list[Hypothesis]]:
-        """Return the sorted answers. If every token was forbidden, the answer is empty and its score is -inf."""
-        nothing = Hypothesis((), -np.inf, -np.inf, (), finished=False)
-        ordered = [sorted(found.values(), key=lambda answer: answer.sort_key) for found in self.found]
-        return [found[: self.rules.beam] or [nothing] for found in ordered]
+    def best_first(self, row: int) -> list[Hypothesis]:
+        """Return a sentence's sorted answers. If every token was forbidden, the answer is empty and scores -inf."""
+        ordered = sorted(self.found[row].values(), key=lambda answer: answer.sort_key)
+        return ordered[: self.rules.beam] or [Hypothesis((), -np.inf, -np.inf, (), finished=False)]
 
-    def _add(self, sentence: int, ids: IntArray, parts: list[float], total: float, *, finished: bool) -> None:
+    def keep(self, rows: IntArray) -> "_Answers":
+        """Return the answers of the sentences in these rows. (B',)"""
+        return self._having([self.found[row] for row in rows], self.count[rows], self.worst[rows])
+
+    def join(self, other: "_Answers") -> "_Answers":
+        """Return the answers of both."""
+        count, worst = (np.concatenate(two) for two in ((self.count, other.count), (self.worst, other.worst)))
+        return self._having(self.found + other.found, count, worst)
+
+    def _having(self, found: list[dict[Hashable, Hypothesis]], count: IntArray, worst: FloatArray) -> "_Answers":
+        answers = _Answers(0, self.rules)
+        answers.found, answers.count, answers.worst = found, count, worst
+        return answers
+
+    def _add(self, row: int, ids: IntArray, parts: list[float], total: float, *, finished: bool) -> None:
         score = float(total / self.rules.penalty(len(parts)))
         answer = Hypothesis(tuple(ids.tolist()), score, sum(parts), tuple(parts), finished)
-        found = self.found[sentence]
+        found = self.found[row]
         key = len(found) if self.rules.detokenize is None else self.rules.detokenize(answer.ids)
         if key in found and found[key].sort_key <= answer.sort_key:
             return
         found[key] = answer
-        self.count[sentence] = len(found)
+        self.count[row] = len(found)
         if len(found) >= self.rules.n_best:
             scores = sorted((answer.score for answer in found.values()), reverse=True)
-            self.worst[sentence] = scores[self.rules.n_best - 1]
+            self.worst[row] = scores[self.rules.n_best - 1]
+
+
+def _unmoved(sentences: int, width: int) -> IntArray:
+    """Return the parents of beams that all continue themselves. -> (B, W)"""
+    return np.broadcast_to(np.arange(width), (sentences, width))

@@ -2,9 +2,8 @@
 
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from itertools import islice
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from .beams import Hypothesis, Request, Step
 from .engine import Batch, BatchEngine, Decoding, Engine, SearchEngine, StepEngine
 from .rules import IntArray, Rules
 from .sampling import Sampler, Sampling, sample
-from .search import Choose, beam_search, choose_best, search_steps
+from .search import Search, beam_search
 
 MIN_LENGTH = 8  # shorter sources count as this many tokens in a batch, since the cost of a row doesn't shrink further
 MAX_TOKENS = 2**31  # more than any output has
@@ -107,11 +106,7 @@ class Session:
         for places in self._batches([self._length(source) for source in sources]):
             batch = [sources[place] for place in places]
             requests = [self._request(source, prefix) for source in batch]
-            if isinstance(self.engine, BatchEngine):
-                found = self._decode_batch(self.engine, batch, requests)
-            else:
-                found = (self._diverse if self.diverse else self._decode)(batch, requests, observe)
-            yield from zip(places, found)
+            yield from zip(places, self.decode(batch, requests, observe))
 
     def tokens(self, source: Sequence[int], prefix: Sequence[int] = ()) -> Generator[int, None, Hypothesis]:
         """Yield the tokens of the answer to one source as they are chosen, then return the answer.
@@ -122,6 +117,21 @@ class Session:
             ConfigError: the settings ask for several beams or samples, of which the best is known only at the end.
             DataError: the source or the prefix is too long for the model.
         """
+        self.check_streamable()
+        request = self.request(source, prefix)
+        if isinstance(self.engine, BatchEngine):
+            [[answer, *_]] = self._decode_batch(self.engine, [source], [request])
+            yield from answer.ids
+            return answer
+        with self.search([source], [request], self._sampler([source]) if self.config.sample else None) as search:
+            while search.live:
+                if (token := search.step().chosen(0)) is not None:
+                    yield token
+        [[answer]] = search.finished().values()
+        return answer
+
+    def check_streamable(self) -> None:
+        """Raise ConfigError if the settings ask for several beams or samples."""
         if self.width != 1:
             setting = "decode.n_best" if self.config.sample else "decode.beam"
             raise ConfigError(
@@ -130,25 +140,46 @@ class Session:
                 name=setting,
                 value=self.width,
             )
+
+    def request(self, source: Sequence[int], prefix: Sequence[int] = ()) -> Request:
+        """Return the limits for a source. Raise DataError if the source or the prefix is too long for the model."""
         self._check("the prefix", len(prefix), "shorten it")
         self._check("sequence 1", self._length(source), "split it")
-        request = self._request(source, prefix)
+        return self._request(source, prefix)
+
+    @contextmanager
+    def search(
+        self,
+        sources: Sequence[Sequence[int]],
+        requests: Sequence[Request],
+        sampler: Sampler | None = None,
+        numbers: Sequence[int] | None = None,
+    ) -> Iterator[Search]:
+        """Begin to decode these sources with a step engine inside the `with` block; see `Search`."""
+        rules = replace(self.rules, n_best=self.width) if self.config.sample else self.rules
+        with self._prefill(sources, max(request.max_steps for request in requests)) as decoding:
+            yield Search(decoding, self._start(sources), requests, rules, sampler, numbers)
+
+    def decode(
+        self,
+        sources: Sequence[Sequence[int]],
+        requests: Sequence[Request],
+        observe: Callable[[Step], None] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """Return the answers to the sources of one batch."""
         if isinstance(self.engine, BatchEngine):
-            [[answer, *_]] = self._decode_batch(self.engine, [source], [request])
-            yield from answer.ids
-            return answer
-        choose: Choose = self._sampler([source]) if self.config.sample else choose_best
-        with self._prefill([source], request.max_steps) as decoding:
-            search = search_steps(decoding, self._start([source]), [request], self.rules, choose)
-            while True:
-                try:
-                    step = next(search)
-                except StopIteration as end:
-                    [[answer]] = end.value
-                    return answer
-                chosen = step.kept[0, 0]
-                if not step.ended.any() and step.totals[0, chosen] > -np.inf:
-                    yield int(step.tokens[0, chosen])
+            return self._decode_batch(self.engine, sources, requests)
+        return (self._diverse if self.diverse else self._decode)(sources, requests, observe)
+
+    def sampler(self) -> Sampler:
+        """Return a sampler without sentences; `generator` makes what it needs for one."""
+        config = self.config
+        sampling = Sampling(temperature=config.temperature, top_k=config.top_k, top_p=config.top_p, min_p=config.min_p)
+        return Sampler(sampling, {})
+
+    def generator(self, source: Sequence[int]) -> np.random.Generator:
+        """Return random numbers seeded by the source, so its answer doesn't depend on its position or batch."""
+        return np.random.default_rng([self.config.seed, *self._key(source)])
 
     def _inputs(self, sources: Sequence[Sequence[int]]) -> list[list[int]]:
         """Return the engine's inputs for the sources."""
@@ -208,11 +239,12 @@ class Session:
         n, start, length = self.config.n_best, self._start(sources), len(requests[0].prefix)
         found: list[list[int]] = [[] for _ in sources]
         with self._prefill(sources, length + 1) as decoding:
-            search = search_steps(decoding, start, requests, replace(self.rules, beam=n), choose_best)
-            for step in islice(search, length, length + 1):
-                fits = (step.tokens != self.special.eos) & (step.totals > -np.inf)
-                for place, tokens, allowed in zip(step.sentences.tolist(), step.tokens, fits):
-                    found[place] = tokens[allowed][:n].tolist()
+            search = Search(decoding, start, requests, replace(self.rules, beam=n))
+            steps = [search.step() for _ in range(length + 1) if search.live]
+        for step in steps[length:]:
+            fits = (step.tokens != self.special.eos) & (step.totals > -np.inf)
+            for place, tokens, allowed in zip(step.sentences.tolist(), step.tokens, fits):
+                found[place] = tokens[allowed][:n].tolist()
         return found
 
     def _distinct(self, answers: list[Hypothesis]) -> list[Hypothesis]:
@@ -237,10 +269,9 @@ class Session:
         return Request(max_steps, min(min_len, max_steps - 1), tuple(prefix), max_len)
 
     def _sampler(self, sources: Sequence[Sequence[int]]) -> Sampler:
-        """Return a sampler whose generators are seeded by the sources, so an answer doesn't depend on its position."""
-        config = self.config
-        sampling = Sampling(temperature=config.temperature, top_k=config.top_k, top_p=config.top_p, min_p=config.min_p)
-        return Sampler(sampling, [np.random.default_rng([config.seed, *self._key(source)]) for source in sources])
+        sampler = self.sampler()
+        sampler.generators |= {place: self.generator(source) for place, source in enumerate(sources)}
+        return sampler
 
     def _key(self, source: Sequence[int]) -> Sequence[int]:
         """Return numbers from 0 that identify a source."""

@@ -8,6 +8,7 @@ of the keys, only on their ages, which `ages` returns.
 """
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ..errors import ModelError
@@ -53,6 +54,26 @@ class LayerCache:
         """Replace row i with row `rows[i]`. int64 (R',)"""
         self.keys, self.values = self._moved(self.keys, rows), self._moved(self.values, rows)
 
+    def join(self, other: "LayerCache", copies: int, held: int, capacity: int) -> None:
+        """Append the rows of another cache; see `Cache.join`."""
+        first = self.keys.size(0)
+        shape = (first + copies * other.keys.size(0), self.keys.size(1), capacity, self.keys.size(3))
+        for name in ("keys", "values"):
+            joined = self.keys.new_zeros(shape)  # a weight of zero times unset memory could be NaN
+            for it, rows, repeats in ((self, joined[:first], 1), (other, joined[first:], copies)):
+                newest = it._newest(getattr(it, name), held).repeat_interleave(repeats, 0)
+                rows[:, :, held - newest.size(2) : held] = newest
+            setattr(self, name, joined)
+        self.length = held
+        if self.memory is not None and other.memory is not None:
+            keys, values = (side_by_side(ours, theirs, 2) for ours, theirs in zip(self.memory, other.memory))
+            self.memory = keys, values
+
+    def _newest(self, buffer: Tensor, most: int) -> Tensor:
+        """Return the newest tokens, at most so many, from the oldest to the newest. -> (R, G, S, K)"""
+        n = min(self.held, most)
+        return buffer.index_select(2, torch.arange(self.length - n, self.length, device=buffer.device) % buffer.size(2))
+
     def _moved(self, buffer: Tensor, rows: Tensor) -> Tensor:
         live = buffer[:, :, : self.held].index_select(0, rows)
         if len(rows) > buffer.size(0):
@@ -73,6 +94,11 @@ class Cache:
         """Number of tokens that each row has read. A ring stores only the newest."""
         return self.layers[0].length if self.layers else 0
 
+    @property
+    def capacity(self) -> int:
+        """Number of tokens that each row has room for."""
+        return self.layers[0].keys.size(2) if self.layers else 0
+
     def ages(self, new: int) -> Tensor:
         """Return the age of each of the S keys after `new` tokens are appended. The newest key has age 0.
 
@@ -89,12 +115,30 @@ class Cache:
         for layer in self.layers:
             layer.select(rows)
 
-    def select_memory(self, sources: Tensor) -> None:
-        """Keep only these sources: their keys, values and tokens. int64 (B',)"""
+    def select_memory(self, sources: Tensor, length: int | None = None) -> None:
+        """Keep only these sources: their first `length` keys, values and tokens (default: all). int64 (B',)"""
         for layer in self.layers:
             if layer.memory is not None:
-                keys, values = layer.memory
-                layer.memory = keys.index_select(0, sources), values.index_select(0, sources)
+                keys, values = (it[:, :, :length].index_select(0, sources) for it in layer.memory)
+                layer.memory = keys, values
         if self.source is not None:
-            tokens, first = self.source
-            self.source = tokens.index_select(0, sources), first.index_select(0, sources)
+            tokens, first = (it[:, :length].index_select(0, sources) for it in self.source)
+            self.source = tokens, first
+
+    def join(self, other: "Cache", copies: int, held: int, capacity: int) -> None:
+        """Append the rows of another cache, each `copies` times, and its sources.
+
+        All rows then hold `held` tokens, and have room for `capacity`. A row that held fewer has zeros before its first
+        token, which must be masked. One that held more keeps the newest. Sources are padded on the right.
+        """
+        for layer, joining in zip(self.layers, other.layers):
+            layer.join(joining, copies, held, capacity)
+        if self.source is not None and other.source is not None:
+            tokens, first = (side_by_side(ours, theirs, 1) for ours, theirs in zip(self.source, other.source))
+            self.source = tokens, first
+
+
+def side_by_side(first: Tensor, second: Tensor, axis: int) -> Tensor:
+    """Concatenate rows, after padding the shorter ones along `axis` with zeros. (B, ...), (B', ...) -> (B + B', ...)"""
+    length, after = max(first.size(axis), second.size(axis)), first.dim() - 1 - axis
+    return torch.cat([F.pad(it, (0, 0) * after + (0, length - it.size(axis))) for it in (first, second)])

@@ -465,7 +465,9 @@ def draw(
     generators = [np.random.default_rng([start, seed]) for seed in seeds_]
     with toy.prefill([[seed] for seed in seeds_], limit) as decoding:
         requests = [Request(limit)] * len(seeds_)
-        return sample(decoding, np.ones(len(seeds_), np.int64), requests, rules, Sampler(sampling, generators))
+        return sample(
+            decoding, np.ones(len(seeds_), np.int64), requests, rules, Sampler(sampling, dict(enumerate(generators)))
+        )
 
 
 def test_tokens_are_drawn_as_often_as_the_model_says() -> None:
@@ -568,7 +570,7 @@ def test_draws_that_are_enough_end_each_by_itself() -> None:
     with Toy().prefill([[5]], 8) as decoding:
         request = Request(8, should_stop=lambda ids: bool(ids[-1] in (0, 1)))
         [answers] = sample(
-            decoding, np.ones(1, np.int64), [request], rules, Sampler(Sampling(), [np.random.default_rng(0)])
+            decoding, np.ones(1, np.int64), [request], rules, Sampler(Sampling(), {0: np.random.default_rng(0)})
         )
     assert len(answers) == 6 and len({len(answer.ids) for answer in answers}) > 1
     for answer in answers:

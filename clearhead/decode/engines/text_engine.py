@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from ...config import ModelConfig
+from ...model.cache import side_by_side
 from ...model.transformer import Decoder, evaluation
 from ..model_handle import ModelHandle
 from ..rules import FloatArray, IntArray
@@ -71,7 +72,7 @@ class TextEngine:
         lengths = torch.tensor([len(text) for text in texts])
         device = next(self.model.parameters()).device
         with evaluation(self.model):
-            yield TextDecoding(self, torch.from_numpy(tokens).to(device), lengths.to(device), longest + steps)
+            yield TextDecoding(self, torch.from_numpy(tokens).to(device), lengths.to(device), steps)
 
     def keep(self, lengths: Tensor) -> Tensor:
         """Return how many tokens of each text to keep, for positions from a table. (R,) -> (R,)"""
@@ -84,10 +85,9 @@ class TextDecoding:
     `text` (R, S) is the window, with the texts right-aligned; `lengths` (R,) counts their tokens.
     """
 
-    def __init__(self, engine: TextEngine, text: Tensor, lengths: Tensor, most: int) -> None:
-        """`most` is the maximum length of a text after the last step, in tokens."""
-        self.engine, self.text, self.lengths, self.width = engine, text, lengths, 1
-        self.capacity = min(most, engine.max_len)
+    def __init__(self, engine: TextEngine, text: Tensor, lengths: Tensor, steps: int) -> None:
+        self.engine, self.text, self.lengths, self.width, self.steps = engine, text, lengths, 1, steps
+        self.capacity = min(text.size(1) + steps, engine.max_len)
         self._begin()
         if text.size(1):
             self._read(text)
@@ -99,7 +99,7 @@ class TextDecoding:
         (B, W) -> log-probabilities (B, W, k), ids (B, W, k). With `also` (B,), one more column has that token.
         """
         rows = torch.from_numpy(tokens.reshape(-1, 1)).to(self.text.device)
-        self.lengths = self.lengths + 1
+        self.lengths, self.steps = self.lengths + 1, self.steps - 1
         if not self.engine.ring:
             self.text = torch.cat((self.text, rows), 1)
             if self.text.size(1) > self.engine.max_len:
@@ -114,6 +114,17 @@ class TextDecoding:
         rows = chosen_rows(sources, beams, self.width).to(self.text.device)
         self.cache.select(rows)
         self.text, self.lengths, self.width = self.text[rows], self.lengths[rows], beams.shape[1]
+
+    @torch.inference_mode()
+    def join(self, other: "TextDecoding") -> None:
+        """Append the texts of another decoding of the same model."""
+        text = side_by_side(self.text.flip(1), other.text.repeat_interleave(self.width, 0).flip(1), 1).flip(1)
+        self.lengths = torch.cat((self.lengths, other.lengths.repeat_interleave(self.width)))
+        held = min(int(self.lengths.max()), self.engine.max_len)
+        self.text, self.steps = text[:, -held:], max(self.steps, other.steps)
+        self.capacity = min(held + self.steps, self.engine.max_len)
+        self.cache.join(other.cache, self.width, held, self.capacity)
+        self.ragged = bool((self.lengths < held).any())
 
     def _begin(self) -> None:
         """Create an empty cache. The padding of each row stays fixed until the next call."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...config import ModelConfig
-from ...model.cache import Cache
+from ...model.cache import Cache, side_by_side
 from ...model.transformer import Decoder, EncoderDecoder, evaluation
 from ..model_handle import ModelHandle
 from ..rules import FloatArray, IntArray
@@ -50,7 +50,12 @@ class TorchEngine:
 
 
 class TorchDecoding:
-    """A batch being decoded: rows b * W to b * W + W - 1 of the cache are the beams of source b."""
+    """A batch being decoded: rows b * W to b * W + W - 1 of the cache are the beams of source b.
+
+    `lengths` (R,) counts the tokens of each row, or is None if all rows have as many as the cache.
+    """
+
+    lengths: Tensor | None = None
 
     def __init__(self, decoder: Decoder, memory_mask: Tensor, cache: Cache) -> None:
         self.decoder, self.memory_mask, self.cache, self.width = decoder, memory_mask, cache, 1
@@ -62,19 +67,40 @@ class TorchDecoding:
         (B, W) -> log-probabilities (B, W, k), ids (B, W, k). With `also` (B,), one more column has that token.
         """
         rows = torch.from_numpy(tokens.reshape(-1, 1)).to(self.memory_mask.device)
-        logits = self.decoder(rows, memory_mask=self.memory_mask, cache=self.cache)[:, -1]
-        return top_successors(logits, tokens.shape[1], k, also)
+        positions = mask = None
+        if self.lengths is not None:
+            positions = self.lengths[:, None]
+            mask = (self.cache.ages(1) <= positions)[:, None, None, :]
+            self.lengths = self.lengths + 1
+        logits = self.decoder(rows, mask=mask, memory_mask=self.memory_mask, positions=positions, cache=self.cache)
+        return top_successors(logits[:, -1], tokens.shape[1], k, also)
 
     @torch.inference_mode()
     def select(self, sources: IntArray, beams: IntArray) -> None:
         """Keep these sources, and these beams of each. A beam may be repeated. (B',), (B', W')"""
         device = self.memory_mask.device
-        self.cache.select(chosen_rows(sources, beams, self.width).to(device))
+        rows = chosen_rows(sources, beams, self.width).to(device)
+        self.cache.select(rows)
+        self.lengths = None if self.lengths is None else self.lengths[rows]
         if len(sources) < len(self.memory_mask):
             kept = torch.from_numpy(sources).to(device)
-            self.cache.select_memory(kept)
-            self.memory_mask = self.memory_mask[kept]
+            mask = self.memory_mask[kept]
+            longest = int(mask.any((0, 1, 2)).nonzero().max()) + 1
+            self.cache.select_memory(kept, longest)
+            self.memory_mask = mask[..., :longest]
         self.width = beams.shape[1]
+
+    @torch.inference_mode()
+    def join(self, other: "TorchDecoding") -> None:
+        """Append the sources of another decoding of the same model."""
+        rows = len(self.memory_mask) * self.width
+        device = self.memory_mask.device
+        lengths = torch.full((rows,), self.cache.length, device=device) if self.lengths is None else self.lengths
+        left = max(it.cache.capacity - it.cache.length for it in (self, other))
+        held = int(lengths.max())
+        self.cache.join(other.cache, self.width, held, held + left)
+        self.lengths = torch.cat((lengths, lengths.new_zeros(len(other.memory_mask) * self.width)))
+        self.memory_mask = side_by_side(self.memory_mask, other.memory_mask, 3)
 
 
 def top_successors(logits: Tensor, width: int, k: int, also: IntArray | None) -> tuple[FloatArray, IntArray]:

@@ -71,9 +71,9 @@ class TokenLabels:
             select(rows)
             self.caches[id(cache)] = (cache, self.caches[id(cache)][1].index_select(0, rows))
 
-        def select_memory_and_follow(sources: Tensor) -> None:
-            select_memory(sources)
-            self.source = [self.source[i] for i in sources.tolist()] if self.source else []
+        def select_memory_and_follow(sources: Tensor, length: int | None = None) -> None:
+            select_memory(sources, length)
+            self.source = [self.source[i][:length] for i in sources.tolist()] if self.source else []
 
         cache.select, cache.select_memory = select_and_follow, select_memory_and_follow  # type: ignore[method-assign]
         return None

@@ -27,6 +27,7 @@ from clearhead.decode import registry
 from clearhead.decode.beams import Hypothesis
 from clearhead.decode.continuation import TextGenerator
 from clearhead.decode.engine import Batch, BatchEngine
+from clearhead.decode.live_batch import LiveBatch
 from clearhead.decode.model_handle import InMemoryModel, ModelHandle, as_handle
 from clearhead.decode.registry import ENGINES, choose_engine, open_engine, usable_engines
 from clearhead.decode.session import Session
@@ -259,6 +260,21 @@ def test_streamed_tokens_are_the_answer(name: str, topology: str) -> None:
     it = session(name, topology, DecodeConfig(beam=1, max_len=6))
     for source in SOURCES:
         assert tuple(it.tokens(source)) == it.answers([source])[0][0].ids
+
+
+@every_engine
+@both
+def test_a_sequence_that_joins_a_batch_later_has_the_answer_that_it_has_alone(name: str, topology: str) -> None:
+    it = session(name, topology, DecodeConfig(beam=1, max_len=6))
+    found, streamed = {}, []
+    with LiveBatch(it) as batch:
+        for source in SOURCES:
+            batch.add(source, on_token=streamed.append if len(streamed) == 0 else None)
+            found |= dict(batch.step())
+        while batch:
+            found |= dict(batch.step())
+    same([found[number] for number in sorted(found)], it.answers(SOURCES))
+    assert tuple(streamed) == found[1][0].ids
 
 
 @every_engine

@@ -144,7 +144,7 @@ def test_drawn_texts_are_the_same_alone_and_together(positions) -> None:
 
     def drawn(prompts: Sequence[Sequence[int]]) -> list[list[tuple[int, ...]]]:
         rules = Rules(eos=EOS, suppress=(PAD, BOS, UNK), beam=2, pool=100)
-        draws = Sampler(Sampling(temperature=1.5), [np.random.default_rng(prompt) for prompt in prompts])
+        draws = Sampler(Sampling(temperature=1.5), dict(enumerate(map(np.random.default_rng, prompts))))
         with it.prefill([prompt[:-1] for prompt in prompts], 15) as decoding:
             start = np.array([prompt[-1] for prompt in prompts])
             found = sample(decoding, start, [Request(15)] * len(prompts), rules, draws)
