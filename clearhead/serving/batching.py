@@ -1,156 +1,311 @@
-"""A queue in front of a model. One thread answers what waits, rows with the same settings together.
+"""A queue in front of a model. One thread answers what waits, inputs with the same work together.
 
-While a batch is computed, the next one gathers, so that batches grow with the load and nobody waits without it.
+While some inputs are being answered, the next ones gather, so that batches grow with the load and nobody waits without
+it.
 """
 
 import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
 
 from ..errors import ClearheadError
 from .limits import RequestError
+from .work import Work
 
-Run: TypeAlias = Callable[[Any, list[Any]], Sequence[Any]]
-_TOGETHER = 128  # rows of a batch; more don't make it faster
-_MEMORY = 0.9  # of the average time per row, at each batch
+OnPiece: TypeAlias = Callable[[str], None]
+_WEIGHT = 0.1  # of the newest time per input in the average
+_END = object()  # of a stream
 
 
-@dataclass
+class Group(Protocol):
+    """Inputs with the same work that are being answered. Only the thread of a `Batcher` uses it."""
+
+    def __len__(self) -> int: ...
+
+    def has_room(self, value: Any) -> bool:
+        """Return whether another input may join now."""
+
+    def add(self, value: Any, on_piece: OnPiece | None) -> int:
+        """Let an input join, and return its number. Raise ClearheadError if it can't be read.
+
+        Args:
+            value: the input.
+            on_piece: called with each piece of the answer.
+        """
+
+    def drop(self, number: int) -> None:
+        """Give up an input."""
+
+    def step(self) -> list[tuple[int, Any]]:
+        """Compute for a while, and return the numbers and answers, or exceptions, of those that are done."""
+
+    def close(self) -> None:
+        """Give up all inputs."""
+
+
+@dataclass(eq=False)
 class Row:
-    """One input of a request, and the future of its answer. `work` says what to do; equal ones go together."""
+    """One input of a request, and the future of its answer."""
 
-    work: Hashable
+    work: Work
     value: Any
     future: "asyncio.Future[Any]"
-    loop: asyncio.AbstractEventLoop
+    on_piece: OnPiece | None = None
     begun: bool = False
+
+    def settle(self, answer: Any) -> None:
+        """Pass the answer or the exception on to who waits for it."""
+        if self.future.done():
+            return
+        if isinstance(answer, Exception):
+            self.future.set_exception(answer)
+        else:
+            self.future.set_result(answer)
 
 
 class Batcher:
-    """Answers rows on a thread of its own.
+    """Answers inputs on a thread of its own.
 
     Args:
-        run: takes what to do and the inputs, and returns the answers in the same order.
-        most: maximum number of rows that wait.
+        open_group: returns an empty group for some work. Raises ClearheadError if the model can't do it.
+        most: maximum number of inputs that wait.
         name: name of the thread.
     """
 
-    def __init__(self, run: Run, *, most: int, name: str) -> None:
-        self._run, self._most = run, most
+    def __init__(self, open_group: Callable[[Work], Group], *, most: int, name: str) -> None:
+        self._open, self._most = open_group, most
         self._waiting: deque[Row] = deque()
+        self._groups: dict[Work, tuple[Group, dict[int, Row]]] = {}
         self._changed, self._closed = threading.Condition(), False
-        self.seconds_per_row = 0.0
+        self._seconds, self._seconds_per_row = 0.0, 0.0
         self._thread = threading.Thread(target=self._answer_all, name=name, daemon=True)
         self._thread.start()
 
     @property
     def waiting(self) -> int:
-        """The number of rows that wait."""
+        """The number of inputs that wait."""
         return len(self._waiting)
 
-    async def answers(self, work: Hashable, inputs: Sequence[Any], seconds: float) -> list[Any]:
-        """Return an answer to each input. If the caller is cancelled, rows that still wait are dropped.
+    @property
+    def busy(self) -> int:
+        """The number of inputs that are being answered."""
+        return sum(len(rows) for _, rows in list(self._groups.values()))
+
+    async def answers(self, work: Work, inputs: Sequence[Any], seconds: float) -> list[Any]:
+        """Return an answer to each input. If the caller is cancelled, the inputs are dropped.
 
         Raises:
             RequestError: the queue is full, or there's no answer in time.
-            ClearheadError: what `run` raised for one of the inputs.
+            ClearheadError: one of the inputs can't be answered.
         """
-        rows = self._add(work, inputs)
+        rows = [Row(work, value, asyncio.get_running_loop().create_future()) for value in inputs]
+        async with self._answering(rows, seconds):
+            return list(await asyncio.gather(*(row.future for row in rows)))
+
+    def stream(self, work: Work, value: Any, seconds: float) -> "Stream":
+        """Return the answer to one input as a stream. Raise RequestError if the queue is full."""
+        loop, pieces = asyncio.get_running_loop(), asyncio.Queue[Any]()
+        row = Row(work, value, loop.create_future(), lambda it: _call(loop, pieces.put_nowait, it))
+        row.future.add_done_callback(lambda _: pieces.put_nowait(_END))
+        self._add([row])
+        return Stream(self, row, pieces, loop.time() + seconds)
+
+    @asynccontextmanager
+    async def _answering(self, rows: list[Row], seconds: float) -> AsyncIterator[None]:
+        """Let rows wait for their turn. Those that aren't answered at the end of the `with` block are dropped."""
+        self._add(rows)
         try:
             async with asyncio.timeout(seconds):
-                return list(await asyncio.gather(*(row.future for row in rows)))
+                yield
         except TimeoutError:
-            raise self._late(seconds, begun=all(row.begun for row in rows)) from None
+            raise self.late(begun=all(row.begun for row in rows)) from None
         finally:
             for row in rows:
                 row.future.cancel()
 
     def close(self) -> None:
-        """End the thread once everything that waits is answered."""
+        """End the thread when everything that waits is answered."""
         with self._changed:
             self._closed = True
             self._changed.notify()
 
-    def _add(self, work: Hashable, inputs: Sequence[Any]) -> list[Row]:
-        loop = asyncio.get_running_loop()
-        rows = [Row(work, value, loop.create_future(), loop) for value in inputs]
+    def _add(self, rows: list[Row]) -> None:
         with self._changed:
             if self._closed:
                 raise RequestError(503, "the model is being replaced", fix="try again", headers={"Retry-After": "1"})
             if len(self._waiting) + len(rows) > self._most:
-                raise self._full(len(rows))
+                what = f"{self.waiting:,} texts wait already, so there's no room for {len(rows):,} more"
+                raise RequestError(
+                    429, what, expected=f"at most {self._most:,}", fix="try again later", headers=self._later()
+                )
             self._waiting.extend(rows)
             self._changed.notify()
-        return rows
 
-    def _full(self, count: int) -> RequestError:
-        what = f"{len(self._waiting):,} texts wait already, so the queue has no room for {count:,} more"
-        return RequestError(429, what, expected=f"at most {self._most:,}", fix="try again later", headers=self._later())
-
-    def _late(self, seconds: float, *, begun: bool) -> RequestError:
-        what = f"there was no answer within {seconds:g} seconds"
+    def late(self, *, begun: bool) -> RequestError:
+        """Return the error for a request that took too long."""
+        what = "there was no answer in time"
         if begun:
             return RequestError(504, what, fix="ask for less at a time")
         return RequestError(429, what, fix="try again later", headers=self._later())
 
     def _later(self) -> dict[str, str]:
-        return {"Retry-After": str(max(1, round(self.waiting * self.seconds_per_row)))}
+        return {"Retry-After": str(max(1, round(self.waiting * self._seconds_per_row)))}
+
+    # --- on the thread
 
     def _answer_all(self) -> None:
         while True:
             with self._changed:
-                while not self._waiting and not self._closed:
+                while not (self._waiting or self._groups or self._closed):
                     self._changed.wait()
-                rows = self._next()
-            if rows:
-                self._answer(rows)
-            elif self._closed:
-                return
+                waiting, self._waiting = self._waiting, deque()
+                if self._closed and not (waiting or self._groups):
+                    return
+            left = [row for row in waiting if not row.future.cancelled() and not self._begin(row)]
+            with self._changed:
+                self._waiting.extendleft(reversed(left))
+            for work in list(self._groups):
+                self._step(work)
 
-    def _next(self) -> list[Row]:
-        """Take the oldest row and those like it. Drop rows that nobody waits for."""
-        rows: list[Row] = []
-        others: deque[Row] = deque()
-        for row in self._waiting:
-            if row.future.cancelled():
-                continue
-            if len(rows) < _TOGETHER and (not rows or row.work == rows[0].work):
-                rows.append(row)
-            else:
-                others.append(row)
-        self._waiting = others
-        return rows
-
-    def _answer(self, rows: list[Row]) -> None:
-        for row in rows:
-            row.begun = True
-        started = time.perf_counter()
-        answers = self._results(rows)
-        rows[0].loop.call_soon_threadsafe(_deliver, rows, answers)
-        each = (time.perf_counter() - started) / len(rows)
-        self.seconds_per_row = _MEMORY * self.seconds_per_row + (1 - _MEMORY) * each
-
-    def _results(self, rows: list[Row]) -> list[Any]:
-        """Return the answer or the exception for each row. An input that can't be read fails no other."""
+    def _begin(self, row: Row) -> bool:
+        """Let a row join its group. Return False if there's no room."""
         try:
-            return list(self._run(rows[0].work, [row.value for row in rows]))
-        except ClearheadError as error:
-            if len(rows) == 1:
-                return [error]
-            return [found for row in rows for found in self._results([row])]
+            group, rows = self._groups.get(row.work) or (self._open(row.work), {})
+            if not group.has_room(row.value):
+                return False
+            rows[group.add(row.value, row.on_piece)] = row
         except Exception as error:
-            return [error] * len(rows)
+            _settle([(row, error)])
+            return True
+        self._groups[row.work], row.begun = (group, rows), True
+        return True
+
+    def _step(self, work: Work) -> None:
+        """Drop what nobody waits for, compute for a while, and pass on what is done."""
+        group, rows = self._groups[work]
+        for number in [number for number, row in rows.items() if row.future.cancelled()]:
+            group.drop(number)
+            del rows[number]
+        if rows:
+            started = time.perf_counter()
+            try:
+                done = [(rows.pop(number), answer) for number, answer in group.step()]
+            except Exception as error:
+                done = [(row, error) for row in rows.values()]
+                rows.clear()
+            self._measure(time.perf_counter() - started, len(done))
+            _settle(done)
+        if not rows:
+            group.close()
+            del self._groups[work]
+
+    def _measure(self, seconds: float, done: int) -> None:
+        """Update the average time between answers."""
+        self._seconds += seconds
+        if done:
+            self._seconds_per_row += _WEIGHT * (self._seconds / done - self._seconds_per_row)
+            self._seconds = 0.0
 
 
-def _deliver(rows: list[Row], answers: list[Any]) -> None:
-    for row, answer in zip(rows, answers, strict=True):
-        if row.future.done():
-            continue
-        if isinstance(answer, Exception):
-            row.future.set_exception(answer)
-        else:
-            row.future.set_result(answer)
+class Stream:
+    """Asynchronous iterator over the pieces of an answer. After that, `answer` is the answer itself.
+
+    Raises:
+        RequestError: there's no answer in time.
+        ClearheadError: the input can't be answered.
+    """
+
+    def __init__(self, batcher: Batcher, row: Row, pieces: "asyncio.Queue[Any]", deadline: float) -> None:
+        self._batcher, self._row, self._pieces, self._deadline = batcher, row, pieces, deadline
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> str:
+        left = self._deadline - asyncio.get_running_loop().time()
+        try:
+            piece = await asyncio.wait_for(self._pieces.get(), max(left, 0))
+        except TimeoutError:
+            raise self._batcher.late(begun=self._row.begun) from None
+        if piece is not _END:
+            return str(piece)
+        self._row.future.result()  # raises the error, if there was one
+        raise StopAsyncIteration
+
+    @property
+    def answer(self) -> Any:
+        """The whole answer."""
+        return self._row.future.result()
+
+    def close(self) -> None:
+        """Give up the answer, unless it's complete."""
+        self._row.future.cancel()
+
+
+class AtOnce:
+    """A group whose inputs are all answered in one step.
+
+    Args:
+        run: returns the answers to some inputs, in the same order.
+        most: maximum number of inputs at a time.
+    """
+
+    def __init__(self, run: Callable[[list[Any]], Sequence[Any]], *, most: int) -> None:
+        self._run, self._most, self._next = run, most, 0
+        self._inputs: dict[int, Any] = {}
+
+    def __len__(self) -> int:
+        return len(self._inputs)
+
+    def has_room(self, value: Any) -> bool:
+        """Return whether another input may join now."""
+        return len(self._inputs) < self._most
+
+    def add(self, value: Any, on_piece: OnPiece | None) -> int:
+        """Let an input join, and return its number. There are no pieces."""
+        self._next += 1
+        self._inputs[self._next] = value
+        return self._next
+
+    def drop(self, number: int) -> None:
+        """Give up an input."""
+        self._inputs.pop(number, None)
+
+    def step(self) -> list[tuple[int, Any]]:
+        """Answer all inputs. One that can't be answered fails no other."""
+        inputs, self._inputs = self._inputs, {}
+        return list(zip(inputs, self._answers(list(inputs.values())), strict=True))
+
+    def _answers(self, inputs: list[Any]) -> list[Any]:
+        try:
+            return list(self._run(inputs))
+        except ClearheadError as error:
+            if len(inputs) == 1:
+                return [error]
+            return [answer for value in inputs for answer in self._answers([value])]
+
+    def close(self) -> None:
+        """Give up all inputs."""
+        self._inputs.clear()
+
+
+def _settle(done: list[tuple[Row, Any]]) -> None:
+    """Pass answers on in the event loop that waits for them."""
+
+    def settle() -> None:
+        for row, answer in done:
+            row.settle(answer)
+
+    if done:
+        _call(done[0][0].future.get_loop(), settle)
+
+
+def _call(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *arguments: Any) -> None:
+    """Call a function in an event loop, unless the server has stopped."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(function, *arguments)

@@ -51,14 +51,17 @@ class Limits:
 
     def check_texts(self, texts: list[str], name: str) -> None:
         """Raise RequestError if there are too many texts, or one of them is too long."""
-        if len(texts) > self.texts:
-            what = f"{name} has {len(texts):,} texts"
-            expected = f"at most {self.texts:,} per request"
-            raise RequestError(400, what, expected=expected, fix="send several requests", name=name, value=len(texts))
+        self.check_count(len(texts), name)
         longest = max(map(len, texts), default=0)
         if longest > self.chars:
             what, expected = f"a text of {name} has {longest:,} characters", f"at most {self.chars:,}"
             raise RequestError(400, what, expected=expected, fix="split it", name=name, value=longest)
+
+    def check_count(self, count: int, name: str) -> None:
+        """Raise RequestError if there are too many inputs in a request."""
+        if count > self.texts:
+            what, expected = f"{name} has {count:,} inputs", f"at most {self.texts:,} per request"
+            raise RequestError(400, what, expected=expected, fix="send several requests", name=name, value=count)
 
     def check_search(self, search: DecodeConfig, asked: Mapping[str, Any]) -> None:
         """Raise RequestError if the settings that a request asked for exceed a limit."""

@@ -9,9 +9,10 @@ from typing import Any
 from ..apps.app import App
 from ..config.messages import say
 from ..errors import ClearheadError, ConfigError, nearest
-from .batching import Batcher
+from .batching import Batcher, Stream
+from .groups import open_group
 from .limits import Limits, RequestError
-from .work import Work, run_work, warm
+from .work import Work, warm
 
 _LANGUAGE = r"[a-z]{2,3}(?:[_][A-Za-z]{2,4})?"
 _PAIR = re.compile(rf"(?:^|[^A-Za-z])({_LANGUAGE})-({_LANGUAGE})(?![A-Za-z])")
@@ -54,6 +55,10 @@ class ServedModel:
     async def answers(self, work: Work, inputs: Sequence[Any]) -> list[Any]:
         """Return an answer to each input; see `Batcher.answers`."""
         return await self.batcher.answers(work, inputs, self.limits.seconds)
+
+    def stream(self, work: Work, value: Any) -> Stream:
+        """Return the answer to one input as a stream."""
+        return self.batcher.stream(work, value, self.limits.seconds)
 
 
 @dataclass(frozen=True)
@@ -134,7 +139,7 @@ class ModelShelf:
     def _open(self, name: ModelName) -> ServedModel:
         app = self._load(name.folder)
         warm(app)
-        batcher = Batcher(lambda work, inputs: run_work(app, work, inputs), most=self.limits.queue, name=name.name)
+        batcher = Batcher(lambda work: open_group(app, work), most=self.limits.queue, name=name.name)
         return ServedModel(
             name.name, app, batcher, self.limits, name.languages if app.task.verb == "translate" else None
         )

@@ -12,10 +12,10 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from . import libretranslate, page_routes
 from .error_shapes import error_response
 from .guards import Access, Guards
 from .limits import RequestError
+from .routes import libretranslate, page_routes, task_routes
 from .served_models import ModelShelf
 from .server_metrics import CONTENT_TYPE, ServerMetrics
 
@@ -60,6 +60,7 @@ def _routes(metrics: ServerMetrics) -> list[Route]:
         Route("/translate", libretranslate.translate, methods=["POST"]),
         Route("/detect", libretranslate.detect, methods=["POST"]),
         Route("/languages", libretranslate.languages, methods=["GET", "POST"]),
+        *(Route(f"/api/{name}", answer, methods=["POST"]) for name, answer in task_routes.ROUTES.items()),
     ]
 
 

@@ -9,13 +9,13 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ..bodies import fields_of, json_response
+from ..guards import wrong_key
+from ..limits import RequestError
+from ..served_models import Languages, ModelShelf, ServedModel
+from ..work import Work
 from .asking import answered, shelf_of
-from .bodies import fields_of, json_response
-from .guards import wrong_key
 from .language_names import LANGUAGE_NAMES
-from .limits import RequestError
-from .served_models import Languages, ModelShelf, ServedModel
-from .work import Work
 
 UNKNOWN = "und"  # ISO 639-2: undetermined
 AUTO = "auto"

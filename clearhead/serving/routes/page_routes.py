@@ -8,9 +8,9 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from ..bodies import fields_of
+from ..work import Work
 from .asking import answered, shelf_of
-from .bodies import fields_of
-from .work import Work
 
 _POLICY = "default-src 'none'; style-src 'self' 'unsafe-inline'; form-action 'self'; frame-src 'self'; base-uri 'none'"
 

@@ -6,8 +6,8 @@ from typing import Any, cast
 
 from starlette.requests import ClientDisconnect, Request
 
-from .served_models import ModelShelf, ServedModel
-from .work import Work
+from ..served_models import ModelShelf, ServedModel
+from ..work import Work
 
 
 def shelf_of(request: Request) -> ModelShelf:

@@ -1,0 +1,154 @@
+"""Routes at /api/TASK. They answer with the records that `clearhead TASK --json` prints."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ..bodies import fields_of, json_response
+from ..limits import RequestError
+from ..served_models import ServedModel
+from ..work import Work
+from .asking import answered, shelf_of
+from .fields import Fields
+from .uploads import expect_modality, is_upload, uploaded_files
+
+Texts = str | list[str]
+
+
+async def _fields(request: Request) -> Fields:
+    return Fields(await fields_of(request, dict[str, Any]))
+
+
+async def translate(request: Request) -> Response:
+    """Translate texts."""
+    return await _sequences(request, "translate")
+
+
+async def summarize(request: Request) -> Response:
+    """Summarize texts."""
+    return await _sequences(request, "summarize")
+
+
+async def _sequences(request: Request, verb: str) -> Response:
+    given = await _fields(request)
+    model = _model(request, given, verb)
+    texts, prefix = _texts(model, given, "text"), given.take("prefix", str, "")
+    model.limits.check_texts([prefix], "prefix")
+    work = Work.of("results", {"prefix": prefix, **given.search(model)})
+    return _records(texts, await answered(request, model, work, _list(texts)))
+
+
+async def generate(request: Request) -> Response:
+    """Continue texts."""
+    given = await _fields(request)
+    model = _model(request, given, "generate")
+    texts = _texts(model, given, "text", "")
+    chars, stop = given.take("chars", int | None), given.take("stop", Texts, [])
+    model.limits.check("chars", chars or 0, model.limits.tokens)
+    model.limits.check_texts(_list(stop), "stop")
+    options = {"chars": chars, "stop": tuple(_list(stop)), **given.search(model)}
+    found = await answered(request, model, Work.of("continuations", options), _list(texts))
+    records = [it.to_dict(text) for text, several in zip(_list(texts), found) for it in several]
+    return json_response(records[0] if isinstance(texts, str) and len(records) == 1 else records)
+
+
+async def classify(request: Request) -> Response:
+    """Label texts, or uploaded images or recordings."""
+    if is_upload(request):
+        return await _classify_files(request)
+    given = await _fields(request)
+    model = _model(request, given, "classify")
+    texts = _texts(model, given, "text")
+    return _records(texts, await answered(request, model, Work.of("results", given.search(model)), _list(texts)))
+
+
+async def _classify_files(request: Request) -> Response:
+    async with uploaded_files(request) as (values, files):
+        given = Fields(values)
+        model = shelf_of(request).find(given.take("model", str | None), "classify")
+        model.limits.check_count(len(files), "file")
+        expect_modality(model)
+        work = Work.of("results", given.search(model))
+        found = await answered(request, model, work, [str(it.path) for it in files])
+        records = [it.to_dict() | {"text": file.name} for file, it in zip(files, found)]
+    return json_response(records[0] if len(records) == 1 else records)
+
+
+async def answer(request: Request) -> Response:
+    """Answer questions about a text."""
+    given = await _fields(request)
+    model = _model(request, given, "answer")
+    questions, context = _texts(model, given, "question"), given.need("context", str)
+    model.limits.check("the length of context", len(context), model.limits.body)
+    work = Work.of("answers", {"context": context, **given.search(model)})
+    return _records(questions, await answered(request, model, work, _list(questions)))
+
+
+async def score(request: Request) -> Response:
+    """Score existing translations or summaries."""
+    given = await _fields(request)
+    model = _model(request, given, "translate", "summarize")
+    alone = given.take("source", str | None), given.take("target", str | None)
+    pairs = given.take("pairs", list[tuple[str, str]]) if None in alone else [alone]
+    if pairs is None:
+        raise RequestError(400, "there's nothing to score", expected="source and target, or pairs", name="pairs")
+    model.limits.check_texts([source for source, _ in pairs], "pairs")
+    model.limits.check_texts([target for _, target in pairs], "pairs")
+    alpha = given.take("alpha", float | None)
+    given.finish()
+    found = await answered(request, model, Work.of("scores", {"alpha": alpha}), pairs)
+    records = [it.to_dict() | {"line": number} for number, it in enumerate(found, 1)]
+    return json_response(records if None in alone else records[0])
+
+
+async def explain(request: Request) -> Response:
+    """Follow one text through the model."""
+    given = await _fields(request)
+    model = _model(request, given)
+    text, context = given.need("text", str), given.take("context", str | None)
+    model.limits.check_texts([text], "text")
+    if (context is not None) != (model.verb == "answer"):
+        what = "context is missing" if context is None else f"the model {model.name!r} reads no context"
+        raise RequestError(400, what, name="context")
+    about = {} if context is None else {"context": context}
+    work = Work.of("explanations", about | given.search(model))
+    return json_response((await answered(request, model, work, [text]))[0])
+
+
+def _model(request: Request, given: Fields, *verbs: str) -> ServedModel:
+    """Return the model that a request names, which reads text."""
+    model = shelf_of(request).find(given.take("model", str | None), *verbs)
+    if model.modality != "text":  # a path in the body would be read on this machine
+        what, expected = f"the model {model.name!r} reads {model.modality}", "an upload: multipart/form-data with files"
+        raise RequestError(400, what, expected=expected, name="model", value=model.name)
+    return model
+
+
+def _texts(model: ServedModel, given: Fields, name: str, default: str | None = None) -> Texts:
+    texts: Texts = given.need(name, Texts) if default is None else given.take(name, Texts, default)
+    model.limits.check_texts(_list(texts), name)
+    return texts
+
+
+def _list(texts: Texts) -> list[str]:
+    return [texts] if isinstance(texts, str) else texts
+
+
+def _records(texts: Texts, found: list[Any]) -> Response:
+    """Return one record for one text, and a list for a list."""
+    records = [it.to_dict() for it in found]
+    return json_response(records[0] if isinstance(texts, str) else records)
+
+
+Handler = Callable[[Request], Awaitable[Response]]
+ROUTES: Mapping[str, Handler] = {
+    "translate": translate,
+    "summarize": summarize,
+    "generate": generate,
+    "classify": classify,
+    "answer": answer,
+    "score": score,
+    "explain": explain,
+}

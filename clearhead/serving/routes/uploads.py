@@ -1,0 +1,77 @@
+"""Uploaded images and recordings, as temporary files."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from starlette.datastructures import UploadFile
+from starlette.requests import Request
+
+from ...errors import DataError
+from ..limits import RequestError
+from ..served_models import ServedModel
+
+MULTIPART = "multipart/form-data"
+_FIELDS = 100  # in a form
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A file that a client sent under `name`, and where it is."""
+
+    name: str
+    path: Path
+
+
+def is_upload(request: Request) -> bool:
+    """Return whether a request is a form with files."""
+    return request.headers.get("content-type", "").lower().startswith(MULTIPART)
+
+
+@asynccontextmanager
+async def uploaded_files(request: Request) -> AsyncIterator[tuple[dict[str, Any], list[Upload]]]:
+    """Yield the fields of a form, and its files under `file`, which exist inside the `with` block.
+
+    The client's names decide nothing but the ending, which tells readers the format.
+
+    Raises:
+        RequestError: the form is malformed, or has no file.
+    """
+    with TemporaryDirectory(prefix="clearhead-") as folder:
+        async with request.form(max_files=_FIELDS, max_fields=_FIELDS) as form:
+            sent = [it for _, it in form.multi_items() if isinstance(it, UploadFile)]
+            files = [await _save(it, Path(folder), number) for number, it in enumerate(sent)]
+            fields = {name: it for name, it in form.multi_items() if isinstance(it, str)}
+        if not files:
+            raise RequestError(400, "the form has no file", expected="a file in the field `file`", name="file")
+        try:
+            yield fields, files
+        except DataError as error:
+            raise _named(error, files) from error
+
+
+def expect_modality(model: ServedModel, modality: str = "") -> None:
+    """Raise RequestError if the model reads no files, or none of this modality."""
+    if model.modality == "text" or modality not in ("", model.modality):
+        what, expected = f"the model {model.name!r} reads {model.modality}", modality or "images or audio"
+        raise RequestError(400, what, expected=f"a model that reads {expected}", name="model", value=model.name)
+
+
+def _named(error: DataError, files: Sequence[Upload]) -> RequestError:
+    """Return the error with the client's names of the files."""
+    what = error.what
+    for file in files:
+        what = what.replace(str(file.path), file.name)
+    return RequestError(400, what, expected=error.expected, fix=error.fix, name="file")
+
+
+async def _save(sent: UploadFile, folder: Path, number: int) -> Upload:
+    name = PurePosixPath((sent.filename or "").replace("\\", "/")).name
+    ending = PurePosixPath(name).suffix.lower()
+    path = folder / f"{number}{ending if ending[1:].isalnum() and ending.isascii() and len(ending) < 8 else ''}"
+    await asyncio.to_thread(path.write_bytes, await sent.read())
+    return Upload(name, path)

@@ -1,0 +1,229 @@
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from clearhead import load
+
+from ..small_models import make
+
+TEXTS = ["I am hungry.", "You are late."]
+
+
+@pytest.fixture(scope="module")
+def served(serve, model_folder: Path, answer_folder: Path):
+    """A translator and a model that answers questions."""
+    with serve(f"en-fr={model_folder}", f"answers={answer_folder}") as served:
+        yield served
+
+
+def plain(records: list) -> list:
+    return json.loads(json.dumps([it.to_dict() for it in records]))
+
+
+def same(found: dict, expected: dict) -> None:
+    """Equal but for rounding, since texts are batched differently."""
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        inside = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else [value]
+        close = bool(inside) and isinstance(inside[0], float)
+        assert found[name] == (pytest.approx(value, abs=1e-5) if close else value), name
+
+
+def test_translations_are_the_records_of_json_one_for_a_text_and_a_list_for_a_list(served, model_folder) -> None:
+    expected = plain(load(model_folder).results(TEXTS, beam=2))
+    same(served.post("/api/translate", {"text": TEXTS[0], "beam": 2}).json(), expected[0])
+    for found, record in zip(served.post("/api/translate", {"text": TEXTS, "beam": 2}).json(), expected, strict=True):
+        same(found, record)
+
+
+def test_a_prefix_begins_the_answer(served, model_folder) -> None:
+    expected = load(model_folder)("I am hungry.", prefix="Tu")
+    assert served.post("/api/translate", {"text": "I am hungry.", "prefix": "Tu"}).json()["text"] == expected
+
+
+def test_answers_are_the_records_of_json(served, answer_folder) -> None:
+    context, question = "Ann was there and ten owls came.", "Who was there?"
+    [expected] = plain(load(answer_folder).results([question], context))
+    same(served.post("/api/answer", {"question": question, "context": context}).json(), expected)
+    several = served.post("/api/answer", {"question": [question, ""], "context": context}).json()
+    assert len(several) == 2 and several[1]["text"] == ""
+
+
+def test_scores_are_the_records_of_json(served, model_folder) -> None:
+    pairs = [("I am hungry.", "J'ai faim."), ("She sings.", "Elle chante.")]
+    expected = [plain(load(model_folder).score([pair])[0])[0] for pair in pairs]
+    found = served.post("/api/score", {"pairs": pairs, "model": "en-fr"}).json()
+    for place, (one, record) in enumerate(zip(found, expected, strict=True), 1):
+        same(one, record | {"line": place})
+    same(served.post("/api/score", {"source": pairs[0][0], "target": pairs[0][1]}).json(), expected[0] | {"line": 1})
+
+
+def test_an_explanation_is_that_of_json(served, model_folder) -> None:
+    app = load(model_folder)
+    explanation = app.explain("She sings.")
+    expected = json.loads(json.dumps(explanation.to_dict(explanation.main_place, 0, 0)))
+    found = served.post("/api/explain", {"text": "She sings.", "model": "en-fr"}).json()
+    assert found.keys() == expected.keys()
+    assert found["text"] == expected["text"] and found["source"] == "She sings."
+    answered = served.post("/api/explain", {"text": "Who?", "context": "Ann was there.", "model": "answers"})
+    assert answered.status == 200
+
+
+def test_a_pair_that_cannot_be_scored_fails_alone_with_the_reason(served) -> None:
+    found = served.post("/api/score", {"pairs": [["a " * 100, "b"], ["She sings.", "Elle chante."]]})
+    assert found.status == 400 and found.json()["error"]["name"] == "pairs"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "name"),
+    [
+        ("translate", {}, 400, "text"),
+        ("translate", {"text": 3}, 400, "text"),
+        ("translate", {"text": ["a", 3]}, 400, "text"),
+        ("translate", {"text": "a", "beem": 3}, 400, "beem"),
+        ("translate", {"text": "a", "engine": "torch"}, 400, "engine"),
+        ("translate", {"text": "a", "beam": "x"}, 400, "decode.beam"),
+        ("translate", {"text": "a", "beam": 17}, 400, "beam"),
+        ("translate", {"text": "a", "n_best": 9, "beam": 9}, 400, "n_best"),
+        ("translate", {"text": "a", "max_len": 5000}, 400, "max_len"),
+        ("translate", {"text": "a", "max_extra": 5000}, 400, "max_extra"),
+        ("translate", {"text": "a", "min_len": 5000}, 400, "min_len"),
+        ("translate", {"text": "a", "temperature": 0.5}, 400, "decode.temperature"),
+        ("translate", {"text": "a", "model": "en-fx"}, 404, "model"),
+        ("translate", {"text": "a", "model": "answers"}, 400, "model"),
+        ("translate", {"text": "a", "prefix": "a" * 5001}, 400, "prefix"),
+        ("generate", {"text": "a"}, 404, "model"),
+        ("classify", {"text": "a"}, 404, "model"),
+        ("explain", {"text": "a"}, 400, "model"),
+        ("explain", {"text": "a", "model": "answers"}, 400, "context"),
+        ("explain", {"text": "a", "model": "en-fr", "context": "b"}, 400, "context"),
+        ("answer", {"question": "a"}, 400, "context"),
+        ("answer", {"question": "a", "context": " "}, 400, "context"),
+        ("score", {"source": "a"}, 400, "pairs"),
+        ("score", {"source": "a", "target": "b", "beam": 2}, 400, "beam"),
+    ],
+)
+def test_an_error_has_its_parts_and_the_field_at_fault(served, path, body, status, name) -> None:
+    found = served.post(f"/api/{path}", body)
+    assert found.status == status
+    error = found.json()["error"]
+    assert error["name"] == name and error["what"] and error["message"].startswith(error["what"])
+
+
+def test_one_bad_text_fails_no_other_request(served) -> None:
+    bad = {"question": "Who?", "context": "Ann was there.", "n_best": 1}
+    assert served.post("/api/answer", bad).status == 200
+
+
+# --- other tasks, and uploads
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return {kind: make(tmp_path_factory.mktemp(kind), kind) for kind in ("generate", "classify", "see")}
+
+
+@pytest.fixture(scope="module")
+def others(serve, folders):
+    """Models that continue texts, and label texts and images."""
+    with serve(*(f"{name}={folder}" for name, folder in folders.items())) as served:
+        yield served
+
+
+def test_continuations_are_the_records_of_json(others, folders) -> None:
+    options = {"max_len": 5, "n_best": 2}
+    several = load(folders["generate"]).continuations(["She "], **options)[0]
+    found = others.post("/api/generate", {"text": "She ", **options}).json()
+    for one, expected in zip(found, several, strict=True):
+        same(one, json.loads(json.dumps(expected.to_dict("She "))))
+    assert others.post("/api/generate", {"max_len": 2}).json()["prompt"] == ""
+    assert len(others.post("/api/generate", {"text": ["a", "b"], "max_len": 1}).json()) == 2
+    stopped = others.post("/api/generate", {"text": "She ", "chars": 3, "stop": ["?!"], "beam": 1}).json()
+    assert stopped["why"] == "chars" and len(stopped["text"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        ({"text": "\u4e2d"}, "prompt"),
+        ({"text": "a", "chars": 1001}, "chars"),
+        ({"text": "a", "chars": 0}, "chars"),
+        ({"text": "a", "stop": [""]}, "stop"),
+        ({"text": "a", "suppress": ["no such token"]}, "token"),
+    ],
+)
+def test_a_continuation_that_cannot_be_made_is_an_error(others, body, name) -> None:
+    found = others.post("/api/generate", body)
+    assert found.status == 400 and found.json()["error"]["name"] == name
+
+
+def test_one_bad_text_of_several_fails_the_request_and_a_good_one_at_the_same_time_is_answered(others) -> None:
+    assert others.post("/api/generate", {"text": ["a", "\u4e2d"], "max_len": 1}).status == 400
+    assert others.post("/api/generate", {"text": "a", "max_len": 1}).status == 200
+
+
+def test_labels_are_the_records_of_json(others, folders) -> None:
+    [expected] = plain(load(folders["classify"]).results(["She sings."]))
+    same(others.post("/api/classify", {"text": "She sings.", "model": "classify"}).json(), expected)
+
+
+def multipart(files: dict[str, bytes], **fields: str) -> dict:
+    """The arguments of a request with a form."""
+    parts = [f'--x\r\nContent-Disposition: form-data; name="{k}"\r\n\r\n{v}\r\n'.encode() for k, v in fields.items()]
+    for name, content in files.items():
+        head = f'--x\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n'
+        parts += [head.encode(), content, b"\r\n"]
+    return {"body": b"".join([*parts, b"--x--\r\n"]), "Content_Type": "multipart/form-data; boundary=x"}
+
+
+def png(seed: int) -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(np.random.default_rng(seed).integers(0, 255, (8, 8), np.uint8)).save(buffer, "png")
+    return buffer.getvalue()
+
+
+def test_uploaded_images_are_labelled_under_the_names_that_the_client_gave(others, folders, tmp_path) -> None:
+    (tmp_path / "a.png").write_bytes(png(0))
+    [expected] = plain(load(folders["see"]).results([str(tmp_path / "a.png")]))
+    one = others.post("/api/classify", **multipart({"a.png": png(0)}, model="see")).json()
+    same(one, expected | {"text": "a.png"})
+    two = others.post("/api/classify", **multipart({"../../b.png": png(1), "a.png": png(0)}, model="see")).json()
+    assert [it["text"] for it in two] == ["b.png", "a.png"]
+    same(two[1], one)
+
+
+def test_a_file_that_is_no_image_is_an_error_that_names_it_and_no_path_of_the_server(others) -> None:
+    found = others.post("/api/classify", **multipart({"a.png": b"no image"}, model="see"))
+    message = found.json()["error"]["message"]
+    assert found.status == 400 and "a.png" in message and "/" not in message.split("\n")[0]
+
+
+def test_a_path_in_json_is_never_read(others, tmp_path) -> None:
+    (tmp_path / "a.png").write_bytes(png(0))
+    found = others.post("/api/classify", {"text": str(tmp_path / "a.png"), "model": "see"})
+    assert found.status == 400 and found.json()["error"]["name"] == "model"
+
+
+@pytest.mark.parametrize(
+    ("files", "fields", "status"),
+    [
+        ({}, {"model": "see"}, 400),
+        ({"a.png": b""}, {"model": "see"}, 400),
+        ({"a.png": b"x"}, {"model": "classify"}, 400),
+        ({"a.png": b"x"}, {"model": "none"}, 404),
+        ({"a.png": b"x"}, {"model": "see", "beam": "2"}, 400),
+        ({f"{n}.png": b"x" for n in range(101)}, {"model": "see"}, 400),
+    ],
+)
+def test_uploads_that_cannot_be_read_are_errors(others, files, fields, status) -> None:
+    found = others.post("/api/classify", **multipart(files, **fields))
+    assert found.status == status and found.json()["error"]["what"]
+
+
+def test_a_form_that_is_cut_off_is_an_error(others) -> None:
+    form = multipart({"a.png": png(0)}, model="see")
+    assert others.post("/api/classify", **(form | {"body": form["body"][:60]})).status == 400

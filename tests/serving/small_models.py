@@ -1,0 +1,52 @@
+"""Model folders with random weights, for each kind of input and output."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from clearhead.config import Config
+from clearhead.folder.model_folder import model_files, save_files
+from clearhead.model.transformer import build
+from clearhead.tasks.registry import task_named
+from clearhead.tokenization.source_and_target import Tokenizers, train_tokenizers
+from clearhead.tokenization.tokenizer import Tokenizer
+
+from ..conftest import ENGLISH, FRENCH
+
+SIZE = {
+    "data.tokenizer": "character", "data.max_len": 40, "model.d_model": 16, "model.n_heads": 2, "model.d_ff": 32,
+    "model.n_encoder_layers": 1, "model.n_decoder_layers": 1, "data.train": ["pairs.tsv"], "data.batch_tokens": 1024,
+}  # fmt: skip
+IMAGE = {
+    "data.modality": "image", "model.front": "patches", "model.positions": "sinusoidal_2d", "model.image_size": 8,
+    "model.image_channels": 1, "model.patch_size": 4, "model.max_len": 10, "data.max_len": 10,
+}  # fmt: skip
+AUDIO = {
+    "data.modality": "audio", "model.front": "frames", "model.sample_rate": 1000, "model.n_mels": 4,
+    "model.max_len": 42,
+}  # fmt: skip
+KINDS: dict[str, dict[str, Any]] = {
+    "generate": {"train.task": "generate"},
+    "classify": {"train.task": "classify", "data.labels": ("cold", "warm")},
+    "see": {"train.task": "classify", "data.labels": ("lies", "stands"), **IMAGE},
+    "transcribe": {"train.task": "transcribe", "data.joint": True, "decode.max_extra": 4, **AUDIO},
+}
+
+
+def make(path: Path, kind: str) -> Path:
+    """Write a model folder and return its path."""
+    given = {**SIZE, **KINDS[kind]}
+    config = Config().assign({**task_named(given["train.task"]).required, **given}, "model")
+    if kind == "see":
+        tokenizers = Tokenizers(Tokenizer.without_text(), Tokenizer.without_text())
+    else:
+        tokenizers = train_tokenizers(ENGLISH, FRENCH, config.data)
+    sizes = {"model.src_vocab_size": tokenizers.source.vocab_size, "model.tgt_vocab_size": tokenizers.target.vocab_size}
+    config = config.assign({**sizes, "model.n_classes": len(config.data.labels)}, "model")
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        weights = build(config.model).state_dict()
+    files = model_files(config=config.to_record(), tokenizer=tokenizers.to_json(), weights=weights, card="# A")
+    save_files(path, files)
+    return path
