@@ -47,6 +47,24 @@ def as_text(text: Any, what: str = "text") -> str:
     return text
 
 
+def as_token_ids(ids: Any, size: int, what: str) -> list[int]:
+    """Return `ids` as a list of ints.
+
+    Raises:
+        DataError: something in it isn't the id of one of the `size` tokens of a vocabulary.
+    """
+    found = list(ids) if isinstance(ids, Sequence) and not isinstance(ids, str | bytes) else [ids]
+    for value in found:
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or not 0 <= value < size:
+            raise DataError(
+                f"{describe_value(value)} isn't the id of a token",
+                expected=f"a list of whole numbers from 0 to {size - 1:,}",
+                name=what,
+                value=value,
+            )
+    return [int(value) for value in found]
+
+
 def describe_value(value: Any) -> str:
     """Describe an invalid value for an error message: its repr, truncated, and its type."""
     return f"{' '.join(repr(value).split())[:_WIDTH]} ({type(value).__name__})"

@@ -15,7 +15,7 @@ from ..decode.stopping import StoppingCriteria
 from ..tasks.generate.task import Generation
 from .answers import Reading
 from .app import ONE, App
-from .inputs import as_text, as_texts
+from .inputs import as_text, as_texts, as_token_ids
 
 if TYPE_CHECKING:
     from ..inspection.views.explanation import Explanation
@@ -68,15 +68,19 @@ class LanguageModel(App):
         config = self.decode_config(**decode)
         return self.task.generator(self.loaded.handle, config, StoppingCriteria(stop=stop, chars=chars))
 
-    def explain(self, text: str = "", **decode: Any) -> "Explanation":
+    def explain(self, text: str = "", *, prefix: Sequence[int] = (), **decode: Any) -> "Explanation":
         """Continue a text and record the model's computation. By default, at most twenty tokens are added.
+
+        Args:
+            prefix: ids of tokens that the continuation starts with.
 
         Raises:
             DataError: the text fills the model's context window.
         """
         if "max_len" not in decode and "max_extra" in decode:
             decode["max_len"] = decode["max_extra"]
-        return self.task.explain(self.model, as_text(text), self.decode_config(**(ONE | decode)))
+        begin = as_token_ids(prefix, self.tokenizers.target.vocab_size, "prefix")
+        return self.task.explain(self.model, as_text(text), self.decode_config(**(ONE | decode)), begin)
 
     def reading(self, text: str) -> Reading:
         """Return the unknown words in a text. Nothing is ever cut off."""

@@ -17,7 +17,7 @@ from ..scoring.score_labels import what_was_cut
 from ..tasks.sequences.task import Sequences
 from .answers import Answer, Reading, Result, Scored
 from .app import ONE, App
-from .inputs import as_source, as_sources, as_text, is_one_source
+from .inputs import as_source, as_sources, as_text, as_token_ids, is_one_source
 
 if TYPE_CHECKING:
     from ..inspection.views.explanation import Explanation
@@ -101,15 +101,19 @@ class Translator(App):
         if rest:
             yield rest
 
-    def explain(self, text: str, **decode: Any) -> "Explanation":
+    def explain(self, text: str, *, prefix: str | Sequence[int] = "", **decode: Any) -> "Explanation":
         """Translate a text and record the model's computation.
+
+        Args:
+            prefix: text, or ids of tokens, that the translation starts with.
 
         Raises:
             DataError: the text is blank, or longer than the model can read.
         """
-        return self.task.explain(
-            self.model, as_source(text, self.task.modalities), self.decode_config(**(ONE | decode))
-        )
+        source, search = as_source(text, self.task.modalities), self.decode_config(**(ONE | decode))
+        size = self.tokenizers.target.vocab_size
+        begin = self.task.prefix(prefix) if isinstance(prefix, str) else as_token_ids(prefix, size, "prefix")
+        return self.task.explain(self.model, source, search, begin)
 
     def score(self, pairs: Any, *, alpha: float | None = None) -> tuple[list[Scored], Report]:
         """Score existing translations by their log-probability given the source.

@@ -68,15 +68,19 @@ class Session:
         )
 
     def answers(
-        self, sources: Sequence[Sequence[int]], observe: Callable[[Step], None] | None = None
+        self,
+        sources: Sequence[Sequence[int]],
+        observe: Callable[[Step], None] | None = None,
+        prefix: Sequence[int] = (),
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses for each source, best first.
 
         Args:
             sources: token ids without the end token; a source may be empty.
+            prefix: the tokens that every answer starts with.
             observe: called with every step of the search. With `diverse`, the search for first tokens is left out.
         """
-        found = dict(self.stream(sources, observe=observe))
+        found = dict(self.stream(sources, prefix, observe))
         return [found[place] for place in range(len(sources))]
 
     def stream(

@@ -76,6 +76,14 @@ def _add_options(parser: Parser) -> None:
         "--html", type=new_picture("html"), metavar="FILE", help="save a page that shows everything, for any browser"
     )
     parser.add_argument("--json", action="store_true", help="print all results as one JSON document")
+    parser.add_argument("--prefix", metavar="TEXT", help="text that the answer starts with")
+    parser.add_argument(
+        "--without",
+        action="append",
+        default=[],
+        metavar="PART",
+        help="switch off a part, such as decoder.1.cross.head.0; can be given several times",
+    )
     add_greedy(parser)
     add_search_options(parser, WATCHED)
 
@@ -88,8 +96,14 @@ def _run(options: Options) -> None:
     apply_greedy(options)
     app, decode = open_model(options, one_answer=True)
     line = text_of(options.text)
-    explanation = app.explain(line.text, *_context(app, options), **decode)
-    warn("the text", line, app.reading(line.text))
+    with app.without(*options.without):
+        explanation = app.explain(line.text, *_context(app, options), **_prefix(app, options), **decode)
+        warn("the text", line, app.reading(line.text))
+        _give(explanation, app, options)
+
+
+def _give(explanation: "Explanation", app: Any, options: Options) -> None:
+    """Print the view, or save it as a page or picture."""
     if options.html:
         _write_page(explanation, app, options)
     elif options.png or options.svg:
@@ -147,7 +161,8 @@ def _check_places(options: Options, views: list[str]) -> None:
 
 def _useless_with_film(options: Options) -> list[str]:
     """Return the given options that have no effect on a finished recording."""
-    found = [f"--{name}" for name in ("head", "context") if getattr(options, name) is not None]
+    found = [f"--{name}" for name in ("head", "context", "prefix") if getattr(options, name) is not None]
+    found += ["--without"] * bool(options.without)
     found += ["--greedy"] * options.greedy
     if options.json:  # JSON always includes every layer of every attention module
         found += [f"--{name}" for name in ("attention", "layer") if getattr(options, name) is not None]
@@ -163,6 +178,17 @@ def _context(app: Any, options: Options) -> list[str]:
     if options.context is None:
         raise UsageError("this model answers questions about a text", fix="name the text with --context FILE")
     return [whole_text(options.context)]
+
+
+def _prefix(app: Any, options: Options) -> dict[str, str]:
+    """Return the text that the answer starts with, for a model that answers one text with another."""
+    if options.prefix is None:
+        return {}
+    if app.task.verb not in ("translate", "summarize", "transcribe"):
+        raise UsageError(
+            f"--prefix is for models that translate, summarize or transcribe; this one is for `{app.task.verb}`"
+        )
+    return {"prefix": options.prefix}
 
 
 def _shown(explanation: "Explanation", options: Options) -> str:
@@ -231,7 +257,11 @@ def _write_page(explanation: "Explanation", app: Any, options: Options) -> None:
     from ...training.report.metrics import read_metrics
 
     path, film = options.html, app.path / FILM
-    command = f"clearhead explain {shlex.quote(str(options.folder))} {shlex.quote(options.text)} --html {path.name}"
+    given = [str(options.folder), options.text]
+    for name in ("context", "prefix"):
+        given += [f"--{name}", getattr(options, name)] if getattr(options, name) else []
+    given += [word for part in options.without for word in ("--without", part)]
+    command = f"clearhead explain {shlex.join(given)} --html {shlex.quote(path.name)}"
     frames = read_metrics(film) if film.exists() else []
     data = page_data(explanation, app.config, name=str(options.folder), command=command, film=frames)
     with writing(path.parent, again="run the command again"):

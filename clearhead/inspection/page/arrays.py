@@ -13,6 +13,11 @@ def weights_array(values: ArrayLike) -> dict[str, Any]:
     return _array(np.rint(found.clip(0, 1) * 65535).astype("<u2"), "u16", 65535)
 
 
+def shades_array(values: ArrayLike) -> dict[str, Any]:
+    """Encode numbers from 0 to 1 in 8 bits, exact to 0.002: enough for a small picture."""
+    return _array(np.rint(np.asarray(values, np.float64).clip(0, 1) * 255).astype("u1"), "u8", 255)
+
+
 def float_array(values: ArrayLike) -> dict[str, Any]:
     """Encode numbers in float32."""
     return _array(np.asarray(values).astype("<f4"), "f32", 1)

@@ -9,31 +9,46 @@ import hashlib
 import html
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from string import Template
 from typing import Any
 
-_MAIN = "main"
 _IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./([a-z_]+)\.js";$', re.MULTILINE)
-_EXPORT = re.compile(r"^export (?=(?:const|function) (\w+))", re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:const|function|async function) (\w+))", re.MULTILINE)
 _UNSAFE = {ord(it): f"\\u{ord(it):04x}" for it in "<>&\u2028\u2029"}  # markup, or line ends in old JavaScript
 
 
 def page_document(data: Mapping[str, Any]) -> str:
     """Return the HTML of a page that shows `data`, what `page_data` returns."""
-    style, script = _static("page.css"), joined_scripts()
+    return _document("file", data, str(data["source"]))
+
+
+def served_document(models: Sequence[Mapping[str, str]]) -> str:
+    """Return the HTML of a page that asks a server for answers, with `POST api/page`. See docs/architecture.md.
+
+    Args:
+        models: the `name` and `task` of each, and what it `reads`: "text", "image" or "audio".
+    """
+    return _document(
+        "served", {"models": list(models)}, " · ".join(it["name"] for it in models), "connect-src 'self'; "
+    )
+
+
+def _document(entry: str, data: Mapping[str, Any], about: str, allowed: str = "") -> str:
+    style, script = _static("page.css"), joined_scripts(entry)
     content = json.dumps(_storable(data), ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_UNSAFE)
     policy = (
-        f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'"
+        f"default-src 'none'; {allowed}img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+        "base-uri 'none'; form-action 'none'"
     )
-    title = html.escape(f"{data['source']} · Clearhead".encode("utf-8", "replace").decode())
+    title = html.escape(f"{about} · Clearhead".encode("utf-8", "replace").decode())
     parts = {"policy": policy, "title": title, "style": style, "data": content, "script": script}
     return Template(_static("page.html")).substitute(parts)
 
 
-def joined_scripts() -> str:
-    """Return all scripts as one, each after those that it imports."""
+def joined_scripts(entry: str) -> str:
+    """Return an entry script and all that it needs as one, each after those that it imports."""
     found: dict[str, str] = {}
 
     def add(name: str) -> None:
@@ -44,7 +59,7 @@ def joined_scripts() -> str:
         body = _EXPORT.sub("", _IMPORT.sub(r"const \1 = \2_js;", source))
         found[name] = f"const {name}_js = (() => {{\n{body}\nreturn {{{', '.join(_EXPORT.findall(source))}}};\n}})();\n"
 
-    add(_MAIN)
+    add(entry)
     return "\n".join(found.values())
 
 

@@ -3,28 +3,32 @@
 The page and the trace agree to every digit shown. What doesn't fit within the size limit is left out, and named.
 """
 
-import inspect
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import nn
 
 from ... import __version__
 from ...config import Config
 from ...errors import ConfigError, ModelError
-from ..record.calls import AttentionCall
-from ..record.parts import count_parameters, named_parts, stacks
+from ..media.media_explanation import MediaExplanation
+from ..record.parts import count_parameters, stacks
 from ..views.explanation import Explanation
-from ..views.head_grid import heads_of
-from ..views.part_table import part_rows
-from .arrays import bits_array, bytes_array, float_array, weights_array
+from .arrays import float_array
+from .attention_data import attention_data
+from .film_data import film_data
+from .media_data import media_data
+from .part_data import part_data
 from .parts_off import parts_off
+from .reasons import reasons
 
 FORMAT_VERSION = 1
+LARGEST = 1_880_000  # bytes of a file's data: with the scripts, 2 MB
 _ALTERNATIVES = 8  # at each step
-_VALUES = 8  # of a token's vector
+_COSTLY = 2e11  # multiplications for the gradients of each token of the answer on its own
 
 
 @dataclass
@@ -40,17 +44,18 @@ class PageData:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {
-            "format_version": FORMAT_VERSION,
-            "kind": "page",
-            "version": __version__,
-            **self.values,
-            "left_out": self.left_out,
-        }
+        about = {"format_version": FORMAT_VERSION, "kind": "page", "version": __version__}
+        return {**about, **self.values, "left_out": self.left_out}
 
 
 def page_data(
-    explanation: Explanation, config: Config, *, name: str, command: str, film: Sequence[Mapping[str, Any]] = ()
+    explanation: Explanation,
+    config: Config,
+    *,
+    name: str,
+    command: str = "",
+    film: Sequence[Mapping[str, Any]] = (),
+    live: bool = False,
 ) -> dict[str, Any]:
     """Collect what the page shows.
 
@@ -60,16 +65,16 @@ def page_data(
         name: the name of the model.
         command: the command that makes this page.
         film: the frames of a watched run.
+        live: leave out what the page can ask for later: the answers without each part.
     """
-    found = PageData(
-        {"task": config.train.task or "translate", "command": command, "model": _model(explanation, config, name)}
-    )
+    about = {"task": config.train.task or "translate", "command": command, "model": _model(explanation, config, name)}
+    found = PageData(about)
     values = found.values
     values |= {"source": explanation.text, "text": explanation.answer, "values": dict(explanation.values)}
-    values |= {"tokens": _tokens(explanation, config)}
+    values |= {"tokens": _tokens(explanation, config), "prefix": list(explanation.prefix), "off": explanation.trace.off}
     values |= _predictions(explanation)
-    values["parts"] = _parts(explanation)
-    values["attention"] = _attention(explanation, found)
+    values["parts"] = part_data(explanation)
+    values["attention"] = attention_data(explanation, found.leave_out)
     if "decoder.cross" in explanation.places:
         values["alignment_layer"] = explanation.alignment_layer
     if explanation.said:
@@ -77,13 +82,19 @@ def page_data(
         values["residuals"] = [[it, *norms] for it, *norms in explanation.trace.residuals()]
     if explanation.search is not None:
         values["search"] = explanation.search.to_dict() | {"verdict": explanation.search.verdict()}
-    if explanation.contrast is not None:
-        values["why"] = _reasons(explanation, found)
+        values["search"]["sampled"] = config.decode.sample
+    _add_reasons(explanation, found)
     if explanation.replay is not None:
-        values["words"] = _words(explanation)
-        values["off"] = parts_off(explanation.model, explanation.replay, explanation.again)
+        values["words"] = _words(explanation, found.leave_out)
+    if explanation.rerun is not None:
+        values["without"] = parts_off(explanation, search=not live)
+    if isinstance(explanation, MediaExplanation):
+        values["media"] = media_data(explanation)
     if film:
-        values["film"] = list(film)
+        values["film"], thinned = film_data(film)
+        if thinned:
+            found.leave_out(f"{thinned:,} of {len(film):,} frames of the film", "to keep the file small")
+    _fit(found)
     return found.to_dict()
 
 
@@ -115,14 +126,14 @@ def _tokens(explanation: Explanation, config: Config) -> dict[str, Any]:
         special.unk: "unknown",
         special.eos: "end",
     }
-    ids: dict[str, Sequence[int]] = {"outputs": explanation.said}
+    ids: dict[str, Sequence[int | None]] = {"outputs": explanation.said}
     for stack in explanation.tokens:
         read = trace[f"{stack}.embedding"].inputs[0][0]
-        ids[stack] = read.tolist() if read.dtype == torch.long else []
+        ids[stack] = read.tolist() if read.dtype == torch.long else [None] * len(explanation.tokens[stack])
 
-    def named(key: str, names: Sequence[str]) -> list[dict[str, str]]:
-        known = [kinds.get(i, "text") for i in ids[key]] or ["text"] * len(names)
-        return [{"text": text, "kind": kind} for text, kind in zip(names, known)]
+    def named(key: str, names: Sequence[str]) -> list[dict[str, Any]]:
+        kind = [kinds.get(-1 if i is None else i, "text") for i in ids[key]]
+        return [{"text": text, "id": i, "kind": it} for text, i, it in zip(names, ids[key], kind)]
 
     found = {key: named(key, names) for key, names in (*explanation.tokens.items(), ("outputs", explanation.outputs))}
     begins = len(explanation.said) - len(explanation.replay.said) if explanation.said and explanation.replay else 0
@@ -130,116 +141,78 @@ def _tokens(explanation: Explanation, config: Config) -> dict[str, Any]:
 
 
 def _predictions(explanation: Explanation) -> dict[str, Any]:
-    """Return the log-probability of everything said, and the likeliest alternatives with theirs."""
-    if explanation.said:
-        p = explanation.trace["decoder"].output[0].float().log_softmax(-1)
-        said = p.gather(-1, torch.tensor(explanation.said, device=p.device)[:, None])[:, 0]
-        best, ids = p.topk(min(_ALTERNATIVES, p.size(-1)))
-        names = [explanation.pieces(row) for row in ids.tolist()]
-        alternatives = [list(zip(*it)) for it in zip(names, best.tolist(), ids.tolist())]
-        return {"logprobs": said.tolist(), "alternatives": alternatives, "vocabulary": p.size(-1)}
-    if explanation.labels:
-        p = explanation.trace["head"].output[0].float().log_softmax(-1)
-        return {"labels": sorted(zip(explanation.labels, p.tolist()), key=lambda it: -it[1])}
-    return {}
-
-
-def _parts(explanation: Explanation) -> list[dict[str, Any]]:
-    modules, found = dict(named_parts(explanation.model)), []
-    for row in part_rows(explanation.model, explanation.trace):
-        part = _module(explanation.model, row.name, modules)
-        values = _first_values(explanation, row.name)
-        source = "" if part is None else _source(part)
-        found.append(
-            asdict(row) | {"shape": list(row.shape), "class": type(part).__name__, "code": source, "values": values}
-        )
-    return found
-
-
-def _module(model: nn.Module, name: str, modules: Mapping[str, nn.Module]) -> nn.Module | None:
-    """Return the module of a part. An attention's name is that of its `attend`; its own module projects the heads."""
-    stack, *place = name.split(".")
-    if len(place) == 2 and place[1] in ("self", "cross"):
-        block = stacks(model)[stack].blocks[int(place[0])]
-        return getattr(block, "attention" if place[1] == "self" else "cross_attention")
-    return modules.get(name)
-
-
-def _source(part: nn.Module) -> str:
-    try:
-        return inspect.cleandoc("\n" + inspect.getsource(type(part).forward))
-    except (OSError, TypeError):
-        return ""
-
-
-def _first_values(explanation: Explanation, name: str) -> list[list[float]]:
-    """Return the first numbers of each position's vector after a part."""
+    """Return the log-probability of everything said, and what else was likely: (text, log-probability, id)."""
     trace = explanation.trace
-    inside = [it for it in (f"{name}.out", name) if it in trace.parts]
-    if not inside:
-        return []
-    output = trace[inside[0]].output[0]
-    return [[float(f"{x:.4g}") for x in row] for row in output.reshape(-1, output.size(-1))[:, :_VALUES].tolist()]
-
-
-def _attention(explanation: Explanation, found: PageData) -> dict[str, Any]:
-    modules = {}
-    for name, calls in explanation.trace.calls.items():
-        call = calls[-1]
-        if call.known_weights is None:
-            found.leave_out(name, f"{call.kind} doesn't report its weights")
-            continue
-        weights = call.weights.values[0]
-        modules[name] = {
-            "weights": weights_array(weights.numpy(force=True)),
-            "entropy": [round(it.entropy, 6) for it in heads_of(call.weights.select(row=0))],
-            **_scores(call),
-        }
-    return modules
-
-
-def _scores(call: AttentionCall) -> dict[str, Any]:
-    """Return what made the scores of Equation 1: queries, keys, the mask, and the logarithm of each row's sum."""
-    if call.kind != "Attend":
+    if explanation.labels:
+        p = trace["head"].output[0].float().log_softmax(-1).tolist()
+        order = sorted(range(len(p)), key=lambda i: -p[i])
+        return {"labels": [[explanation.labels[i], p[i], i] for i in order]}
+    if explanation.said:
+        p, said = trace["decoder"].output[0].float().log_softmax(-1), torch.tensor(explanation.said)
+    elif "head.projection" in trace.parts:  # fills masks
+        p = trace["head.projection"].output.float().log_softmax(-1)
+        said = p.argmax(-1)
+    else:
         return {}
-    scores = call.masked_scores[0].double()
-    sums = scores.logsumexp(-1)
-    given = {"lse": float_array(sums.numpy(force=True)), "q": bytes_array(call.q[0].float().numpy(force=True))}
-    given["k"] = bytes_array(call.k[0].float().numpy(force=True))
-    if call.mask is not None:
-        whole = (*call.q.shape[:3], call.k.size(2))
-        given["mask"] = bits_array(call.mask.expand(whole)[0, 0].numpy(force=True))
-    return given
+    p = p.cpu()
+    best = p.topk(min(_ALTERNATIVES, p.size(-1))).indices
+    missing = ~(best == said[:, None].cpu()).any(-1)
+    best[missing, -1] = said.cpu()[missing]
+    names, values = [explanation.pieces(row) for row in best.tolist()], p.gather(-1, best).tolist()
+    alternatives = [list(zip(*it)) for it in zip(names, values, best.tolist())]
+    filled = {} if explanation.said else {"filled": explanation.pieces(said.tolist())}
+    own = p.gather(-1, said[:, None].cpu())[:, 0].tolist()
+    return {"logprobs": own, "alternatives": alternatives, "vocabulary": p.size(-1), **filled}
 
 
-def _reasons(explanation: Explanation, found: PageData) -> dict[str, Any]:
-    """Return what each part contributed to each thing said."""
-    reasons = {}
-    for key, word in _explainable(explanation):
-        try:
-            attribution = explanation.why(word)
-        except (ConfigError, ModelError) as error:
-            found.leave_out("why", error.what)
-            return {}
-        reasons[key] = {
-            "said": attribution.said,
-            "logit": attribution.difference,
-            "error": attribution.error,
-            "parts": [[it.part, round(it.value, 5)] for it in attribution.contributions],
-        }
-    return reasons
+def _add_reasons(explanation: Explanation, found: PageData) -> None:
+    values = found.values
+    if explanation.contrast is None or not (values.get("alternatives") or values.get("labels")):
+        return
+    if explanation.said:
+        candidates = [[i for *_, i in it] for it in values["alternatives"]]
+    else:
+        candidates = [[i for *_, i in values.get("labels") or values["alternatives"][0]]]
+    try:
+        values["why"] = reasons(explanation, candidates)
+    except (ConfigError, ModelError) as error:
+        found.leave_out("why this and not that", error.what)
 
 
-def _explainable(explanation: Explanation) -> list[tuple[str, str | None]]:
-    """Return what `why` can explain: the place of its first token, and the word."""
-    if not explanation.said:
-        return [("0", None)]
-    words = explanation.answer.split() if explanation.target_words else []
-    firsts = {word: place for place, word in reversed(list(enumerate(explanation.target_words)))}
-    return [(str(firsts[n]), word) for n, word in enumerate(words) if n in firsts and words.index(word) == n]
-
-
-def _words(explanation: Explanation) -> dict[str, Any]:
-    words = explanation.words
+def _words(explanation: Explanation, leave_out: Callable[[str, str], None]) -> dict[str, Any]:
+    replay = explanation.replay
+    assert replay is not None
+    size, said = len(replay.tokens) + len(replay.said), len(replay.said)
+    each = 16 * said * size * 3 * sum(it.numel() for it in explanation.model.parameters()) < _COSTLY
+    words = replay.attribute(each=each)
+    if not each:
+        leave_out("integrated gradients of each token of the answer", "they take too long; those of the whole are here")
     arrays = {name: float_array(getattr(words, name).numpy()) for name in ("whole", "nothing", "falls", "gradients")}
     return arrays | {"error": words.error}
+
+
+def _fit(found: PageData) -> None:
+    """Leave out arrays until the data fits the largest size."""
+    attention = found.values["attention"]
+    size = len(json.dumps(found.values))
+
+    def bytes_of(array: Mapping[str, Any]) -> int:
+        return sum(bytes_of(it) for it in array.values() if isinstance(it, Mapping)) + len(array.get("b64", ""))
+
+    for what, stack, names in (
+        ("queries and keys of the encoder", "encoder", ("q", "k")),
+        ("queries and keys of the decoder", "decoder", ("q", "k")),
+        ("attention in the encoder", "encoder", ("weights",)),
+        ("self-attention in the decoder", "decoder.self", ("weights",)),
+        ("attention to the source", "decoder", ("weights",)),
+    ):
+        first, _, kind = stack.partition(".")
+        chosen = [it for it in attention if it.startswith(first) and it.endswith(kind)]
+        if size <= LARGEST:
+            return
+        for name in chosen:
+            size -= sum(bytes_of(attention[name].pop(it, {})) for it in names)
+            if "weights" in names:
+                del attention[name]
+        if chosen:
+            found.leave_out(what, f"the file would exceed {math.ceil(LARGEST / 1e6)} MB")

@@ -1,48 +1,48 @@
 """What a model says without one of its parts: each head, attention module and feed-forward network in turn."""
 
-import time
-from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import nn
 
 from ...model.transformer import evaluation
-from ..record.switches import switches, without
-from ..views.token_attribution import Replay
+from ..record.switches import switches, without, without_each
+from ..views.explanation import Explanation
 
 _SURE = -0.69314718056  # a token of more than half the probability is certainly the likeliest
-_SECONDS = 3.0  # for searching again
+_TOGETHER = 4096  # tokens in a batch
+_SEARCHES = 4e9  # the work of all new searches: tokens times parameters
 
 
-def parts_off(
-    model: nn.Module, replay: Replay, again: Callable[[], tuple[str, float]] | None = None
-) -> dict[str, dict[str, Any]]:
+def parts_off(explanation: Explanation, *, search: bool = True) -> dict[str, dict[str, Any]]:
     """Return what changes without each part: the log-probabilities of what was said, and the new answer.
 
-    The answer is searched for again only where it can have changed, the largest changes first, and within a few
-    seconds; otherwise it's None.
+    Each part is off in one row of a batch. The answer is None if it isn't known, and "" if it's the same. It's searched
+    for where it can have changed, the largest changes first, and only as often as is fast for a model of this size.
 
     Args:
-        model: the model.
-        replay: runs it on the same input.
-        again: answers the same input and returns the answer and its score.
+        explanation: the answer. Its `rerun` runs the model on the same input.
+        search: search for new answers.
     """
+    model, rerun = explanation.model, explanation.rerun
+    assert rerun is not None
+    size = sum(map(len, explanation.tokens.values()))
     found: dict[str, dict[str, Any]] = {}
     with evaluation(model), torch.inference_mode():
-        whole = replay.run(1)[0]
-        for name in switches(model):
-            with without(model, name):
-                log_p = replay.run(1)[0]
-            found[name] = {"logprobs": [round(it, 5) for it in log_p.tolist()], "text": None, "score": None}
-            found[name]["change"] = float((log_p - whole).sum())
-        unsure = [name for name, it in found.items() if min(it["logprobs"]) < _SURE]
-        started = time.monotonic()
-        for name in sorted(unsure, key=lambda name: found[name]["change"]):
-            if again is None or time.monotonic() - started > _SECONDS:
-                break
+        whole = rerun(1)[0]
+        known, together = list(switches(model)), max(_TOGETHER // size, 1)
+        for start in range(0, len(known), together):
+            names = known[start : start + together]
+            with without_each(model, names):
+                rows = rerun(len(names))
+            for name, row in zip(names, rows):
+                logprobs = [round(it, 5) for it in row.tolist()]
+                same = "" if min(logprobs) > _SURE else None
+                found[name] = {"logprobs": logprobs, "change": float((row - whole).sum()), "text": same, "score": None}
+        unsure = sorted((name for name, it in found.items() if it["text"] is None), key=lambda it: found[it]["change"])
+        cost = size * sum(it.numel() for it in model.parameters())
+        again = explanation.again if search else None
+        for name in unsure[: int(_SEARCHES / cost)] if again else []:
+            assert again is not None
             with without(model, name):
                 found[name]["text"], found[name]["score"] = again()
-        for name in found.keys() - {*unsure}:
-            found[name]["text"] = ""  # the same
     return found

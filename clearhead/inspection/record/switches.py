@@ -8,7 +8,7 @@ projected. For an attention module or a feed-forward network, it includes biases
 remains.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,9 +45,9 @@ class Switch:
             return "heads"
         return "feed-forwards" if self.place.endswith("feed_forward") else "attentions"
 
-    def switch_off(self) -> list[RemovableHandle]:
-        """Switch the part off until all returned handles are removed."""
-        zeros = _Zeros(self.name, self.head)
+    def switch_off(self, row: int | None = None) -> list[RemovableHandle]:
+        """Switch the part off until all returned handles are removed, in one row of each batch or in all of them."""
+        zeros = _Zeros(self.name, self.head, row)
         if self.head is None:
             return [self.module.register_forward_hook(zeros.replace_output)]
         return [
@@ -60,8 +60,9 @@ class Switch:
 class _Zeros:
     """Hooks that replace a part's output with zeros. `inside` distinguishes modules that share an `attend`."""
 
-    def __init__(self, name: str, head: int | None) -> None:
+    def __init__(self, name: str, head: int | None, row: int | None) -> None:
         self.name, self.head, self.inside = name, head, False
+        self.row = row
 
     def enter(self, *_: Any) -> None:
         self.inside = True
@@ -70,13 +71,17 @@ class _Zeros:
         self.inside = False
 
     def replace_output(self, _part: nn.Module, _inputs: Any, output: Tensor) -> Tensor:
-        return torch.zeros_like(output)
+        if self.row is None:
+            return torch.zeros_like(output)
+        changed = output.clone()
+        changed[self.row] = 0.0
+        return changed
 
     def replace_head(self, _attend: nn.Module, _inputs: Any, output: Tensor) -> Tensor:  # (B, H, T, K) -> (B, H, T, K)
         if not self.inside:
             return output
         changed = output.clone()
-        changed[:, self.head] = 0.0
+        changed[slice(None) if self.row is None else self.row, ..., self.head, :, :] = 0.0
         return changed
 
 
@@ -131,6 +136,20 @@ def without(model: nn.Module, *names: str) -> Iterator[None]:
         try:
             for name in names:
                 handles += known[name].switch_off()
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+
+@contextmanager
+def without_each(model: nn.Module, names: Sequence[str]) -> Iterator[None]:
+    """Switch a different part off in each row of every batch inside the `with` block: `names[i]` in row i."""
+    known, handles = switches(model), list[RemovableHandle]()
+    with uncompiled(model):
+        try:
+            for row, name in enumerate(names):
+                handles += known[name].switch_off(row)
             yield
         finally:
             for handle in handles:

@@ -92,6 +92,9 @@ class Attribution:
         return f"{strongest_for}; {strongest_against}."
 
 
+Term = tuple[str, Tensor]  # a part, and what it added at each position, (T, D) in float64
+
+
 def attribute(
     stack: Encoder | Decoder, trace: Trace, reading: Tensor, direction: Tensor, *, row: int = 0
 ) -> list[Contribution]:
@@ -103,6 +106,17 @@ def attribute(
         reading: the weight of each position in the mean, (T,). Often it's 1 for a single position.
         direction: a row of the projection, or the difference of two rows, (D,).
         row: the row of the batch to use.
+
+    Raises:
+        ModelError: a custom norm can't be split.
+    """
+    reading, direction = _double(reading), _double(direction)
+    terms = output_terms(stack, trace, row)
+    return [Contribution(part, float(reading @ (values @ direction))) for part, values in terms]
+
+
+def output_terms(stack: Encoder | Decoder, trace: Trace, row: int = 0) -> list[Term]:
+    """Split the output of a stack into what each part of a recorded pass added to it. The terms sum to the output.
 
     Raises:
         ModelError: a custom norm can't be split.
@@ -121,11 +135,7 @@ def attribute(
                 terms = _normalised(terms, add_norm.norm, trace, f"{around}.norm", row)
     if not isinstance(stack.norm, nn.Identity):
         terms = _normalised(terms, stack.norm, trace, f"{name}.norm", row)
-    reading, direction = _double(reading), _double(direction)
-    return [Contribution(part, float(reading @ (values @ direction))) for part, values in terms]
-
-
-Term = tuple[str, Tensor]  # a part, and what it added at each position, (T, D) in float64
+    return terms
 
 
 def _embedded(name: str, stack: Encoder | Decoder, trace: Trace, row: int) -> Iterator[Term]:

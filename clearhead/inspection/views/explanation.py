@@ -34,6 +34,7 @@ class Explanation(RecordedAttention):
     Attributes:
         values: numbers about the answer, such as its score.
         said: the token ids of `outputs`.
+        prefix: the token ids that the answer had to start with.
         source_words: the index of the word that each source token belongs to, without the end token; -1 for BOS.
         target_words: the same for the answer.
         flow: the shapes of the tensors inside the model.
@@ -42,6 +43,7 @@ class Explanation(RecordedAttention):
         search: the search tree, if there was a search.
         replay: how to run the model again, to see which tokens mattered.
         again: answers the same input again. Returns the answer and its score.
+        rerun: runs the model on n copies of the input. Returns the log-probability of everything said, (n, R).
         labels: all labels, if the answer is one of them.
     """
 
@@ -49,6 +51,7 @@ class Explanation(RecordedAttention):
     answer: str
     values: Mapping[str, float]
     said: tuple[int, ...] = ()
+    prefix: tuple[int, ...] = ()
     source_words: tuple[int, ...] = ()
     target_words: tuple[int, ...] = ()
     flow: tuple[Step, ...] = ()
@@ -58,6 +61,7 @@ class Explanation(RecordedAttention):
     search: SearchTree | None = field(default=None, repr=False)
     replay: Replay | None = field(default=None, repr=False)
     again: Callable[[], tuple[str, float]] | None = field(default=None, repr=False)
+    rerun: Callable[[int], Tensor] | None = field(default=None, repr=False)
     labels: tuple[str, ...] = ()
 
     @property

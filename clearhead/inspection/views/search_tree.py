@@ -27,6 +27,7 @@ class Node:
     number: int
     parent: int
     step: int  # from 1
+    id: int
     token: str
     log_probability: float
     total: float
@@ -82,6 +83,7 @@ class SearchTree:
                 number=len(self.nodes) + len(nodes),
                 parent=self._beams[int(step.parents[0, column])],
                 step=step.number,
+                id=int(step.tokens[0, column]),
                 token=self.spell(int(step.tokens[0, column])),
                 log_probability=float(step.log_probabilities[0, column]),
                 total=total,

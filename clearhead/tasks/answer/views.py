@@ -55,5 +55,6 @@ def explain_answer(
         trace=trace,
         model=model,
         pieces=source.pieces,
+        rerun=again,
         replay=Replay(model, model.encoder.embedding, tokens, [answer.text or "no answer"], task.special.unk, again),
     )

@@ -44,7 +44,7 @@ def explain_label(task: Classification, model: EncoderModel, source: Any, search
         return label_contrast(head, trace, real, task.labels, label or task.labels[best], other)
 
     def again(n: int) -> torch.Tensor:  # -> (n, 1), the log-probability of the label
-        logits: torch.Tensor = model(inputs.expand(n, -1))
+        logits: torch.Tensor = model(inputs.expand(n, *inputs.shape[1:]))
         return logits.log_softmax(-1)[:, best : best + 1]
 
     def label_again() -> tuple[str, float]:
@@ -64,6 +64,7 @@ def explain_label(task: Classification, model: EncoderModel, source: Any, search
         pieces=pieces,
         contrast=contrast,
         again=label_again,
+        rerun=again,
         labels=tuple(task.labels),
         replay=Replay(model, front, tokens, [task.labels[best]], task.special.unk, again) if names is None else None,
     )

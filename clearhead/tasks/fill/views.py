@@ -10,6 +10,7 @@ from ...inspection.record.uncompiled import uncompiled
 from ...inspection.views.contrast import Contrast, mask_contrast
 from ...inspection.views.explanation import Explanation
 from ...inspection.views.flow import dimension_flow
+from ...inspection.views.token_attribution import Replay
 from ...model.heads import TokenPredictor
 from ...model.transformer import EncoderModel, evaluation
 from .task import Filling
@@ -41,6 +42,14 @@ def explain_filling(task: Filling, model: EncoderModel, text: str, search: Decod
     def contrast(token: str | None, other: str | None) -> Contrast:
         return mask_contrast(head, trace, at[0], first, source.pieces, token or found.masks[0][0].token, other)
 
+    best = [it[0] for it in found.masks]
+    chosen = torch.tensor([source.token_id(it.token) for it in best], device=inputs.device)
+
+    def again(n: int) -> torch.Tensor:  # -> (n, M), the log-probability of the best token of each mask
+        logits = model(inputs.expand(n, -1), at=at.expand(n, -1)).unflatten(0, (n, -1))
+        return logits.log_softmax(-1).take_along_dim(chosen[None, :, None], -1)[..., 0]
+
+    names = [it.token for it in best]
     return Explanation(
         text=text,
         answer=found.filled,
@@ -51,4 +60,6 @@ def explain_filling(task: Filling, model: EncoderModel, text: str, search: Decod
         model=model,
         pieces=source.pieces,
         contrast=contrast,
+        rerun=again,
+        replay=Replay(model, model.encoder.embedding, tuple(pieces), names, task.special.unk, again),
     )

@@ -187,11 +187,11 @@ class Generation(Task):
         found = generator.continuations([generator.prompt(text) for text in texts])
         return [text + best.text for text, (best, *_) in zip(texts, found)]
 
-    def explain(self, model: Any, text: str, decode: DecodeConfig) -> "Explanation":
-        """Continue one text and record every step."""
+    def explain(self, model: Any, text: str, decode: DecodeConfig, prefix: Sequence[int] = ()) -> "Explanation":
+        """Continue one text and record every step. The continuation starts with the tokens of `prefix`."""
         from .views import explain_continuation
 
-        return explain_continuation(self, model, text, decode)
+        return explain_continuation(self, model, text, decode, prefix)
 
     def check_search(self, model: "nn.Module") -> None:
         """Raise an error if a token to suppress isn't in the vocabulary."""

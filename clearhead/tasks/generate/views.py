@@ -1,5 +1,6 @@
 """Explain one continuation by a language model."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -21,7 +22,9 @@ from .task import Generation
 _CONTINUATION = 20  # tokens, unless decode.max_len is set
 
 
-def explain_continuation(task: Generation, model: Decoder, text: str, search: DecodeConfig) -> Explanation:
+def explain_continuation(
+    task: Generation, model: Decoder, text: str, search: DecodeConfig, prefix: Sequence[int] = ()
+) -> Explanation:
     """Continue one text, then record the model while it reads the text with its continuation.
 
     Raises:
@@ -44,7 +47,7 @@ def explain_continuation(task: Generation, model: Decoder, text: str, search: De
         )
     tree = SearchTree(lambda i: target.pieces([i])[0], lambda n: float(session.rules.penalty(n)))
     with tree.watching(model):
-        [hypotheses] = session.answers([read], tree.observe)
+        [hypotheses] = session.answers([read], tree.observe, prefix)
     best = hypotheses[0]
     said = [*prompt[1:], *best.ids, *([task.special.eos] if best.finished else [])]
     inputs, spell = [*prompt, *best.ids][: len(said)], {"decoder": target.pieces}
@@ -59,7 +62,7 @@ def explain_continuation(task: Generation, model: Decoder, text: str, search: De
         return logits.log_softmax(-1).take_along_dim(new[None, :, None], -1)[..., 0]
 
     def continue_again() -> tuple[str, float]:
-        [[first, *_]] = session.answers([read])
+        [[first, *_]] = session.answers([read], prefix=prefix)
         return text + StreamingDetokenizer(target, prompt).add(first.ids), first.score
 
     words = Words(
@@ -77,6 +80,7 @@ def explain_continuation(task: Generation, model: Decoder, text: str, search: De
         tokens={"decoder": tuple(target.pieces(inputs))},
         outputs=tuple(pieces),
         said=tuple(said),
+        prefix=tuple(prefix),
         flow=tuple(dimension_flow(model, target=(1, len(inputs)))),
         trace=trace,
         model=model,
@@ -84,5 +88,6 @@ def explain_continuation(task: Generation, model: Decoder, text: str, search: De
         contrast=partial(words.contrast, model, trace),
         search=None if session.diverse else tree.finish(hypotheses, target.decode, trace.note),
         again=continue_again,
+        rerun=again,
         replay=Replay(model, model.embedding, target.pieces(prompt), pieces[begins:], task.special.unk, again),
     )

@@ -255,11 +255,13 @@ class Sequences(Task):
         answers = self.session(model, decode).answers(self.sources(texts)[0])
         return [one_line(text) for text in self.tokenizers.target.decode_batch([found[0].ids for found in answers])]
 
-    def explain(self, model: "EncoderDecoder", text: str, decode: DecodeConfig) -> "Explanation":
-        """Answer one text and record every step."""
+    def explain(
+        self, model: "EncoderDecoder", text: str, decode: DecodeConfig, prefix: Sequence[int] = ()
+    ) -> "Explanation":
+        """Answer one text and record every step. The answer starts with the tokens of `prefix`."""
         from .views import explain_sequence
 
-        return explain_sequence(self, model, text, decode)
+        return explain_sequence(self, model, text, decode, prefix)
 
     def check_search(self, model: "nn.Module") -> None:
         """Raise an error if the decoding settings don't fit the model and its vocabulary."""

@@ -26,7 +26,9 @@ from ...tokenization.tokenizer import Tokenizer
 from .task import Sequences
 
 
-def explain_sequence(task: Sequences, model: EncoderDecoder, text: Any, search: DecodeConfig) -> Explanation:
+def explain_sequence(
+    task: Sequences, model: EncoderDecoder, text: Any, search: DecodeConfig, prefix: Sequence[int] = ()
+) -> Explanation:
     """Answer one text or recording, then record the model while it reads the source with its answer.
 
     Raises:
@@ -37,7 +39,7 @@ def explain_sequence(task: Sequences, model: EncoderDecoder, text: Any, search: 
     session = task.session(model, replace(search, engine=IN_MEMORY))  # the recorder watches torch modules
     tree = SearchTree(lambda i: target.pieces([i])[0], lambda n: float(session.rules.penalty(n)))
     with tree.watching(model):
-        [hypotheses] = session.answers([ids], tree.observe)
+        [hypotheses] = session.answers([ids], tree.observe, prefix)
     best = hypotheses[0]
     said = [*best.ids, special.eos] if best.finished else list(best.ids)  # EOS only if the model predicted it
     inputs, device = [special.start, *best.ids][: len(said)], task.config.train.device
@@ -56,6 +58,7 @@ def explain_sequence(task: Sequences, model: EncoderDecoder, text: Any, search: 
         tokens={"encoder": tuple(tokens), "decoder": tuple(target.pieces(inputs))},
         outputs=tuple(target.pieces(said)),
         said=tuple(said),
+        prefix=tuple(prefix),
         source_words=(*[-1] * task.config.model.begins, *source.word_indices(text)) if names is None else (),
         target_words=tuple(target_words),
         flow=tuple(dimension_flow(model, read, (1, len(inputs)))),
@@ -64,7 +67,8 @@ def explain_sequence(task: Sequences, model: EncoderDecoder, text: Any, search: 
         pieces=target.pieces,
         contrast=partial(words.contrast, model.decoder, trace),
         search=None if session.diverse else tree.finish(hypotheses, task.text, trace.note),
-        again=lambda: _first(task, session.answers([ids])[0]),
+        again=lambda: _first(task, session.answers([ids], prefix=prefix)[0]),
+        rerun=replay,
         replay=Replay(model, front, tokens, target.pieces(said), special.unk, replay) if names is None else None,
     )
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from clearhead import ConfigError, load
+from clearhead import ConfigError, DataError, load
 from clearhead.folder.model_folder import model_files, read_config, save_files
 from clearhead.model.transformer import build
 
@@ -304,3 +304,29 @@ def test_what_cannot_be_explained_is_rejected(run: Run, model_folder: Path, argu
     done = run("explain", *(str(argument).replace("{folder}", str(model_folder)) for argument in arguments))
     assert (done.code, done.out) == (code, "")
     assert named in done.err and "Traceback" not in done.err
+
+
+def test_an_answer_can_be_forced_and_parts_switched_off(run: Run, model_folder: Path) -> None:
+    found = json.loads(run("explain", model_folder, TEXT, "--prefix", "Ils", "--json").out)
+    assert found["text"].startswith("Ils") and found["without"] == []
+    part = "decoder.0.cross.head.0"
+    assert json.loads(run("explain", model_folder, TEXT, "--without", part, "--json").out)["without"] == [part]
+    done = run("explain", model_folder, TEXT, "--without", "nothing")
+    assert done.code == 2 and "isn't a part" in done.err
+
+
+def test_a_prefix_needs_a_model_that_answers_with_a_text(run: Run, answer_folder: Path, tmp_path: Path) -> None:
+    context = tmp_path / "context.txt"
+    context.write_text("Ann and ten owls.", encoding="utf-8")
+    done = run("explain", answer_folder, "Who was there?", "--context", context, "--prefix", "a")
+    assert done.code == 2 and "--prefix is for models that translate" in done.err
+
+
+def test_a_prefix_of_ids_must_be_of_the_vocabulary(model_folder: Path) -> None:
+    app = load(model_folder, device="cpu")
+    first = app.explain(TEXT, prefix=[7]).said[0]
+    assert first == 7
+    for wrong in ([10_000], ["a"], 3.5, [True]):
+        with pytest.raises(DataError) as error:
+            app.explain(TEXT, prefix=wrong)
+        assert error.value.name == "prefix"

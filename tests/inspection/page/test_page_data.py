@@ -54,22 +54,26 @@ def test_the_tokens_have_kinds_and_probabilities(shown) -> None:
 
 def test_every_part_is_switched_off_alone(shown) -> None:
     app, explanation, data = shown
-    assert data["off"].keys() == switches(app.model).keys()
+    assert data["without"].keys() == switches(app.model).keys()
     name = "decoder.0.feed_forward"
     with without(app.model, name), torch.inference_mode():
         expected = explanation.replay.run(1)[0]
-    np.testing.assert_allclose(data["off"][name]["logprobs"], expected, atol=1e-4)
+    np.testing.assert_allclose(data["without"][name]["logprobs"], expected, atol=1e-4)
     with app.without(name):
         answer = app(TEXT)
-    assert data["off"][name]["text"] in (answer, "")
+    assert data["without"][name]["text"] in (answer, "")
 
 
 def test_reasons_and_words_are_those_of_the_other_views(shown) -> None:
     _, explanation, data = shown
     np.testing.assert_array_equal(numbers(data["words"]["falls"], "<f4"), explanation.words.falls.float().numpy())
-    for place, it in data["why"].items():
-        assert it["said"] == explanation.outputs[int(place)]
-        assert sum(value for _, value in it["parts"]) == pytest.approx(it["logit"], abs=1e-2)
+    why, word = data["why"], explanation.answer.split()[0]
+    parts, logits = numbers(why["parts"], "<f4"), numbers(why["logits"], "<f4")
+    np.testing.assert_allclose(parts.sum(0), logits, atol=1e-3)
+    expected, place = explanation.why(word), explanation.target_words.index(0)
+    said = [i for *_, i in data["alternatives"][place]].index(explanation.said[place])
+    assert why["names"] == [it.part for it in expected.contributions]
+    np.testing.assert_allclose(parts[:, place, said], [it.value for it in expected.contributions], atol=1e-4)
 
 
 def test_the_flow_has_code_and_values(shown) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from clearhead.config import ModelConfig
 from clearhead.errors import ConfigError
 from clearhead.inspection.record.recorder import record
-from clearhead.inspection.record.switches import KINDS, switches, without
+from clearhead.inspection.record.switches import KINDS, switches, without, without_each
 from clearhead.model.masks import padding_mask
 from clearhead.model.transformer import build
 
@@ -279,3 +279,15 @@ def test_the_recorder_sees_what_the_model_was_given() -> None:
         answer(net)
     output = trace["decoder.0.self"].output
     assert not output[:, 1].any() and output[:, 0].any()
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_each_row_of_a_batch_can_lack_another_part(kind) -> None:
+    net = model(**MODELS[kind])
+    names = list(switches(net))[-2:]
+    with without_each(net, names):
+        found = answer(net)
+    for row, name in enumerate(names):
+        with without(net, name):
+            torch.testing.assert_close(found[row], answer(net)[row])
+    assert not torch.equal(found, answer(net))

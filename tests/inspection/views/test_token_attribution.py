@@ -96,3 +96,13 @@ def test_a_label_has_a_bar_for_each_token() -> None:
         ["good", "film"], ["pos"], torch.tensor([-0.1]), torch.tensor([-1.0]), falls, falls
     ).render()
     assert '"pos" (log-probability -0.1000)' in view and f"{'<' * 16}|" in view and "|>" in view
+
+
+def test_gradients_of_the_whole_answer_are_those_of_its_tokens_together() -> None:
+    net = model()
+    found, together = replay(net).attribute(), replay(net).attribute(each=False)
+    torch.testing.assert_close(together.gradients, found.gradients.sum(1, keepdim=True), rtol=0.02, atol=0.1)
+    torch.testing.assert_close(together.falls, found.falls)
+    assert together.error == pytest.approx(
+        float((together.gradients.sum() - (found.whole - found.nothing).sum()).abs())
+    )

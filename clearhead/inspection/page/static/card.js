@@ -1,7 +1,8 @@
 // Everything about the chosen word, each block with a link to its view.
 
 import {g, h} from "./dom.js";
-import {looks} from "./data.js";
+import {contributions, looks, saidAt, whyRow} from "./data.js";
+import {force, prefixAt, textsAt} from "./forcing.js";
 import {alternatives, fallsOf} from "./sentence.js";
 import {count, logp, ordinal, percent, signed} from "./numbers.js";
 import {partKind, partName} from "./parts.js";
@@ -11,7 +12,7 @@ const SHOWN = 3;
 const most = (values, n = SHOWN) => values.map((it, i) => [i, it]).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, n);
 
 const block = (title, link, to, ...content) =>
-  h("div", {class: "block"}, h("h3", {}, title, h("a", {href: `#${to}`, "data-view": to}, link)), ...content);
+  h("div", {class: "block"}, h("h3", {}, title, link && h("a", {href: `#${to}`, "data-view": to}, link)), ...content);
 
 const bar = (share, kind) => h("span", {class: "track"}, h("i", {class: kind, style: {width: `${Math.max(0.5, 100 * Math.min(1, share)).toFixed(1)}%`}}));
 const token = it => h("span", {class: it.own ? "own" : "", dir: "auto"}, it.name);
@@ -31,33 +32,42 @@ function ranks(page, at) {
     ]));
 }
 
-export function card(page, state) {
+/** The other tokens at this place. Choosing one decodes on from it. */
+function instead(page, asker, t) {
+  const others = alternatives(page, t).slice(0, SHOWN), note = h("p", {class: "note", "aria-live": "polite"});
+  if (!others.length) return null;
+  const choose = it => (page.writes ? h("button", {class: "choice own", dir: "auto", "aria-label": `Decode on from ${it.name}`, onclick: () => force(page, asker, prefixAt(page, t, it.id), textsAt(page, t, it.text), note)}, it.name) : h("span", {class: "own", dir: "auto"}, it.name));
+  return block("Instead of it", page.search ? "Decoding" : "", "decoding", h("div", {class: "bars"}, others.map(it => [choose(it), h("span"), h("span", {class: "number"}, percent(Math.exp(it.logp)), h("em", {}, logp(it.logp)))])), note);
+}
+
+function heading(page, t) {
+  if (page.finds) return "The answer";
+  return `${page.writes ? "Answer token" : page.fills ? "Mask" : "Label"} ${t + 1} of ${page.answer.length}`;
+}
+
+export function card(page, state, asker) {
   const node = h("div", {class: "card"});
 
   function update() {
-    const {t} = state.now, word = page.answer[t], p = page.logprobs[t], weights = looks(page, t), found = [];
-    const heading = page.writes ? `Answer token ${t + 1} of ${page.answer.length}` : `Label ${t + 1} of ${page.answer.length}`;
-    const others = page.writes ? alternatives(page, t).slice(0, SHOWN) : [];
-    if (others.length) found.push(block("Instead of it", "Decoding", "decoding", h("div", {class: "bars"}, others.map(it => [
-      h("span", {class: "own", dir: "auto"}, it.name), h("span"), h("span", {class: "number"}, percent(Math.exp(it.logp)), h("em", {}, logp(it.logp)))]))));
+    const {t} = state.now, word = page.answer[t];
+    if (!word) return node.replaceChildren(h("p", {class: "who"}, "This model gives a vector, not an answer."));
+    const p = page.logprobs[t], weights = looks(page, t), found = [instead(page, asker, t)];
     if (weights.length) found.push(block("Looked at", "Attention", "attention", h("div", {class: "bars"}, most(weights).map(([s, w]) => [
       token(page.source[s]), bar(w, "share"), h("span", {class: "number"}, percent(w))]))));
-    const falls = page.words && fallsOf(page, page.writes ? t : 0);
-    const lost = falls && most(falls).filter(it => Math.abs(it[1]) >= 0.005);
+    const falls = page.words && (!page.labels || t === 0) && fallsOf(page, t), lost = falls && most(falls).filter(it => Math.abs(it[1]) >= 0.005);
     if (lost?.length) {
       const largest = Math.max(...page.words.falls.values.map(Math.abs));
       found.push(block("When hidden", "Words", "words", h("div", {class: "bars"}, lost.map(([s, fall]) => [
         token(page.source[s]), bar(Math.abs(fall) / largest, fall > 0 ? "against" : "for"), h("span", {class: "number"}, signed(-fall))]))));
     }
     if (page.lens) found.push(block("Rank by layer", "Layers", "layers", ranks(page, page.begins + t)));
-    const why = page.why?.[page.writes ? page.begins + t : 0];
-    if (why && (page.writes || t === 0)) {
-      const top = [...why.parts].sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, 5), largest = Math.abs(top[0][1]) || 1;
+    if (whyRow(page, t) !== null) {
+      const top = [...contributions(page, t, saidAt(page, t))].sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, 5), largest = Math.abs(top[0][1]) || 1;
       found.push(block("What spoke for it, in logits", "Why", "layers", h("div", {class: "bars"}, top.map(([name, value]) => [
         h("span", {}, h("span", {class: `key ${partKind(name)}`}), partName(name)), bar(Math.abs(value) / largest, value < 0 ? "against" : "for"), h("span", {class: "number"}, signed(value))]))));
     }
-    node.replaceChildren(h("p", {class: "who"}, heading), h("h2", {class: word.own ? "own" : "", dir: "auto"}, word.name),
-      h("p", {class: "sub"}, `${percent(Math.exp(p))} likely, log-probability ${logp(p)}`), ...found);
+    return node.replaceChildren(...[h("p", {class: "who"}, heading(page, t)), h("h2", {class: word.own ? "own" : "", dir: "auto"}, word.name),
+      h("p", {class: "sub"}, `${percent(Math.exp(p))} likely, log-probability ${logp(p)}`), ...found].filter(it => it));
   }
   return {node, update};
 }

@@ -4,6 +4,7 @@ const READ = {
   u16: [2, (view, at) => view.getUint16(at, true)],
   f32: [4, (view, at) => view.getFloat32(at, true)],
   i8: [1, (view, at) => view.getInt8(at)],
+  u8: [1, (view, at) => view.getUint8(at)],
 };
 
 /** Decode an array to {shape, values}, with `values` flat. */
@@ -67,13 +68,48 @@ export function prepare(data) {
   const attention = attentionOf(data), tokens = data.tokens, begins = tokens.begins ?? 0;
   const rows = {encoder: (tokens.encoder ?? []).map(named), decoder: (tokens.decoder ?? []).map(named), outputs: (tokens.outputs ?? []).map(named)};
   const places = Object.keys(PLACES).filter(it => attention[it]);
-  const writes = rows.outputs.length > 0, crosses = places.includes("decoder.cross");
+  const writes = rows.outputs.length > 0, crosses = places.includes("decoder.cross"), fills = Boolean(data.filled), finds = data.task === "answer";
   const source = crosses || !writes ? rows.encoder : rows.decoder.slice(0, begins + 1);
-  const answer = writes ? rows.outputs.slice(begins) : (data.labels ?? []).map(([name]) => ({name, own: false}));
-  const logprobs = writes ? data.logprobs.slice(begins) : (data.labels ?? []).map(([, p]) => p);
   const words = data.words && Object.fromEntries(["whole", "nothing", "falls", "gradients"].map(it => [it, decode(data.words[it])]));
-  return {...data, attention, rows, places, writes, crosses, source, answer, logprobs, begins, words: words && {...words, error: data.words.error}};
+  return {...data, asked: data.source, ...said(data, rows, {writes, fills, finds, begins, words}), attention, rows, places, writes, crosses, fills, finds, source, begins, words: words && {...words, error: data.words.error},
+    why: data.why && {...data.why, parts: decode(data.why.parts), logits: decode(data.why.logits)}, media: data.media && mediaOf(data.media)};
 }
+
+/** What the model answered: tokens, fillings, a passage or labels, each with its log-probability and its place in `alternatives`. */
+function said(data, rows, {writes, fills, finds, begins, words}) {
+  if (writes) return {answer: rows.outputs.slice(begins), logprobs: data.logprobs.slice(begins)};
+  if (fills) return {answer: data.filled.map(text => ({name: pieceName(text), own: true})), logprobs: data.logprobs};
+  if (finds) return {answer: [{name: data.text || "no answer", own: Boolean(data.text)}], logprobs: [words ? words.whole.values[0] : 0]};
+  return {answer: (data.labels ?? []).map(([name]) => ({name, own: false})), logprobs: (data.labels ?? []).map(([, p]) => p)};
+}
+
+function mediaOf(media) {
+  return {...media, maps: media.maps?.map(decode), rollout: media.rollout && decode(media.rollout), falls: media.falls && decode(media.falls), spectrogram: media.spectrogram && decode(media.spectrogram)};
+}
+
+/** What could have been said at a place of the answer, likeliest first: [text, log-probability, id]. Labels have one place. */
+export const candidates = (page, t) => (page.labels ? page.labels : page.alternatives?.[page.begins + t]) ?? [];
+
+/** The row of `page.why` for a place of the answer, or null if it has none. */
+export const whyRow = (page, t) => { const row = page.labels ? 0 : page.begins + t; return page.why && row < page.why.parts.shape[1] ? row : null; };
+
+/** What each part added to the logit of candidate `one` at a place, less what it added to that of `other` if there is one: [[part, value]]. */
+export function contributions(page, t, one, other = null) {
+  const {names, parts: {shape: [, rows, k], values}} = page.why, row = whyRow(page, t);
+  return names.map((name, p) => [name, values[(p * rows + row) * k + one] - (other === null ? 0 : values[(p * rows + row) * k + other])]);
+}
+
+/** The logit of a candidate, or the difference of two. */
+export function logitOf(page, t, one, other = null) {
+  const {shape: [, k], values} = page.why.logits, row = whyRow(page, t);
+  return values[row * k + one] - (other === null ? 0 : values[row * k + other]);
+}
+
+/** The place of what was said among its candidates. */
+export const saidAt = (page, t) => {
+  const id = page.writes ? page.tokens.outputs[page.begins + t].id : page.labels ? page.labels[t]?.[2] : null;
+  return id === null ? 0 : Math.max(0, candidates(page, t).findIndex(it => it[2] === id));
+};
 
 /** The tokens that label the rows and columns of an attention at a place. */
 export function axes(page, place) {
@@ -94,6 +130,10 @@ export function looks(page, t) {
   if (page.writes) {
     const layers = page.attention["decoder.self"], layer = layers?.[layers.length - 1];
     return layer ? page.source.map((_, s) => (s < layer.columns ? layer.mean(page.begins + t, s) : 0)) : [];
+  }
+  if (page.media?.maps) { // a label: how the model's head reads the positions of the last layer
+    const {shape: [heads, , size], values} = page.media.maps.at(-1);
+    return page.source.map((_, s) => { let sum = 0; for (let head = 0; head < heads; head++) sum += values[head * size + s]; return sum / heads; });
   }
   return [];
 }

@@ -1,54 +1,96 @@
-// The search, step by step: what was kept, what was dropped, and why the first answer won.
+// The search, step by step: what was kept, what was dropped, and why the first answer won. Any candidate can be forced.
 
-import {asTable, g, h, picture, table} from "./dom.js";
-import {pieceName} from "./data.js";
+import {asTable, g, h, picture, roving, table} from "./dom.js";
+import {candidates, pieceName} from "./data.js";
+import {force} from "./forcing.js";
 import {logp, percent} from "./numbers.js";
 
-const COLUMN = 128, ROW = 46, DROPPED = 4; // pixels, and dropped candidates to name at each step
+const COLUMN = 128, ROW = 46, DROPPED = 4, MOST = 400; // pixels, dropped candidates to name at each step, and nodes beyond which they are only counted
 
-
-export function decoding(page, state) {
-  const {nodes, answers, verdict, cache_lengths: cached} = page.search, steps = Math.max(...nodes.map(it => it.step)), sampled = answers.length === 1 && nodes.every(it => it.fate !== "dropped");
-  const path = at => { const found = new Set(); for (let it = nodes[at]; it; it = nodes[it.parent]) found.add(it.number); return found; };
-  const won = answers[0]?.node === null ? new Set() : path(answers[0]?.node), living = new Set(answers.flatMap(it => (it.node === null ? [] : [...path(it.node)])));
-  const box = h("div", {class: "scroll tree", tabindex: 0, role: "group", "aria-label": "Search tree, scrolls sideways"});
+export function decoding(page, state, asker) {
+  const {nodes, answers, verdict, sampled} = page.search, box = h("div", {class: "scroll tree", tabindex: 0, role: "group", "aria-label": "Search, scrolls sideways"}), note = h("p", {class: "note", "aria-live": "polite"});
+  const about = sampled ? "One token after the other, drawn from the model’s probabilities. Hatched: cut off, so it couldn’t be drawn" : "Solid: part of an answer. Dashed: kept, then lost. Below: dropped at once. Choose a candidate to decode on from it";
   const node = h("section", {id: "decoding"},
-    h("div", {class: "head"}, h("h2", {}, "Decoding"), h("p", {}, sampled ? "One token after the other, each drawn from the model's probabilities" : "Solid: part of an answer. Dashed: kept, then lost. Below: dropped at once")), box,
+    h("div", {class: "head"}, h("h2", {}, "Decoding"), h("p", {}, about)), box, note, cache(page.search.cache_lengths),
     h("div", {class: "answers"}, h("h3", {}, answers.length > 1 ? "The answers, and why the first one won" : "The answer"), h("ol", {}, answers.map(it => h("li", {}, h("span", {class: "own", dir: "auto"}, it.text || "■ end"),
-      h("small", {}, `total ${logp(it.total)} ÷ penalty ${it.penalty.toFixed(3)} = score ${logp(it.score)}${it.finished ? "" : ", cut off"}`)))), h("p", {}, verdict.join(" "))),
+      h("small", {}, `total ${logp(it.total)} ÷ penalty ${it.penalty.toFixed(3)} = score ${logp(it.score)}${it.finished ? "" : `, stopped at ${it.length} tokens`}`)))), h("p", {}, verdict.join(" "))),
     asTable("The search as a table", () => table("Candidates", ["Token", "Step", "Log-probability", "Total", "Score", "Fate"], nodes.map(it => [pieceName(it.token), it.step, logp(it.log_probability), logp(it.total), logp(it.score), it.fate]))));
 
-  function draw() {
-    const t = state.now.t, row = {}, edges = [], found = [];
-    const perStep = n => nodes.filter(it => it.step === n);
-    let most = 1;
-    for (let n = 1; n <= steps; n++) perStep(n).filter(it => it.fate !== "dropped").forEach((it, i) => { row[it.number] = it.beam ?? i; most = Math.max(most, row[it.number] + 1); });
-    for (let n = 1; n <= steps; n++) { // ended candidates take a free row of their step
-      const used = new Set(), own = perStep(n).filter(it => it.number in row);
-      own.sort((a, b) => won.has(b.number) - won.has(a.number) || (a.beam ?? 99) - (b.beam ?? 99));
-      own.forEach(it => { let at = row[it.number]; while (used.has(at)) at = (at + 1) % (most + 1); used.add(at); row[it.number] = at; most = Math.max(most, at + 1); });
-    }
-    const x = n => 66 + (n - 1) * COLUMN, y = at => 46 + at * ROW, low = y(most) + 4, width = x(steps) + 60, height = low + 22 + DROPPED * 18 + 34;
-    if (t !== null && t < steps) found.push(g("rect", {x: x(t + 1) - 54, y: 24, width: 108, height: most * ROW, rx: 7, class: "column"}));
-    for (let n = 1; n <= steps; n++) found.push(g("text", {x: x(n), y: 14, "text-anchor": "middle", class: `small${n - 1 === t ? " on" : ""}`}, `step ${n}`));
-    for (const it of nodes) {
-      if (!(it.number in row)) continue;
-      const X = x(it.step), Y = y(row[it.number]), [px, py] = it.parent < 0 ? [8, y(0)] : [x(it.step - 1) + 44, y(row[it.parent])], best = won.has(it.number), lives = living.has(it.number);
-      edges.push([best, g("path", {d: `M${px} ${py}C${px + 26} ${py} ${X - 66} ${Y} ${X - 44} ${Y}`, class: `edge${best ? " best" : lives ? " lives" : ""}`})]);
-      const name = `${pieceName(it.token)}, log-probability ${logp(it.log_probability)}, total ${logp(it.total)}, score ${logp(it.score)}, ${it.fate}`;
-      found.push(g("g", {class: `node${best ? " best" : lives ? " lives" : ""}${best && t === it.step - 1 ? " on" : ""}`, "aria-label": name, onclick: () => state.set({t: Math.min(it.step - 1, page.answer.length - 1)})},
-        g("title", {}, name), g("rect", {x: X - 44, y: Y - 18, width: 88, height: 36, rx: 6}), g("text", {x: X, y: Y - 1, "text-anchor": "middle", class: it.token === "</s>" ? "ours" : "own"}, pieceName(it.token).slice(0, 10)),
-        g("text", {x: X, y: Y + 13, "text-anchor": "middle", class: "small"}, logp(it.log_probability))));
-    }
-    for (let n = 1; n <= steps; n++) {
-      const dropped = perStep(n).filter(it => !(it.number in row));
-      if (dropped.length) found.push(g("text", {x: x(n), y: low + 14, "text-anchor": "middle", class: "small"}, `${dropped.length} dropped`));
-      dropped.slice(0, DROPPED).forEach((it, i) => found.push(g("text", {x: x(n), y: low + 32 + i * 17, "text-anchor": "middle", class: it.token === "</s>" ? "ours lost" : "own lost"}, `${pieceName(it.token).slice(0, 9)} ${percent(Math.exp(it.log_probability))}`)));
-      const filled = cached[n - 1];
-      if (filled !== undefined) found.push(g("text", {x: x(n), y: height - 6, "text-anchor": "middle", class: "small"}, `cache ${filled} → ${filled + 1}`));
-    }
-    edges.sort((a, b) => a[0] - b[0]);
-    box.replaceChildren(picture(width, height, `Search of ${steps} steps; the first answer is ${answers[0]?.text ?? "empty"}`, g("circle", {cx: 6, cy: y(0), r: 4, class: "root"}), edges.map(it => it[1]), found));
+  /** Decode on from a candidate: its whole path is forced. */
+  function decodeOn(it) {
+    const path = [];
+    for (let at = it; at; at = nodes[at.parent]) path.unshift(at);
+    if (path.every((one, i) => one.id === page.tokens.outputs[page.begins + i]?.id)) return state.set({t: path.length - 1, s: null});
+    return force(page, asker, path.map(one => one.id), path.map(one => one.token), note);
   }
-  return {node, fit() {}, update(now, before) { if (!before || now.t !== before.t) draw(); }};
+  const act = it => ({role: "button", tabindex: -1, onclick: () => decodeOn(it), onkeydown: event => { if (event.key === "Enter" || event.key === " ") { decodeOn(it); event.preventDefault(); event.stopPropagation(); } }});
+  const draw = () => { box.replaceChildren(sampled ? draws(page, state, act) : tree(page, state, act)); roving(box, "[role=button]"); };
+  return {node, fit() {}, update(now, before) { if (!before || now.t !== before.t || now.theme !== before.theme) draw(); }};
 }
+
+/** The cache of keys and values, one cell a token, as it was before the last step. */
+function cache(lengths) {
+  if (!lengths.length) return null;
+  const most = lengths.at(-1) + 1, shown = Math.min(most, 60);
+  return h("p", {class: "cache"}, h("span", {}, `Cache: ${lengths[0]} → ${most} tokens, one more each step`), h("span", {class: "cells", "aria-hidden": "true"}, [...Array(shown)].map((_, i) => h("i", {class: i < lengths[0] ? "old" : ""}))));
+}
+
+/** Where each kept candidate is drawn: its row, by number. */
+function placed(nodes, steps, won) {
+  const row = {};
+  let most = 1;
+  for (let n = 1; n <= steps; n++) {
+    const used = new Set(), own = nodes.filter(it => it.step === n && it.fate !== "dropped");
+    own.sort((a, b) => won.has(b.number) - won.has(a.number) || (a.beam ?? 99) - (b.beam ?? 99));
+    own.forEach((it, i) => { let at = it.beam ?? i; while (used.has(at)) at += 1; used.add(at); row[it.number] = at; most = Math.max(most, at + 1); });
+  }
+  return [row, most];
+}
+
+function tree(page, state, act) {
+  const {nodes, answers} = page.search, steps = nodes.at(-1).step, first = nodes[0].step, t = state.now.t;
+  const path = at => { const found = new Set(); for (let it = nodes[at]; it; it = nodes[it.parent]) found.add(it.number); return found; };
+  const won = answers[0]?.node === null || !answers[0] ? new Set() : path(answers[0].node), living = new Set(answers.flatMap(it => (it.node === null ? [] : [...path(it.node)])));
+  const [row, most] = placed(nodes, steps, won), edges = [], found = [], x = n => 66 + (n - first) * COLUMN, y = at => 46 + at * ROW, low = y(most) - 10, width = x(steps) + 60;
+  const named = nodes.length <= MOST ? DROPPED : 0, height = low + 14 + named * 18;
+  if (t < steps) found.push(g("rect", {x: x(t + 1) - 54, y: 24, width: 108, height: most * ROW, rx: 7, class: "column"}));
+  for (let n = first; n <= steps; n++) found.push(g("text", {x: x(n), y: 14, "text-anchor": "middle", class: `small${n - 1 === t ? " on" : ""}`}, `step ${n}`));
+  for (const it of nodes) {
+    if (!(it.number in row)) continue;
+    const X = x(it.step), Y = y(row[it.number]), [px, py] = it.parent < 0 ? [8, y(0)] : [x(it.step - 1) + 44, y(row[it.parent])], best = won.has(it.number), lives = living.has(it.number);
+    edges.push([best, g("path", {d: `M${px} ${py}C${px + 26} ${py} ${X - 66} ${Y} ${X - 44} ${Y}`, class: `edge${best ? " best" : lives ? " lives" : ""}`})]);
+    const name = `${pieceName(it.token)}, log-probability ${logp(it.log_probability)}, total ${logp(it.total)}, score ${logp(it.score)}, ${it.fate}`;
+    found.push(g("g", {class: `node${best ? " best" : lives ? " lives" : ""}${best && t === it.step - 1 ? " on" : ""}`, "aria-label": name, ...act(it)},
+      g("title", {}, name), g("rect", {x: X - 44, y: Y - 18, width: 88, height: 36, rx: 6}), g("text", {x: X, y: Y - 1, "text-anchor": "middle", class: it.token === "</s>" ? "ours" : "own"}, [...pieceName(it.token)].slice(0, 10).join("")),
+      g("text", {x: X, y: Y + 13, "text-anchor": "middle", class: "small"}, logp(it.log_probability))));
+  }
+  for (let n = first; n <= steps; n++) {
+    const dropped = nodes.filter(it => it.step === n && !(it.number in row));
+    if (dropped.length) found.push(g("text", {x: x(n), y: low + 8, "text-anchor": "middle", class: "small"}, `${dropped.length} dropped`));
+    dropped.slice(0, named).forEach((it, i) => found.push(g("g", {class: "dropped", "aria-label": `${pieceName(it.token)}, ${percent(Math.exp(it.log_probability))}, dropped`, ...act(it)}, g("rect", {x: x(n) - 52, y: low + 13 + i * 17, width: 104, height: 17, class: "clear"}),
+      g("text", {x: x(n), y: low + 26 + i * 17, "text-anchor": "middle", class: it.token === "</s>" ? "ours lost" : "own lost"}, `${[...pieceName(it.token)].slice(0, 9).join("")} ${percent(Math.exp(it.log_probability))}`))));
+  }
+  edges.sort((a, b) => a[0] - b[0]);
+  return grouped(width, height, `Search of ${steps} steps; the first answer is ${answers[0]?.text || "empty"}`, g("circle", {cx: 6, cy: y(0), r: 4, class: "root"}), edges.map(it => it[1]), found);
+}
+
+/** The distribution that each token was drawn from. What couldn't be drawn is hatched. */
+function draws(page, state, act) {
+  const {nodes} = page.search, steps = nodes.at(-1).step, high = 20, width = 24 + steps * 150, found = [];
+  for (let n = 1; n <= steps; n++) {
+    const at = n - 1, here = nodes.filter(it => it.step === n), drawn = here.find(it => it.fate !== "dropped"), x = 12 + at * 150;
+    const all = candidates(page, at);
+    if (at === state.now.t) found.push(g("rect", {x: x - 6, y: 20, width: 144, height: 14 + all.length * high, rx: 7, class: "column"}));
+    found.push(g("text", {x, y: 14, class: `small${at === state.now.t ? " on" : ""}`}, `step ${n}`));
+    all.forEach(([text, p, id], i) => {
+      const it = here.find(one => one.id === id), on = drawn?.id === id, y = 26 + i * high, share = Math.exp(p), name = `${pieceName(text)}, ${percent(share)}${on ? ", drawn" : it ? "" : ", cut off"}`;
+      found.push(g("g", {class: `draw${on ? " drawn" : ""}`, "aria-label": name, ...act(it ?? {id, token: text, parent: drawn?.parent ?? -1, step: n})}, g("title", {}, name), g("rect", {x, y, width: 132, height: high - 2, class: "clear"}),
+        g("rect", {x, y, width: Math.max(2, 132 * share), height: high - 3, rx: 2, class: it ? "share" : "share cut"}), g("text", {x: x + 4, y: y + 13, class: text === "</s>" ? "ours" : "own"}, [...pieceName(text)].slice(0, 9).join("")), g("text", {x: x + 132, y: y + 13, "text-anchor": "end", class: "small"}, percent(share))));
+    });
+  }
+  const hatch = g("pattern", {id: "hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)"}, g("rect", {width: 2, height: 6, class: "stripe"}));
+  return grouped(width, 40 + 8 * high, `${steps} tokens drawn from the model's probabilities`, g("defs", {}, hatch), found);
+}
+
+/** A picture whose parts can be chosen, so that it's a group and not an image. */
+const grouped = (width, height, name, ...children) => { const view = picture(width, height, name, ...children); view.setAttribute("role", "group"); return view; };

@@ -1,31 +1,88 @@
 // How the answer, the heads and the layers formed during training: one frame for each evaluation.
 
-import {g, h, picture} from "./dom.js";
-import {css, shade} from "./colours.js";
+import {asTable, g, h, picture, table} from "./dom.js";
+import {shade} from "./colours.js";
+import {decode, pieceName} from "./data.js";
 import {count} from "./numbers.js";
+import {partTitle} from "./parts.js";
+
+const PACE = 400; // milliseconds a frame
+
+const number = x => (Number.isFinite(x) ? Number(x.toPrecision(4)).toString().replace("-", "−") : "–");
 
 export function film(page, state) {
-  if (!page.film?.length) {
-    return {node: h("section", {id: "film"}, h("div", {class: "head"}, h("h2", {}, "Training film")), h("div", {class: "none"},
-      h("p", {}, "This run was not watched, so there is nothing to play. Train again with a text to watch, and its heads, its layers and the loss will be here, one frame for each evaluation:"),
-      h("pre", {}, `clearhead train DATA --out MODEL --watch "${page.source.filter(it => it.own).map(it => it.name).join(" ").slice(0, 60)}"`))), fit() {}, update() {}};
-  }
-  const frames = page.film, curve = h("div", {class: "scroll"}), shown = h("div", {class: "frame"});
+  if (!page.film?.frames.length) return {node: unwatched(page), fit() {}, update() {}};
+  const {frames, scores, text} = page.film, names = Object.keys(scores[0]).filter(it => it !== "step" && scores.some(row => Number.isFinite(row[it])));
+  const curve = h("div", {class: "scroll", tabindex: 0, role: "group", "aria-label": "Curves, scroll sideways"}), shown = h("div", {class: "frame"}), said = h("p", {class: "own answer", dir: "auto", "aria-live": "polite"}), where = h("small", {});
   const slider = h("input", {type: "range", min: 0, max: frames.length - 1, value: frames.length - 1, "aria-label": "Evaluation", oninput: () => state.set({frame: Number(slider.value)})});
-  const node = h("section", {id: "film"}, h("div", {class: "head"}, h("h2", {}, "Training film"), h("p", {}, `${frames.length} evaluations of “${frames[0].text}”`)), curve, slider, shown);
+  const button = h("button", {class: "button", onclick: () => play()}, "Play");
+  const node = h("section", {id: "film"}, h("div", {class: "head"}, h("h2", {}, "Training film"), h("p", {}, "One frame for each evaluation of “", h("span", {class: "own", dir: "auto"}, text), "”"), h("div", {class: "tools"}, button)), curve, slider, h("p", {}, where), said, shown,
+    asTable("The evaluations as a table", () => table("Evaluations", ["Step", ...names.map(it => it.replaceAll("_", " "))], scores.map(row => [count(row.step), ...names.map(it => number(row[it]))]))));
+  let timer = 0;
+
+  /** Show one frame after the other from the first; with reduced motion, only the next. */
+  function play() {
+    if (timer) return stop();
+    const last = frames.length - 1, at = state.now.frame ?? last;
+    if (matchMedia("(prefers-reduced-motion: reduce)").matches) { state.set({frame: at >= last ? 0 : at + 1}); return true; }
+    state.set({frame: at >= last ? 0 : at});
+    button.textContent = "Stop";
+    timer = setInterval(() => (state.now.frame >= last ? stop() : state.set({frame: state.now.frame + 1})), PACE);
+    return true;
+  }
+
+  function stop() {
+    clearInterval(timer);
+    timer = 0;
+    button.textContent = "Play";
+    return true;
+  }
 
   function draw(now) {
-    const at = Math.min(now.frame ?? frames.length - 1, frames.length - 1), it = frames[at], losses = frames.map(f => f.scores.loss).map(x => (Number.isFinite(x) ? x : null));
-    const known = losses.filter(x => x !== null), top = Math.max(...known, 1e-9), x = i => 10 + (i * 780) / Math.max(1, frames.length - 1), y = v => 8 + 74 * (1 - v / top);
+    const at = Math.min(now.frame ?? frames.length - 1, frames.length - 1), it = frames[at], row = scores[it.number];
     slider.value = at;
-    if (known.length) curve.replaceChildren(picture(800, 96, `Loss from ${known[0].toFixed(2)} to ${known.at(-1).toFixed(2)}`, g("path", {d: losses.map((v, i) => (v === null ? "" : `${i && losses[i - 1] !== null ? "L" : "M"}${x(i)} ${y(v)}`)).join(""), class: "line"}),
-      g("path", {d: `M${x(at)} 0V92`, class: "cursor"})));
-    const maps = Object.entries(it.weights).map(([name, heads]) => h("div", {class: "strip"}, h("span", {}, name), heads.map(weights => {
-      const canvas = h("canvas", {width: weights[0].length, height: weights.length, role: "img", "aria-label": name}), context = canvas.getContext("2d");
-      weights.forEach((row, r) => row.forEach((w, c) => { context.fillStyle = css(shade(w)); context.fillRect(c, r, 1, 1); }));
-      return canvas;
-    })));
-    shown.replaceChildren(h("p", {}, h("small", {}, `step ${count(it.step)}  ${Object.entries(it.scores).map(([name, v]) => `${name.replace("_", " ")} ${Number(v).toPrecision(4)}`).join("  ")}`)), h("p", {class: "own", dir: "auto"}, it.answer || "■ end"), ...maps);
+    slider.setAttribute("aria-valuetext", `step ${count(it.step)}, ${it.answer}`);
+    where.textContent = `step ${count(it.step)} · ${names.map(name => `${name.replaceAll("_", " ")} ${number(row[name])}`).join(" · ")}`;
+    said.textContent = it.answer || "■ end";
+    curve.replaceChildren(curves(scores, names.slice(0, 3), it.number));
+    shown.replaceChildren(...Object.entries(it.weights).map(([name, array]) => strip(name, decode(array))), lensOf(it.lens));
   }
-  return {node, fit() {}, update(now, before) { if (!before || now.frame !== before.frame || now.theme !== before.theme) draw(now); }};
+  return {node, fit() {}, play, update(now, before) { if (!before || now.frame !== before.frame || now.theme !== before.theme) draw(now); }};
+}
+
+function unwatched(page) {
+  const text = page.source.filter(it => it.own).map(it => it.name).join(" ").slice(0, 60).replaceAll('"', "");
+  return h("section", {id: "film"}, h("div", {class: "head"}, h("h2", {}, "Training film")), h("div", {class: "none"},
+    h("p", {}, "This run wasn’t watched, so there is nothing to play. Train with a text to watch, and the page shows its heads, its layers and the loss, one frame for each evaluation:"),
+    h("pre", {}, `clearhead train DATA --out MODEL --watch "${page.media ? "FILE" : text}"`)));
+}
+
+/** Up to three curves over the steps, each on its own scale, with a cursor. */
+function curves(scores, names, at) {
+  const width = 800, high = 64, x = i => 10 + (i * (width - 20)) / Math.max(1, scores.length - 1);
+  const found = names.map((name, n) => {
+    const values = scores.map(it => it[name]), known = values.filter(Number.isFinite), low = Math.min(...known), span = Math.max(...known) - low || 1, base = n * (high + 16);
+    const d = values.map((v, i) => (Number.isFinite(v) ? `${i && Number.isFinite(values[i - 1]) ? "L" : "M"}${x(i).toFixed(1)} ${(base + 14 + (high - 14) * (1 - (v - low) / span)).toFixed(1)}` : "")).join("");
+    return [g("path", {d, class: "line"}), g("text", {x: 10, y: base + 10, class: "small"}, `${name.replaceAll("_", " ")}, ${number(low)} to ${number(low + span)}`)];
+  });
+  const name = names.map(it => { const known = scores.map(row => row[it]).filter(Number.isFinite); return `${it} from ${number(known[0])} to ${number(known.at(-1))}`; }).join("; ");
+  return picture(width, names.length * (high + 16), name || "Evaluations", found, g("path", {d: `M${x(at)} 0V${names.length * (high + 16)}`, class: "cursor"}));
+}
+
+/** The heads of one attention module as small pictures. */
+function strip(name, {shape: [heads, rows, columns], values}) {
+  const canvases = [...Array(heads).keys()].map(head => {
+    const canvas = h("canvas", {width: columns, height: rows, role: "img", "aria-label": `${partTitle(name)}, head ${head}`}), context = canvas.getContext("2d"), pixels = context.createImageData(columns, rows);
+    for (let i = 0; i < rows * columns; i++) pixels.data.set([...shade(values[head * rows * columns + i]), 255], 4 * i);
+    context.putImageData(pixels, 0, 0);
+    return canvas;
+  });
+  return h("div", {class: "strip"}, h("span", {}, partTitle(name)), canvases);
+}
+
+function lensOf(lens) {
+  const rows = Object.entries(lens ?? {}).reverse();
+  if (!rows.length) return "";
+  return h("div", {class: "scroll", tabindex: 0, role: "group", "aria-label": "What each layer would have said"}, h("table", {}, h("caption", {class: "hidden"}, "What each layer would have said"),
+    h("tbody", {}, rows.map(([name, tokens]) => h("tr", {}, h("th", {scope: "row"}, name === "embedded" ? "input" : name), tokens.map(it => h("td", {class: "own", dir: "auto"}, pieceName(it))))))));
 }

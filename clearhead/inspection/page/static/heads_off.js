@@ -1,40 +1,65 @@
-// The model without one of its parts: how probable its own answer remains, and what it says instead.
+// The model without some of its parts: how probable its own answer remains, and what it says instead.
 
-import {h, roving} from "./dom.js";
+import {asTable, h, roving, table} from "./dom.js";
 import {logp, signed} from "./numbers.js";
 import {partTitle} from "./parts.js";
 
-export function headsOff(page, state) {
-  const places = {};
-  for (const [name, it] of Object.entries(page.off)) {
-    const [stack, layer, kind, , head] = name.split(".");
-    ((places[`${stack} ${layer}`] ??= {})[kind] ??= []).push({name, head: head === undefined ? null : Number(head), ...it});
+const headOf = name => (name.includes(".head.") ? `head ${name.split(".").at(-1)}` : name.endsWith("feed_forward") ? "feed-forward" : "all heads");
+const spoken = name => `${partTitle(name.split(".head.")[0])}${name.includes(".head.") ? `, ${headOf(name)}` : ""}`;
+
+export function headsOff(page, state, asker) {
+  const rows = {}, all = Object.entries(page.without).map(([name, it]) => ({name, ...it}));
+  for (const it of all) {
+    const [stack, layer, kind] = it.name.split(".");
+    ((rows[`${stack} ${layer}`] ??= {})[kind] ??= []).push(it);
   }
-  const grid = h("div", {class: "off"}), became = h("div", {class: "became", "aria-live": "polite"}), largest = Math.max(...Object.values(page.off).map(it => Math.abs(it.change))) || 1;
-  const total = page.logprobs.reduce((a, b) => a + b, 0), own = page.writes ? total : page.logprobs[0];
-  const label = it => (it.head === null ? (it.name.endsWith("feed_forward") ? "feed-forward" : "all heads") : `head ${it.head}`);
-  const toggle = it => h("button", {class: `switch${it.change < -0.1 * largest ? " big" : ""}`, "data-off": it.name, "aria-label": `${partTitle(it.name)} ${label(it)} off: ${signed(it.change)}`, onclick: () => state.set({off: state.now.off === it.name ? "" : it.name})},
-    h("span", {}, label(it)), h("b", {}, signed(it.change)));
-  for (const [where, kinds] of Object.entries(places)) {
-    const attentions = Object.entries(kinds).filter(([kind]) => kind !== "feed_forward");
-    attentions.forEach(([kind, all], n) => {
-      const heads = all.filter(it => it.head !== null), rest = all.filter(it => it.head === null), last = n === attentions.length - 1;
-      grid.append(h("div", {class: "part-row"}, h("span", {}, `${where}, ${kind}`), [...heads, ...rest, ...(last ? kinds.feed_forward ?? [] : [])].map(toggle)));
-    });
+  const grid = h("div", {class: "off", role: "group", "aria-label": "Parts to switch off"}), became = h("div", {class: "became", "aria-live": "polite"}), largest = Math.max(...all.map(it => Math.abs(it.change))) || 1;
+  const before = asker.whole, own = page.logprobs.reduce((a, b) => a + b, 0), score = page.writes || page.fills ? own : page.logprobs[0];
+
+  const chosen = () => new Set(state.now.off ? state.now.off.split(",") : []);
+
+  /** Switch a part on or off: with a source that answers, any combination; in a file, one at a time. */
+  function toggle(name) {
+    const off = chosen();
+    if (!off.delete(name)) {
+      if (!asker.live) off.clear();
+      off.add(name);
+    }
+    state.set({off: [...off].join(",")});
+    if (asker.live) asker.ask({off: [...off]});
   }
-  const node = h("section", {id: "heads"}, h("div", {class: "head"}, h("h2", {}, "Heads off"), h("p", {}, `How the log-probability of the answer (${logp(own)}) changes with one part switched off`)), grid, became);
+
+  const button = it => h("button", {class: `switch${it.change < -0.1 * largest ? " big" : ""}`, "data-off": it.name, "aria-label": `${spoken(it.name)} off: ${signed(it.change)}`, onclick: () => toggle(it.name)},
+    h("span", {}, headOf(it.name)), h("b", {}, signed(it.change)));
+  for (const [where, kinds] of Object.entries(rows)) {
+    for (const [kind, some] of Object.entries(kinds)) {
+      const label = kind === "feed_forward" ? "feed-forward" : kind === "self" ? "self-attention" : "cross-attention";
+      grid.append(h("div", {class: "part-row"}, h("span", {}, `${where}, ${label}`), [...some.filter(it => it.name.includes(".head.")), ...some.filter(it => !it.name.includes(".head."))].map(button)));
+    }
+  }
+  const how = asker.live ? "Switch off any parts; the whole page follows" : "One part at a time";
+  const node = h("section", {id: "heads"}, h("div", {class: "head"}, h("h2", {}, "Heads off"), h("p", {}, `How the log-probability of the answer (${logp(score)}) changes without a part. ${how}`)), became, grid,
+    asTable("All parts as a table", () => table("Without each part", ["Without", "Change", "Answer"], all.map(it => [spoken(it.name), signed(it.change, 4), it.text === null ? "not searched for" : it.text || "the same"]))));
   roving(grid, ".switch");
 
-  function update(now) {
-    grid.querySelectorAll(".switch").forEach(it => it.setAttribute("aria-pressed", it.dataset.off === now.off));
-    const it = page.off[now.off];
+  function update(now, earlier) {
+    const off = chosen();
+    if (!earlier || now.off !== earlier.off) grid.querySelectorAll(".switch").forEach(it => it.setAttribute("aria-pressed", off.has(it.dataset.off)));
+    if (asker.live) return became.replaceChildren(...live(page, before));
+    const [name] = off, it = page.without[name];
     if (!it) return became.replaceChildren(h("small", {}, "Choose a part to switch it off."));
-    const words = page.text.split(" "), fresh = (it.text ?? "").split(" ");
-    const answer = it.text === null ? [h("p", {}, "The answer may change; search again with ", h("code", {}, "app.without(…)"), " in Python.")]
-      : it.text === "" || it.text === page.text ? [h("p", {}, h("span", {class: "own", dir: "auto"}, page.text), h("small", {}, "The answer stays."))]
-      : [h("p", {}, h("s", {class: "own", dir: "auto"}, page.text)), h("p", {class: "own", dir: "auto"}, fresh.map((word, i) => [word === words[i] ? word : h("b", {}, word), " "]))];
     const lost = page.writes ? it.logprobs.map((p, i) => [page.answer[i]?.name, p - page.logprobs[i]]).sort((a, b) => a[1] - b[1])[0] : null;
-    became.replaceChildren(h("small", {}, `Without ${partTitle(now.off)}${now.off.includes("head.") ? `, head ${now.off.split(".").pop()}` : ""}: ${signed(it.change)}${lost && lost[1] < -0.01 ? `, most at ${lost[0]} (${signed(lost[1])})` : ""}`), ...answer);
+    return became.replaceChildren(h("small", {}, `Without ${spoken(name)}: ${signed(it.change)}${lost && lost[1] < -0.01 ? `, most at ${lost[0]} (${signed(lost[1])})` : ""}`),
+      ...(it.text === null ? [h("p", {}, "The answer may change. This command shows it: ", h("code", {}, `${page.command.replace(/ --html .*/, "")} --without ${name} --html page.html`))] : changed(page.text, it.text || page.text)));
   }
   return {node, fit() {}, update};
+}
+
+/** The answer with all parts, struck through if the one without some of them is another. */
+const live = (page, before) => (page.off.length && before ? [h("small", {}, `Without ${page.off.map(spoken).join(", ")}`), ...changed(before.text, page.text)] : [h("small", {}, "Nothing is switched off.")]);
+
+function changed(old, text) {
+  if (old === text) return [h("p", {}, h("span", {class: "own", dir: "auto"}, old || "■ end"), " ", h("small", {}, "The answer stays."))];
+  const words = old.split(" ");
+  return [h("p", {}, h("s", {class: "own", dir: "auto"}, old || "■ end")), h("p", {class: "own", dir: "auto"}, text.split(" ").map((word, i) => [word === words[i] ? word : h("b", {}, word), " "]))];
 }

@@ -1,48 +1,89 @@
-// What each layer would have said, and which parts spoke for what was said.
+// What each layer would have said, and which parts spoke for one word and not for another.
 
 import {asTable, g, h, picture, table} from "./dom.js";
 import {css, inkOn, shade} from "./colours.js";
-import {pieceName} from "./data.js";
+import {candidates, contributions, logitOf, pieceName, saidAt, whyRow} from "./data.js";
 import {logp, ordinal, percent, signed} from "./numbers.js";
-import {partKind, partName} from "./parts.js";
+import {partKind, partName, partTitle} from "./parts.js";
 
-const PARTS = 24; // of a word's reasons to show
+const PARTS = 24; // of a word's reasons to draw
+const LAYERS = 12; // of the lens to show at first
 
 export function layers(page, state) {
   const lens = h("div", {class: "scroll", tabindex: 0, role: "group", "aria-label": "Predictions of each layer, scrolls sideways"}), why = h("div", {class: "why"});
   const node = h("section", {id: "layers"}, h("div", {class: "head"}, h("h2", {}, "Layers"),
-    h("p", {}, page.lens ? "What each layer would have said, read by the model's own last projection" : "Which parts spoke for what was said")), page.lens ? lens : null, page.why ? why : null);
+    h("p", {}, page.lens ? "What each layer would have said, read by the model’s own last projection. ★: the same as the answer; else the rank of what was said" : "Which parts spoke for what was said")),
+  page.lens ? lens : null, page.residuals?.length > 1 ? norms(page) : null, page.why ? why : null);
+  const chosen = {t: null, one: 0, other: null};
 
   function drawLens() {
-    const rows = [...page.lens].reverse(), at = page.begins, n = page.answer.length, t = state.now.t;
+    const rows = [...page.lens].reverse(), at = page.begins, t = state.now.t, from = Math.max(0, Math.min(t - 12, page.answer.length - 24)), places = [...page.answer.keys()].slice(from, from + 24);
+    const name = it => (it.name === "embedded" ? "input" : it.name);
     const cell = (layer, i) => {
       const p = layer.probabilities[at + i][0], fill = shade(p / 2), rank = layer.ranks[at + i], hit = rank === 0;
-      const td = h("td", {class: i === t ? "column" : "", title: `${pieceName(layer.tokens[at + i][0])}, ${percent(p)}; what was said is ${ordinal(rank + 1)}`},
+      const td = h("td", {class: i === t ? "column" : "", title: `${name(layer)}: ${pieceName(layer.tokens[at + i][0])}, ${percent(p)}; what was said is ${ordinal(rank + 1)}`},
         h("span", {class: `own${hit ? " hit" : ""}`, dir: "auto"}, pieceName(layer.tokens[at + i][0])), h("small", {}, hit ? `★ ${percent(p)}` : `${percent(p)} · ${ordinal(rank + 1)}`));
       td.style.setProperty("background", css(fill));
       td.style.setProperty("color", inkOn(fill));
       return td;
     };
-    lens.replaceChildren(h("table", {class: "lens"}, h("caption", {class: "hidden"}, "Likeliest token of each layer at each place"),
-      h("thead", {}, h("tr", {}, h("th", {scope: "col"}, h("span", {class: "hidden"}, "layer")), page.answer.map((it, i) => h("th", {scope: "col", class: `${it.own ? "own" : ""}${i === t ? " column" : ""}`, dir: "auto"}, it.name)))),
-      h("tbody", {}, rows.map(layer => h("tr", {}, h("th", {scope: "row"}, layer.name), [...Array(n).keys()].map(i => cell(layer, i)))))));
+    const shown = rows.length > LAYERS ? rows.filter((_, i) => i === 0 || i === rows.length - 1 || i % Math.ceil(rows.length / LAYERS) === 0) : rows;
+    lens.replaceChildren(h("table", {class: "lens"}, h("caption", {class: "hidden"}, "Most likely token of each layer at each place"),
+      h("thead", {}, h("tr", {}, h("th", {scope: "col"}, h("span", {class: "hidden"}, "layer")), places.map(i => h("th", {scope: "col", class: `${page.answer[i].own ? "own" : ""}${i === t ? " column" : ""}`, dir: "auto"}, page.answer[i].name)))),
+      h("tbody", {}, shown.map(layer => h("tr", {}, h("th", {scope: "row"}, name(layer)), places.map(i => cell(layer, i)))))));
+    if (places.length < page.answer.length) lens.append(h("p", {class: "note"}, `Tokens ${from + 1} to ${from + places.length} of ${page.answer.length}, around the chosen one.`));
   }
 
-  function drawWhy() {
-    const it = page.why[page.writes ? page.begins + state.now.t : 0];
-    if (!it) return why.replaceChildren(h("p", {class: "note"}, "Choose the first token of a word to see which parts spoke for it."));
-    const parts = [...it.parts].sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, PARTS).sort((a, b) => b[1] - a[1]), largest = Math.max(...parts.map(([, v]) => Math.abs(v))) || 1;
-    const half = 170, row = 20, width = 190 + 2 * half + 90, mid = 190 + half;
-    const bars = parts.flatMap(([name, v], i) => { const size = (half * Math.abs(v)) / largest, y = i * row; return [
+  /** What can be compared at the chosen place: the first choice starts as what was said, the second as the runner-up. */
+  function compare() {
+    const t = page.labels ? 0 : state.now.t, row = whyRow(page, t);
+    if (row === null) return why.replaceChildren(h("p", {class: "note"}, "Only the first answer can be explained."));
+    const all = candidates(page, t), names = all.map(([text]) => (page.labels ? text : pieceName(text)));
+    if (chosen.t !== state.now.t) Object.assign(chosen, {t: state.now.t, one: page.labels ? state.now.t : saidAt(page, t), other: null});
+    const {one, other} = chosen, value = logitOf(page, t, one, other), parts = contributions(page, t, one, other), error = Math.abs(parts.reduce((sum, [, v]) => sum + v, 0) - value);
+    const choose = (label, picked, also, act) => h("select", {"aria-label": label, onchange: event => { act(event.target.value === "" ? null : Number(event.target.value)); compare(); focusOn(label); }},
+      also ? h("option", {value: "", selected: picked === null}, also) : null, names.map((name, i) => h("option", {value: i, selected: picked === i}, name)));
+    const focusOn = label => why.querySelector(`select[aria-label="${label}"]`)?.focus();
+    const heading = h("h3", {}, "Why ", choose("Why this", one, null, i => { chosen.one = i; }), " and not ", choose("and not that", other, "nothing else", i => { chosen.other = i; }),
+      h("span", {}, `${other === null ? "its logit is" : "the logits differ by"} ${signed(value)}; the ${parts.length} parts sum to that within ${error < 1e-9 ? "1e−9" : error.toExponential(0).replace("-", "−")}`));
+    why.replaceChildren(heading, byLayer(parts), bars(parts, names[one], other === null ? null : names[other]),
+      asTable("All parts as a table", () => table("Contributions", ["Part", "Logit"], parts.map(([name, v]) => [partName(name), signed(v, 4)]))));
+  }
+
+  function bars(parts, one, other) {
+    const drawn = [...parts].sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, PARTS).sort((a, b) => b[1] - a[1]), largest = Math.max(...drawn.map(([, v]) => Math.abs(v))) || 1;
+    const least = Math.min(0, ...drawn.map(it => it[1])), most = Math.max(0, ...drawn.map(it => it[1])), row = 20, scale = 380 / (most - least || 1), mid = 190 - least * scale, width = 190 + 380 + 80;
+    const found = drawn.flatMap(([name, v], i) => { const size = Math.abs(v) * scale, y = i * row; return [
       g("rect", {x: 4, y: y + 4, width: 10, height: 10, rx: 2, class: `key ${partKind(name)}`}), g("text", {x: 20, y: y + 14, class: "name"}, partName(name)),
       g("rect", {x: v < 0 ? mid - size : mid, y: y + 4, width: Math.max(1, size), height: 11, rx: 2, class: v < 0 ? "against" : "for"}), g("text", {x: width - 4, y: y + 14, "text-anchor": "end", class: "name"}, signed(v))]; });
-    why.replaceChildren(h("h3", {}, "Why ", h("b", {class: "own", dir: "auto"}, pieceName(it.said)), h("span", {}, `its logit is ${signed(it.logit)}; the parts sum to it within ${it.error.toExponential(0).replace("-", "−")}${it.parts.length > PARTS ? `; the ${PARTS} largest of ${it.parts.length} are drawn` : ""}`)),
-      h("div", {class: "scroll"}, picture(width, parts.length * row + 6, `Parts that spoke for ${pieceName(it.said)}`, g("path", {d: `M${mid} 0V${parts.length * row}`, class: "axis"}), bars)),
-      asTable("All parts as a table", () => table("Contributions", ["Part", "Logit"], it.parts.map(([name, v]) => [name, signed(v, 4)]))));
+    const name = `${partName(drawn[0][0])} spoke most for ${one}${other === null ? "" : ` and not ${other}`}, ${signed(drawn[0][1])}`;
+    return h("div", {}, h("div", {class: "scroll", tabindex: 0, role: "group", "aria-label": "Parts, scrolls sideways"}, picture(width, drawn.length * row + 6, name, g("path", {d: `M${mid} 0V${drawn.length * row}`, class: "axis"}), found)),
+      parts.length > PARTS ? h("p", {class: "note"}, `The ${PARTS} largest of ${parts.length} parts are drawn.`) : null);
   }
+
   return {node, fit() {}, update(now, before) {
     if (before && now.t === before.t && now.theme === before.theme) return;
     if (page.lens) drawLens();
-    if (page.why) drawWhy();
+    if (page.why) compare();
   }};
+}
+
+/** The sum of the contributions of each layer, as one line of text. */
+function byLayer(parts) {
+  const sums = new Map();
+  for (const [name, value] of parts) {
+    const layer = name.split(".")[1], key = /^\d+$/.test(layer) ? `layer ${layer}` : ["embedding", "types", "positions"].includes(layer) ? "input" : "end";
+    sums.set(key, (sums.get(key) ?? 0) + value);
+  }
+  return h("p", {class: "sums"}, [...sums].map(([name, value]) => h("span", {}, name, " ", h("b", {class: value < 0 ? "minus" : "plus"}, signed(value)))));
+}
+
+/** The length of the residual stream's vectors after each part, on average over tokens. */
+function norms(page) {
+  const rows = page.residuals.filter(([name]) => name.startsWith("decoder")).map(([name, , after]) => [partTitle(name), after]);
+  if (rows.length < 2) return null;
+  const width = 640, top = Math.max(...rows.map(it => it[1])) || 1, x = i => 6 + (i * (width - 12)) / (rows.length - 1), y = v => 44 - (38 * v) / top;
+  const name = `Mean norm of the residual stream in the decoder: from ${rows[0][1].toFixed(1)} to ${rows.at(-1)[1].toFixed(1)}, at most ${top.toFixed(1)}`;
+  return h("div", {class: "norms"}, h("p", {class: "note"}, name), h("div", {class: "scroll"}, picture(width, 50, name, g("path", {d: rows.map(([, v], i) => `${i ? "L" : "M"}${x(i).toFixed(1)} ${y(v).toFixed(1)}`).join(""), class: "line"}))),
+    asTable("Residual norms as a table", () => table("Residual norms", ["After", "Norm"], rows.map(([part, v]) => [part, v.toFixed(3)]))));
 }

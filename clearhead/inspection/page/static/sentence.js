@@ -1,7 +1,7 @@
 // The sentence and its answer, joined by ribbons; and one plain sentence about the chosen word.
 
 import {g, h, roving} from "./dom.js";
-import {looks, pieceName} from "./data.js";
+import {candidates, looks, pieceName, saidAt} from "./data.js";
 import {logp, percent} from "./numbers.js";
 
 const LEAST = 0.03, RUNNING = 40; // attention that is drawn; tokens from which a sentence is set as running text
@@ -20,45 +20,51 @@ export function firstChoice(page) {
   return found;
 }
 
+const word = it => (it.kind === "end" ? "the end" : h("b", {dir: "auto"}, it.name));
+
+/** What was said, in half a sentence that goes on with where the model looked. */
+function opening(page, t) {
+  const token = page.answer[t], p = percent(Math.exp(page.logprobs[t]));
+  if (!token) return ["The model read this and gave a vector."];
+  if (page.fills) return ["In place of mask ", String(t + 1), ", the model put ", word(token), ` with a probability of ${p}. `];
+  if (page.finds) return token.own ? ["The model found ", word(token), " in the text. "] : ["The model found no answer in the text. "];
+  if (!page.writes) {
+    const second = page.answer[1];
+    return ["The model answered ", word(page.answer[0]), ` with a probability of ${percent(Math.exp(page.logprobs[0]))}`, second ? ["; its second choice was ", word(second), `, at ${percent(Math.exp(page.logprobs[1]))}`] : "", ". "];
+  }
+  const weights = looks(page, t), begin = token.kind === "end" ? ["To stop"] : ["To write ", word(token)];
+  if (!weights.length) return [...begin, `, the model was ${p} sure. `];
+  const s = best(weights), where = page.crosses ? `layer ${page.alignment_layer}` : "the last layer", looked = page.source[s];
+  return [...begin, ", the model looked", page.media ? ` most at ${looked.name}` : [" at ", looked.kind === "end" ? "the end of the sentence" : word(looked)], ` (${percent(weights[s])} of its attention in ${where}). `];
+}
+
 /** What the numbers say about a word. It never says "because": attention is where the model looked, hiding is what it needed. */
 export function plainly(page, t) {
-  const token = page.answer[t], weights = looks(page, t), parts = [];
-  const word = it => h("b", {dir: "auto"}, it.name);
-  if (!page.writes) {
-    parts.push("The model answered ", word(page.answer[0]), ` with a probability of ${percent(Math.exp(page.logprobs[0]))}`);
-    if (page.answer.length > 1) parts.push("; its second choice was ", word(page.answer[1]), `, at ${percent(Math.exp(page.logprobs[1]))}`);
-    parts.push(". ");
-  } else {
-    parts.push(token.kind === "end" ? "To stop" : ["To write ", word(token)]);
-    if (weights.length) {
-      const s = best(weights), where = page.crosses ? `layer ${page.alignment_layer}` : "the last layer";
-      parts.push(", the model looked at ", page.source[s].kind === "end" ? "the end of the sentence" : word(page.source[s]), ` (${percent(weights[s])} of its attention in ${where}). `);
-    } else parts.push(`, the model was ${percent(Math.exp(page.logprobs[t]))} sure. `);
-  }
-  const falls = page.words && fallsOf(page, page.writes ? t : 0);
+  const parts = [opening(page, t)], token = page.answer[t], falls = token && page.words && fallsOf(page, t);
   if (falls) {
-    const s = best(falls);
-    if (falls[s] > 0.01) {
-      const after = (page.writes ? page.logprobs[t] : page.logprobs[0]) - falls[s];
-      parts.push("Hide ", page.source[s].kind === "end" ? "the end" : word(page.source[s]), " and the log-probability", page.writes ? [" of ", token.kind === "end" ? "stopping" : word(token)] : "", ` falls to ${logp(after)}. `);
-    }
+    const s = best(falls), each = page.writes || page.fills;
+    if (falls[s] > 0.01) parts.push("Hide ", word(page.source[s]), " and the log-probability", each ? [" of ", token.kind === "end" ? "stopping" : word(token)] : "", ` falls to ${logp((each ? page.logprobs[t] : page.logprobs[0]) - falls[s])}. `);
   }
-  const other = page.writes && alternatives(page, t)[0];
-  if (other) parts.push("Its second choice here was ", h("b", {class: "other", dir: "auto"}, other.name), `, at ${percent(Math.exp(other.logp))}.`);
+  const other = (page.writes || page.fills) && token && alternatives(page, t)[0];
+  if (other) parts.push("Its second choice here was ", h("b", {class: "other", dir: "auto"}, other.name), `, at ${percent(Math.exp(other.logp))}. `);
+  if (page.writes && page.answer.length === 1 && token.kind === "end") parts.push("The answer is empty. ");
+  if (page.writes && page.rows.outputs.at(-1).kind !== "end") parts.push(`The answer was stopped at ${page.answer.length} tokens. `);
+  const unknown = page.source.filter(it => it.kind === "unknown").length;
+  if (unknown) parts.push(`The model doesn’t know ${unknown === 1 ? "one word" : `${unknown} words`} of the text; it reads ‹unk› there. `);
   return parts;
 }
 
-/** How far the log-probability of the answer's token t falls when each source token is hidden. */
+/** How far the log-probability of the answer's token t falls when each source token is hidden. A label or passage is one. */
 export function fallsOf(page, t, method = "falls") {
-  const {shape: [size, columns], values} = page.words[method];
-  return t < columns ? Array.from({length: size}, (_, s) => values[s * columns + t]) : null;
+  const {shape: [size, columns], values} = page.words[method], column = page.writes || page.fills ? t : 0;
+  return column < columns ? Array.from({length: size}, (_, s) => values[s * columns + column]) : null;
 }
 
 /** The other tokens that the model weighed at a place of the answer, likeliest first. */
 export function alternatives(page, t) {
-  const at = page.begins + t, said = page.rows.outputs[at];
-  return (page.alternatives?.[at] ?? []).map(([text, p]) => ({name: pieceName(text), text, logp: p}))
-    .filter(it => it.text !== page.tokens.outputs[at].text || !said);
+  if (page.labels) return [];
+  const said = saidAt(page, t);
+  return candidates(page, t).map(([text, p, id]) => ({name: pieceName(text), text, id, logp: p})).filter((_, i) => i !== said);
 }
 
 export function sentence(page, state) {

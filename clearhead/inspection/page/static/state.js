@@ -1,7 +1,8 @@
 // What is chosen. The hash of the address holds it, so a page can be reloaded, linked to, and gone back in.
 
 const NUMBERS = ["t", "s", "l", "h", "step", "frame"];
-const TEXTS = ["k", "off", "method", "theme"];
+const TEXTS = ["k", "v", "off", "method", "theme"];
+const ASKED = ["model", "q", "context", "beam"]; // kept for asking.js
 
 /** Read the parts of a hash that `valid` accepts; the others are ignored one by one. */
 function fromHash(valid) {
@@ -14,12 +15,13 @@ function fromHash(valid) {
   return found;
 }
 
-export function makeState(initial, valid) {
+export function makeState(initial, valid, signal) {
   let state = {...initial, ...fromHash(valid)};
   const listeners = [];
   const write = push => {
-    const shown = Object.entries(state).filter(([, value]) => value !== null && value !== "");
-    const hash = `#${new URLSearchParams(shown)}`;
+    const given = new URLSearchParams(location.hash.slice(1)), shown = new URLSearchParams(ASKED.filter(it => given.has(it)).map(it => [it, given.get(it)]));
+    for (const [name, value] of Object.entries(state)) if (value !== null && value !== "") shown.set(name, value);
+    const hash = `#${shown}`;
     if (hash !== location.hash) history[push ? "pushState" : "replaceState"](null, "", hash);
   };
   const tell = before => listeners.forEach(it => it(state, before));
@@ -27,7 +29,7 @@ export function makeState(initial, valid) {
     const before = state;
     state = {...initial, ...fromHash(valid)};
     tell(before);
-  });
+  }, {signal});
   return {
     get now() { return state; },
     on: listener => listeners.push(listener),

@@ -11,7 +11,8 @@ export function words(page, state) {
   const box = h("div", {class: "scroll", tabindex: 0, role: "group", "aria-label": "Words that mattered, scrolls sideways"}), check = h("p", {class: "note"}), tools = h("div", {class: "tools"});
   for (const [name, text] of Object.entries(METHODS)) tools.append(h("button", {class: "button", "data-method": name, onclick: () => state.set({method: name})}, text));
   const node = h("section", {id: "words"}, h("div", {class: "head"}, h("h2", {}, "Words that mattered"), h("p", {class: "how"}), tools), box, check);
-  const columns = page.writes ? page.answer : page.answer.slice(0, 1);
+  const said = page.writes || page.fills ? page.answer : page.answer.slice(0, 1), WHOLE = [{name: "the whole answer", own: false}];
+  const columnsOf = method => (page.words[method].shape[1] < said.length ? WHOLE : said);
 
   function cell(value, largest) {
     const fill = leaning(Math.sign(value) * Math.sqrt(Math.abs(value) / largest)), td = h("td", {}, Math.abs(value) < 0.005 ? "0" : signed(value));
@@ -22,7 +23,7 @@ export function words(page, state) {
 
   function draw() {
     const method = state.now.method, {values} = page.words[method], largest = Math.max(...values.map(Math.abs)) || 1, {s, t} = state.now;
-    const each = columns.map((_, i) => fallsOf(page, i, method));
+    const columns = columnsOf(method), each = columns.map((_, i) => fallsOf(page, columns === WHOLE ? 0 : i, method)), of = page.writes || page.fills ? t : 0;
     if (columns.length === 1) {
       box.replaceChildren(h("p", {class: "shaded", dir: "auto"}, page.source.map((it, i) => {
         const fill = leaning(Math.sign(each[0][i]) * Math.sqrt(Math.abs(each[0][i]) / largest)), span = h("span", {class: it.own ? "own" : "ours", title: `${it.name}: ${signed(each[0][i], 4)}`}, it.name);
@@ -35,9 +36,9 @@ export function words(page, state) {
       h("tbody", {}, page.source.map((it, i) => h("tr", {class: i === s ? "chosen" : ""}, h("th", {scope: "row", class: it.own ? "own" : "", dir: "auto"}, it.name), each.map((falls, c) => { const td = cell(falls[i], largest); td.classList.toggle("column", c === t); return td; }))))));
     tools.querySelectorAll("button").forEach(it => it.setAttribute("aria-pressed", it.dataset.method === method));
     node.querySelector(".how").textContent = method === "falls" ? "How much log-probability is lost when one word is hidden; green speaks for the answer. Colour grows with the square root" : "Shares of the log-probability by integrated gradients; green speaks for the answer. Colour grows with the square root";
-    const whole = page.words.whole.values, nothing = page.words.nothing.values, at = page.writes ? t : 0;
-    const sum = Array.from(fallsOf(page, at, "gradients")).reduce((a, b) => a + b, 0);
-    check.textContent = method === "falls" ? "Hiding a word puts the unknown token in its place." : `Check: the gradients of the chosen word sum to ${signed(sum)}; with every word hidden its log-probability falls by ${logp(whole[at] - nothing[at])}.`;
+    const all = columns === WHOLE, add = values => values.reduce((a, b) => a + b, 0), whole = Array.from(page.words.whole.values), nothing = Array.from(page.words.nothing.values);
+    const sum = add(each[all ? 0 : of]), moved = all ? add(whole) - add(nothing) : whole[of] - nothing[of];
+    check.textContent = method === "falls" ? "Hiding a word puts the unknown token in its place." : `Check: the shares of ${all ? "the whole answer" : "the chosen word"} sum to ${signed(sum)}; with every word hidden, its log-probability falls by ${logp(moved)}.`;
   }
   return {node, fit() {}, update(now, before) { if (!before || ["t", "s", "method", "theme"].some(it => now[it] !== before[it])) draw(); }};
 }

@@ -1,0 +1,45 @@
+"""The image or recording that a model read, and where it looked, for the page."""
+
+import struct
+import zlib
+from base64 import b64encode
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..media.media_explanation import MediaExplanation
+from ..media.media_input import ImageInput
+from .arrays import float_array, shades_array, weights_array
+
+
+def media_data(explanation: MediaExplanation) -> dict[str, Any]:
+    """Return the input, each head's attention to its positions, rollout, and the falls when a part is hidden."""
+    place, read = explanation.main_place, explanation.input
+    found: dict[str, Any] = {"place": place, "rows": list(explanation.rows(place))}
+    if isinstance(read, ImageInput):
+        found |= {"kind": "image", "picture": png(read.pixels), "across": read.across, "first": read.first}
+    else:
+        low, high = read.spectrogram.min(), read.spectrogram.max()
+        found |= {"kind": "audio", "step": read.step, "seconds": read.seconds}
+        found["spectrogram"] = shades_array((read.spectrogram - low) / max(high - low, 1e-9))
+    if not explanation.without_weights:
+        maps = [explanation.maps(place, layer) for layer in range(explanation.n_layers(place))]
+        found |= {"maps": [weights_array(it) for it in maps], "rollout": weights_array(explanation.rollout(place))}
+        hidden = explanation.occlusion
+        found |= {"groups": [list(it) for it in hidden.groups], "falls": float_array(hidden.falls)}
+    return found
+
+
+def png(pixels: NDArray[np.float64]) -> str:
+    """Return the address of a PNG image with these pixels, from 0 to 255. (H, W, 1 or 3)"""
+    height, width, channels = pixels.shape
+    rows = np.zeros((height, 1 + width * channels), np.uint8)  # each row begins with its filter, which is none
+    rows[:, 1:] = np.rint(pixels.clip(0, 255)).astype(np.uint8).reshape(height, -1)
+    header = struct.pack(">IIBBBBB", width, height, 8, 2 if channels == 3 else 0, 0, 0, 0)
+    chunks = _chunk(b"IHDR", header) + _chunk(b"IDAT", zlib.compress(rows.tobytes(), 9)) + _chunk(b"IEND", b"")
+    return f"data:image/png;base64,{b64encode(bytes([137, 80, 78, 71, 13, 10, 26, 10]) + chunks).decode()}"
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

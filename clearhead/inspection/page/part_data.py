@@ -1,0 +1,63 @@
+"""The parts of a model for the page's view of Figure 1: shapes, times, source code, and the first values."""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from torch import Tensor, nn
+
+from ..record.parts import named_parts, stacks
+from ..views.explanation import Explanation
+from ..views.part_table import part_rows
+
+_VALUES = 8  # of a token's vector
+
+
+def part_data(explanation: Explanation) -> list[dict[str, Any]]:
+    """Return the parts in the order of computation, each with the first values of every position before and after."""
+    modules, found = dict(named_parts(explanation.model)), []
+    for row in part_rows(explanation.model, explanation.trace):
+        part = _module(explanation.model, row.name, modules)
+        found.append(
+            asdict(row)
+            | {"shape": list(row.shape), "class": type(part).__name__, "code": "" if part is None else _source(part)}
+            | _first_values(explanation, row.name)
+        )
+    return found
+
+
+def _module(model: nn.Module, name: str, modules: Mapping[str, nn.Module]) -> nn.Module | None:
+    """Return the module of a part. An attention's name is that of its `attend`; its own module projects the heads."""
+    stack, *place = name.split(".")
+    if len(place) == 2 and place[1] in ("self", "cross"):
+        block = stacks(model)[stack].blocks[int(place[0])]
+        return getattr(block, "attention" if place[1] == "self" else "cross_attention")
+    return modules.get(name)
+
+
+def _source(part: nn.Module) -> str:
+    try:
+        return inspect.cleandoc("\n" + inspect.getsource(type(part).forward))
+    except (OSError, TypeError):
+        return ""
+
+
+def _first_values(explanation: Explanation, name: str) -> dict[str, Any]:
+    """Return the first numbers of each position's vector before and after a part, and the shape before it."""
+    trace = explanation.trace
+    last = next((it for it in (f"{name}.out", name) if it in trace.parts), None)
+    if last is None:
+        return {"values": [], "inputs": []}
+    first = trace.parts.get(f"{name}.qkv") or trace.parts.get(f"{name}.q") or trace.parts.get(name)
+    given = first[-1].inputs if first else ()
+    read = given[0] if given and isinstance(given[0], Tensor) and given[0].is_floating_point() else None
+    return {
+        "values": _rows(trace[last].output[0]),
+        "inputs": [] if read is None else _rows(read[0]),
+        "input_shape": [] if read is None else list(read.shape),
+    }
+
+
+def _rows(x: Tensor) -> list[list[float]]:
+    return [[float(f"{value:.4g}") for value in row] for row in x.reshape(-1, x.size(-1))[:, :_VALUES].tolist()]

@@ -1,0 +1,106 @@
+// The box for a text, and everything else that asks the source of answers for a new answer.
+
+import {h} from "./dom.js";
+
+const VERBS = {translate: "Translate", summarize: "Summarise", generate: "Continue", classify: "Classify", answer: "Answer", transcribe: "Transcribe", fill: "Fill", embed: "Embed"};
+const MEDIA = {image: "image/*", audio: "audio/*,.wav,.flac"};
+const LONGEST = 1000; // characters of a text that the address holds
+
+/** What was asked last, and a way to ask for something else. `show` is called with each answer. */
+export function makeAsker(source, show) {
+  const listeners = [];
+  let question = questionOf(source), running = null, whole = null, failed = null;
+  const tell = (state, message = "") => listeners.forEach(it => it(state, message));
+
+  /** Ask the last question with some changes. An answer that a newer question has overtaken is dropped. */
+  async function ask(change = {}) {
+    const asked = {...question, ...change}, own = new AbortController();
+    running?.abort();
+    running = own;
+    tell("busy");
+    try {
+      const data = await source.ask(asked, own.signal);
+      if (own.signal.aborted) return;
+      [question, failed] = [asked, null];
+      if (!asked.off.length && !asked.prefix.length) whole = data;
+      else if (whole && (whole.source !== data.source || whole.model.name !== data.model.name)) whole = null;
+      remember(asked);
+      show(data);
+      tell("done");
+    } catch (error) {
+      if (own.signal.aborted) return;
+      failed = change;
+      tell("failed", error.message);
+    }
+  }
+
+  return {
+    live: Boolean(source.ask), models: source.models, ask, retry: () => ask(failed ?? {}),
+    on: listener => listeners.push(listener),
+    get question() { return question; },
+    get whole() { return whole; }, // the answer of the same model with nothing switched off or forced
+  };
+}
+
+/** The question that the address holds, or an empty one. */
+function questionOf(source) {
+  const given = new URLSearchParams(location.hash.slice(1)), named = given.get("model");
+  const model = source.models.find(it => it.name === named)?.name ?? source.models[0]?.name ?? null;
+  const prefix = (given.get("beam") ?? "").split(".").filter(it => /^\d{1,7}$/.test(it)).map(Number);
+  return {model, text: given.get("q") ?? "", context: given.get("context") ?? "", prefix, off: (given.get("off") ?? "").split(",").filter(it => it)};
+}
+
+function remember({model, text, context, prefix}) {
+  const given = new URLSearchParams(location.hash.slice(1)), set = (name, value) => (value && value.length <= LONGEST ? given.set(name, value) : given.delete(name));
+  set("model", model);
+  set("q", text);
+  set("context", context);
+  set("beam", prefix.join("."));
+  history.replaceState(null, "", `#${given}`);
+}
+
+const base64 = file => new Promise((resolve, reject) => {
+  const reader = new FileReader();
+  reader.onload = () => resolve(reader.result.slice(reader.result.indexOf(",") + 1));
+  reader.onerror = () => reject(new Error(`${file.name} can't be read.`));
+  reader.readAsDataURL(file);
+});
+
+/** The form at the top of a page that can answer again. */
+export function askingForm(asker) {
+  const of = () => asker.models.find(it => it.name === model.value) ?? asker.models[0];
+  const model = h("select", {"aria-label": "Model"}, asker.models.map(it => h("option", {value: it.name, selected: it.name === asker.question.model}, it.name)));
+  const text = h("textarea", {rows: 2, "aria-label": "Text", placeholder: "Write a text here"}, asker.question.text);
+  const context = h("textarea", {rows: 4, "aria-label": "Text to find the answer in", placeholder: "The text to find the answer in"}, asker.question.context);
+  const file = h("input", {type: "file", "aria-label": "File"}), button = h("button", {class: "button main", type: "submit"}), status = h("p", {class: "status", role: "status"});
+  const node = h("form", {class: "asking"}, asker.models.length > 1 ? model : null, text, context, file, button, status);
+
+  function fits() {
+    const {task, reads} = of() ?? {}, media = MEDIA[reads];
+    text.hidden = Boolean(media);
+    context.hidden = task !== "answer";
+    file.hidden = !media;
+    if (media) file.accept = media;
+    button.textContent = VERBS[task] ?? "Run";
+  }
+
+  async function send() {
+    const chosen = MEDIA[of().reads] ? file.files[0] : null;
+    if (MEDIA[of().reads] && !chosen) return say("failed", "Choose a file first.");
+    const given = chosen ? {name: chosen.name, b64: await base64(chosen)} : undefined;
+    return asker.ask({model: of().name, text: chosen ? "" : text.value, context: of().task === "answer" ? context.value : "", file: given, prefix: [], off: []});
+  }
+
+  function say(state, message) {
+    node.setAttribute("aria-busy", state === "busy");
+    status.classList.toggle("wrong", state === "failed");
+    status.replaceChildren(...(state === "busy" ? ["Thinking …"] : state === "failed" ? [message, " ", h("button", {type: "button", class: "button", onclick: asker.retry}, "Retry")] : []));
+  }
+
+  node.addEventListener("submit", event => { event.preventDefault(); send().catch(error => say("failed", error.message)); });
+  text.addEventListener("keydown", event => { if (event.key === "Enter" && !event.shiftKey) { event.preventDefault(); node.requestSubmit(); } });
+  model.addEventListener("change", fits);
+  asker.on(say);
+  fits();
+  return node;
+}
