@@ -58,10 +58,14 @@ class Translator(App):
             yield place, Result("", 0.0, 0.0, (), (), texts[place])
         sources, cut = self.task.sources([texts[place] for place in filled])
         for index, hypotheses in session.stream(sources, begin):
-            text = texts[filled[index]]
-            best, *others = (self._answer(answer) for answer in hypotheses[: search.n_best])
-            reading = self._reading(text, self.task.size(sources[index]) + cut[index], cut[index])
-            yield filled[index], Result(**vars(best), source=text, alternatives=tuple(others), **vars(reading))
+            place = filled[index]
+            yield place, self.result(texts[place], sources[index], cut[index], hypotheses[: search.n_best])
+
+    def result(self, text: str, source: Sequence[int], cut: int, hypotheses: Sequence[Hypothesis]) -> Result:
+        """Return the record of a text, of which `source` was encoded and `cut` tokens were cut off."""
+        best, *others = map(self._answer, hypotheses)
+        reading = self._reading(text, self.task.size(source) + cut, cut)
+        return Result(**vars(best), source=text, alternatives=tuple(others), **vars(reading))
 
     def reading(self, text: str) -> Reading:
         """Return the problems with a text, which each `Result` also contains."""

@@ -35,7 +35,7 @@ class AudioSession(Session):
     def _inputs(self, sources: Sequence[Sequence[int]]) -> list[list[int]]:
         return list(sources)  # type: ignore[arg-type]
 
-    def _length(self, source: Sequence[int]) -> int:
+    def length(self, source: Sequence[int]) -> int:
         return audio_positions(len(source), self.sample_rate)
 
     def _key(self, source: Sequence[int]) -> Sequence[int]:

@@ -115,7 +115,7 @@ class PromptSession(Session):
         should_stop = None if self.checker is None else self.checker.after(source)
         return Request(max(self.limit, len(prefix)), min_len, tuple(prefix), should_stop=should_stop)
 
-    def _length(self, source: Sequence[int]) -> int:
+    def length(self, source: Sequence[int]) -> int:
         return min(len(source) + self.limit, self.window)
 
 
@@ -190,7 +190,7 @@ class TextGenerator:
         """Yield (index, continuations) for each prompt as soon as its batch is done."""
         for place, answers in self.session.stream(prompts):
             best = answers[: self.session.config.n_best]
-            yield place, [self._continuation(prompts[place], answer) for answer in best]
+            yield place, [self.continuation(prompts[place], answer) for answer in best]
 
     def _pieces(self, prompt: Sequence[int]) -> Generator[str, None, Continuation]:
         detokenizer, tokens = StreamingDetokenizer(self.tokenizer, prompt), self.session.tokens(prompt)
@@ -199,7 +199,7 @@ class TextGenerator:
             try:
                 text += detokenizer.add([next(tokens)])
             except StopIteration as end:
-                found = self._continuation(prompt, end.value)
+                found = self.continuation(prompt, end.value)
                 break
             settled = self.stopping.settled(text)
             if settled > sent:
@@ -209,7 +209,8 @@ class TextGenerator:
             yield found.text[sent:]
         return found
 
-    def _continuation(self, prompt: Sequence[int], answer: Hypothesis) -> Continuation:
+    def continuation(self, prompt: Sequence[int], answer: Hypothesis) -> Continuation:
+        """Return the record of an answer to a prompt."""
         text, reason = self.stopping.cut(StreamingDetokenizer(self.tokenizer, prompt).add(answer.ids))
         if reason is None:
             limited = len(answer.ids) >= self.session.limit

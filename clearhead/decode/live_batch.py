@@ -26,6 +26,7 @@ class _Entry:
     source: Sequence[int]
     request: Request
     on_token: Callable[[int], None] | None
+    seed: int | None
 
 
 class LiveBatch:
@@ -63,7 +64,11 @@ class LiveBatch:
         return len(self._waiting) + sum(len(search.live) for search, _ in self._searches)
 
     def add(
-        self, source: Sequence[int], prefix: Sequence[int] = (), on_token: Callable[[int], None] | None = None
+        self,
+        source: Sequence[int],
+        prefix: Sequence[int] = (),
+        on_token: Callable[[int], None] | None = None,
+        seed: int | None = None,
     ) -> int:
         """Let a sequence join at the next step, and return its number.
 
@@ -71,6 +76,7 @@ class LiveBatch:
             source: token ids, as in `Session.answers`.
             prefix: tokens that the answer must start with.
             on_token: called with each token of the answer as it's chosen, without the end token.
+            seed: random seed for this sequence (default: decode.seed).
 
         Raises:
             DataError: the source or the prefix is too long for the model.
@@ -78,7 +84,7 @@ class LiveBatch:
         """
         if on_token is not None:
             self.session.check_streamable()
-        entry = _Entry(source, self.session.request(source, prefix), on_token)
+        entry = _Entry(source, self.session.request(source, prefix), on_token, seed)
         self._next += 1
         self._waiting[self._next] = entry
         return self._next
@@ -137,7 +143,8 @@ class LiveBatch:
         sources, requests = [it.source for it in entries.values()], [it.request for it in entries.values()]
         self._streams |= {number: it.on_token for number, it in entries.items() if it.on_token is not None}
         if self._sampler is not None:
-            self._sampler.generators |= {number: self.session.generator(it.source) for number, it in entries.items()}
+            for number, it in entries.items():
+                self._sampler.generators[number] = self.session.generator(it.source, it.seed)
         with ExitStack() as stack:
             search = stack.enter_context(self.session.search(sources, requests, self._sampler, list(entries)))
             if self._searches and isinstance(search.decoding, JoinableDecoding):

@@ -97,17 +97,12 @@ class Session:
             DataError: a source or the prefix is too long for the model; raised before anything is decoded.
             ConfigError: `observe` is given, and the engine doesn't expose its steps.
         """
-        if observe is not None and isinstance(self.engine, BatchEngine):
-            raise ConfigError(
-                f"decode.engine={self.engine.name!r} doesn't expose the steps of its search",
-                fix="set decode.engine='torch'",
-                name="decode.engine",
-                value=self.engine.name,
-            )
+        if observe is not None:
+            self._check_steps()
         self._check("the prefix", len(prefix), "shorten it")
         for place, source in enumerate(sources):
-            self._check(f"sequence {place + 1}", self._length(source), "split it")
-        for places in self._batches([self._length(source) for source in sources]):
+            self._check(f"sequence {place + 1}", self.length(source), "split it")
+        for places in self._batches([self.length(source) for source in sources]):
             batch = [sources[place] for place in places]
             requests = [self._request(source, prefix) for source in batch]
             yield from zip(places, self.decode(batch, requests, observe))
@@ -134,6 +129,31 @@ class Session:
         [[answer]] = search.finished().values()
         return answer
 
+    def successors(self, source: Sequence[int], ids: Sequence[int], n: int) -> list[list[tuple[int, float]]]:
+        """Return the n most likely tokens at each place of an answer, best first, with their log-probabilities.
+
+        Raises:
+            ConfigError: the engine doesn't expose its steps.
+        """
+        self._check_steps()
+        found, tokens = [], self._start([source])
+        with self._prefill([source], len(ids)) as decoding:
+            for following in ids:
+                log_probabilities, known = (it[0, 0] for it in decoding.step(tokens[:, None], n))
+                order = np.argsort(-log_probabilities, kind="stable")[:n]
+                found.append(list(zip(known[order].tolist(), log_probabilities[order].tolist())))
+                tokens = np.array([following], np.int64)
+        return found
+
+    def _check_steps(self) -> None:
+        if isinstance(self.engine, BatchEngine):
+            raise ConfigError(
+                f"decode.engine={self.engine.name!r} doesn't expose the steps of its search",
+                fix="set decode.engine='torch'",
+                name="decode.engine",
+                value=self.engine.name,
+            )
+
     def check_streamable(self) -> None:
         """Raise ConfigError if the settings ask for several beams or samples."""
         if self.width != 1:
@@ -148,7 +168,7 @@ class Session:
     def request(self, source: Sequence[int], prefix: Sequence[int] = ()) -> Request:
         """Return the limits for a source. Raise DataError if the source or the prefix is too long for the model."""
         self._check("the prefix", len(prefix), "shorten it")
-        self._check("sequence 1", self._length(source), "split it")
+        self._check("sequence 1", self.length(source), "split it")
         return self._request(source, prefix)
 
     @contextmanager
@@ -181,9 +201,12 @@ class Session:
         sampling = Sampling(temperature=config.temperature, top_k=config.top_k, top_p=config.top_p, min_p=config.min_p)
         return Sampler(sampling, {})
 
-    def generator(self, source: Sequence[int]) -> np.random.Generator:
-        """Return random numbers seeded by the source, so its answer doesn't depend on its position or batch."""
-        return np.random.default_rng([self.config.seed, *self._key(source)])
+    def generator(self, source: Sequence[int], seed: int | None = None) -> np.random.Generator:
+        """Return random numbers seeded by the source, so its answer doesn't depend on its position or batch.
+
+        `seed` replaces decode.seed.
+        """
+        return np.random.default_rng([self.config.seed if seed is None else seed, *self._key(source)])
 
     def _inputs(self, sources: Sequence[Sequence[int]]) -> list[list[int]]:
         """Return the engine's inputs for the sources."""
@@ -193,7 +216,7 @@ class Session:
         """Return the token before each output. B sources -> (B,)"""
         return np.full(len(sources), self.special.start, np.int64)
 
-    def _length(self, source: Sequence[int]) -> int:
+    def length(self, source: Sequence[int]) -> int:
         """Return the length of a source, without an end token."""
         return len(source)
 
@@ -262,7 +285,7 @@ class Session:
 
     def _request(self, source: Sequence[int], prefix: Sequence[int]) -> Request:
         """Return the length limits for a source. If minimum and maximum contradict each other, the maximum wins."""
-        config, length = self.config, self._length(source)
+        config, length = self.config, self.length(source)
         min_len = max(config.min_len, math.ceil(min(config.min_ratio * length, MAX_TOKENS)))
         by_ratio = MAX_TOKENS
         if config.max_ratio is not None:

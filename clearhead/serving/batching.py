@@ -8,7 +8,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeAlias
@@ -19,7 +19,6 @@ from .work import Work
 
 OnPiece: TypeAlias = Callable[[str], None]
 _WEIGHT = 0.1  # of the newest time per input in the average
-_END = object()  # of a stream
 
 
 class Group(Protocol):
@@ -27,7 +26,7 @@ class Group(Protocol):
 
     def __len__(self) -> int: ...
 
-    def has_room(self, value: Any) -> bool:
+    def has_room(self) -> bool:
         """Return whether another input may join now."""
 
     def add(self, value: Any, on_piece: OnPiece | None) -> int:
@@ -107,13 +106,18 @@ class Batcher:
         async with self._answering(rows, seconds):
             return list(await asyncio.gather(*(row.future for row in rows)))
 
-    def stream(self, work: Work, value: Any, seconds: float) -> "Stream":
-        """Return the answer to one input as a stream. Raise RequestError if the queue is full."""
-        loop, pieces = asyncio.get_running_loop(), asyncio.Queue[Any]()
-        row = Row(work, value, loop.create_future(), lambda it: _call(loop, pieces.put_nowait, it))
-        row.future.add_done_callback(lambda _: pieces.put_nowait(_END))
-        self._add([row])
-        return Stream(self, row, pieces, loop.time() + seconds)
+    def stream(self, work: Work, inputs: Sequence[Any], seconds: float) -> "Stream":
+        """Return the answers to some inputs as a stream. Raise RequestError if the queue is full."""
+        loop, pieces = asyncio.get_running_loop(), asyncio.Queue[tuple[int, str | None]]()
+
+        def row(place: int, value: Any) -> Row:
+            found = Row(work, value, loop.create_future(), lambda it: _call(loop, pieces.put_nowait, (place, it)))
+            found.future.add_done_callback(lambda _: pieces.put_nowait((place, None)))
+            return found
+
+        rows = [row(place, value) for place, value in enumerate(inputs)]
+        self._add(rows)
+        return Stream(self, rows, pieces, loop.time() + seconds)
 
     @asynccontextmanager
     async def _answering(self, rows: list[Row], seconds: float) -> AsyncIterator[None]:
@@ -166,17 +170,28 @@ class Batcher:
                 waiting, self._waiting = self._waiting, deque()
                 if self._closed and not (waiting or self._groups):
                     return
-            left = [row for row in waiting if not row.future.cancelled() and not self._begin(row)]
+            left = self._begin_all(waiting)
             with self._changed:
                 self._waiting.extendleft(reversed(left))
             for work in list(self._groups):
                 self._step(work)
 
+    def _begin_all(self, waiting: Iterable[Row]) -> list[Row]:
+        """Let rows join their groups, and return those for which there's no room."""
+        left, full = [], set[Work]()
+        for row in waiting:
+            if row.future.cancelled():
+                continue
+            if row.work in full or not self._begin(row):
+                full.add(row.work)
+                left.append(row)
+        return left
+
     def _begin(self, row: Row) -> bool:
         """Let a row join its group. Return False if there's no room."""
         try:
             group, rows = self._groups.get(row.work) or (self._open(row.work), {})
-            if not group.has_room(row.value):
+            if not group.has_room():
                 return False
             rows[group.add(row.value, row.on_piece)] = row
         except Exception as error:
@@ -213,38 +228,45 @@ class Batcher:
 
 
 class Stream:
-    """Asynchronous iterator over the pieces of an answer. After that, `answer` is the answer itself.
+    """Asynchronous iterator over the pieces of several answers as they come, each with the index of its input.
+
+    A piece of None ends an answer. The whole answer is then in `answer(index)`.
 
     Raises:
         RequestError: there's no answer in time.
-        ClearheadError: the input can't be answered.
+        ClearheadError: an input can't be answered.
     """
 
-    def __init__(self, batcher: Batcher, row: Row, pieces: "asyncio.Queue[Any]", deadline: float) -> None:
-        self._batcher, self._row, self._pieces, self._deadline = batcher, row, pieces, deadline
+    def __init__(
+        self, batcher: Batcher, rows: list[Row], pieces: "asyncio.Queue[tuple[int, str | None]]", deadline: float
+    ) -> None:
+        self._batcher, self._rows, self._pieces, self._deadline = batcher, rows, pieces, deadline
+        self._left = len(rows)
 
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> str:
+    async def __anext__(self) -> tuple[int, str | None]:
+        if not self._left:
+            raise StopAsyncIteration
         left = self._deadline - asyncio.get_running_loop().time()
         try:
-            piece = await asyncio.wait_for(self._pieces.get(), max(left, 0))
+            place, piece = await asyncio.wait_for(self._pieces.get(), max(left, 0))
         except TimeoutError:
-            raise self._batcher.late(begun=self._row.begun) from None
-        if piece is not _END:
-            return str(piece)
-        self._row.future.result()  # raises the error, if there was one
-        raise StopAsyncIteration
+            raise self._batcher.late(begun=all(row.begun for row in self._rows)) from None
+        if piece is None:
+            self._left -= 1
+            self.answer(place)  # raises the error, if there was one
+        return place, piece
 
-    @property
-    def answer(self) -> Any:
-        """The whole answer."""
-        return self._row.future.result()
+    def answer(self, index: int) -> Any:
+        """Return a whole answer, or raise its error."""
+        return self._rows[index].future.result()
 
     def close(self) -> None:
-        """Give up the answer, unless it's complete."""
-        self._row.future.cancel()
+        """Give up the answers that aren't complete."""
+        for row in self._rows:
+            row.future.cancel()
 
 
 class AtOnce:
@@ -262,7 +284,7 @@ class AtOnce:
     def __len__(self) -> int:
         return len(self._inputs)
 
-    def has_room(self, value: Any) -> bool:
+    def has_room(self) -> bool:
         """Return whether another input may join now."""
         return len(self._inputs) < self._most
 

@@ -19,16 +19,19 @@ def status_of(error: ClearheadError) -> int:
 
 
 def error_response(path: str, error: ClearheadError) -> Response:
-    """Return the response for an error: as OpenAI's for /v1, in parts for /api, and else as LibreTranslate's."""
-    status = status_of(error)
+    """Return the response for an error."""
+    headers = error.headers if isinstance(error, RequestError) else None
+    return json_response(error_body(path, error), status_of(error), headers)
+
+
+def error_body(path: str, error: ClearheadError) -> dict[str, Any]:
+    """Return an error in the shape for a path: OpenAI's for /v1, in parts for /api, and else LibreTranslate's."""
     if path.startswith("/v1/"):
-        body = _openai(status, error)
-    elif path.startswith("/api/"):
+        return _openai(status_of(error), error)
+    if path.startswith("/api/"):
         parts = {name: getattr(error, name) for name in ("what", "expected", "fix", "name")}
-        body = {"error": {"message": str(error), **parts}}
-    else:
-        body = {"error": str(error)}
-    return json_response(body, status, error.headers if isinstance(error, RequestError) else None)
+        return {"error": {"message": str(error), **parts}}
+    return {"error": str(error)}
 
 
 def _openai(status: int, error: ClearheadError) -> dict[str, Any]:

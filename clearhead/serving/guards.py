@@ -139,7 +139,7 @@ class Guards:
         path = scope["path"].encode("ascii", "backslashreplace").decode()
         line = f"{client} {scope['method']} {path!r} {request.status} {1000 * seconds:.0f} ms {request.id}"
         texts = scope.get("state", {}).get("texts", []) if self.log_texts else []
-        say(" ".join([line, *map(repr, texts)]))
+        say(" ".join([line, *(repr(getattr(it, "text", it)) for it in texts)]))
 
 
 def wrong_key() -> RequestError:

@@ -56,9 +56,9 @@ class ServedModel:
         """Return an answer to each input; see `Batcher.answers`."""
         return await self.batcher.answers(work, inputs, self.limits.seconds)
 
-    def stream(self, work: Work, value: Any) -> Stream:
-        """Return the answer to one input as a stream."""
-        return self.batcher.stream(work, value, self.limits.seconds)
+    def stream(self, work: Work, inputs: Sequence[Any]) -> Stream:
+        """Return the answers to some inputs as a stream; see `Batcher.stream`."""
+        return self.batcher.stream(work, inputs, self.limits.seconds)
 
 
 @dataclass(frozen=True)

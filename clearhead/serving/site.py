@@ -15,7 +15,7 @@ from starlette.routing import Route
 from .error_shapes import error_response
 from .guards import Access, Guards
 from .limits import RequestError
-from .routes import libretranslate, page_routes, task_routes
+from .routes import completions, libretranslate, openai_models, page_routes, task_routes
 from .served_models import ModelShelf
 from .server_metrics import CONTENT_TYPE, ServerMetrics
 
@@ -60,6 +60,11 @@ def _routes(metrics: ServerMetrics) -> list[Route]:
         Route("/translate", libretranslate.translate, methods=["POST"]),
         Route("/detect", libretranslate.detect, methods=["POST"]),
         Route("/languages", libretranslate.languages, methods=["GET", "POST"]),
+        Route("/v1/completions", completions.completions, methods=["POST"]),
+        Route("/v1/chat/completions", openai_models.chat, methods=["GET", "POST"]),
+        Route("/v1/models", openai_models.list_models),
+        Route("/v1/models/{name}", openai_models.show_model),
+        Route("/v1/audio/transcriptions", openai_models.transcriptions, methods=["POST"]),
         *(Route(f"/api/{name}", answer, methods=["POST"]) for name, answer in task_routes.ROUTES.items()),
     ]
 

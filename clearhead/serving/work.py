@@ -11,7 +11,10 @@ from ..readers.skipped import Report
 
 @dataclass(frozen=True)
 class Work:
-    """A method in `METHODS` and its options. Inputs with equal work are answered together."""
+    """What to do with inputs, a key of `METHODS` or of `live_groups.decoder_of`, and how.
+
+    Inputs with equal work are answered together.
+    """
 
     method: str
     options: tuple[tuple[str, Any], ...] = ()
@@ -21,6 +24,14 @@ class Work:
         """Return work with these options. Lists become tuples."""
         fixed = {name: tuple(it) if isinstance(it, list) else it for name, it in options.items()}
         return cls(method, tuple(sorted(fixed.items())))
+
+
+@dataclass(frozen=True)
+class Seeded:
+    """A text to continue, with its own random seed."""
+
+    text: str
+    seed: int
 
 
 def run_work(app: App, work: Work, inputs: list[Any]) -> Sequence[Any]:
@@ -34,17 +45,17 @@ def warm(app: App) -> None:
     if verb in ("translate", "summarize", "classify") and text:
         _results(app, ["."], {})
     elif verb == "generate":
-        _continuations(app, [""], {"max_len": 1, "min_len": 0, "n_best": 1})
+        _warm_up(app)
     else:
         assert app.model is not None
 
 
+def _warm_up(app: Any) -> None:
+    app.continuations([""], max_len=1, min_len=0, n_best=1)
+
+
 def _results(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequence[Any]:
     return app.results(inputs, **options)
-
-
-def _continuations(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequence[Any]:
-    return app.continuations(inputs, **options)
 
 
 def _answers(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequence[Any]:
@@ -84,7 +95,6 @@ def _pages(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequence[Any
 
 METHODS: Mapping[str, Callable[[Any, list[Any], dict[str, Any]], Sequence[Any]]] = {
     "results": _results,
-    "continuations": _continuations,
     "answers": _answers,
     "scores": _scores,
     "explanations": _explanations,

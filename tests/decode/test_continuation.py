@@ -368,3 +368,14 @@ def test_a_model_that_learnt_a_rhyme_goes_on_with_it_far_beyond_its_block(positi
     assert "".join(writer.stream(writer.prompt("man"))) == text[3:103]
     writer = TextGenerator(engine, tokenizer, DecodeConfig(beam=1, max_len=50), stopping=StoppingCriteria(stop=["man"]))
     assert "".join(writer.stream(writer.prompt("man"))) == ",\nsun; "
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_the_successors_at_each_place_are_the_likeliest_tokens_that_a_greedy_text_is_made_of(positions) -> None:
+    writer, prompt = writer_of(positions, DecodeConfig(beam=1, max_len=20)), [5, 6, 7]
+    [[found]] = writer.continuations([prompt])
+    places = writer.session.successors(prompt, found.ids, 3)
+    for token, value, place in zip(found.ids, found.logprobs, places, strict=True):
+        assert [it for _, it in place] == sorted((it for _, it in place), reverse=True) and len(place) == 3
+        allowed = [it for it in place if it[0] not in writer.session.rules.suppress]
+        assert allowed[0] == (token, pytest.approx(value, abs=1e-9))

@@ -1,13 +1,15 @@
 """Answer a request with a model, as long as its client is there."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Awaitable, Sequence
+from typing import Any, TypeVar, cast
 
 from starlette.requests import ClientDisconnect, Request
 
 from ..served_models import ModelShelf, ServedModel
 from ..work import Work
+
+T = TypeVar("T")
 
 
 def shelf_of(request: Request) -> ModelShelf:
@@ -19,22 +21,26 @@ async def answered(request: Request, model: ServedModel, work: Work, inputs: Seq
     """Return an answer to each input.
 
     Raises:
-        ClientDisconnect: the client left. Inputs that still wait are dropped.
+        ClientDisconnect: the client left. Inputs that aren't answered are dropped.
         RequestError: the queue is full, or there's no answer in time.
         ClearheadError: an input can't be answered.
     """
     request.state.texts.extend(inputs)
-    answers = asyncio.ensure_future(model.answers(work, inputs))
-    gone = asyncio.ensure_future(_gone(request))
+    return await while_connected(request, model.answers(work, inputs))
+
+
+async def while_connected(request: Request, awaited: Awaitable[T]) -> T:
+    """Return a result, or raise ClientDisconnect as soon as the client leaves."""
+    answer, gone = asyncio.ensure_future(awaited), asyncio.ensure_future(_gone(request))
     try:
-        await asyncio.wait((answers, gone), return_when=asyncio.FIRST_COMPLETED)
-        if not answers.done():
+        await asyncio.wait((answer, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
             raise ClientDisconnect
-        return answers.result()
+        return answer.result()
     finally:
-        for task in (answers, gone):
+        for task in (answer, gone):
             task.cancel()
-        await asyncio.wait((answers, gone))
+        await asyncio.wait((answer, gone))
 
 
 async def _gone(request: Request) -> None:

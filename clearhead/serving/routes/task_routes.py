@@ -11,6 +11,7 @@ from ..limits import RequestError
 from ..served_models import ServedModel
 from ..work import Work
 from .asking import answered, shelf_of
+from .event_stream import Events, event_stream
 from .fields import Fields
 from .uploads import expect_modality, is_upload, uploaded_files
 
@@ -36,6 +37,9 @@ async def _sequences(request: Request, verb: str) -> Response:
     model = _model(request, given, verb)
     texts, prefix = _texts(model, given, "text"), given.take("prefix", str, "")
     model.limits.check_texts([prefix], "prefix")
+    if given.take("stream", bool, False):
+        work = Work.of("results", {"prefix": prefix, **_streamable(given.search(model))})
+        return await event_stream(request, _events(request, model, work, _list(texts), lambda _, it: it.to_dict()))
     work = Work.of("results", {"prefix": prefix, **given.search(model)})
     return _records(texts, await answered(request, model, work, _list(texts)))
 
@@ -48,7 +52,13 @@ async def generate(request: Request) -> Response:
     chars, stop = given.take("chars", int | None), given.take("stop", Texts, [])
     model.limits.check("chars", chars or 0, model.limits.tokens)
     model.limits.check_texts(_list(stop), "stop")
-    options = {"chars": chars, "stop": tuple(_list(stop)), **given.search(model)}
+    ends = {"chars": chars, "stop": tuple(_list(stop))}
+    if given.take("stream", bool, False):
+        work = Work.of("continuations", {**ends, **_streamable(given.search(model))})
+        return await event_stream(
+            request, _events(request, model, work, _list(texts), lambda text, it: it[0].to_dict(text))
+        )
+    options = {**ends, **given.search(model)}
     found = await answered(request, model, Work.of("continuations", options), _list(texts))
     records = [it.to_dict(text) for text, several in zip(_list(texts), found) for it in several]
     return json_response(records[0] if isinstance(texts, str) and len(records) == 1 else records)
@@ -115,6 +125,27 @@ async def explain(request: Request) -> Response:
     about = {} if context is None else {"context": context}
     work = Work.of("explanations", about | given.search(model))
     return json_response((await answered(request, model, work, [text]))[0])
+
+
+def _streamable(search: dict[str, Any]) -> dict[str, Any]:
+    """Return the search without beams, unless they're asked for: which answer is best is known only at the end."""
+    return {"n_best": 1, **({} if search.get("sample") else {"beam": 1}), **search}
+
+
+async def _events(
+    request: Request, model: ServedModel, work: Work, texts: list[str], record: Callable[[str, Any], dict[str, Any]]
+) -> Events:
+    """Yield the pieces of answers as they come, and each whole record."""
+    request.state.texts.extend(texts)
+    stream = model.stream(work, texts)
+    try:
+        async for number, piece in stream:
+            if piece is None:
+                yield {"index": number, "record": record(texts[number], stream.answer(number))}
+            else:
+                yield {"index": number, "piece": piece}
+    finally:
+        stream.close()
 
 
 def _model(request: Request, given: Fields, *verbs: str) -> ServedModel:

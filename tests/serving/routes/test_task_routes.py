@@ -227,3 +227,22 @@ def test_uploads_that_cannot_be_read_are_errors(others, files, fields, status) -
 def test_a_form_that_is_cut_off_is_an_error(others) -> None:
     form = multipart({"a.png": png(0)}, model="see")
     assert others.post("/api/classify", **(form | {"body": form["body"][:60]})).status == 400
+
+
+def events(body: bytes) -> list[dict]:
+    return [json.loads(it.removeprefix("data: ")) for it in body.decode().strip().split("\n\n")]
+
+
+@pytest.mark.parametrize(("path", "text"), [("translate", "I am hungry."), ("generate", "She ")])
+def test_a_stream_has_the_pieces_and_then_the_record(served, others, path, text) -> None:
+    server, options = (served, {}) if path == "translate" else (others, {"max_len": 6})
+    *pieces, last = events(server.post(f"/api/{path}", {"text": text, "stream": True, **options}).body)
+    assert "".join(it["piece"] for it in pieces) == last["record"]["text"]
+    assert {it["index"] for it in (*pieces, last)} == {0}
+    plainly = server.post(f"/api/{path}", {"text": text, "beam": 1, **options}).json()
+    assert last["record"]["text"] == plainly["text"]
+
+
+def test_a_stream_with_beams_is_an_error_since_the_best_is_known_at_the_end(served) -> None:
+    found = served.post("/api/translate", {"text": "a", "stream": True, "beam": 4})
+    assert found.status == 400 and found.json()["error"]["name"] == "decode.beam"

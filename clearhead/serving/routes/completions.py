@@ -1,0 +1,176 @@
+"""POST /v1/completions, shaped like OpenAI's."""
+
+import secrets
+import time
+import uuid
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from itertools import accumulate
+from typing import Annotated, Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ..bodies import from_json, json_response
+from ..limits import Limits, RequestError
+from ..live_groups import Completed
+from ..served_models import ServedModel
+from ..work import Seeded, Work
+from .asking import answered, shelf_of
+from .event_stream import event_stream
+
+_AT_MOST_5 = msgspec.Meta(ge=0, le=5)
+_TOKENS, _STOPS = 16, 4  # OpenAI's default and maximum
+_UNUSED: Mapping[str, Any] = {"presence_penalty": 0, "frequency_penalty": 0, "suffix": None, "logit_bias": None}
+
+
+class StreamOptions(msgspec.Struct, forbid_unknown_fields=True):
+    """Options of a stream."""
+
+    include_usage: bool = False
+    include_obfuscation: bool = False  # has no effect
+
+
+class Body(msgspec.Struct, forbid_unknown_fields=True):
+    """Body of /v1/completions."""
+
+    model: str
+    prompt: str | list[Any] = ""
+    max_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = None
+    top_p: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
+    n: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    best_of: int | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    logprobs: Annotated[int, _AT_MOST_5] | None = None
+    echo: bool | None = None
+    stop: str | list[str] | None = None
+    seed: int | None = None
+    user: str | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    suffix: str | None = None
+    logit_bias: dict[str, float] | None = None
+
+    @property
+    def prompts(self) -> list[str]:
+        """The prompts. Raise RequestError if they're token ids."""
+        found: list[Any] = [self.prompt] if isinstance(self.prompt, str) else self.prompt
+        if not found or not all(isinstance(it, str) for it in found):
+            raise RequestError(400, "prompt isn't a text", expected="a string, or a list of strings", name="prompt")
+        return found
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """The stop strings."""
+        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
+
+    @property
+    def choices(self) -> int:
+        """The number of choices per prompt."""
+        return self.n or 1
+
+    def check(self, limits: Limits) -> None:
+        """Raise RequestError for what isn't supported, or exceeds a limit."""
+        for name, neutral in _UNUSED.items():
+            if (value := getattr(self, name)) and value != neutral:
+                raise RequestError(400, f"{name} isn't supported", fix="leave it out", name=name, value=value)
+        if self.best_of not in (None, self.choices):
+            raise RequestError(400, "best_of isn't supported", expected=f"n={self.choices}", name="best_of")
+        limits.check_texts(self.prompts, "prompt")
+        limits.check("n", self.choices, limits.n)
+        limits.check_count(len(self.prompts) * self.choices, "prompt")
+        limits.check("max_tokens", self.max_tokens or 0, limits.tokens)
+        if len(self.stops) > _STOPS:
+            raise RequestError(400, f"stop has {len(self.stops)} strings", expected=f"at most {_STOPS}", name="stop")
+        limits.check_texts([*self.stops], "stop")
+
+    def work(self) -> Work:
+        """Return what to do with each prompt. Without temperature, the most likely tokens are taken."""
+        options: dict[str, Any] = {"max_len": self.max_tokens or _TOKENS, "n_best": 1, "stop": self.stops}
+        temperature = 1.0 if self.temperature is None else self.temperature
+        options |= {"beam": 1, "sample": False} if temperature == 0 else {"sample": True, "temperature": temperature}
+        if options["sample"] and self.top_p is not None:
+            options["top_p"] = self.top_p
+        return Work.of("completions", options | {"top": self.logprobs or 0})
+
+    def rows(self) -> list[Seeded]:
+        """Return all choices of the first prompt, then those of the second, and so on, each with its seed."""
+        seed = secrets.randbits(31) if self.seed is None else self.seed % 2**63
+        return [Seeded(prompt, seed + n) for prompt in self.prompts for n in range(self.choices)]
+
+
+async def completions(request: Request) -> Response:
+    """Complete prompts."""
+    body = from_json(await request.body(), Body)
+    shelf = shelf_of(request)
+    body.check(shelf.limits)
+    model, work = shelf.find(body.model, "generate"), body.work()
+    model.app.decode_config(**{name: it for name, it in work.options if name not in ("stop", "top")})
+    if body.stream:
+        return await event_stream(request, _events(request, model, body), b"[DONE]")
+    found = await answered(request, model, work, body.rows())
+    choices = [_choice(number, it, it.continuation.text, body) for number, it in enumerate(found)]
+    return json_response(_head(model) | {"choices": choices, "usage": _usage(found, body)})
+
+
+async def _events(request: Request, model: ServedModel, body: Body) -> AsyncGenerator[dict[str, Any], None]:
+    """Yield the pieces of all choices as they come. A choice's last event has its log-probabilities and reason."""
+    rows, head = body.rows(), _head(model)
+    request.state.texts.extend(body.prompts)
+    stream = model.stream(body.work(), rows)
+    try:
+        if body.echo:
+            for number, row in enumerate(rows):
+                yield head | {"choices": [_piece(number, row.text)]}
+        async for number, piece in stream:
+            if piece is None:
+                choice = _choice(number, stream.answer(number), "", body)
+                yield head | {"choices": [choice]}
+            else:
+                yield head | {"choices": [_piece(number, piece)]}
+        if body.stream_options is not None and body.stream_options.include_usage:
+            found = [stream.answer(number) for number in range(len(rows))]
+            yield head | {"choices": [], "usage": _usage(found, body)}
+    finally:
+        stream.close()
+
+
+def _head(model: ServedModel) -> dict[str, Any]:
+    created = int(time.time())
+    return {"id": f"cmpl-{uuid.uuid4().hex}", "object": "text_completion", "created": created, "model": model.name}
+
+
+def _piece(number: int, text: str) -> dict[str, Any]:
+    return {"index": number, "text": text, "logprobs": None, "finish_reason": None}
+
+
+def _choice(number: int, found: Completed, text: str, body: Body) -> dict[str, Any]:
+    prompt = body.prompts[number // body.choices]
+    whole = prompt + text if body.echo and not body.stream else text
+    logprobs = None if body.logprobs is None else _logprobs(found, len(prompt), body.logprobs)
+    reason = "length" if found.continuation.why in ("tokens", "chars") else "stop"
+    return {"index": number, "text": whole, "logprobs": logprobs, "finish_reason": reason}
+
+
+def _logprobs(found: Completed, start: int, top: int) -> dict[str, Any]:
+    """Return the log-probability of each token that's in the text, and where the token begins."""
+    offsets = list(accumulate(map(len, found.tokens), initial=0))
+    length = sum(offset < len(found.continuation.text) for offset in offsets[:-1])
+    tokens, logprobs = found.tokens[:length], found.continuation.logprobs[:length]
+    alternatives = [dict(it) for it in found.alternatives[:length]] or [dict[str, float]() for _ in tokens]
+    said = [place | {token: value} for place, token, value in zip(alternatives, tokens, logprobs)]
+    return {
+        "tokens": tokens,
+        "token_logprobs": logprobs,
+        "top_logprobs": said if top else None,
+        "text_offset": [start + offset for offset in offsets[:length]],
+    }
+
+
+def _usage(found: Sequence[Completed], body: Body) -> dict[str, int]:
+    """Count tokens. Each prompt counts once, and so does an end token."""
+    prompt = sum(it.prompt_tokens for it in found[:: body.choices])
+    written = sum(len(it.continuation.logprobs) for it in found)
+    return {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}

@@ -1,0 +1,196 @@
+import io
+import json
+import wave
+from pathlib import Path
+
+import numpy as np
+import openai
+import pytest
+
+from clearhead import load
+
+from ..small_models import make
+from .test_task_routes import multipart
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make(tmp_path_factory.mktemp("generate"), "generate")
+
+
+@pytest.fixture(scope="module")
+def served(serve, folder, model_folder, tmp_path_factory):
+    """A language model, a translator and a transcriber."""
+    heard = make(tmp_path_factory.mktemp("heard"), "transcribe")
+    with serve(f"letters={folder}", f"en-fr={model_folder}", f"calls={heard}") as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def client(served):
+    with openai.OpenAI(base_url=f"{served.url}/v1", api_key="none", max_retries=0) as client:
+        yield client
+
+
+ASK = {"model": "letters", "prompt": "She ", "max_tokens": 8}
+
+
+def test_a_greedy_completion_is_the_continuation(client, folder) -> None:
+    found = client.completions.create(**ASK, temperature=0)
+    [[expected]] = load(folder).continuations(["She "], max_len=8, beam=1, n_best=1)
+    assert (found.object, found.model) == ("text_completion", "letters")
+    assert found.choices[0].text == expected.text
+    assert found.choices[0].finish_reason == ("length" if expected.why == "tokens" else "stop")
+    assert found.usage.prompt_tokens == 3  # a space at the end is no token
+    assert found.usage.completion_tokens == len(expected.logprobs)
+    assert found.usage.total_tokens == found.usage.prompt_tokens + found.usage.completion_tokens
+
+
+def test_a_seed_gives_the_same_again_and_none_gives_another(client) -> None:
+    one, same, other = (client.completions.create(**ASK, seed=seed).choices[0].text for seed in (1, 1, 2))
+    assert one == same != other
+    assert len({client.completions.create(**ASK).choices[0].text for _ in range(4)}) > 1
+
+
+def test_several_prompts_and_choices_come_in_order(client) -> None:
+    two = ["She ", "They "]
+    found = client.completions.create(model="letters", prompt=two, n=2, seed=3, max_tokens=6, echo=True)
+    assert [it.index for it in found.choices] == [0, 1, 2, 3]
+    assert [it.text[:4] for it in found.choices] == ["She ", "She ", "They", "They"]
+    assert found.choices[0].text != found.choices[1].text
+    assert found.usage.prompt_tokens == 3 + 4  # a space at the end is no token
+    single = client.completions.create(model="letters", prompt="They ", seed=3, max_tokens=6)
+    assert found.choices[2].text == "They " + single.choices[0].text
+
+
+def test_log_probabilities_add_up_and_the_alternatives_are_the_most_likely(client, folder) -> None:
+    logprobs = client.completions.create(**ASK, temperature=0, logprobs=3).choices[0].logprobs
+    [[expected]] = load(folder).continuations(["She "], max_len=8, beam=1, n_best=1)
+    assert "".join(logprobs.tokens) == expected.text
+    assert logprobs.token_logprobs == pytest.approx(expected.logprobs[: len(logprobs.tokens)], abs=1e-5)
+    assert logprobs.text_offset == list(range(4, 4 + len(logprobs.tokens)))
+    for token, value, most in zip(logprobs.tokens, logprobs.token_logprobs, logprobs.top_logprobs, strict=True):
+        assert len(most) == 3
+        assert max(most.values()) == pytest.approx(most[token], abs=1e-5) == pytest.approx(value, abs=1e-5)
+    sampled = client.completions.create(**ASK, seed=5, logprobs=1).choices[0].logprobs
+    for token, most in zip(sampled.tokens, sampled.top_logprobs, strict=True):
+        assert token in most and len(most) in (1, 2)
+    assert client.completions.create(**ASK, logprobs=0).choices[0].logprobs.top_logprobs is None
+
+
+def test_a_stop_string_ends_the_text_before_it(client) -> None:
+    whole = client.completions.create(**ASK, seed=1).choices[0]
+    stop = whole.text[3:5]
+    cut = client.completions.create(**ASK, seed=1, stop=[stop], logprobs=0).choices[0]
+    assert cut.text == whole.text[: whole.text.index(stop)] and cut.finish_reason == "stop"
+    assert "".join(cut.logprobs.tokens) == cut.text
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_a_stream_is_the_completion_in_pieces(client, n) -> None:
+    whole = client.completions.create(**ASK, seed=4, n=n, logprobs=1)
+    options = {"include_usage": True}
+    events = list(client.completions.create(**ASK, seed=4, n=n, logprobs=1, stream=True, stream_options=options))
+    for number in range(n):
+        parts = [choice for event in events for choice in event.choices if choice.index == number]
+        assert "".join(it.text for it in parts) == whole.choices[number].text
+        assert len(parts) > 2
+        assert [it.finish_reason for it in parts if it.finish_reason] == [whole.choices[number].finish_reason]
+        assert parts[-1].logprobs.tokens == whole.choices[number].logprobs.tokens
+    assert events[-1].usage == whole.usage and events[-1].choices == []
+
+
+def test_a_stream_ends_with_done_and_an_echo_begins_it(served) -> None:
+    found = served.post("/v1/completions", {**ASK, "stream": True, "echo": True, "seed": 4})
+    assert found.headers["content-type"].startswith("text/event-stream")
+    lines = found.body.decode().strip().split("\n\n")
+    assert lines[-1] == "data: [DONE]"
+    assert json.loads(lines[0].removeprefix("data: "))["choices"][0]["text"] == "She "
+
+
+def test_models_are_listed_and_described(client) -> None:
+    assert [it.id for it in client.models.list()] == ["letters", "en-fr", "calls"]
+    assert client.models.retrieve("letters").id == "letters"
+    with pytest.raises(openai.NotFoundError):
+        client.models.retrieve("other")
+
+
+def test_there_is_no_chat(client) -> None:
+    with pytest.raises(openai.NotFoundError, match="no chat models"):
+        client.chat.completions.create(model="letters", messages=[{"role": "user", "content": "a"}])
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "param"),
+    [
+        ({"model": "other"}, 404, "model"),
+        ({"model": "en-fr"}, 400, "model"),
+        ({"prompt": [1, 2]}, 400, "prompt"),
+        ({"prompt": []}, 400, "prompt"),
+        ({"prompt": "\u4e2d"}, 400, "prompt"),
+        ({"prompt": "\u4e2d", "stream": True}, 400, "prompt"),
+        ({"prompt": "a" * 5001}, 400, "prompt"),
+        ({"max_tokens": 0}, 400, "max_tokens"),
+        ({"max_tokens": 1001}, 400, "max_tokens"),
+        ({"n": 9}, 400, "n"),
+        ({"n": 2, "prompt": ["a"] * 51}, 400, "prompt"),
+        ({"best_of": 3}, 400, "best_of"),
+        ({"temperature": -1}, 400, "temperature"),
+        ({"top_p": 0}, 400, "top_p"),
+        ({"logprobs": 6}, 400, "logprobs"),
+        ({"presence_penalty": 1}, 400, "presence_penalty"),
+        ({"logit_bias": {"1": 2}}, 400, "logit_bias"),
+        ({"suffix": "a"}, 400, "suffix"),
+        ({"stop": ["a"] * 5}, 400, "stop"),
+        ({"stop": ""}, 400, "stop"),
+        ({"surprise": 1}, 400, None),
+    ],
+)
+def test_an_error_has_openais_form(served, changes, status, param) -> None:
+    found = served.post("/v1/completions", ASK | changes)
+    assert found.status == status
+    error = found.json()["error"]
+    assert error.keys() == {"message", "type", "param", "code"}
+    assert (error["type"], error["param"]) == ("invalid_request_error", param)
+
+
+def test_an_error_reaches_the_real_client_as_its_own_exception(client) -> None:
+    with pytest.raises(openai.BadRequestError, match="max_tokens"):
+        client.completions.create(**ASK | {"max_tokens": 5000})
+
+
+def sound() -> bytes:
+    buffer = io.BytesIO()
+    with wave.open(buffer, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(1000)
+        file.writeframes(np.random.default_rng(0).integers(-9000, 9000, 300).astype("<i2").tobytes())
+    return buffer.getvalue()
+
+
+def test_a_recording_is_transcribed(served, client, tmp_path) -> None:
+    (tmp_path / "a.wav").write_bytes(sound())
+    expected = served.shelf.models["calls"].app(str(tmp_path / "a.wav"))
+    found = client.audio.transcriptions.create(model="calls", file=("a.wav", sound()))
+    assert found.text == expected
+    as_text = served.post("/v1/audio/transcriptions", **multipart({"a.wav": sound()}, response_format="text"))
+    assert as_text.body.decode() == expected + "\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "fields", "status"),
+    [
+        ({"a.wav": b"none"}, {}, 400),
+        ({}, {"model": "calls"}, 400),
+        ({"a.wav": b"none"}, {"model": "letters"}, 400),
+        ({"a.wav": b"none"}, {"response_format": "srt"}, 400),
+        ({"a.wav": b"none", "b.wav": b"none"}, {}, 400),
+    ],
+)
+def test_what_cannot_be_transcribed_is_an_error(served, files, fields, status) -> None:
+    assert served.post("/v1/audio/transcriptions", **multipart(files, **fields)).status == status
+
+
+def test_a_transcription_needs_an_upload(served) -> None:
+    assert served.post("/v1/audio/transcriptions", {"model": "calls"}).status == 415
