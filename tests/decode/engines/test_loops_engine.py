@@ -15,7 +15,7 @@ import torch
 from clearhead.config import DecodeConfig, ModelConfig, SpecialTokens
 from clearhead.decode.beams import Hypothesis, Request
 from clearhead.decode.engine import Batch, SearchEngine
-from clearhead.decode.engines.loops import int8
+from clearhead.decode.engines.loops import int8, tiles
 from clearhead.decode.engines.loops.equations import OUT, OUT_BIAS, SLOPES, Stack
 from clearhead.decode.model_handle import as_handle
 from clearhead.decode.registry import choose_engine, open_engine
@@ -207,25 +207,34 @@ def test_int8_is_within_its_rounding_and_a_neighbour_changes_no_bit(rows: int, i
     places = np.zeros((1, SLOPES + 1, 3), np.int64)
     places[0, OUT], places[0, OUT_BIAS] = (0, outputs, inputs), (0, *constants.shape)
     stack = Stack(np.rec.array([(0,)], dtype=[("layers", "i8")])[0], constants.ravel(), places, np.empty(0), codes)
-    found = int8.linear_int8(x, stack, 0, OUT)
+    found, alone = np.empty((rows, outputs), np.float32), np.empty((1, outputs), np.float32)
+    int8.linear_int8(x, stack, 0, OUT, found)
     step_x, step_w = np.abs(x).max(1, keepdims=True) / 127, np.abs(w).max(1) / 127  # one number is off by half a step
     bound = np.abs(x).sum(1, keepdims=True) * step_w / 2 + np.abs(w).sum(1) * step_x / 2 + inputs * step_x * step_w / 4
     assert (np.abs(found - (x @ w.T + b)) <= bound * 1.01).all()
     for r in range(rows):
-        assert (int8.linear_int8(x[r : r + 1], stack, 0, OUT) == found[r]).all()
+        int8.linear_int8(x[r : r + 1], stack, 0, OUT, alone)
+        assert (alone == found[r]).all()
 
 
-@pytest.mark.parametrize("rows", [1, 4])
-def test_the_wide_instruction_does_what_the_plain_loop_does(rows: int) -> None:
-    rng = np.random.default_rng(0)
-    x = rng.integers(0, 256, (rows + 2, 36)).astype(np.uint8)
-    panel = rng.integers(-128, 128, 36 * int8.BLOCK).astype(np.int8)
-    start = rng.integers(-9, 9, (rows, int8.BLOCK)).astype(np.int32)
-    expected = start + np.einsum("rdk,dbk->rb", x[2:].reshape(rows, 9, 4).astype(np.int32), panel.reshape(9, -1, 4))
-    for products in ({1: int8.add_products, 4: int8.add_four_products}[rows], int8._plain_products(rows)):
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+@pytest.mark.parametrize("kind", ["bytes", "float32"])
+def test_vector_instructions_do_what_the_plain_loops_do(count: int, kind: str) -> None:
+    rng, depth = np.random.default_rng(0), 36
+    shapes = (count + 2, depth), (depth * tiles.BLOCK), (tiles.ROWS, tiles.BLOCK)
+    if kind == "bytes":
+        x, panel = rng.integers(0, 256, shapes[0]).astype(np.uint8), rng.integers(-128, 128, shapes[1]).astype(np.int8)
+        start, group, tiled = rng.integers(-9, 9, shapes[2]).astype(np.int32), 4, tiles.add_products_of_bytes
+    else:
+        x, panel, start = (rng.normal(size=shape).astype(np.float32) for shape in shapes)
+        group, tiled = 1, tiles.add_products
+    columns, rows = panel.reshape(-1, tiles.BLOCK, group), x[2:].reshape(count, -1, group)
+    expected = start.copy()
+    expected[:count] += np.einsum("rdk,dbk->rb", rows.astype(start.dtype), columns.astype(start.dtype))
+    for products in (tiled, tiles.plain_products):
         sums = start.copy()
-        products(x, 2, panel, sums)
-        assert (sums == expected).all()
+        products(x, 2, count, panel, sums)
+        np.testing.assert_allclose(sums, expected, 0, 0 if kind == "bytes" else 1e-4)
 
 
 def test_answers_in_int8_are_close_and_dont_depend_on_the_batch() -> None:

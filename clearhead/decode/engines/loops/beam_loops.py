@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .equations import ZERO, Float, Floats, Stack, copy, exp
-from .jit import compiled, compiled_without_nan
+from .jit import compiled
 from .stacks import PLACE, POSITION, SOURCE, TOKEN, Cache, Ints, new_cache, project, read, remember
 
 CHUNK = 128  # tokens of a prompt that are read at once
-_BLOCK = 64  # logits whose maximum is compared before they are compared one by one
+_BLOCK = 64  # logits that are compared at once before they are compared one by one
 
 
 class Jobs(NamedTuple):
@@ -72,19 +72,23 @@ class Top(NamedTuple):
     log_probabilities: Floats
 
 
-@compiled_without_nan
-def largest(x: Floats, first: int, end: int) -> Float:
-    """Return the maximum of x[first:end]."""
-    found = x[first]
-    for i in range(first + 1, end):
-        found = max(found, x[i])
-    return found
+@compiled
+def largest(x: Floats) -> Float:
+    """Return the maximum of x, found in _BLOCK parts so that it vectorises."""
+    found = np.full(_BLOCK, -np.inf, np.float32)
+    for first in range(0, len(x), _BLOCK):
+        part = x[first : first + _BLOCK]
+        for i in range(len(part)):
+            found[i] = part[i] if part[i] > found[i] else found[i]
+    for i in range(1, _BLOCK):
+        found[0] = max(found[0], found[i])
+    return found[0]
 
 
 @compiled
 def log_sum_exp(x: Floats) -> Float:
     """Return log(sum(exp(x))). (V,)"""
-    highest, total = largest(x, 0, len(x)), ZERO
+    highest, total = largest(x), ZERO
     for i in range(len(x)):
         total += exp(x[i] - highest)
     return highest + Float(np.log(total))
@@ -113,14 +117,24 @@ def offer(top: Top, count: int, total: float, beam: int, token: int, log_probabi
 
 
 @compiled
+def reach(logits: Floats, normalizer: Float, least: Float) -> bool:
+    """Return whether any log-probability is at least this."""
+    found = 0
+    for i in range(len(logits)):
+        found += logits[i] - normalizer >= least
+    return found > 0
+
+
+@compiled
 def offer_all(
     top: Top, count: int, logits: Floats, normalizer: Float, total: float, beam: int, forbidden: int, rules: Ruling
 ) -> int:
     """Offer every successor of a beam, except suppressed ones and `forbidden`. Return the number of candidates."""
     for first in range(0, len(logits), _BLOCK):
-        end = min(first + _BLOCK, len(logits))
-        highest = total + np.float64(largest(logits, first, end) - normalizer)
-        if count == len(top.totals) and highest <= top.totals[count - 1]:
+        end, enough = min(first + _BLOCK, len(logits)), -np.inf
+        if count == len(top.totals):
+            enough = top.totals[count - 1] - total
+        if not reach(logits[first:end], normalizer, Float(enough)):
             continue
         for token in range(first, end):
             reached = total + np.float64(logits[token] - normalizer)
@@ -358,7 +372,7 @@ def search(encoder: Stack, decoder: Stack, jobs: Jobs, rules: Ruling, slots: int
         np.empty(2 * width, np.int64),
         np.empty(2 * width, np.float32),
     )
-    waiting, live = 0, 0
+    logits, waiting, live = np.empty((slots * width, len(rules.suppressed)), np.float32), 0, 0
     for slot in range(slots):
         beams.source[slot] = -1
     while waiting < sources or live:
@@ -366,7 +380,7 @@ def search(encoder: Stack, decoder: Stack, jobs: Jobs, rules: Ruling, slots: int
             if beams.source[slot] < 0 and waiting < sources:
                 enter(encoder, decoder, jobs, waiting, slot, beams, cache)
                 waiting += 1
-        logits = project(read_beams(decoder, jobs, beams, cache), decoder)
+        project(read_beams(decoder, jobs, beams, cache), decoder, logits)
         choose(jobs, rules, beams, top, logits, found, cache.history)
         if found.failed[0] >= 0:
             return

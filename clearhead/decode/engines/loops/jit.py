@@ -7,7 +7,7 @@ import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -22,27 +22,21 @@ except ImportError:
 _FAST = {"reassoc", "contract", "nsz", "arcp"}
 
 
+def enabled() -> bool:
+    """Return whether functions are compiled."""
+    return numba is not None and not numba.config.DISABLE_JIT
+
+
 def compiled(function: F) -> F:
     """Compile a function of arrays and numbers on its first call. It runs without Python's lock."""
-    return _compiled(function, _FAST)
-
-
-def compiled_in_order(function: F) -> F:
-    """Compile a function whose sums keep the order of their terms."""
-    return _compiled(function, {"contract", "nsz"})
-
-
-def compiled_without_nan(function: F) -> F:
-    """Compile a function that may assume that no number is NaN, which makes a maximum fast."""
-    return _compiled(function, {*_FAST, "nnan"})
-
-
-def _compiled(function: F, fast: set[str]) -> F:
-    if numba is None:
+    if not enabled():
         return function
     numba.config.CACHE_DIR = str(_CACHE)
-    made: F = numba.njit(nogil=True, cache=True, fastmath=fast, error_model="numpy")(function)
-    return made
+    made: Any = numba.njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")(function)
+    template = made.get_call_template
+    # By default, a function called with ten constants is compiled ten times.
+    made.get_call_template = lambda args, kws: template([numba.types.unliteral(arg) for arg in args], kws)
+    return cast(F, made)
 
 
 def _cache() -> Path:
@@ -57,7 +51,7 @@ _CACHE = _cache()
 
 def has(feature: str) -> bool:
     """Return whether functions are compiled, and the processor has a feature, by LLVM's name."""
-    if numba is None or numba.config.DISABLE_JIT:
+    if not enabled():
         return False
     from llvmlite.binding import get_host_cpu_features
 

@@ -15,7 +15,7 @@ from ...model_handle import ModelHandle
 from ...rules import FloatArray, IntArray, Rules
 from . import whole_search
 from .beam_loops import read_prompt
-from .equations import POSITIONS
+from .equations import POSITIONS, PROJECTION
 from .stacks import Cache, new_cache, project, read, remember
 from .weight_arrays import Model, load_model, obstacle
 
@@ -126,7 +126,8 @@ class LoopsDecoding:
         rows = np.stack((tokens.reshape(-1)[places], places, places // self.width, self.held[places]), 1)
         states[places] = read(self.model.decoder, rows, self.cache)
         self.held[places] += 1
-        logits = project(states, self.model.decoder)
+        logits = np.empty((len(states), self.model.decoder.places[0, PROJECTION, 1]), np.float32)
+        project(states, self.model.decoder, logits)
         log_probabilities, ids = _top(logits, k, None if also is None else also.repeat(self.width))
         shape = (len(tokens), self.width, -1)
         return log_probabilities.reshape(shape), ids.reshape(shape)

@@ -39,7 +39,7 @@ from .equations import (
     softmax,
 )
 from .jit import compiled
-from .linear_layers import linear
+from .linear_layers import linear, write_linear
 
 Ints = NDArray[np.int64]
 TOKEN, PLACE, SOURCE, POSITION = range(4)  # columns of the rows to read: a token, its row in the cache, its source ...
@@ -238,10 +238,10 @@ def read(stack: Stack, rows: Ints, cache: Cache) -> Floats:
 
 
 @compiled
-def project(x: Floats, stack: Stack) -> Floats:
+def project(x: Floats, stack: Stack, logits: Floats) -> None:
     """Score the vocabulary. (R, D) -> logits (R, V)"""
     if stack.shape.logit_scale != Float(1):
         for r in range(len(x)):
             for d in range(x.shape[1]):
                 x[r, d] *= stack.shape.logit_scale
-    return linear(x, stack, 0, PROJECTION)
+    write_linear(x, stack, 0, PROJECTION, logits)
