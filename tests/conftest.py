@@ -44,6 +44,16 @@ def make_model_folder(path: Path, *, tokenizer: str) -> Path:
     return path
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_compiled_loops() -> Iterator[None]:
+    """`auto` chooses as if the engine loops had never been used, whatever is in the user's cache."""
+    from clearhead.decode.engines.loops.opener import LoopsOpener
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LoopsOpener, "waits", lambda *_: "its first use compiles it")
+        yield
+
+
 @pytest.fixture(scope="session")
 def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model folder as training leaves it, with subword tokens. Not to be written to."""

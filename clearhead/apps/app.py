@@ -3,12 +3,14 @@
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Self
 
 from ..config import Config, DecodeConfig
 from ..config.values import finite
+from ..decode.registry import choice_for
 from ..errors import ConfigError, DataError, TrainingError
 from ..readers.in_memory import as_paths
 from ..readers.media.media_in_memory import write_media
@@ -130,12 +132,17 @@ class App:
         unread = tuple(it for it in held_out.too_long if it.reason == UNREADABLE)
         if unread and not held_out.sources:
             raise nothing_readable(files, self.task.units.sources, unread)
-        judged = self.task.evaluate(self.loaded.handle, held_out, search)
+        engine = self._engine(search)
+        judged = self.task.evaluate(self.loaded.handle, held_out, replace(search, engine=engine or search.engine))
         counts = (len(held_out.too_long) - len(unread), held_out.cut)
-        answer = self.task.units.answer
-        return Evaluation(
-            judged, files, search, self.weights_digest, *counts, answer, self._report_of(unread, read.report.width)
-        )
+        answer, unread_rows = self.task.units.answer, self._report_of(unread, read.report.width)
+        return Evaluation(judged, files, search, self.weights_digest, *counts, answer, unread_rows, engine)
+
+    def _engine(self, search: DecodeConfig) -> str | None:
+        """Return the name of the engine for a search, or None if the model doesn't decode."""
+        if not self.task.searches or self.config.model.topology == "encoder-only":
+            return None
+        return choice_for(self.loaded.handle, search).name
 
     def _report_of(self, unread: Sequence[Skipped], width: int) -> str:
         """Return rows on the images or recordings that couldn't be read, which aren't scored."""

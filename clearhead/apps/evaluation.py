@@ -27,6 +27,7 @@ class Evaluation:
         cut: number of sources truncated because they're too long for the model.
         answer: the noun for an answer, such as "translation".
         unread: rows on the files that couldn't be read and aren't scored.
+        engine: the decoding engine that was used, or None if the model doesn't decode.
     """
 
     judged: Judged
@@ -37,6 +38,7 @@ class Evaluation:
     cut: int
     answer: str = "translation"
     unread: str = ""
+    engine: str | None = None
 
     @property
     def scores(self) -> Any:
@@ -82,6 +84,7 @@ class Evaluation:
         values = self.scores.to_dict()
         rows = [f"{score_labels.count_of(values)} of {' + '.join(self.data)}"]
         rows += [f"{name} {number}  {note}" for name, number, note in score_labels.rows(values, self.too_long)]
+        rows += [f"engine {self.engine}, {self.decode.precision}"] if self.engine else []
         rows += [
             *score_labels.baseline_lines(values),
             *([score_labels.what_was_cut(self.cut, score_labels.count(values)[0])] if self.cut else []),
@@ -114,6 +117,8 @@ class Evaluation:
             "format_version": 1,
             **self.scores.to_dict(),
             "data": self.data,
+            "engine": self.engine,
+            "precision": self.decode.precision if self.engine else None,
             "decode": {**asdict(self.decode), "suppress": list(self.decode.suppress)},
             "weights": self.weights,
             "too_long": self.too_long,

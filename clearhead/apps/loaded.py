@@ -1,18 +1,21 @@
 """Loaded model folders. The weights are read on first use."""
 
 import importlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..config import Config, ModelConfig
+from ..decode.model_handle import InMemoryModel
 from ..decode.registry import check_name
 from ..errors import ConfigError, ModelError
 from ..folder.model_folder import TOKENIZER
 from ..tasks.registry import task_of
 from ..tokenization.source_and_target import Tokenizers
+from .module_watch import ModuleWatch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,13 +28,27 @@ if TYPE_CHECKING:
 Converter: TypeAlias = Callable[[Path], Path]  # from a model folder to a folder in another program's format
 
 
-def _to_ct2(path: Path) -> Path:
-    module = importlib.import_module("clearhead.exchange.ctranslate2.model_cache")
-    found: Path = module.cached_model(path)
-    return found
+@dataclass(frozen=True)
+class Ct2Converter:
+    """Converts model folders to CTranslate2's form, in the user's cache folder."""
+
+    precision: str
+
+    def __call__(self, path: Path) -> Path:
+        """Return the converted model of a folder."""
+        found: Path = self._cache().cached_model(path, self.precision)
+        return found
+
+    def is_converted(self, path: Path) -> bool:
+        """Return whether the converted model exists."""
+        found: bool = self._cache().is_cached(path, self.precision)
+        return found
+
+    def _cache(self) -> Any:
+        return importlib.import_module("clearhead.exchange.ctranslate2.model_cache")
 
 
-CONVERTERS: Mapping[str, Converter] = MappingProxyType({"ct2-fp32": _to_ct2})  # by format
+CONVERTERS: Mapping[str, Converter] = MappingProxyType({f"ct2-{it}": Ct2Converter(it) for it in ("fp32", "int8")})
 
 
 class LoadedModel:
@@ -59,13 +76,18 @@ class LoadedModel:
     ) -> None:
         self.path, self.config, self.converters = path, config, dict(converters)
         self._tokenizer, self.stored = tokenizer, stored
+        self.watch: ModuleWatch | None = None
+        """Tells how the torch module has changed since it was read, or None if it wasn't read."""
+        self._shared: LoadedModel | None = None  # with the same weights and engines
 
     def override(self, values: dict[str, Any]) -> "LoadedModel":
-        """Return the same model with some settings changed. Weights that were already read are shared."""
+        """Return the same model with some settings changed. Both share weights, and also engines if these still fit."""
         config = self.config.override(values)
         other = LoadedModel(self.path, config, self._tokenizer, stored=self.stored, converters=self.converters)
-        if "_weights" in self.__dict__:
-            other.__dict__["_weights"] = self._weights
+        if (config.model, config.train) == (self.config.model, self.config.train):
+            other._shared = self._shared or self
+        elif "_weights" in (source := self._shared or self).__dict__:
+            other.__dict__["_weights"], other.watch = source._weights, source.watch
         return other
 
     @cached_property
@@ -87,7 +109,7 @@ class LoadedModel:
     @cached_property
     def handle(self) -> "FolderHandle":
         """The model handle for decoding engines. Creating it doesn't read the weights."""
-        return FolderHandle(self)
+        return self._shared.handle if self._shared else FolderHandle(self)
 
     @property
     def weights_digest(self) -> str:
@@ -101,6 +123,8 @@ class LoadedModel:
         Raises:
             ModelError: the weights are damaged, or the folder was retrained after it was loaded.
         """
+        if self._shared:
+            return self._shared._weights
         import torch
 
         from ..model.restore import restore
@@ -111,7 +135,9 @@ class LoadedModel:
         if self.config.train.threads is not None:
             torch.set_num_threads(self.config.train.threads)
         model: nn.Module = restore(self.config.model, folder.weights)
-        return model.to(self.config.train.device).eval(), folder.weights_digest
+        model = model.to(self.config.train.device).eval()
+        self.watch = ModuleWatch(model)
+        return model, folder.weights_digest
 
     def _read(self, *, numpy: bool = False) -> "ModelFolder":
         """Read the folder, with its weights. Raise ModelError if it was retrained after it was loaded."""
@@ -122,24 +148,15 @@ class LoadedModel:
             raise ModelError(f"{self.path} has changed since it was loaded", fix="load it again", name=str(self.path))
         return folder
 
-    @property
-    def switched_off(self) -> bool:
-        """True if parts of the torch module are switched off (see `App.without`)."""
-        if "_weights" not in self.__dict__:
-            return False
-        from ..inspection.record.switches import switched_off
-
-        return bool(switched_off(self.model))
-
     def arrays(self) -> "Mapping[str, NDArray[Any]]":
         """Return the weights as numpy arrays: those of the torch module if it was read, else read without torch."""
         if "_weights" in self.__dict__:
-            return {name: tensor.numpy(force=True) for name, tensor in self.model.state_dict().items()}
+            return InMemoryModel(self.model, self.config.model).weights()
         return self._read(numpy=True).weights
 
     def __getstate__(self) -> dict[str, Any]:
         left_out = ("_weights", "task", "tokenizers", "handle")
-        return {name: value for name, value in self.__dict__.items() if name not in left_out}
+        return {name: value for name, value in self.__dict__.items() if name not in left_out} | {"watch": None}
 
 
 def check_stored_engine(folder: Path, stored: Config) -> None:
@@ -157,8 +174,19 @@ class FolderHandle:
 
     def __init__(self, loaded: LoadedModel) -> None:
         self._loaded = loaded
-        self.engines: dict[str, Any] = {}
-        self._folders: dict[str, Path] = {}  # in other formats
+        self._engines: dict[str, Any] = {}
+        self._changes: Hashable = None  # to the module, when the engines were opened
+
+    @property
+    def engines(self) -> dict[str, Any]:
+        """The engines that are open for it, by name and precision. They're closed when the torch module changes."""
+        if (changes := self._current_changes()) != self._changes:
+            self._engines.clear()
+            self._changes = changes
+        return self._engines
+
+    def _current_changes(self) -> Hashable:
+        return self._loaded.watch.changes if self._loaded.watch else None
 
     @property
     def config(self) -> ModelConfig:
@@ -177,8 +205,8 @@ class FolderHandle:
 
     @property
     def needs_module(self) -> bool:
-        """True if only the torch module computes what it should: parts of it are switched off."""
-        return self._loaded.switched_off
+        """True if only the torch module computes what it should: parts are switched off, replaced or have hooks."""
+        return self._loaded.watch is not None and self._loaded.watch.is_modified
 
     def module(self) -> "nn.Module":
         """Return the torch module on its device. The first call reads the weights."""
@@ -189,10 +217,25 @@ class FolderHandle:
         return self._loaded.arrays()
 
     def converted(self, format: str) -> Path:
-        """Return a folder with the model in another format. Raise ConfigError if there's no converter for it."""
+        """Return a folder with the model in another format.
+
+        Raises:
+            ConfigError: there's no converter for it, or the torch module has been changed.
+        """
         if format not in self.formats:
             known = ", ".join(self.formats)
             raise ConfigError(f"a model can't be converted to {format!r}", expected=known, name="format", value=format)
-        if format not in self._folders:
-            self._folders[format] = self._loaded.converters[format](self._loaded.path)
-        return self._folders[format]
+        if self._current_changes() is not None:
+            raise ConfigError(
+                f"a model that was changed in memory can't be converted to {format!r}",
+                fix="set decode.engine='auto', or save the model and load it again",
+                name="format",
+                value=format,
+            )
+        return self._loaded.converters[format](self._loaded.path)
+
+    def is_converted(self, format: str) -> bool:
+        """Return whether the model exists in another format, if its converter knows."""
+        converter = self._loaded.converters.get(format)
+        known = isinstance(converter, Ct2Converter) and converter.is_converted(self._loaded.path)
+        return known and self._current_changes() is None

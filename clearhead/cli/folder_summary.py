@@ -35,7 +35,7 @@ def summarize_folder(folder: Path, *, allow_custom_code: bool = False) -> tuple[
         "data": {"train": list(config.data.train), "name": config.data.name, "licence": config.data.licence},
         "validation": _best_validation(folder, config),
         "evaluation": evaluation,
-        "engine": _engine(folder, config),
+        **_engine(folder, config),
     }
 
 
@@ -61,7 +61,7 @@ def render_folder(config: Config, about: dict[str, Any]) -> str:
         *([("data", ", ".join(data["train"]) + (f" ({more})" if more else ""))] if data["train"] else []),
         *([] if "data.tokenizer" in task.unused else [("tokenizer", f"{config.data.tokenizer}, {vocabularies}")]),
         ("training", _training(config, finished, "tokens" if task.modalities == ("text",) else task.units.tokens)),
-        *([("engine", about["engine"])] if about["engine"] else []),
+        *_engine_rows(config, about),
     ]
     if validation:
         greedy = "greedy, " * task.searches
@@ -74,16 +74,29 @@ def render_folder(config: Config, about: dict[str, Any]) -> str:
     return "\n".join(f"{name:<12}{text}" for name, text in rows)
 
 
-def _engine(folder: Path, config: Config) -> str | None:
-    """Return the decoding engine for this machine, or None if the model doesn't decode."""
-    from ..apps.loaded import CONVERTERS, check_stored_engine
-    from ..decode.registry import choose_engine
+def _engine(folder: Path, config: Config) -> dict[str, Any]:
+    """Return the decoding engine for this machine, and why it's none of the faster ones."""
+    from ..apps.loaded import CONVERTERS, LoadedModel, check_stored_engine
+    from ..decode.registry import choice_for
     from ..training.choices.recipe import choose_device
 
     if config.model.topology == "encoder-only":
-        return None
+        return {"engine": None, "faster_engines": {}}
     check_stored_engine(folder, config)
-    return choose_engine(config.model, config.decode, choose_device("auto"), CONVERTERS)
+    here = config.assign({"train.device": choose_device("auto")}, "machine")
+    loaded = LoadedModel(folder, here, "", stored=config, converters=CONVERTERS)
+    choice = choice_for(loaded.handle, config.decode)
+    return {"engine": choice.name, "faster_engines": dict(choice.passed_over)}
+
+
+def _engine_rows(config: Config, about: dict[str, Any]) -> list[tuple[str, str]]:
+    if not about["engine"]:
+        return []
+    from ..decode.registry import AUTO
+
+    chosen = "chosen automatically" if config.decode.engine == AUTO else "set in training"
+    rows = [("engine", f"{about['engine']}, {config.decode.precision} ({chosen})")]
+    return rows + [("", f"{name} is faster, but {why}") for name, why in about["faster_engines"].items()]
 
 
 def _labels(labels: Sequence[str]) -> str:

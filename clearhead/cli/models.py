@@ -1,10 +1,12 @@
 """Options for model folders, devices and decoding, and opening the models that they name."""
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..config import settings
+from ..config.messages import say
 from ..errors import ConfigError, ModelError
 from .parser import Options, Parser, UsageError
 from .setting_options import add_settings, given_settings
@@ -118,6 +120,17 @@ def open_models(folders: Sequence[str], options: Options, *, one_answer: bool) -
             search = app.decode_config(**decode)
         apps.append(app)
     return apps, {name: getattr(search, name) for name in decode}
+
+
+def suggest_engine(app: "App", decode: Mapping[str, Any]) -> None:
+    """Mention on a terminal that a faster engine is installed, which only has to be prepared once."""
+    if not sys.stderr.isatty():
+        return
+    from ..decode.registry import choice_for
+
+    choice = choice_for(app.loaded.handle, app.decode_config(**decode))
+    for name in choice.waiting[:1]:
+        say(f"the engine {name} is faster, but {choice.passed_over[name]}: add --engine {name}")
 
 
 def expect_task(app: "App", *verbs: str) -> None:

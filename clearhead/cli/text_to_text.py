@@ -11,7 +11,7 @@ from .input_warnings import warn, warn_of_bytes, warn_of_file_name, warnings_of,
 from .lines.answering import Answering, add_line_options, check_line_options
 from .lines.printed import Place, Printed
 from .media_inputs import MediaInputs
-from .models import add_model_options, open_model
+from .models import add_model_options, open_model, suggest_engine
 from .output import to_json
 from .parser import Options, Parser, UsageError
 
@@ -63,6 +63,7 @@ def _opened(options: Options, verb: str, n_inputs: int) -> "tuple[Translator, di
     if not options.json and decode["n_best"] > 1:
         raise UsageError(f"--n-best {decode['n_best']} needs --json, which prints all the answers")
     check_line_options(options, app)
+    suggest_engine(app, decode)
     _check_suppressed(app, decode, texts_may_be_among_them=not options.texts)
     prefix = text_of(options.prefix)
     warn_of_bytes("the prefix", prefix)

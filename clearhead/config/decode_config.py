@@ -17,7 +17,7 @@ _MOST = {
 class DecodeConfig:
     """Search and sampling settings (section 6.1)."""
 
-    engine: str = setting("auto", "decoding engine, or auto for the first one that can run the model")
+    engine: str = setting("auto", "decoding engine, or auto for the fastest one with the answers of torch that's ready")
     precision: Literal["fp32", "bf16", "int8"] = setting(
         "fp32", "numeric precision of decoding; int8 is faster, and changes some answers"
     )

@@ -20,8 +20,9 @@ Weights: TypeAlias = Mapping[str, NDArray[Any]]
 class ModelHandle(Protocol):
     """A model that's loaded only when an engine needs it."""
 
-    engines: dict[str, Any]
-    """The engines that are open for it, by name and precision."""
+    @property
+    def engines(self) -> dict[str, Any]:
+        """The engines that are open for it, by name and precision."""
 
     @property
     def config(self) -> ModelConfig:
@@ -51,6 +52,9 @@ class ModelHandle(Protocol):
         Raises:
             ConfigError: the model can't be converted to this format.
         """
+
+    def is_converted(self, format: str) -> bool:
+        """Return whether `converted` only has to look up the folder."""
 
 
 class InMemoryModel:
@@ -100,6 +104,10 @@ class InMemoryModel:
             name="format",
             value=format,
         )
+
+    def is_converted(self, format: str) -> bool:
+        """Return False."""
+        return False
 
 
 def as_module(model: "ModelHandle | nn.Module") -> "nn.Module":

@@ -4,8 +4,9 @@ engine = open_engine(as_handle(model, config.model), config.decode)
 """
 
 import importlib
-from collections.abc import Container
-from dataclasses import replace
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 from ..config import DecodeConfig, ModelConfig
@@ -17,22 +18,37 @@ from .model_handle import ModelHandle
 AUTO = "auto"
 IN_MEMORY = "torch"  # runs the torch module itself, so it's the engine for training, recording and ablation
 
-# The "module:Class" of each engine, by name and supported topology. It's imported when needed. `auto` picks the first
-# engine that can run the model and supports the decoding settings.
+# The "module:Class" of each engine, by name and supported topology, fastest first. It's imported when needed. `auto`
+# picks the first engine that can run the model, has the answers of torch with these settings, and is ready.
 ENGINES: dict[str, dict[str, str]] = {
-    "torch": {
-        "encoder-decoder": "clearhead.decode.engines.torch_engine:TorchEngine",
-        "decoder-only": "clearhead.decode.engines.text_engine:TextEngine",
-    },
     "loops": {
-        "encoder-decoder": "clearhead.decode.engines.loops.loops_engine:LoopsEngine",
-        "decoder-only": "clearhead.decode.engines.loops.loops_engine:LoopsEngine",
+        "encoder-decoder": "clearhead.decode.engines.loops.opener:LoopsOpener",
+        "decoder-only": "clearhead.decode.engines.loops.opener:LoopsOpener",
     },
     "ct2": {
         "encoder-decoder": "clearhead.decode.engines.ct2_engine:Ct2Engine",
         "decoder-only": "clearhead.decode.engines.ct2_engine:Ct2Engine",
     },
+    "torch": {
+        "encoder-decoder": "clearhead.decode.engines.torch_engine:TorchEngine",
+        "decoder-only": "clearhead.decode.engines.text_engine:TextEngine",
+    },
 }
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The engine for a model and its decoding settings.
+
+    Attributes:
+        name: its name in `ENGINES`.
+        passed_over: the faster engines that `auto` didn't choose, with the reasons.
+        waiting: those of them that could run this search after a long first use.
+    """
+
+    name: str
+    passed_over: Mapping[str, str]
+    waiting: tuple[str, ...] = ()
 
 
 def open_engine(model: ModelHandle, decode: DecodeConfig) -> Engine:
@@ -40,15 +56,13 @@ def open_engine(model: ModelHandle, decode: DecodeConfig) -> Engine:
 
     Args:
         model: a handle; `as_handle` makes one from a torch module.
-        decode: the decoding settings. `decode.engine` is a key of `ENGINES`, or "auto" for the first engine that can
-            run the model and supports all settings.
+        decode: the decoding settings. `decode.engine` is a key of `ENGINES`, or "auto" for the fastest engine that has
+            the answers of torch and is ready.
 
     Raises:
         ConfigError: the name is unknown, or the engine can't run the model or doesn't support a setting.
     """
-    if decode.engine == AUTO and decode.precision == "fp32" and model.needs_module:
-        decode = replace(decode, engine=IN_MEMORY)
-    name = choose_engine(model.config, decode, model.device, model.formats)
+    name = choice_for(model, decode).name
     key = f"{name} {decode.precision}"
     if key not in model.engines:
         engine = _engine_class(name, model.config)
@@ -57,8 +71,15 @@ def open_engine(model: ModelHandle, decode: DecodeConfig) -> Engine:
     return opened
 
 
+def choice_for(model: ModelHandle, decode: DecodeConfig) -> Choice:
+    """Return the choice that `open_engine` makes, without loading any weights."""
+    if decode.engine == AUTO and decode.precision == "fp32" and model.needs_module:
+        decode = replace(decode, engine=IN_MEMORY)
+    return _choose(model.config, decode, model.device, model.formats, model.is_converted)
+
+
 def choose_engine(config: ModelConfig, decode: DecodeConfig, device: str = "cpu", formats: Container[str] = ()) -> str:
-    """Return the name of the engine that `open_engine` would open, without loading any weights.
+    """Return the name of the engine for a model that isn't converted to any format yet.
 
     Args:
         config: the model's configuration.
@@ -66,18 +87,58 @@ def choose_engine(config: ModelConfig, decode: DecodeConfig, device: str = "cpu"
         device: the device to run on.
         formats: formats that the model can be converted to.
     """
+    return _choose(config, decode, device, formats, lambda _: False).name
+
+
+def _choose(
+    config: ModelConfig,
+    decode: DecodeConfig,
+    device: str,
+    formats: Container[str],
+    is_converted: Callable[[str], bool],
+) -> Choice:
     check_name(decode.engine)
     if decode.engine != AUTO:
-        return _checked(config, decode, device, formats)
-    for name in usable_engines(config, device, formats):
-        engine = _engine_class(name, config)
-        computes = decode.precision in _precisions(engine)
-        if computes and not (_is_batch(engine) and unsupported(engine.settings, decode)):
-            return name
+        return Choice(_checked(config, decode, device, formats), {})
+    passed_over: dict[str, str] = {}
+    waiting: list[str] = []
+    for name in ENGINES:
+        reason = _obstacle(config, name, device, formats) or _difference(_engine_class(name, config), decode)
+        if not reason:
+            reason = _wait(_engine_class(name, config), decode, is_converted)
+            if not reason:
+                return Choice(name, passed_over, tuple(waiting))
+            waiting.append(name)
+        passed_over[name] = reason
+    if not waiting:
+        raise _no_engine(config, decode, device, formats)
+    return Choice(waiting[0], dict(takewhile(lambda it: it[0] != waiting[0], passed_over.items())))
+
+
+def _difference(engine: Any, decode: DecodeConfig) -> str:
+    """Return the setting with which an engine can't be chosen automatically, as a reason, or ""."""
+    if decode.precision not in _precisions(engine):
+        return f"it can't compute in {decode.precision}"
+    if not _is_batch(engine):
+        return ""
+    if name := unsupported(engine.settings, decode):
+        return f"it doesn't support decode.{name}={getattr(decode, name)!r}"
+    if name := unsupported(getattr(engine, "exact", engine.settings), decode):
+        return f"some of its answers differ with decode.{name}={getattr(decode, name)!r}"
+    return ""
+
+
+def _wait(engine: Any, decode: DecodeConfig, is_converted: Callable[[str], bool]) -> str:
+    """Return what an engine has to do first, if that takes long, or ""."""
+    found: str = engine.waits(decode, is_converted) if hasattr(engine, "waits") else ""
+    return found
+
+
+def _no_engine(config: ModelConfig, decode: DecodeConfig, device: str, formats: Container[str]) -> ConfigError:
     usable = [_engine_class(name, config) for name in usable_engines(config, device, formats)]
     if usable and not any(decode.precision in _precisions(engine) for engine in usable):
-        raise _precision_error(decode, "no decoding engine for this model here", "decode.precision='fp32'")
-    raise ConfigError(
+        return _precision_error(decode, "no decoding engine for this model here", "decode.precision='fp32'")
+    return ConfigError(
         f"no decoding engine supports model.topology={config.topology!r} with these settings", name="decode.engine"
     )
 
@@ -156,7 +217,7 @@ def _precision_error(decode: DecodeConfig, who: str, expected: str) -> ConfigErr
 
 
 def _is_batch(engine: Any) -> bool:
-    return not hasattr(engine, "prefill")
+    return hasattr(engine, "settings")
 
 
 def _engine_class(name: str, config: ModelConfig) -> Any:

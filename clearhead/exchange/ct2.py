@@ -90,14 +90,14 @@ def _tokens(tokenizer: str, size: int) -> list[str]:
     return [backend.id_to_token(i) or f"<unused_{i}>" for i in range(size)]
 
 
-def engine_files(config: ModelConfig, weights: Weights) -> dict[str, bytes]:
+def engine_files(config: ModelConfig, weights: Weights, precision: str = "fp32") -> dict[str, bytes]:
     """Return the files for `Ct2Engine`, which names tokens by their ids. Sources come with their BOS and EOS."""
     names = [[str(i) for i in range(size)] for size in config.vocabulary_sizes.values()]
     if config.topology == "encoder-decoder":
         config = replace(config, begin=False, end=False)
         names[0][config.special.eos] = SOURCE_END
     # To score an answer that was cut off at `max_len`, CTranslate2 also reads its last token.
-    return ct2_files(config, weights, names, spare_positions=1)
+    return ct2_files(config, weights, names, precision=precision, spare_positions=1)
 
 
 class _Variables:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from clearhead.api import load
-from clearhead.cli.models import expect_task
+from clearhead.cli.models import expect_task, suggest_engine
 from clearhead.config import Config
 from clearhead.errors import ModelError
 from clearhead.folder.model_folder import model_files, save_files
@@ -44,3 +44,18 @@ def test_a_folder_is_resolved_once(run: Run, model_folder: Path, monkeypatch: py
     monkeypatch.setattr(module, "read_config", None)
     assert run("translate", model_folder, "I am hungry.").code == 0
     assert read == [model_folder]
+
+
+def test_on_a_terminal_a_faster_engine_that_only_needs_a_first_use_is_mentioned(
+    run: Run, model_folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("numba", reason="needs the extra fast")
+    assert run("translate", model_folder, "I am hungry.").err == ""
+    app = load(model_folder, device="cpu")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    suggest_engine(app, {})
+    assert capfd.readouterr().err == "the engine loops is faster, but its first use compiles it: add --engine loops\n"
+    suggest_engine(app, {"engine": "torch"})
+    monkeypatch.setattr("clearhead.decode.engines.loops.opener.LoopsOpener.waits", lambda *_: "")
+    suggest_engine(app, {})
+    assert capfd.readouterr().err == ""

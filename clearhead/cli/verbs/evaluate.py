@@ -153,6 +153,7 @@ def _text(values: dict[str, Any], evaluation: "Evaluation") -> str:
 
     what, count = score_labels.count(values)
     rows = [(what, f"{count:,}", ""), *score_labels.rows(values, values["too_long"])]
+    rows += [("engine", evaluation.engine, values["precision"])] if evaluation.engine else []
     width = max(15, *(len(name) for name, _, _ in rows))
     lines = [f"{name:<{width}} {number:>8}  {note}".rstrip() for name, number, note in rows]
     answer, details = evaluation.answer, evaluation.judged.details

@@ -6,9 +6,8 @@ CTranslate2 searches without a length penalty and returns every hypothesis of th
 
 import importlib.util
 import math
-from collections.abc import Container, Hashable, Iterable, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -21,7 +20,7 @@ from ..rules import Rules
 from ..search import nan_error
 from .ct2_support import SOURCE_END, ct2_obstacle
 
-FORMAT = "ct2-fp32"
+_TYPES = {"fp32": "float32", "int8": "int8_float32"}  # what CTranslate2 computes in, by precision
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,9 @@ class Ct2Engine:
 
     name: ClassVar[str] = "ct2"
     settings: ClassVar[frozenset[str]] = frozenset({"beam", "alpha", "n_best", "min_len", "min_ratio", "suppress"})
+    exact: ClassVar[frozenset[str]] = settings - {"beam"}
+    precisions: ClassVar[tuple[str, ...]] = tuple(_TYPES)
+    own_threads: ClassVar[bool] = True
 
     def __init__(self, config: ModelConfig, runner: Any, cores: int) -> None:
         self.runner, self.cores, self.max_len = runner, cores, config.max_len
@@ -67,13 +69,18 @@ class Ct2Engine:
             return "it needs CTranslate2: pip install 'clearhead[ct2]'"
         if device != "cpu":
             return "it runs on the CPU only"
-        return ct2_obstacle(config) or ("" if FORMAT in formats else "it needs a model folder")
+        return ct2_obstacle(config) or ("" if _format("fp32") in formats else "it needs a model folder")
 
     @classmethod
-    def open(cls, model: ModelHandle) -> Self:
+    def waits(cls, decode: DecodeConfig, is_converted: Callable[[str], bool]) -> str:
+        """Return what takes long in the first use, or "" if it's done."""
+        return "" if is_converted(_format(decode.precision)) else "its first use converts the model"
+
+    @classmethod
+    def open(cls, model: ModelHandle, precision: str = "fp32") -> Self:
         """Return an engine for the model. It uses all cores, or OMP_NUM_THREADS."""
-        cores = engine_threads()
-        return cls(model.config, load_runner(model.config, model.converted(FORMAT), cores), cores)
+        folder, cores = model.converted(_format(precision)), engine_threads()
+        return cls(model.config, load_runner(model.config, folder, cores, precision), cores)
 
     @property
     def overflow(self) -> str:
@@ -225,13 +232,14 @@ def _grouped(places: Iterable[int], keys: Sequence[Hashable]) -> list[list[int]]
     return list(groups.values())
 
 
-def load_runner(config: ModelConfig, folder: Path, cores: int) -> Any:
-    """Load a model in CTranslate2's form. The last ones stay in memory, for the next texts."""
-    return _load("Generator" if config.topology == "decoder-only" else "Translator", folder, cores)
-
-
-@lru_cache(maxsize=2)
-def _load(kind: str, folder: Path, cores: int) -> Any:
+def load_runner(config: ModelConfig, folder: Path, cores: int, precision: str = "fp32") -> Any:
+    """Load a model in CTranslate2's form, to decode with one thread per core."""
     import ctranslate2
 
-    return getattr(ctranslate2, kind)(str(folder), compute_type="float32", inter_threads=cores, intra_threads=1)
+    kind = ctranslate2.Generator if config.topology == "decoder-only" else ctranslate2.Translator
+    return kind(str(folder), compute_type=_TYPES[precision], inter_threads=cores, intra_threads=1)
+
+
+def _format(precision: str) -> str:
+    """Return the name of the format that the model is converted to."""
+    return f"ct2-{precision}"

@@ -208,9 +208,10 @@ def test_a_report_to_the_file_of_the_scores_is_rejected(
 
 
 def test_a_report_may_go_to_a_new_folder_and_to_stdout(run: Run, folder: Path, pairs: Path, tmp_path: Path) -> None:
-    assert run("evaluate", folder, "--data", pairs, "--report", tmp_path / "new" / "report.txt").code == 0
+    given = ("evaluate", folder, "--data", pairs, "--engine", "torch", "--report")
+    assert run(*given, tmp_path / "new" / "report.txt").code == 0
     report = (tmp_path / "new" / "report.txt").read_text(encoding="utf-8")
-    called = [sys.executable, "-m", "clearhead", "evaluate", folder, "--data", pairs, "--report", "/dev/stdout"]
+    called = [sys.executable, "-m", "clearhead", *given, "/dev/stdout"]
     done = subprocess.run(called, capture_output=True, check=True, text=True)
     assert done.stdout.endswith(report) and done.stdout.startswith("sentences")
 

@@ -155,7 +155,9 @@ def test_a_model_folder_shows_its_model_data_and_scores(run: Run, folder: Path, 
         f"task        translate\nfolder      {folder}\ntrained     finished at step 15\ndata        pairs.tsv\n" in text
     )
     assert "tokenizer   bpe, one vocabulary\ntraining    batches of 1,024 tokens, auto, seed 0\n" in text
-    assert values["engine"] == "torch" and "\nengine      torch\n" in text
+    assert values["engine"] == "torch" and "\nengine      torch, fp32 (chosen automatically)\n" in text
+    for name, why in values["faster_engines"].items():
+        assert f"\n            {name} is faster, but {why}\n" in text
     assert "validation  BLEU 3.50  chrF 7.00  exact match 0.2500 (greedy, step 10)\n" in text
     assert f"(1 sentence of {tmp_path / 'pairs.tsv'}; beam 4, alpha 0.6)\n" in text
     others = {name: torch.zeros_like(it) for name, it in app.model.state_dict().items()}

@@ -27,9 +27,10 @@ from clearhead.decode import registry
 from clearhead.decode.beams import Hypothesis
 from clearhead.decode.continuation import TextGenerator
 from clearhead.decode.engine import Batch, BatchEngine
+from clearhead.decode.engines.loops.opener import LoopsOpener
 from clearhead.decode.live_batch import LiveBatch
 from clearhead.decode.model_handle import InMemoryModel, ModelHandle, as_handle
-from clearhead.decode.registry import ENGINES, choose_engine, open_engine, usable_engines
+from clearhead.decode.registry import ENGINES, Choice, choice_for, choose_engine, open_engine, usable_engines
 from clearhead.decode.session import Session
 from clearhead.decode.stopping import StoppingCriteria
 from clearhead.errors import ConfigError
@@ -328,11 +329,56 @@ def test_a_model_in_training_decodes_without_dropout_and_stays_in_training(name:
 # --- the registry
 
 
-def test_auto_takes_the_first_engine_that_can_run_the_model() -> None:
+def test_auto_takes_the_first_engine_that_is_ready() -> None:
     config = model("encoder-decoder")[1]
-    assert choose_engine(config, DecodeConfig()) == next(iter(ENGINES)) == usable_engines(config)[0]
+    assert choose_engine(config, DecodeConfig()) == "torch" and usable_engines(config)[-2:] == ["torch", "toy"]
     assert choose_engine(config, DecodeConfig(engine="toy", beam=1)) == "toy"
-    assert usable_engines(config, "cuda:0") == ["torch"]
+    assert usable_engines(config, "cuda:0") == ["torch"] and choose_engine(config, DecodeConfig(), "cuda:0") == "torch"
+
+
+@pytest.mark.parametrize("topology", ["encoder-decoder", "decoder-only"])
+def test_auto_takes_the_loops_once_they_are_compiled(topology: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba", reason="needs the extra fast")
+    net, config = model(topology)
+    it = Converted(config)
+    choice = choice_for(it, DecodeConfig())
+    assert (choice.name, choice.waiting) == ("torch", ("loops",)) and "compiles" in choice.passed_over["loops"]
+    monkeypatch.setattr(LoopsOpener, "waits", lambda *_: "")
+    assert choice_for(it, DecodeConfig()) == Choice("loops", {})
+    assert choice_for(it, DecodeConfig(precision="int8")).name == "loops"
+    assert choice_for(as_handle(net, config), DecodeConfig()).name == "torch"  # it may have hooks
+    other = replace(config, norm="mine:Norm")
+    assert "model.norm" in choice_for(Converted(other), DecodeConfig()).passed_over["loops"]
+
+
+def test_auto_takes_ct2_for_a_converted_model_if_its_answers_are_those_of_torch() -> None:
+    pytest.importorskip("ctranslate2", reason="needs the extra ct2")
+    it = Converted(model("encoder-decoder")[1])
+    greedy = DecodeConfig(beam=1)
+    assert choice_for(it, greedy) == Choice("torch", choice_for(it, greedy).passed_over, ("loops", "ct2"))
+    it.formats_converted = ("ct2-fp32",)
+    assert choice_for(it, greedy).name == "ct2"
+    reasons = choice_for(it, DecodeConfig(beam=2)).passed_over
+    assert choice_for(it, DecodeConfig(beam=2)).name == "torch" and "decode.beam=2" in reasons["ct2"]
+    assert "decode.sample" in choice_for(it, DecodeConfig(sample=True)).passed_over["ct2"]
+
+
+def test_if_only_engines_that_are_not_ready_can_do_it_auto_takes_one() -> None:
+    pytest.importorskip("numba", reason="needs the extra fast")
+    choice = choice_for(Converted(model("encoder-decoder")[1]), DecodeConfig(precision="int8"))
+    assert choice == Choice("loops", {})
+
+
+class Converted(InMemoryModel):
+    """A model that isn't in memory, and is converted to some formats."""
+
+    needs_module, formats, formats_converted = False, ("ct2-fp32", "ct2-int8"), ()
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(nn.Linear(1, 1), config)
+
+    def is_converted(self, format: str) -> bool:
+        return format in self.formats_converted
 
 
 @pytest.mark.parametrize(("name", "fix"), [("toch", "did you mean 'torch'?"), ("xyz", "")])
@@ -409,16 +455,19 @@ def test_an_engine_can_run_on_numpy_weights_or_a_converted_folder_without_the_mo
         def converted(self, format: str) -> Path:
             return tmp_path / format
 
-    class Converted(ToyEngine):
+        def is_converted(self, format: str) -> bool:
+            return True
+
+    class FromFolder(ToyEngine):
         def __init__(self, model: ModelHandle) -> None:
             super().__init__(model)
             self.folder, self.weights = model.converted("toy"), model.weights()
 
-    globals()["Converted"] = Converted
+    globals()["FromFolder"] = FromFolder
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(ENGINES, "converted", {"decoder-only": f"{__name__}:Converted"})
+        patch.setitem(ENGINES, "converted", {"decoder-only": f"{__name__}:FromFolder"})
         opened = open_engine(Handle(), DecodeConfig(engine="converted", beam=1))
-    assert isinstance(opened, Converted) and opened.folder == tmp_path / "toy" and "scale" in opened.weights
+    assert isinstance(opened, FromFolder) and opened.folder == tmp_path / "toy" and "scale" in opened.weights
 
 
 # --- an engine in use

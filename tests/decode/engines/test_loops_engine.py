@@ -15,7 +15,7 @@ import torch
 from clearhead.config import DecodeConfig, ModelConfig, SpecialTokens
 from clearhead.decode.beams import Hypothesis, Request
 from clearhead.decode.engine import Batch, SearchEngine
-from clearhead.decode.engines.loops import int8, tiles
+from clearhead.decode.engines.loops import int8, loops_engine, machine_code, tiles
 from clearhead.decode.engines.loops.equations import OUT, OUT_BIAS, SLOPES, Stack
 from clearhead.decode.model_handle import as_handle
 from clearhead.decode.registry import choose_engine, open_engine
@@ -271,6 +271,28 @@ def test_they_run_on_the_cpu_and_need_numba(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(ConfigError) as caught:
         choose_engine(config, DecodeConfig(engine="loops"))
     assert "pip install 'clearhead[fast]'" in caught.value.what
+
+
+@pytest.mark.parametrize("topology", ["encoder-decoder", "decoder-only"])
+def test_the_first_compilation_is_announced(
+    topology: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine("loops", *model(topology))
+    assert capsys.readouterr().err == "" and machine_code.is_compiled()
+    monkeypatch.setattr(loops_engine, "is_compiled", lambda: False)
+    engine("loops", *model(topology))
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("compiling the engine loops") and second.startswith("compiled in ")
+
+
+def test_auto_waits_for_the_machine_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    compiled = engine("loops", *model("encoder-decoder"))
+    assert compiled and machine_code.is_compiled()
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    assert not machine_code.is_compiled()
+    monkeypatch.delenv("NUMBA_DISABLE_JIT")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert not machine_code.is_compiled() and machine_code.machine_code_folder().parent == tmp_path / "clearhead"
 
 
 SCRIPT = """

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from clearhead.api import load
-from clearhead.errors import ModelError, TrainingError
-from clearhead.exchange.ctranslate2 import model_cache
-from clearhead.exchange.ctranslate2.model_cache import cache_folder, cached_model
+from clearhead.errors import ConfigError, ModelError, TrainingError
+from clearhead.exchange.ctranslate2 import conversion
+from clearhead.exchange.ctranslate2.model_cache import cached_model, is_cached
 from clearhead.folder.manifest import read_verified
+from clearhead.folder.user_cache import cache_folder
 
 pytest.importorskip("ctranslate2", reason="needs the extra ct2")
 
@@ -38,6 +39,18 @@ def test_a_model_is_converted_once(cache: Path, model_folder: Path, capsys: pyte
     written = (found / "model.bin").stat().st_mtime_ns
     assert cached_model(model_folder) == found and (found / "model.bin").stat().st_mtime_ns == written
     assert capsys.readouterr().err == ""
+
+
+def test_each_precision_is_converted_for_itself(cache: Path, model_folder: Path) -> None:
+    assert not is_cached(model_folder, "int8")
+    found = cached_model(model_folder, "int8")
+    assert is_cached(model_folder, "int8") and not is_cached(model_folder, "fp32")
+    assert cached_model(model_folder) != found == cached_model(model_folder, "int8")
+    app = load(model_folder, device="cpu")
+    assert app("I am hungry.", beam=1, engine="ct2", precision="int8")
+    with pytest.raises(ConfigError) as caught:
+        app("I am hungry.", beam=1, engine="ct2", precision="bf16")
+    assert (caught.value.name, caught.value.expected) == ("decode.precision", "fp32, int8")
 
 
 def test_other_weights_are_another_model(model_folder: Path, word_model_folder: Path, tmp_path: Path) -> None:
@@ -82,27 +95,30 @@ def test_two_processes_can_convert_at_the_same_time(model_folder: Path, cache: P
 
 
 def test_a_process_that_was_slower_uses_the_folder_of_the_other(model_folder: Path, monkeypatch) -> None:
-    write, found = model_cache._write, []
+    write, found = conversion.convert, []
 
-    def overtaken(path: Path, target: Path) -> None:
-        write(path, target)
+    def overtaken(path: Path, target: Path, precision: str) -> None:
+        write(path, target, precision)
         if not found:
             found.append(None)
             found[0] = cached_model(path)
 
-    monkeypatch.setattr(model_cache, "_write", overtaken)
+    monkeypatch.setattr(conversion, "convert", overtaken)
     assert cached_model(model_folder) == found[0] and list(found[0].parent.iterdir()) == found
 
 
-def test_a_model_whose_answers_differ_is_named_and_not_kept(model_folder: Path, monkeypatch, cache: Path) -> None:
-    right = model_cache.engine_files
+@pytest.mark.parametrize(("precision", "factor"), [("fp32", 1.2), ("int8", 4)])
+def test_a_model_whose_answers_differ_is_named_and_not_kept(
+    model_folder: Path, monkeypatch, cache: Path, precision: str, factor: float
+) -> None:
+    right = conversion.engine_files
 
-    def wrong(config, weights):
-        return right(config, {name: it * 1.2 for name, it in weights.items()})
+    def wrong(config, weights, precision):
+        return right(config, {name: it * factor for name, it in weights.items()}, precision)
 
-    monkeypatch.setattr(model_cache, "engine_files", wrong)
+    monkeypatch.setattr(conversion, "engine_files", wrong)
     with pytest.raises(ModelError) as caught:
-        cached_model(model_folder)
+        cached_model(model_folder, precision)
     assert caught.value.name == "decode.engine" and str(model_folder) in caught.value.what
     assert list((cache / "ct2").iterdir()) == []
 

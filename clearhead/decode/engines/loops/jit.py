@@ -3,11 +3,10 @@
 Without numba, or with NUMBA_DISABLE_JIT=1, the same functions run as Python: slowly, but with equal results.
 """
 
-import hashlib
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar, cast
+
+from .machine_code import machine_code_folder
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,22 +30,12 @@ def compiled(function: F) -> F:
     """Compile a function of arrays and numbers on its first call. It runs without Python's lock."""
     if not enabled():
         return function
-    numba.config.CACHE_DIR = str(_CACHE)
+    numba.config.CACHE_DIR = str(machine_code_folder())
     made: Any = numba.njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")(function)
     template = made.get_call_template
     # By default, a function called with ten constants is compiled ten times.
     made.get_call_template = lambda args, kws: template([numba.types.unliteral(arg) for arg in args], kws)
     return cast(F, made)
-
-
-def _cache() -> Path:
-    """Return the folder for machine code, which depends on the source: numba only looks at a function's own file."""
-    source = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "clearhead" / f"loops-{hashlib.sha256(source).hexdigest()[:16]}"
-
-
-_CACHE = _cache()
 
 
 def has(feature: str) -> bool:

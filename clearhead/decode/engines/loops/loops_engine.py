@@ -1,23 +1,23 @@
 """Step engine of plain loops, compiled just in time. It runs a greedy or beam search in one call."""
 
-import importlib.util
-from collections.abc import Container, Iterator, Sequence
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import ClassVar, Self
 
 import numpy as np
 
-from ....config import ModelConfig
+from ....config.messages import say
 from ....errors import ModelError
-from ...beams import Hypothesis
-from ...engine import Batch, engine_threads
+from ...beams import Hypothesis, Request
+from ...engine import Batch
 from ...model_handle import ModelHandle
 from ...rules import FloatArray, IntArray, Rules
-from . import whole_search
+from . import jit, whole_search
 from .beam_loops import read_prompt
 from .equations import POSITIONS, PROJECTION
+from .machine_code import is_compiled
 from .stacks import Cache, new_cache, project, read, remember
-from .weight_arrays import Model, load_model, obstacle
+from .weight_arrays import Model, load_model
 
 _POSITIONS = 128  # rows of the first table of positions; it grows when a longer text comes
 
@@ -31,25 +31,20 @@ class LoopsEngine:
         precision: that of the linear layers.
     """
 
-    only_float32: ClassVar[bool] = True
-    precisions: ClassVar[tuple[str, ...]] = ("fp32", "int8")
-
     def __init__(self, handle: ModelHandle, threads: int, precision: str = "fp32") -> None:
         self.handle, self.config, self.threads, self.max_len = handle, handle.config, threads, handle.config.max_len
         self.int8 = precision == "int8"
         self.model = load_model(self.config, handle.weights(), _POSITIONS, int8=self.int8)
 
-    @classmethod
-    def obstacle(cls, config: ModelConfig, device: str, formats: Container[str]) -> str:
-        """Return the reason why this engine can't run the model, or "" if it can."""
-        if importlib.util.find_spec("numba") is None:
-            return "it needs numba: pip install 'clearhead[fast]'"
-        return "it runs on the CPU only" if device != "cpu" else obstacle(config)
-
-    @classmethod
-    def open(cls, model: ModelHandle, precision: str = "fp32") -> Self:
-        """Return an engine for the model. It uses all cores, or OMP_NUM_THREADS."""
-        return cls(model, engine_threads(), precision)
+    def compile(self) -> None:
+        """Compile the search if that hasn't been done on this machine, and say so."""
+        if is_compiled() or not jit.enabled():
+            return
+        say("compiling the engine loops for this machine, once; this takes about a minute")
+        begun, special = time.monotonic(), self.config.special
+        batch = Batch([[special.eos]], np.array([special.start]), [Request(max_steps=1)], ())
+        self.search(batch, Rules(eos=special.eos))
+        say(f"compiled in {time.monotonic() - begun:.0f} s")
 
     @property
     def overflow(self) -> str:

@@ -43,8 +43,6 @@ from .linear_layers import panels
 _LINEAR = (QKV, OUT, CROSS_Q, CROSS_KV, CROSS_OUT, INNER, OUTER, PROJECTION)
 _ACTIVATIONS = {"relu": RELU, "gelu": GELU, "gelu_tanh": GELU_TANH, "silu": SILU, "swiglu": SILU, "geglu": GELU_TANH}
 _GATED = ("swiglu", "geglu")
-_POSITIONS = ("sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "alibi")
-
 
 SHAPE = np.dtype(
     [
@@ -78,22 +76,6 @@ class Model(NamedTuple):
 
     encoder: Stack
     decoder: Stack
-
-
-def obstacle(config: ModelConfig) -> str:
-    """Return the reason why the loops can't run a model with this config, or "" if they can."""
-    for setting, supported in (
-        ("topology", config.topology != "encoder-only"),
-        ("front", config.front == "tokens" or config.topology == "decoder-only"),
-        ("copy", not config.copy),
-        ("attention", config.attention == "softmax"),
-        ("positions", config.positions in _POSITIONS),
-        ("feed_forward", (config.feed_forward or config.activation) in _ACTIVATIONS),
-        ("norm", config.norm in ("layer", "rms")),
-    ):
-        if not supported:
-            return f"it doesn't support model.{setting}={getattr(config, setting)!r}"
-    return ""
 
 
 def load_model(config: ModelConfig, weights: Weights, positions: int, *, int8: bool = False) -> Model:

@@ -1,0 +1,44 @@
+"""The folder with the machine code of the loops. Looking there imports neither numba nor the loops."""
+
+import hashlib
+import importlib.util
+import os
+import sys
+from functools import cache
+from pathlib import Path
+
+from ....folder.user_cache import cache_folder
+
+_PROCESSOR = Path("/proc/cpuinfo")  # on Linux
+
+
+def machine_code_folder() -> Path:
+    """Return the folder for machine code, which depends on the source files, the processor and the compiler."""
+    return cache_folder() / f"loops-{_fingerprint()}"
+
+
+def is_compiled() -> bool:
+    """Return whether the search is compiled, and may be used. It's saved after everything that it calls."""
+    disabled = os.environ.get("NUMBA_DISABLE_JIT", "0") != "0"
+    return not disabled and any(machine_code_folder().glob("*/beam_loops.search-*.nbi"))
+
+
+@cache
+def _fingerprint() -> str:
+    found = hashlib.sha256(sys.version.encode())
+    for path in sorted(Path(__file__).parent.glob("*.py")):  # numba only looks at a function's own file
+        status = path.stat()
+        found.update(f"{path} {status.st_mtime_ns} {status.st_size}\n".encode())
+    found.update(_numba_version().encode())
+    if _PROCESSOR.exists():
+        lines = _PROCESSOR.read_text(errors="replace").splitlines()
+        found.update("\n".join(sorted({it for it in lines if it.startswith(("model name", "flags"))})).encode())
+    return found.hexdigest()[:16]
+
+
+def _numba_version() -> str:
+    """Return the name of numba's metadata folder. `importlib.metadata` would take longer than decoding a sentence."""
+    spec = importlib.util.find_spec("numba")
+    if spec is None or not spec.origin:
+        return ""
+    return next((it.name for it in Path(spec.origin).parents[1].glob("numba-*.dist-info")), "")

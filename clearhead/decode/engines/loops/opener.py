@@ -1,0 +1,57 @@
+"""What the engine of plain loops supports. Asking imports neither numba nor the loops."""
+
+import importlib.util
+from collections.abc import Callable, Container
+from typing import TYPE_CHECKING, ClassVar
+
+from ....config import DecodeConfig, ModelConfig
+from ...engine import engine_threads
+from ...model_handle import ModelHandle
+from .machine_code import is_compiled
+
+if TYPE_CHECKING:
+    from .loops_engine import LoopsEngine
+
+ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu")
+POSITIONS = ("sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "alibi")
+
+
+class LoopsOpener:
+    """Opens a `LoopsEngine`."""
+
+    only_float32: ClassVar[bool] = True
+    precisions: ClassVar[tuple[str, ...]] = ("fp32", "int8")
+
+    @classmethod
+    def obstacle(cls, config: ModelConfig, device: str, formats: Container[str]) -> str:
+        """Return the reason why the engine can't run the model, or "" if it can."""
+        if importlib.util.find_spec("numba") is None:
+            return "it needs numba: pip install 'clearhead[fast]'"
+        if device != "cpu":
+            return "it runs on the CPU only"
+        for setting, supported in (
+            ("topology", config.topology != "encoder-only"),
+            ("front", config.front == "tokens" or config.topology == "decoder-only"),
+            ("copy", not config.copy),
+            ("attention", config.attention == "softmax"),
+            ("positions", config.positions in POSITIONS),
+            ("feed_forward", (config.feed_forward or config.activation) in ACTIVATIONS),
+            ("norm", config.norm in ("layer", "rms")),
+        ):
+            if not supported:
+                return f"it doesn't support model.{setting}={getattr(config, setting)!r}"
+        return ""
+
+    @classmethod
+    def waits(cls, decode: DecodeConfig, is_converted: Callable[[str], bool]) -> str:
+        """Return what takes long in the first use, or "" if it's done."""
+        return "" if is_compiled() else "its first use compiles it for about a minute"
+
+    @classmethod
+    def open(cls, model: ModelHandle, precision: str = "fp32") -> "LoopsEngine":
+        """Return an engine for the model. It uses all cores, or OMP_NUM_THREADS."""
+        from .loops_engine import LoopsEngine
+
+        engine = LoopsEngine(model, engine_threads(), precision)
+        engine.compile()
+        return engine
