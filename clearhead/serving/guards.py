@@ -1,6 +1,8 @@
 """What every request passes through: identity, access, limits, the log and the metrics."""
 
 import asyncio
+import base64
+import binascii
 import hmac
 import ipaddress
 import re
@@ -22,7 +24,7 @@ from .limits import Limits, RequestError
 from .server_metrics import ServerMetrics
 
 _ID = re.compile(r"[\w.:-]{1,64}")
-_OPEN = ("/livez", "/readyz", "/", "/favicon.ico")  # without a key
+_OPEN = ("/livez", "/readyz")  # without a key
 _KEY_IN_BODY = ("/translate", "/detect", "/languages")  # LibreTranslate's clients send it as a field
 _SAFE = ("GET", "HEAD", "OPTIONS")
 
@@ -121,10 +123,9 @@ class Guards:
         if length.isdecimal() and int(length) > self.limits.body:
             raise _too_large(self.limits.body)
         given = headers.get("authorization", "")
-        scheme, _, key = given.partition(" ")
         is_open = path in _OPEN or (path in _KEY_IN_BODY and not given)
-        if not is_open and not self.access.accepts_key(key.strip() if scheme.lower() == "bearer" else ""):
-            raise wrong_key()
+        if not is_open and not self.access.accepts_key(_key_in(given)):
+            raise wrong_key("Basic" if path == "/" else "Bearer")
         if path not in _OPEN and request.scope["app"].state.stopping:
             raise RequestError(503, "the server is stopping", fix="try again", headers={"Retry-After": "1"})
         if path not in _OPEN and not request.scope["app"].state.shelf.models:
@@ -142,14 +143,26 @@ class Guards:
         say(" ".join([line, *(repr(getattr(it, "text", it)) for it in texts)]))
 
 
-def wrong_key() -> RequestError:
-    """Return the error for a missing or wrong key."""
+def _key_in(header: str) -> str:
+    """Return the key in an Authorization header: a bearer token, or a password as browsers ask for."""
+    scheme, _, value = header.partition(" ")
+    if scheme.lower() == "bearer":
+        return value.strip()
+    try:
+        password = base64.b64decode(value, validate=True).decode("ascii").partition(":")[2]
+    except (binascii.Error, ValueError):
+        return ""
+    return password if scheme.lower() == "basic" else ""
+
+
+def wrong_key(scheme: str = "Bearer") -> RequestError:
+    """Return the error for a missing or wrong key. Browsers ask for a password if the scheme is "Basic"."""
     return RequestError(
         401,
         "the API key is missing or wrong",
         expected="the header Authorization: Bearer KEY",
         name="api_key",
-        headers={"WWW-Authenticate": "Bearer"},
+        headers={"WWW-Authenticate": f'{scheme} realm="Clearhead"'},
     )
 
 

@@ -53,7 +53,7 @@ def _routes(metrics: ServerMetrics) -> list[Route]:
 
     return [
         Route("/", page_routes.home),
-        Route("/page", page_routes.page, methods=["POST"]),
+        Route("/api/page", page_routes.page, methods=["POST"]),
         Route("/livez", _alive),
         Route("/readyz", _ready),
         Route("/metrics", render_metrics),

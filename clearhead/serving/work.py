@@ -7,6 +7,7 @@ from typing import Any
 from ..apps.app import App
 from ..errors import DataError
 from ..readers.skipped import Report
+from .bodies import json_bytes
 
 
 @dataclass(frozen=True)
@@ -85,12 +86,24 @@ def _explanations(app: Any, inputs: list[Any], options: dict[str, Any]) -> Seque
 
 
 def _pages(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequence[Any]:
-    from ..inspection.page.document import page_document
-    from ..inspection.page.page_data import page_data
+    """Return what the page shows about each input, as JSON."""
+    return [_page(app, source, **options) for source in inputs]
 
-    name, context = options.pop("name"), ((options.pop("context"),) if "context" in options else ())
-    found = (app.explain(text, *context, **options) for text in inputs)
-    return [page_document(page_data(it, app.config, name=name, command="")) for it in found]
+
+def _page(
+    app: Any, source: str, name: str, off: Sequence[str] = (), prefix: Sequence[int] = (), context: str = ""
+) -> bytes:
+    from ..folder.checkpoint import FILM
+    from ..inspection.page.page_data import page_data
+    from ..training.report.metrics import read_metrics
+
+    film = app.path / FILM
+    more = [context] if app.task.verb == "answer" else []
+    begun = {"prefix": prefix} if prefix else {}
+    with app.without(*off):
+        explanation = app.explain(source, *more, **begun)
+        frames = read_metrics(film) if film.exists() else []
+        return json_bytes(page_data(explanation, app.config, name=name, film=frames, live=True))
 
 
 METHODS: Mapping[str, Callable[[Any, list[Any], dict[str, Any]], Sequence[Any]]] = {

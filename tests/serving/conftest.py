@@ -40,7 +40,9 @@ class Served:
     port: int
     shelf: ModelShelf
     running: RunningServer
+    loop: asyncio.AbstractEventLoop
     url: str = field(init=False)
+    stopped: bool = False
 
     def __post_init__(self) -> None:
         self.url = f"http://127.0.0.1:{self.port}"
@@ -56,6 +58,20 @@ class Served:
         reply = Reply(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
         connection.close()
         return reply
+
+    def stop(self) -> None:
+        """Stop gracefully. A second call does nothing."""
+        if self.stopped:
+            return
+        self.stopped = True
+        self.loop.call_soon_threadsafe(self.running.stop)
+
+    def refuses(self) -> bool:
+        """Return whether new connections are refused."""
+        try:
+            return self.ask("GET", "/readyz").status == 503
+        except OSError:
+            return True
 
     def post(self, path: str, body: Any, **headers: str) -> Reply:
         """Send a POST request."""
@@ -73,13 +89,13 @@ def serving(
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_until_complete, args=[running.run(listening)])
     thread.start()
-    served = Served(listening.getsockname()[1], shelf, running)
+    served = Served(listening.getsockname()[1], shelf, running, loop)
     try:
         while served.ask("GET", "/readyz").status != 200:
             assert thread.is_alive()
         yield served
     finally:
-        loop.call_soon_threadsafe(running.stop)
+        served.stop()
         thread.join(60)
         listening.close()
         loop.close()

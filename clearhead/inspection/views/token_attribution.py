@@ -114,7 +114,8 @@ class Replay:
                 scores = (self._scores(vectors) * weight[:, None]).sum(0)
                 scores = scores if each else scores.sum()[None]
             for row, score in enumerate(scores):
-                [slope] = torch.autograd.grad(score, vectors, retain_graph=row + 1 < len(scores))
+                left = row + 1 < len(scores)  # zeros if nothing of the input is read, since parts are off
+                [slope] = torch.autograd.grad(score, vectors, retain_graph=left, materialize_grads=True)
                 found[:, row] += (slope.sum(0) * (given - blank)).sum(-1)
         return found
 

@@ -1,41 +1,83 @@
-"""The page at /: a box for a text, and the page that explains the answer."""
+"""The page at /, and the answers that it shows. docs/architecture.md describes what it asks for."""
 
-from html import escape
-from importlib.resources import files
-from string import Template
+import asyncio
+import base64
+import binascii
+from tempfile import TemporaryDirectory
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from ..bodies import fields_of
+from ...inspection.page.document import served_document
+from ..bodies import JSON, expect_json, from_json
+from ..limits import RequestError
+from ..served_models import ServedModel
 from ..work import Work
 from .asking import answered, shelf_of
+from .uploads import expect_modality, saved
 
-_POLICY = "default-src 'none'; style-src 'self' 'unsafe-inline'; form-action 'self'; frame-src 'self'; base-uri 'none'"
+
+class File(msgspec.Struct):
+    """An image or a recording."""
+
+    name: str
+    b64: str
 
 
-class Explain(msgspec.Struct):
-    """Body of /page."""
+class Question(msgspec.Struct, forbid_unknown_fields=True):
+    """Body of /api/page."""
 
-    text: str
     model: str | None = None
-    context: str | None = None
+    text: str = ""
+    context: str = ""
+    file: File | None = None
+    prefix: list[int] = []
+    off: list[str] = []
 
 
 async def home(request: Request) -> Response:
-    """Return the page with the box."""
+    """Return the page, which asks /api/page for answers."""
     models = shelf_of(request).models.values()
-    options = "".join(f"<option>{escape(it.name)}</option>" for it in models if it.modality == "text")
-    page = Template(files(__package__).joinpath("static", "home.html").read_text("utf-8")).substitute(models=options)
-    return HTMLResponse(page, headers={"Content-Security-Policy": _POLICY})
+    named = [{"name": it.name, "task": it.verb, "reads": it.modality} for it in models]
+    document = await asyncio.to_thread(served_document, named)
+    return HTMLResponse(document, headers={"Content-Security-Policy": "frame-ancestors 'none'"})
 
 
 async def page(request: Request) -> Response:
-    """Return the page that shows everything about one answer."""
-    body = await fields_of(request, Explain)
+    """Return everything that the page shows about one answer."""
+    expect_json(request.headers.get("content-type", ""))
+    asked = from_json(await request.body(), Question)
     shelf = shelf_of(request)
-    model = shelf.find(body.model)
-    shelf.limits.check_texts([body.text], "text")
-    [found] = await answered(request, model, Work.of("pages", {"name": model.name}), [body.text])
-    return HTMLResponse(found)
+    model = shelf.find(asked.model)
+    shelf.limits.check_texts([asked.text], "text")
+    shelf.limits.check("the number of parts off", len(asked.off), shelf.limits.tokens)
+    shelf.limits.check("the length of prefix", len(asked.prefix), shelf.limits.tokens)
+    options = {"name": model.name, "off": asked.off, "prefix": asked.prefix, "context": asked.context}
+    work = Work.of("pages", {name: value for name, value in options.items() if value})
+    if asked.file is None:
+        return await _answer(request, model, work, _text(model, asked))
+    expect_modality(model)
+    with TemporaryDirectory(prefix="clearhead-") as folder:
+        content = await asyncio.to_thread(_decoded, asked.file)
+        file = await saved(asked.file.name, content, folder)
+        with file.named():
+            return await _answer(request, model, work, str(file.path))
+
+
+async def _answer(request: Request, model: ServedModel, work: Work, source: str) -> Response:
+    [found] = await answered(request, model, work, [source])
+    return Response(found, media_type=JSON)
+
+
+def _text(model: ServedModel, asked: Question) -> str:
+    if model.modality != "text":  # a path in the body would be read on this machine
+        raise RequestError(400, f"the model {model.name!r} reads {model.modality}", expected="a file", name="file")
+    return asked.text
+
+
+def _decoded(file: File) -> bytes:
+    try:
+        return base64.b64decode(file.b64, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise RequestError(400, "the file isn't base64", name="file") from error

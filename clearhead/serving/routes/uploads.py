@@ -1,8 +1,8 @@
 """Uploaded images and recordings, as temporary files."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -26,6 +26,15 @@ class Upload:
     name: str
     path: Path
 
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Replace the path by the client's name in errors of the `with` block."""
+        try:
+            yield
+        except DataError as error:
+            what = error.what.replace(str(self.path), self.name)
+            raise RequestError(400, what, expected=error.expected, fix=error.fix, name="file") from error
+
 
 def is_upload(request: Request) -> bool:
     """Return whether a request is a form with files."""
@@ -36,22 +45,20 @@ def is_upload(request: Request) -> bool:
 async def uploaded_files(request: Request) -> AsyncIterator[tuple[dict[str, Any], list[Upload]]]:
     """Yield the fields of a form, and its files under `file`, which exist inside the `with` block.
 
-    The client's names decide nothing but the ending, which tells readers the format.
-
     Raises:
         RequestError: the form is malformed, or has no file.
     """
     with TemporaryDirectory(prefix="clearhead-") as folder:
         async with request.form(max_files=_FIELDS, max_fields=_FIELDS) as form:
             sent = [it for _, it in form.multi_items() if isinstance(it, UploadFile)]
-            files = [await _save(it, Path(folder), number) for number, it in enumerate(sent)]
+            files = [await saved(it.filename or "", await it.read(), folder, n) for n, it in enumerate(sent)]
             fields = {name: it for name, it in form.multi_items() if isinstance(it, str)}
         if not files:
             raise RequestError(400, "the form has no file", expected="a file in the field `file`", name="file")
-        try:
+        with ExitStack() as stack:
+            for file in files:
+                stack.enter_context(file.named())
             yield fields, files
-        except DataError as error:
-            raise _named(error, files) from error
 
 
 def expect_modality(model: ServedModel, modality: str = "") -> None:
@@ -61,17 +68,10 @@ def expect_modality(model: ServedModel, modality: str = "") -> None:
         raise RequestError(400, what, expected=f"a model that reads {expected}", name="model", value=model.name)
 
 
-def _named(error: DataError, files: Sequence[Upload]) -> RequestError:
-    """Return the error with the client's names of the files."""
-    what = error.what
-    for file in files:
-        what = what.replace(str(file.path), file.name)
-    return RequestError(400, what, expected=error.expected, fix=error.fix, name="file")
-
-
-async def _save(sent: UploadFile, folder: Path, number: int) -> Upload:
-    name = PurePosixPath((sent.filename or "").replace("\\", "/")).name
+async def saved(name: str, content: bytes, folder: str, number: int = 0) -> Upload:
+    """Write a file into a folder. Its name decides nothing but the ending, which tells readers the format."""
+    name = PurePosixPath(name.replace("\\", "/")).name
     ending = PurePosixPath(name).suffix.lower()
-    path = folder / f"{number}{ending if ending[1:].isalnum() and ending.isascii() and len(ending) < 8 else ''}"
-    await asyncio.to_thread(path.write_bytes, await sent.read())
+    path = Path(folder) / f"{number}{ending if ending[1:].isalnum() and ending.isascii() and len(ending) < 8 else ''}"
+    await asyncio.to_thread(path.write_bytes, content)
     return Upload(name, path)

@@ -1,0 +1,228 @@
+"""What every request passes through."""
+
+import base64
+import http.client
+import json
+import re
+import shutil
+import socket
+import threading
+import time
+
+import pytest
+
+from clearhead.serving.guards import Access
+from clearhead.serving.limits import Limits
+
+KEY = {"Authorization": "Bearer secret"}
+ASK = {"q": "She sings.", "source": "en", "target": "fr"}
+
+
+@pytest.fixture(scope="module")
+def guarded(serve, model_folder):
+    """A server with a key, a host name, an origin and small limits."""
+    access = Access(keys=["secret", "other"], hosts=["models.example.org"], origins=["https://app.example.org"])
+    with serve(f"en-fr={model_folder}", access=access, limits=Limits(body=2_000, seconds=2), log_texts=True) as served:
+        yield served
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost", 200), ("LOCALHOST:80", 200), ("127.0.0.1:1", 200), ("[::1]:8765", 200), ("10.1.2.3", 200),
+        ("models.example.org", 200), ("models.example.org.", 200),
+        ("evil.example.org", 403), ("localhost.evil.org", 403), ("127.0.0.1.evil.org", 403), ("", 403), ("[::1", 403),
+        ("a@localhost", 200), ("localhost@evil.org", 403),
+    ],
+)  # fmt: skip
+def test_only_this_servers_host_names_are_answered(guarded, host, status) -> None:
+    assert guarded.ask("GET", "/livez", Host=host).status == status
+
+
+@pytest.mark.parametrize("path", ["/", "/metrics", "/api/translate", "/v1/models", "/openapi.json", "/none"])
+def test_without_a_key_nothing_is_answered_and_nothing_of_it_told(guarded, path) -> None:
+    for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Bearer"}, {"Authorization": "secret"}):
+        found = guarded.ask("GET", path, **headers)
+        assert found.status == 401 and found.headers["www-authenticate"].split()[0] in ("Basic", "Bearer")
+        assert b"secret" not in found.body
+
+
+def test_a_bearer_token_or_a_password_opens(guarded) -> None:
+    for key in ("secret", "other"):
+        assert guarded.ask("GET", "/v1/models", Authorization=f"Bearer {key}").status == 200
+        basic = base64.b64encode(f"anyone:{key}".encode()).decode()
+        assert guarded.ask("GET", "/", Authorization=f"Basic {basic}").status == 200
+    assert guarded.ask("GET", "/", Authorization="Basic ????").status == 401
+    assert guarded.ask("GET", "/livez").status == guarded.ask("GET", "/readyz").status == 200
+
+
+def test_libretranslates_clients_send_the_key_in_the_body(guarded) -> None:
+    assert guarded.post("/translate", ASK | {"api_key": "secret"}).status == 200
+    assert guarded.post("/translate", ASK, **KEY).status == 200
+    for path, body in (("/translate", ASK), ("/detect", {"q": "a"}), ("/languages", {})):
+        assert guarded.post(path, body).status == guarded.post(path, body | {"api_key": "no"}).status == 401
+    assert guarded.post("/translate", ASK | {"api_key": "secret"}, Authorization="Bearer wrong").status == 401
+
+
+def test_scripts_of_other_websites_are_rejected_unless_allowed(guarded, translator) -> None:
+    assert translator.post("/translate", ASK, Origin="https://evil.example.org").status == 403
+    assert translator.post("/translate", ASK, Origin="null").status == 403
+    assert translator.post("/translate", ASK, Origin=translator.url).status == 200
+    assert "access-control-allow-origin" not in translator.post("/translate", ASK, Origin=translator.url).headers
+    allowed = guarded.post("/translate", ASK, Origin="https://app.example.org", **KEY)
+    assert allowed.status == 200
+    assert allowed.headers["access-control-allow-origin"] == "https://app.example.org"
+    asked = {"Origin": "https://app.example.org", "Access-Control-Request-Method": "POST"}
+    assert guarded.ask("OPTIONS", "/translate", **asked).status == 200
+    assert guarded.ask("OPTIONS", "/translate", **(asked | {"Origin": "https://evil.org"})).status in (400, 401)
+
+
+def test_an_id_is_kept_if_it_is_safe_and_given_otherwise(translator) -> None:
+    assert translator.ask("GET", "/livez", X_Request_ID="abc-1.2:3").headers["x-request-id"] == "abc-1.2:3"
+    for bad in ("a b", "x" * 65, "<b>", ""):
+        found = translator.ask("GET", "/livez", X_Request_ID=bad).headers["x-request-id"]
+        assert re.fullmatch(r"[0-9a-f]{32}", found)
+
+
+def test_a_large_body_is_rejected_whatever_length_it_announces(guarded) -> None:
+    large = json.dumps({"q": "a" * 3_000}).encode()
+    found = guarded.ask("POST", "/api/translate", large, Content_Type="application/json", **KEY)
+    assert found.status == 413 and "2,000 bytes" in found.json()["error"]["expected"]
+    connection = http.client.HTTPConnection("127.0.0.1", guarded.port)
+    chunks = iter([large[:1_000]] * 3)
+    connection.request("POST", "/translate", chunks, KEY | {"Content-Type": "application/json"}, encode_chunked=True)
+    assert connection.getresponse().status == 413
+    connection.close()
+    form = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n' + b"a" * 3_000
+    headers = {"Content_Type": "multipart/form-data; boundary=x", **KEY}
+    assert guarded.ask("POST", "/api/classify", form, **headers).status == 413
+
+
+def test_a_body_that_never_comes_is_given_up(guarded) -> None:
+    with socket.create_connection(("127.0.0.1", guarded.port), timeout=20) as slow:
+        slow.sendall(b"POST /translate HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\n")
+        slow.sendall(b"Content-Length: 99\r\n\r\n{")
+        assert b" 408 " in slow.recv(1_000).split(b"\r\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("GET", "/none", 404), ("GET", "/translate", 405), ("POST", "/livez", 405), ("GET", "/v1/none", 404)],
+)
+def test_paths_and_methods_without_a_route_are_errors_in_json(translator, method, path, status) -> None:
+    found = translator.ask(method, path)
+    assert found.status == status and found.json()["error"]
+
+
+def test_a_content_type_that_is_no_json_is_an_error(translator) -> None:
+    assert translator.ask("POST", "/translate", b"<q/>", Content_Type="application/xml").status == 415
+
+
+def test_the_log_has_no_texts_unless_asked_and_no_line_break_of_a_client(guarded, translator, capfd) -> None:
+    def logged(server, path: str, name: str, **headers: str) -> str:
+        """The line of a request by its id."""
+        server.post(path, ASK, X_Request_ID=name, **headers)
+        deadline, text = time.monotonic() + 10, ""
+        while f" {name}" not in text and time.monotonic() < deadline:
+            text += capfd.readouterr().err
+        return next(line for line in text.split("\n") if f" {name}" in line)
+
+    line = logged(translator, "/translate", "one")
+    assert re.fullmatch(r"127\.0\.0\.1 POST '/translate' 200 \d+ ms one", line)
+    assert "'She sings.'" in logged(guarded, "/translate", "two", **KEY)
+    assert logged(translator, "/a%0Ab", "three").startswith("127.0.0.1 POST '/a\\nb' 404")
+
+
+def test_metrics_count_requests_by_route_and_show_the_queue(translator) -> None:
+    def count() -> float:
+        text = translator.ask("GET", "/metrics").body.decode()
+        assert 'clearhead_waiting_texts{model="en-fr"} 0.0' in text
+        found = re.search(r'clearhead_requests_total\{route="/translate",status="200"\} (\S+)', text)
+        return float(found[1]) if found else 0.0
+
+    before = count()
+    translator.post("/translate", ASK)
+    assert count() == before + 1
+    assert translator.ask("GET", "/secret").status == 404
+    assert "/secret" not in translator.ask("GET", "/metrics").body.decode()
+
+
+def test_a_bug_is_500_with_an_id_and_a_traceback_in_the_log_alone(translator, monkeypatch, capfd) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("secret detail")
+
+    monkeypatch.setattr(type(translator.shelf), "find", broken)
+    found = translator.post("/api/translate", {"text": "a"}, X_Request_ID="five")
+    assert found.status == 500 and "five" in found.json()["error"]["message"]
+    assert b"secret detail" not in found.body and "secret detail" in capfd.readouterr().err
+
+
+# --- leaving, stopping, reloading
+
+
+def slow_request(port: int, path: str = "/api/translate", **more: object) -> socket.socket:
+    """Send a request that takes many steps, and don't wait for the answer."""
+    body = json.dumps({"text": ["She sings. " * 3] * 30, "min_len": 38, "beam": 16, **more}).encode()
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+    sent = socket.create_connection(("127.0.0.1", port), timeout=60)
+    sent.sendall(head.encode() + body)
+    return sent
+
+
+def wait_for(condition) -> bool:
+    deadline = time.monotonic() + 30
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.002)
+    return True
+
+
+@pytest.mark.parametrize("more", [{}, {"stream": True, "beam": 1, "text": "She sings."}])
+def test_a_client_that_leaves_frees_its_rows(translator, more) -> None:
+    batcher = translator.shelf.models["en-fr"].batcher
+    sent = slow_request(translator.port, **more)
+    assert wait_for(lambda: batcher.busy > 0)
+    sent.close()
+    assert wait_for(lambda: batcher.busy == batcher.waiting == 0)
+
+
+def test_a_stopping_server_finishes_what_it_has_and_takes_nothing_new(serve, model_folder) -> None:
+    with serve(f"en-fr={model_folder}") as served:
+        batcher = served.shelf.models["en-fr"].batcher
+        sent = slow_request(served.port)
+        assert wait_for(lambda: batcher.busy > 0)
+        kept = http.client.HTTPConnection("127.0.0.1", served.port)
+        kept.connect()
+        served.stop()
+        assert wait_for(lambda: served.refuses())
+        reply = http.client.HTTPResponse(sent)
+        reply.begin()
+        assert reply.status == 200 and len(json.loads(reply.read())) == 30
+        sent.close()
+        kept.close()
+
+
+def test_reloading_keeps_requests_in_flight_and_a_folder_that_broke_keeps_the_old_model(
+    serve, model_folder, tmp_path, capfd
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(model_folder, folder)
+    with serve(f"again={folder}") as served:
+        old = served.shelf.models["again"]
+        sent = slow_request(served.port)
+        assert wait_for(lambda: old.batcher.busy > 0)
+        served.shelf.reload()
+        assert served.shelf.models["again"] is not old
+        reply = http.client.HTTPResponse(sent)
+        reply.begin()
+        assert reply.status == 200
+        reply.read()
+        sent.close()
+        (folder / "model.safetensors").write_bytes(b"broken")
+        kept = served.shelf.models["again"]
+        served.shelf.reload()
+        assert served.shelf.models["again"] is kept
+        assert "still served" in capfd.readouterr().err
+        assert served.post("/translate", ASK).status == 200
+        assert wait_for(lambda: sum(it.name == "again" for it in threading.enumerate()) == 1)
