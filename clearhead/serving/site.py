@@ -12,10 +12,12 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from .bodies import json_response
 from .error_shapes import error_response
 from .guards import Access, Guards
 from .limits import RequestError
 from .routes import completions, libretranslate, openai_models, page_routes, task_routes
+from .routes.open_api import open_api
 from .served_models import ModelShelf
 from .server_metrics import CONTENT_TYPE, ServerMetrics
 
@@ -49,14 +51,20 @@ def make_site(shelf: ModelShelf, access: Access, lifespan: Lifespan, *, log_text
 
 def _routes(metrics: ServerMetrics) -> list[Route]:
     async def render_metrics(_: Request) -> Response:
+        """Return metrics for Prometheus."""
         return Response(metrics.render(), media_type=CONTENT_TYPE)
 
-    return [
+    async def describe(_: Request) -> Response:
+        """Return this document."""
+        return json_response(open_api(routes))
+
+    routes = [
         Route("/", page_routes.home),
         Route("/api/page", page_routes.page, methods=["POST"]),
         Route("/livez", _alive),
         Route("/readyz", _ready),
         Route("/metrics", render_metrics),
+        Route("/openapi.json", describe),
         Route("/translate", libretranslate.translate, methods=["POST"]),
         Route("/detect", libretranslate.detect, methods=["POST"]),
         Route("/languages", libretranslate.languages, methods=["GET", "POST"]),
@@ -67,9 +75,11 @@ def _routes(metrics: ServerMetrics) -> list[Route]:
         Route("/v1/audio/transcriptions", openai_models.transcriptions, methods=["POST"]),
         *(Route(f"/api/{name}", answer, methods=["POST"]) for name, answer in task_routes.ROUTES.items()),
     ]
+    return routes
 
 
 async def _alive(_: Request) -> Response:
+    """Answer 200 as long as the process runs."""
     return PlainTextResponse("alive\n")
 
 

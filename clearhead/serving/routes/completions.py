@@ -31,7 +31,7 @@ class StreamOptions(msgspec.Struct, forbid_unknown_fields=True):
     include_obfuscation: bool = False  # has no effect
 
 
-class Body(msgspec.Struct, forbid_unknown_fields=True):
+class Completion(msgspec.Struct, forbid_unknown_fields=True):
     """Body of /v1/completions."""
 
     model: str
@@ -103,7 +103,7 @@ class Body(msgspec.Struct, forbid_unknown_fields=True):
 
 async def completions(request: Request) -> Response:
     """Complete prompts."""
-    body = from_json(await request.body(), Body)
+    body = from_json(await request.body(), Completion)
     shelf = shelf_of(request)
     body.check(shelf.limits)
     model, work = shelf.find(body.model, "generate"), body.work()
@@ -115,7 +115,7 @@ async def completions(request: Request) -> Response:
     return json_response(_head(model) | {"choices": choices, "usage": _usage(found, body)})
 
 
-async def _events(request: Request, model: ServedModel, body: Body) -> AsyncGenerator[dict[str, Any], None]:
+async def _events(request: Request, model: ServedModel, body: Completion) -> AsyncGenerator[dict[str, Any], None]:
     """Yield the pieces of all choices as they come. A choice's last event has its log-probabilities and reason."""
     rows, head = body.rows(), _head(model)
     request.state.texts.extend(body.prompts)
@@ -146,7 +146,7 @@ def _piece(number: int, text: str) -> dict[str, Any]:
     return {"index": number, "text": text, "logprobs": None, "finish_reason": None}
 
 
-def _choice(number: int, found: Completed, text: str, body: Body) -> dict[str, Any]:
+def _choice(number: int, found: Completed, text: str, body: Completion) -> dict[str, Any]:
     prompt = body.prompts[number // body.choices]
     whole = prompt + text if body.echo and not body.stream else text
     logprobs = None if body.logprobs is None else _logprobs(found, len(prompt), body.logprobs)
@@ -169,7 +169,7 @@ def _logprobs(found: Completed, start: int, top: int) -> dict[str, Any]:
     }
 
 
-def _usage(found: Sequence[Completed], body: Body) -> dict[str, int]:
+def _usage(found: Sequence[Completed], body: Completion) -> dict[str, int]:
     """Count tokens. Each prompt counts once, and so does an end token."""
     prompt = sum(it.prompt_tokens for it in found[:: body.choices])
     written = sum(len(it.continuation.logprobs) for it in found)
