@@ -8,26 +8,27 @@ app("I am hungry.")              # returns a str for one text, a list for severa
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .apps.answerer import Answerer
-from .apps.answers import Result
-from .apps.app import App
-from .apps.classifier import Classifier
-from .apps.evaluation import Evaluation
 from .apps.inputs import describe_value
-from .apps.language_model import LanguageModel
 from .apps.loaded import CONVERTERS, LoadedModel
-from .apps.summarizer import Summarizer
-from .apps.translator import Translator
 from .config import Config, messages
 from .errors import ConfigError, ModelError
 from .folder.model_folder import read_settings
-from .readers.in_memory import IN_MEMORY, Rows, as_paths
-from .readers.media.media_in_memory import with_whole_paths, write_media
 from .tasks.registry import app_of, task_of
+
+if TYPE_CHECKING:
+    from .apps.answerer import Answerer
+    from .apps.answers import Result
+    from .apps.app import App
+    from .apps.classifier import Classifier
+    from .apps.evaluation import Evaluation
+    from .apps.language_model import LanguageModel
+    from .apps.summarizer import Summarizer
+    from .apps.translator import Translator
 
 __all__ = [
     "Answerer",
@@ -42,7 +43,23 @@ __all__ = [
     "train",
 ]
 
+_MODULES = {
+    "Answerer": "answerer",
+    "App": "app",
+    "Classifier": "classifier",
+    "Evaluation": "evaluation",
+    "LanguageModel": "language_model",
+    "Result": "answers",
+    "Summarizer": "summarizer",
+    "Translator": "translator",
+}  # imported on first use, since a model needs one of them
 _ACCELERATORS = ("nvidia*", "kfd", "dxg")  # device files of CUDA, ROCm and WSL on Linux
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(import_module(f".apps.{_MODULES[name]}", __package__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def train(
@@ -114,6 +131,9 @@ def _files(data: Any) -> Iterator[tuple[str, ...]]:
     if data is None:
         yield ()
         return
+    from .readers.in_memory import IN_MEMORY, Rows, as_paths
+    from .readers.media.media_in_memory import with_whole_paths, write_media
+
     with TemporaryDirectory() as folder:
         if (manifest := write_media(data, Path(folder))) is not None:
             yield (str(manifest),)
@@ -126,7 +146,9 @@ def _files(data: Any) -> Iterator[tuple[str, ...]]:
         yield tuple(map(str, paths))
 
 
-def load(path: str | Path, *, device: str = "auto", threads: int | None = None, allow_custom_code: bool = False) -> App:
+def load(
+    path: str | Path, *, device: str = "auto", threads: int | None = None, allow_custom_code: bool = False
+) -> "App":
     """Load a model folder and return the app for its task. The weights are read on first use.
 
     Args:

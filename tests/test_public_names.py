@@ -57,6 +57,17 @@ def test_another_name_is_an_attribute_error_that_says_it() -> None:
         clearhead.lod  # noqa: B018
 
 
+def test_loading_a_model_imports_only_what_it_needs() -> None:
+    code = "import clearhead.api\nloaded = [it for it in sys.modules if it.startswith('clearhead.apps.')]\n"
+    found = modules_after(f"{code}print(*loaded, file=sys.stderr)")
+    assert not found & {"torch", "multiprocessing", "tomllib", "statistics", "concurrent", "sacrebleu"}
+    apps = {it for it in found if it.startswith("clearhead.apps.")}
+    assert apps == {f"clearhead.apps.{it}" for it in ("inputs", "loaded", "module_watch")}
+    assert clearhead.api.Answerer.__name__ == "Answerer"
+    with pytest.raises(AttributeError, match=r"module 'clearhead\.api' has no attribute 'Answer'"):
+        clearhead.api.Answer  # noqa: B018
+
+
 def test_the_version_is_that_of_the_distribution() -> None:
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
     assert project["project"]["version"] == clearhead.__version__

@@ -38,6 +38,13 @@ class Reading:
 
 
 @dataclass(frozen=True)
+class BriefResult(Reading):
+    """The `text` of the best answer, with the fields of `Reading`."""
+
+    text: str = ""
+
+
+@dataclass(frozen=True)
 class Result(Answer):
     """The best answer to a text, with its `alternatives` (best first) and the fields of `Reading`."""
 

@@ -13,14 +13,11 @@ from ..config.values import finite
 from ..decode.registry import choice_for
 from ..errors import ConfigError, DataError, TrainingError
 from ..readers.in_memory import as_paths
-from ..readers.media.media_in_memory import write_media
 from ..readers.skipped import UNREADABLE, Report, Skipped
 from ..tokenization.source_and_target import Tokenizers
 from .answers import Reading
-from .evaluation import Evaluation
 from .inputs import as_sources, as_text, as_texts, nothing_readable
 from .loaded import LoadedModel, check_stored_engine
-from .notebook import page
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,6 +29,7 @@ if TYPE_CHECKING:
     from ..inspection.promises.subject import Subject
     from ..inspection.views.explanation import Explanation
     from ..tasks.base import Task
+    from .evaluation import Evaluation
 
 _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")  # these only matter when tokens are sampled
 ONE = {"n_best": 1}  # for a single answer, regardless of the model's settings
@@ -118,7 +116,7 @@ class App:
         config = self.config.override(asked, source="the call")
         return embed_sources(self.task, self.loaded.handle, as_sources(texts, self.task.modalities), config)
 
-    def evaluate(self, data: Any, **decode: Any) -> Evaluation:
+    def evaluate(self, data: Any, **decode: Any) -> "Evaluation":
         """Answer every example of a data set and score the answers.
 
         Args:
@@ -126,6 +124,8 @@ class App:
                 `read_pairs`.
             decode: search settings that override the model's.
         """
+        from .evaluation import Evaluation
+
         with self._read(data) as read:
             held_out, search = self.task.hold_out(read), self.decode_config(**(ONE | decode))
         files = [str(path) for path in read.report.paths]
@@ -170,7 +170,7 @@ class App:
         with self._read(data) as read:
             return verify(self.subject(read, seed=seed))
 
-    def save_evaluation(self, evaluation: Evaluation) -> Path:
+    def save_evaluation(self, evaluation: "Evaluation") -> Path:
         """Write `evaluation.json` into the model folder and return its path.
 
         Raises:
@@ -230,6 +230,8 @@ class App:
         if "text" in self.task.modalities or isinstance(data, self.task.form.holds):
             yield self._data(data)
             return
+        from ..readers.media.media_in_memory import write_media
+
         with TemporaryDirectory() as folder:
             manifest = write_media(data, Path(folder))
             read = self._data(data if manifest is None else manifest)
@@ -288,6 +290,8 @@ class App:
 
     def _repr_html_(self) -> str:
         """Return HTML for notebooks: the task, sizes, known scores, and the parameters of every component."""
+        from .notebook import page
+
         return page(self.loaded, type(self).__name__)
 
 

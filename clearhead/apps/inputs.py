@@ -8,7 +8,6 @@ import numpy as np
 
 from ..errors import DataError
 from ..readers.lines import shown
-from ..readers.media.images import is_image
 from ..readers.skipped import Skipped
 
 _WIDTH = 80  # maximum number of characters to show of an invalid value
@@ -103,6 +102,8 @@ def is_one_source(source: Any, modalities: Sequence[str]) -> bool:
     """Return whether a value is a single text, image or recording, and not a list of them."""
     if "text" in modalities:
         return isinstance(source, str)
+    from ..readers.media.images import is_image
+
     if "image" in modalities and isinstance(source, np.ndarray):
         return source.ndim < 3 or (source.ndim == 3 and source.shape[2] in (1, 3, 4))
     is_audio = isinstance(source, tuple) and len(source) == 2 and isinstance(source[1], int | np.integer)

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, cast, overload
 from ..decode.beams import Hypothesis
 from ..decode.rules import Rules
 from ..readers.pairs import Report
-from ..scoring.score_labels import what_was_cut
 from ..tasks.sequences.task import Sequences
-from .answers import Answer, Reading, Result, Scored
+from .answers import Answer, BriefResult, Reading, Result, Scored
 from .app import ONE, App
 from .inputs import as_source, as_sources, as_text, as_token_ids, is_one_source
 
@@ -36,8 +35,19 @@ class Translator(App):
         """Translate one text or a list of texts. Accepts `prefix`, and search settings such as `beam=1`."""
         one = ONE | decode
         if is_one_source(text, self.task.modalities):
-            return self.results([cast(str, text)], **one)[0].text
-        return [result.text for result in self.results(text, **one)]
+            return self.brief_results([cast(str, text)], **one)[0].text
+        return [result.text for result in self.brief_results(text, **one)]
+
+    def brief_results(self, texts: Sequence[str], *, prefix: str = "", **decode: Any) -> list[BriefResult]:
+        """Translate texts without scores, which some engines would compute separately."""
+        texts = as_sources(texts, self.task.modalities)
+        found = {
+            place: BriefResult(
+                **vars(self._reading(texts[place], self.task.size(source) + cut, cut)), text=self.task.text(best.ids)
+            )
+            for place, source, cut, [best, *_] in self._searched(texts, prefix, decode, scored=False)
+        }
+        return [found.get(place, BriefResult()) for place in range(len(texts))]
 
     def results(self, texts: Sequence[str], **decode: Any) -> list[Result]:
         """Translate texts and return full records in the same order."""
@@ -51,15 +61,23 @@ class Translator(App):
         Args:
             prefix: text that every translation starts with.
         """
+        for place, text in enumerate(texts):
+            if _is_blank(text):
+                yield place, Result("", 0.0, 0.0, (), (), text)
+        for place, source, cut, hypotheses in self._searched(texts, prefix, decode, scored=True):
+            yield place, self.result(texts[place], source, cut, hypotheses)
+
+    def _searched(
+        self, texts: Sequence[str], prefix: str, decode: dict[str, Any], *, scored: bool
+    ) -> Iterator[tuple[int, list[int], int, list[Hypothesis]]]:
+        """Yield the index of each text that isn't blank, its encoded source, the tokens cut off, and the answers."""
         search, prefix = self.decode_config(**decode), as_text(prefix, "prefix")
         session, begin = self.task.session(self.loaded.handle, search), self.task.prefix(prefix)
-        filled = [place for place, text in enumerate(texts) if not isinstance(text, str) or text.strip()]
-        for place in set(range(len(texts))).difference(filled):
-            yield place, Result("", 0.0, 0.0, (), (), texts[place])
+        session.scored = scored
+        filled = [place for place, text in enumerate(texts) if not _is_blank(text)]
         sources, cut = self.task.sources([texts[place] for place in filled])
         for index, hypotheses in session.stream(sources, begin):
-            place = filled[index]
-            yield place, self.result(texts[place], sources[index], cut[index], hypotheses[: search.n_best])
+            yield filled[index], sources[index], cut[index], hypotheses[: search.n_best]
 
     def result(self, text: str, source: Sequence[int], cut: int, hypotheses: Sequence[Hypothesis]) -> Result:
         """Return the record of a text, of which `source` was encoded and `cut` tokens were cut off."""
@@ -129,6 +147,8 @@ class Translator(App):
         Returns:
             The scored pairs in order, and a report. Pairs that are too long for the model are reported as skipped.
         """
+        from ..scoring.score_labels import what_was_cut
+
         search = self.decode_config() if alpha is None else self.decode_config(alpha=alpha)
         pairs = self._data(pairs)
         found = self.task.reader(pairs)
@@ -144,3 +164,8 @@ class Translator(App):
             answer = Answer(pairs.targets[place], total / float(penalty(len(logprobs))), total, pieces, tuple(logprobs))
             scored.append(Scored(**vars(answer), line=pairs.lines[place], source=pairs.sources[place]))
         return scored, report
+
+
+def _is_blank(text: Any) -> bool:
+    """Return whether a source is a text of spaces only."""
+    return isinstance(text, str) and not text.strip()

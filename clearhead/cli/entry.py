@@ -9,8 +9,7 @@ import io
 import os
 import signal
 import sys
-import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
@@ -26,21 +25,47 @@ from .parser import UsageError, Verb, parse
 _LAST = ("score", "explain", "ablate", "verify", "info", "import", "export", "env")
 _NAMES = ("demo", "train", "evaluate", *TASKS, "serve", *_LAST)
 _FILES = {"import": "import_", **{task: f"tasks.{task}" for task in TASKS}}  # not named after the verb alone
-VERBS: dict[str, Verb] = {name: import_module(f"{__package__}.verbs.{_FILES.get(name, name)}").VERB for name in _NAMES}
+
+
+class _Verbs(Mapping[str, Verb]):
+    """All verbs by name. A verb is imported when it's asked for, which makes every other one start faster."""
+
+    def __getitem__(self, name: str) -> Verb:
+        if name not in _NAMES:
+            raise KeyError(name)
+        found: Verb = import_module(f"{__package__}.verbs.{_FILES.get(name, name)}").VERB
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in _NAMES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_NAMES)
+
+    def __len__(self) -> int:
+        return len(_NAMES)
+
+
+VERBS: Mapping[str, Verb] = _Verbs()
 
 _SIGNALS: dict[int, str] = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 
-_HELP = f"""\
+_HELP = """\
 usage: clearhead VERB ...
 
 A Transformer you can see through: train it on your own files, run it fast, and look inside every step.
 
-{"".join(f"  {verb.name:<11} {verb.summary}{chr(10)}" for verb in VERBS.values())}
+{verbs}
+
   clearhead VERB --help   options and examples
   clearhead --version
 
 Results go to stdout, everything else to stderr.
 Exit codes: 0 success, 1 failure, 2 usage error, 130 or 143 stopped by Ctrl-C or SIGTERM."""
+
+
+def _help() -> str:
+    return _HELP.format(verbs="\n".join(f"  {verb.name:<11} {verb.summary}" for verb in VERBS.values()))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,6 +86,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except BaseException as error:
         if "--debug" in arguments:
+            import traceback
+
             traceback.print_exc()
         code, message = _explain(error, arguments[0] if arguments else "")
         say(message)
@@ -79,13 +106,13 @@ def _run(arguments: Sequence[str]) -> int:
         VERBS[name].run(options)
         return 0
     if name in ("-h", "--help", "help"):
-        print(_HELP)
+        print(_help())
         return 0
     if name in ("-V", "--version"):
         print(f"clearhead {__version__}")
         return 0
     if not name:
-        say(_HELP)
+        say(_help())
         return 2
     near = nearest(name, VERBS)
     raise UsageError(

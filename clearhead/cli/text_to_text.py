@@ -42,10 +42,13 @@ def answer_texts(options: Options, verb: str, what: str, files: Sequence[str] = 
         return
 
     def answer(places: Sequence[Place]) -> list[Printed]:
-        results = app.results([line.text for _, line in places], **decode)
+        texts = [line.text for _, line in places]
+        if not options.json:
+            briefs = app.brief_results(texts, **decode)
+            return [Printed(it.text, warnings_of(*place, it)) for place, it in zip(places, briefs)]
         return [
-            Printed(to_json(result.to_dict()) if options.json else result.text, warnings_of(*place, result))
-            for place, result in zip(places, results)
+            Printed(to_json(result.to_dict()), warnings_of(*place, result))
+            for place, result in zip(places, app.results(texts, **decode))
         ]
 
     answering = Answering(options, app, decode, as_json=options.json)
@@ -100,10 +103,11 @@ def file_groups(names: Sequence[str], verb: str, what: str) -> Iterator[list[Pla
 def answer_files(options: Options, verb: str, what: str) -> None:
     """Print one answer per line for each file, like `answer_texts`. A file that can't be read loses no others."""
     app, decode = _opened(options, verb, len(options.texts))
-    more: dict[str, Any] = {"timings": True} if options.json else {}
 
     def answer(names: list[str]) -> Sequence[Any]:
-        return [app.reading(name) for name in names] if options.stream else app.results(names, **decode, **more)
+        if options.stream:
+            return [app.reading(name) for name in names]
+        return app.results(names, **decode, timings=True) if options.json else app.brief_results(names, **decode)
 
     def show(name: str, result: Any) -> Printed:
         if options.stream:

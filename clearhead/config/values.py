@@ -2,7 +2,6 @@
 
 import math
 import re
-import tomllib
 import types
 import typing
 from pathlib import Path
@@ -15,6 +14,8 @@ T = TypeVar("T", int, float)
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file. Raise ConfigError if it can't be read or isn't valid."""
+    import tomllib  # imported by few commands
+
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -3,7 +3,6 @@
 import signal
 from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -94,6 +93,8 @@ class PairEncoder:
         if pool is None:
             yield from map(self, chunks)
             return
+        from concurrent.futures.process import BrokenProcessPool
+
         try:
             waiting = deque[Any]()
             for chunk in chunks:

@@ -69,12 +69,15 @@ class Batch:
     """Input of a batch engine, or of a search.
 
     `start` is the token before each output. `suppress` lists tokens that are never generated, special tokens included.
+    If `scored` is False, only the tokens of the best answers are needed: their scores may be rough, and the
+    log-probabilities of their tokens left out.
     """
 
     sources: Sequence[Sequence[int]]
     start: IntArray  # (B,)
     requests: Sequence[Request]
     suppress: tuple[int, ...]
+    scored: bool = True
 
 
 @runtime_checkable

@@ -2,7 +2,7 @@
 
 from collections.abc import Container, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,5 +116,8 @@ def as_module(model: "ModelHandle | nn.Module") -> "nn.Module":
 
 
 def as_handle(model: "ModelHandle | nn.Module", config: ModelConfig) -> ModelHandle:
-    """Wrap a torch module, built from `config`, in an `InMemoryModel`. A handle is returned unchanged."""
-    return model if isinstance(model, ModelHandle) else InMemoryModel(model, config)
+    """Wrap a torch module, built from `config`, in an `InMemoryModel`. A handle is returned unchanged.
+
+    Comparing with the protocol would read all properties of the handle for each text.
+    """
+    return cast(ModelHandle, model) if hasattr(model, "converted") else InMemoryModel(cast("nn.Module", model), config)

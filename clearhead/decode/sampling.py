@@ -63,7 +63,7 @@ class Sampler:
     changes the result.
     """
 
-    def __init__(self, sampling: Sampling, generators: dict[int, np.random.Generator]) -> None:
+    def __init__(self, sampling: Sampling, generators: "dict[int, np.random.Generator]") -> None:
         self.sampling, self.generators = sampling, generators
 
     def __call__(self, beams: Beams, candidates: Candidates, rules: Rules) -> Step:

@@ -52,6 +52,8 @@ class Session:
         if isinstance(engine, BatchEngine):
             check_support(engine.name, engine.settings, config)
         self.engine, self.config, self.special, self.max_len = engine, config, special, max_len
+        self.scored = True
+        """Whether answers need scores, which a batch engine may have to compute separately."""
         self.detokenize = None if config.sample or config.n_best == 1 else detokenize
         self.width = config.n_best if config.sample else config.beam
         self.diverse = config.diverse and config.n_best > 1
@@ -201,7 +203,7 @@ class Session:
         sampling = Sampling(temperature=config.temperature, top_k=config.top_k, top_p=config.top_p, min_p=config.min_p)
         return Sampler(sampling, {})
 
-    def generator(self, source: Sequence[int], seed: int | None = None) -> np.random.Generator:
+    def generator(self, source: Sequence[int], seed: int | None = None) -> "np.random.Generator":
         """Return random numbers seeded by the source, so its answer doesn't depend on its position or batch.
 
         `seed` replaces decode.seed.
@@ -227,7 +229,7 @@ class Session:
     def _decode_batch(
         self, engine: BatchEngine, sources: Sequence[Sequence[int]], requests: Sequence[Request]
     ) -> list[list[Hypothesis]]:
-        batch = Batch(self._inputs(sources), self._start(sources), requests, self.rules.suppress)
+        batch = Batch(self._inputs(sources), self._start(sources), requests, self.rules.suppress, self.scored)
         return [self._distinct(found) for found in decode_batch(engine, batch, self.config, self.rules)]
 
     def _decode(

@@ -6,7 +6,6 @@ Sentences and translations differ in language, labels are repeated values, and a
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
 from ..errors import DataError
 from .columns import Sample, is_number
@@ -182,7 +181,7 @@ def _places(words: Sequence[str], plain: Sequence[str]) -> Iterator[int]:
 def _known(each: Sequence[Sequence[str]], text: int | None, labels: frozenset[str]) -> int | None:
     """Return the column whose cells are mostly known labels. In a short file, labels may not repeat."""
     others = ((place, column) for place, column in enumerate(each) if column and place != text)
-    shares = {place: fmean(cell in labels for cell in column) for place, column in others}
+    shares = {place: sum(cell in labels for cell in column) / len(column) for place, column in others}
     best = max(shares, key=lambda it: shares[it], default=None)
     return best if best is not None and shares[best] > 0.5 else None
 

@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
 from ..config import DataConfig
 from ..errors import DataError, nearest
@@ -57,7 +56,8 @@ class Sample:
 
     def length(self, place: int) -> float:
         """Return the average number of characters in a column."""
-        return fmean(map(len, self.cells[place])) if self.cells[place] else 0.0
+        cells = self.cells[place]
+        return sum(map(len, cells)) / len(cells) if cells else 0.0
 
     def usable(self) -> list[int]:
         """Return the columns that are neither blank nor a licence."""

@@ -21,7 +21,6 @@ from ..config.values import spell
 from ..data.forms import Form
 from ..data.store import token_type
 from ..errors import ConfigError, suggestion
-from ..scoring.significance import Comparison, compare_means
 from ..tokenization.ragged import IntArray, Ragged
 from ..tokenization.source_and_target import Tokenizers
 from .examples import Examples
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from ..inspection.views.explanation import Explanation
+    from ..scoring.significance import Comparison
 
 
 __all__ = ["Encoder", "Judged", "Learnable", "Scorable", "Scores", "Task", "Units"]
@@ -210,8 +210,10 @@ class Task(ABC):
     def numbers(self, scores: Any) -> dict[str, float]:
         """Return the scores for the training log, keyed by the names in `scores`, with a "loss" if there is one."""
 
-    def compare(self, systems: Sequence[tuple[str, Judged]]) -> Comparison:
+    def compare(self, systems: Sequence[tuple[str, Judged]]) -> "Comparison":
         """Compare several models with the first one on the same data, by their mean `compared_by` scores."""
+        from ..scoring.significance import Comparison, compare_means
+
         singly = [(system, it.singly()) for system, it in systems]
         names = [name for name in singly[0][1] if name in self.compared_by]
         return Comparison({it: compare_means([(system, values[it]) for system, values in singly]) for it in names}, {})

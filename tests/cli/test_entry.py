@@ -167,7 +167,7 @@ def test_memory_that_ran_out_is_said_with_what_to_do(
 def test_what_torch_says_when_a_processor_has_no_memory_is_understood(
     run: Run, monkeypatch: pytest.MonkeyPatch, model_folder: Path
 ) -> None:
-    monkeypatch.setattr("clearhead.api.Translator.results", lambda *_, **__: torch.empty(2**60))
+    monkeypatch.setattr("clearhead.apps.translator.Translator.brief_results", lambda *_, **__: torch.empty(2**60))
     done = run("translate", model_folder, "x")
     assert done.code == 1
     assert "out of memory" in done.err and "--batch-tokens" in done.err

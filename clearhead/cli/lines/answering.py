@@ -14,10 +14,10 @@ from ...errors import DataError
 from ..output import new_file, to_json
 from ..parser import Options, Parser, UsageError
 from ..progress_line import ProgressLine
+from .chunks import CAN_FORK
 from .in_order import InOrder
 from .output_file import OutputFile
 from .printed import Answer, Place, Printed
-from .worker_pool import CAN_FORK
 
 if TYPE_CHECKING:
     from ...api import App

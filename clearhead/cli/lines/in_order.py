@@ -3,11 +3,13 @@
 import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from multiprocessing.connection import wait
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+from .chunks import Chunk
 from .printed import Answer, Place, Printed
-from .worker_pool import Chunk, WorkerPool
+
+if TYPE_CHECKING:
+    from .worker_pool import WorkerPool
 
 _MOST = 512  # lines per chunk
 _FEWEST = 64  # this process answers as many faster than it starts workers
@@ -60,6 +62,8 @@ class InOrder:
             *chunks, shortest = self._chunks(group)
             self._add(shortest, self.answer(shortest.places))  # loads the model, which the workers will share
             if chunks and (size := self.workers()) > 1:
+                from .worker_pool import WorkerPool  # imports multiprocessing, which few lines need
+
                 with WorkerPool(self.answer, size, self.unanswered) as pool:
                     pool.put(chunks)
                     yield from self._in_workers(pool, deque([group]), groups, descriptor)
@@ -69,8 +73,10 @@ class InOrder:
             yield places, group.answers
 
     def _in_workers(
-        self, pool: WorkerPool, opened: deque[_Group], groups: Iterator[Sequence[Place]], descriptor: int | None
+        self, pool: "WorkerPool", opened: deque[_Group], groups: Iterator[Sequence[Place]], descriptor: int | None
     ) -> Answers:
+        from multiprocessing.connection import wait
+
         ended = False
         while opened or not ended:
             wants_more = not ended and pool.is_hungry and len(opened) < _OPEN

@@ -172,7 +172,7 @@ class Ct2Engine:
         return _Found(place, ids, total, len(ids) < limit or forced, forced or bool(request.prefix))
 
     def _answers(self, batch: Batch, found: dict[int, list[_Found]], config: DecodeConfig) -> list[list[Hypothesis]]:
-        """Keep the best hypotheses of each source, with the model's own scores.
+        """Keep the best hypotheses of each source, with the model's own scores if they're needed.
 
         CTranslate2's totals are of the tokens that weren't suppressed, as if the model gave the others nothing.
         """
@@ -182,6 +182,11 @@ class Ct2Engine:
             best = (sorted(some, key=lambda it: _rank(it, rules))[:width] for some in found.values())
             every = [it for some in best for it in some]
         answers = list[list[Hypothesis]]([] for _ in batch.sources)
+        if not batch.scored and len(every) == len(answers) and not any(math.isnan(it.total) for it in every):
+            for it in every:
+                score = float(it.total / rules.penalty(len(it.ids) + it.finished))
+                answers[it.place].append(Hypothesis(it.ids, score, it.total, (), it.finished))
+            return answers
         for it, parts in zip(every, self._score([_scored(batch, it, self.eos) for it in every])):
             total = sum(parts) if parts else -math.inf  # without a token, every one was forbidden
             score = float(total / rules.penalty(len(parts)))

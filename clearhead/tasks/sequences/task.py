@@ -252,7 +252,9 @@ class Sequences(Task):
 
     def answers(self, model: "ModelHandle | nn.Module", texts: Sequence[str], decode: DecodeConfig) -> list[str]:
         """Return the best answer to each text. Texts that are too long are truncated."""
-        answers = self.session(model, decode).answers(self.sources(texts)[0])
+        session = self.session(model, decode)
+        session.scored = False
+        answers = session.answers(self.sources(texts)[0])
         return [one_line(text) for text in self.tokenizers.target.decode_batch([found[0].ids for found in answers])]
 
     def explain(

@@ -1,7 +1,7 @@
 """Translation: from a source sentence to a target sentence, with an encoder-decoder."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -9,11 +9,13 @@ from ...config import TASKS, Config
 from ...data.corpus import origin_of
 from ...data.forms import PairForm
 from ...readers.column_roles import SENTENCES
-from ...scoring.significance import Comparison, paired_bootstrap
 from ...scoring.translation_scores import Scores, TokenCounts, score, sentence_chrf
 from ..base import Judged, Units
 from ..examples import HeldOut
 from ..sequences.task import Sequences, token_numbers
+
+if TYPE_CHECKING:
+    from ...scoring.significance import Comparison
 
 
 class Translation(Sequences):
@@ -51,6 +53,8 @@ class Translation(Sequences):
         values = {"bleu": scores.bleu, "chrf": scores.chrf, "exact_match": scores.exact_match}
         return values | token_numbers(scores)
 
-    def compare(self, systems: Sequence[tuple[str, Judged]]) -> Comparison:
+    def compare(self, systems: Sequence[tuple[str, Judged]]) -> "Comparison":
         """Compare several models with the first one by the paired bootstrap."""
+        from ...scoring.significance import paired_bootstrap
+
         return paired_bootstrap([(name, it.answers) for name, it in systems], systems[0][1].references)

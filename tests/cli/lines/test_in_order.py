@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from clearhead.cli.input_lines import Line
+from clearhead.cli.lines.chunks import CAN_FORK
 from clearhead.cli.lines.in_order import InOrder
 from clearhead.cli.lines.printed import Place, Printed
-from clearhead.cli.lines.worker_pool import CAN_FORK
 from clearhead.errors import DataError, ModelError
 
 pytestmark = pytest.mark.skipif(not CAN_FORK, reason="worker processes need Linux")

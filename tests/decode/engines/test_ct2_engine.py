@@ -72,6 +72,23 @@ def test_scores_are_those_of_our_formula(app: App, sentences: list[tuple[str, st
             np.testing.assert_allclose(theirs.logprobs, ours.logprobs, atol=1e-4)
 
 
+@pytest.mark.parametrize("beam", [1, 4])
+def test_answers_without_scores_are_the_same_and_are_not_scored(
+    app: App, sentences: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch, beam: int
+) -> None:
+    texts, calls = [source for source, _ in sentences[900:930]], []
+    app("ba", engine="ct2")
+    opened = app.loaded.handle.engines["ct2 fp32"]
+    score = opened._score
+    monkeypatch.setattr(opened, "_score", lambda rows: calls.append(len(rows)) or score(rows))
+    brief = app.brief_results(texts, beam=beam, engine="ct2")
+    assert not calls and app(texts, beam=beam, engine="ct2") == [it.text for it in brief] and not calls
+    results = app.results(texts, beam=beam, engine="ct2")
+    assert [it.text for it in results] == [it.text for it in brief] and sum(calls) == len(texts)
+    assert app.evaluate(sentences[900:930], beam=beam, engine="ct2").answers and sum(calls) == len(texts)
+    assert app.brief_results(["", "ba xyz"], engine="ct2")[1].unknown == app.results(["ba xyz"])[0].unknown != ()
+
+
 def engine(folder: Path, topology: str, **settings: object) -> tuple[Ct2Engine, torch.nn.Module, ModelConfig]:
     shape = {"d_model": 16, "n_heads": 2, "d_ff": 32, "max_len": 24, "n_decoder_layers": 1, "tie": "none"}
     shape |= {"n_encoder_layers": int(topology != "decoder-only"), "src_vocab_size": V, "tgt_vocab_size": V}
