@@ -7,64 +7,28 @@ it.
 import asyncio
 import threading
 import time
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any
 
-from ..errors import ClearheadError
+from .groups import Group
 from .limits import RequestError
+from .waiting_rows import Row, Stream, call_in, settle_all
 from .work import Work
 
-OnPiece: TypeAlias = Callable[[str], None]
+_SHARE, _PATIENCE = 0.25, 8  # of a group's size, and in steps: inputs wait until so many can join together
 _WEIGHT = 0.1  # of the newest time per input in the average
 
 
-class Group(Protocol):
-    """Inputs with the same work that are being answered. Only the thread of a `Batcher` uses it."""
+@dataclass
+class _Active:
+    """A group with its rows by number, and the steps since one joined."""
 
-    def __len__(self) -> int: ...
-
-    def has_room(self) -> bool:
-        """Return whether another input may join now."""
-
-    def add(self, value: Any, on_piece: OnPiece | None) -> int:
-        """Let an input join, and return its number. Raise ClearheadError if it can't be read.
-
-        Args:
-            value: the input.
-            on_piece: called with each piece of the answer.
-        """
-
-    def drop(self, number: int) -> None:
-        """Give up an input."""
-
-    def step(self) -> list[tuple[int, Any]]:
-        """Compute for a while, and return the numbers and answers, or exceptions, of those that are done."""
-
-    def close(self) -> None:
-        """Give up all inputs."""
-
-
-@dataclass(eq=False)
-class Row:
-    """One input of a request, and the future of its answer."""
-
-    work: Work
-    value: Any
-    future: "asyncio.Future[Any]"
-    on_piece: OnPiece | None = None
-    begun: bool = False
-
-    def settle(self, answer: Any) -> None:
-        """Pass the answer or the exception on to who waits for it."""
-        if self.future.done():
-            return
-        if isinstance(answer, Exception):
-            self.future.set_exception(answer)
-        else:
-            self.future.set_result(answer)
+    group: Group
+    rows: dict[int, Row]
+    steps: int = 0
 
 
 class Batcher:
@@ -79,7 +43,7 @@ class Batcher:
     def __init__(self, open_group: Callable[[Work], Group], *, most: int, name: str) -> None:
         self._open, self._most = open_group, most
         self._waiting: deque[Row] = deque()
-        self._groups: dict[Work, tuple[Group, dict[int, Row]]] = {}
+        self._groups: dict[Work, _Active] = {}
         self._changed, self._closed = threading.Condition(), False
         self._seconds, self._seconds_per_row = 0.0, 0.0
         self._thread = threading.Thread(target=self._answer_all, name=name, daemon=True)
@@ -93,7 +57,7 @@ class Batcher:
     @property
     def busy(self) -> int:
         """The number of inputs that are being answered."""
-        return sum(len(rows) for _, rows in list(self._groups.values()))
+        return sum(len(it.rows) for it in list(self._groups.values()))
 
     async def answers(self, work: Work, inputs: Sequence[Any], seconds: float) -> list[Any]:
         """Return an answer to each input. If the caller is cancelled, the inputs are dropped.
@@ -111,13 +75,13 @@ class Batcher:
         loop, pieces = asyncio.get_running_loop(), asyncio.Queue[tuple[int, str | None]]()
 
         def row(place: int, value: Any) -> Row:
-            found = Row(work, value, loop.create_future(), lambda it: _call(loop, pieces.put_nowait, (place, it)))
+            found = Row(work, value, loop.create_future(), lambda it: call_in(loop, pieces.put_nowait, (place, it)))
             found.future.add_done_callback(lambda _: pieces.put_nowait((place, None)))
             return found
 
         rows = [row(place, value) for place, value in enumerate(inputs)]
         self._add(rows)
-        return Stream(self, rows, pieces, loop.time() + seconds)
+        return Stream(rows, pieces, loop.time() + seconds, self._late)
 
     @asynccontextmanager
     async def _answering(self, rows: list[Row], seconds: float) -> AsyncIterator[None]:
@@ -127,7 +91,7 @@ class Batcher:
             async with asyncio.timeout(seconds):
                 yield
         except TimeoutError:
-            raise self.late(begun=all(row.begun for row in rows)) from None
+            raise self._late(rows) from None
         finally:
             for row in rows:
                 row.future.cancel()
@@ -150,10 +114,10 @@ class Batcher:
             self._waiting.extend(rows)
             self._changed.notify()
 
-    def late(self, *, begun: bool) -> RequestError:
-        """Return the error for a request that took too long."""
+    def _late(self, rows: list[Row]) -> RequestError:
+        """Return the error for inputs that took too long."""
         what = "there was no answer in time"
-        if begun:
+        if all(row.begun for row in rows):
             return RequestError(504, what, fix="ask for less at a time")
         return RequestError(429, what, fix="try again later", headers=self._later())
 
@@ -176,9 +140,10 @@ class Batcher:
             for work in list(self._groups):
                 self._step(work)
 
-    def _begin_all(self, waiting: Iterable[Row]) -> list[Row]:
-        """Let rows join their groups, and return those for which there's no room."""
-        left, full = [], set[Work]()
+    def _begin_all(self, waiting: Collection[Row]) -> list[Row]:
+        """Let rows join their groups, and return those that wait for room or for company."""
+        counts = Counter(row.work for row in waiting)
+        left, full = [], {work for work, count in counts.items() if self._waits_for_company(work, count)}
         for row in waiting:
             if row.future.cancelled():
                 continue
@@ -187,34 +152,40 @@ class Batcher:
                 left.append(row)
         return left
 
+    def _waits_for_company(self, work: Work, count: int) -> bool:
+        """Return whether rows wait for others, because joining costs a running group about as much as a step."""
+        active = self._groups.get(work)
+        return active is not None and count < _SHARE * len(active.rows) and active.steps < _PATIENCE
+
     def _begin(self, row: Row) -> bool:
         """Let a row join its group. Return False if there's no room."""
         try:
-            group, rows = self._groups.get(row.work) or (self._open(row.work), {})
-            if not group.has_room():
+            active = self._groups.get(row.work) or _Active(self._open(row.work), {})
+            if not active.group.has_room():
                 return False
-            rows[group.add(row.value, row.on_piece)] = row
+            active.rows[active.group.add(row.value, row.on_piece)] = row
         except Exception as error:
-            _settle([(row, error)])
+            settle_all([(row, error)])
             return True
-        self._groups[row.work], row.begun = (group, rows), True
+        self._groups[row.work], active.steps, row.begun = active, 0, True
         return True
 
     def _step(self, work: Work) -> None:
         """Drop what nobody waits for, compute for a while, and pass on what is done."""
-        group, rows = self._groups[work]
+        active = self._groups[work]
+        group, rows = active.group, active.rows
         for number in [number for number, row in rows.items() if row.future.cancelled()]:
             group.drop(number)
             del rows[number]
         if rows:
-            started = time.perf_counter()
+            started, active.steps = time.perf_counter(), active.steps + 1
             try:
                 done = [(rows.pop(number), answer) for number, answer in group.step()]
             except Exception as error:
                 done = [(row, error) for row in rows.values()]
                 rows.clear()
             self._measure(time.perf_counter() - started, len(done))
-            _settle(done)
+            settle_all(done)
         if not rows:
             group.close()
             del self._groups[work]
@@ -225,109 +196,3 @@ class Batcher:
         if done:
             self._seconds_per_row += _WEIGHT * (self._seconds / done - self._seconds_per_row)
             self._seconds = 0.0
-
-
-class Stream:
-    """Asynchronous iterator over the pieces of several answers as they come, each with the index of its input.
-
-    A piece of None ends an answer. The whole answer is then in `answer(index)`.
-
-    Raises:
-        RequestError: there's no answer in time.
-        ClearheadError: an input can't be answered.
-    """
-
-    def __init__(
-        self, batcher: Batcher, rows: list[Row], pieces: "asyncio.Queue[tuple[int, str | None]]", deadline: float
-    ) -> None:
-        self._batcher, self._rows, self._pieces, self._deadline = batcher, rows, pieces, deadline
-        self._left = len(rows)
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> tuple[int, str | None]:
-        if not self._left:
-            raise StopAsyncIteration
-        left = self._deadline - asyncio.get_running_loop().time()
-        try:
-            place, piece = await asyncio.wait_for(self._pieces.get(), max(left, 0))
-        except TimeoutError:
-            raise self._batcher.late(begun=all(row.begun for row in self._rows)) from None
-        if piece is None:
-            self._left -= 1
-            self.answer(place)  # raises the error, if there was one
-        return place, piece
-
-    def answer(self, index: int) -> Any:
-        """Return a whole answer, or raise its error."""
-        return self._rows[index].future.result()
-
-    def close(self) -> None:
-        """Give up the answers that aren't complete."""
-        for row in self._rows:
-            row.future.cancel()
-
-
-class AtOnce:
-    """A group whose inputs are all answered in one step.
-
-    Args:
-        run: returns the answers to some inputs, in the same order.
-        most: maximum number of inputs at a time.
-    """
-
-    def __init__(self, run: Callable[[list[Any]], Sequence[Any]], *, most: int) -> None:
-        self._run, self._most, self._next = run, most, 0
-        self._inputs: dict[int, Any] = {}
-
-    def __len__(self) -> int:
-        return len(self._inputs)
-
-    def has_room(self) -> bool:
-        """Return whether another input may join now."""
-        return len(self._inputs) < self._most
-
-    def add(self, value: Any, on_piece: OnPiece | None) -> int:
-        """Let an input join, and return its number. There are no pieces."""
-        self._next += 1
-        self._inputs[self._next] = value
-        return self._next
-
-    def drop(self, number: int) -> None:
-        """Give up an input."""
-        self._inputs.pop(number, None)
-
-    def step(self) -> list[tuple[int, Any]]:
-        """Answer all inputs. One that can't be answered fails no other."""
-        inputs, self._inputs = self._inputs, {}
-        return list(zip(inputs, self._answers(list(inputs.values())), strict=True))
-
-    def _answers(self, inputs: list[Any]) -> list[Any]:
-        try:
-            return list(self._run(inputs))
-        except ClearheadError as error:
-            if len(inputs) == 1:
-                return [error]
-            return [answer for value in inputs for answer in self._answers([value])]
-
-    def close(self) -> None:
-        """Give up all inputs."""
-        self._inputs.clear()
-
-
-def _settle(done: list[tuple[Row, Any]]) -> None:
-    """Pass answers on in the event loop that waits for them."""
-
-    def settle() -> None:
-        for row, answer in done:
-            row.settle(answer)
-
-    if done:
-        _call(done[0][0].future.get_loop(), settle)
-
-
-def _call(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *arguments: Any) -> None:
-    """Call a function in an event loop, unless the server has stopped."""
-    with suppress(RuntimeError):
-        loop.call_soon_threadsafe(function, *arguments)

@@ -1,21 +1,80 @@
-"""How the inputs of some work are answered together."""
+"""Inputs that are answered together."""
 
-from ..apps.app import App
-from .batching import AtOnce, Group
-from .live_groups import LiveGroup, decoder_of
-from .work import Work, run_work
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
-_TOGETHER = 128  # inputs; more don't make a batch faster
-_ALONE = ("explanations", "pages", "scores")  # nothing is gained by waiting for others
+from ..errors import ClearheadError
+from .waiting_rows import OnPiece
 
 
-def open_group(app: App, work: Work) -> Group:
-    """Return an empty group for some work of a model.
+class Group(Protocol):
+    """Inputs with the same work that are being answered. Only the thread of a `Batcher` uses it."""
 
-    Raises:
-        ClearheadError: the model can't do it with these options.
+    def __len__(self) -> int: ...
+
+    def has_room(self) -> bool:
+        """Return whether another input may join now."""
+
+    def add(self, value: Any, on_piece: OnPiece | None) -> int:
+        """Let an input join, and return its number. Raise ClearheadError if it can't be read.
+
+        Args:
+            value: the input.
+            on_piece: called with each piece of the answer.
+        """
+
+    def drop(self, number: int) -> None:
+        """Give up an input."""
+
+    def step(self) -> list[tuple[int, Any]]:
+        """Compute for a while, and return the numbers and answers, or exceptions, of those that are done."""
+
+    def close(self) -> None:
+        """Give up all inputs."""
+
+
+class AtOnce:
+    """A group whose inputs are all answered in one step.
+
+    Args:
+        run: returns the answers to some inputs, in the same order.
+        most: maximum number of inputs at a time.
     """
-    decoder = decoder_of(app, work)
-    if decoder is not None:
-        return LiveGroup(decoder)
-    return AtOnce(lambda inputs: run_work(app, work, inputs), most=1 if work.method in _ALONE else _TOGETHER)
+
+    def __init__(self, run: Callable[[list[Any]], Sequence[Any]], *, most: int) -> None:
+        self._run, self._most, self._next = run, most, 0
+        self._inputs: dict[int, Any] = {}
+
+    def __len__(self) -> int:
+        return len(self._inputs)
+
+    def has_room(self) -> bool:
+        """Return whether another input may join now."""
+        return len(self._inputs) < self._most
+
+    def add(self, value: Any, on_piece: OnPiece | None) -> int:
+        """Let an input join, and return its number. There are no pieces."""
+        self._next += 1
+        self._inputs[self._next] = value
+        return self._next
+
+    def drop(self, number: int) -> None:
+        """Give up an input."""
+        self._inputs.pop(number, None)
+
+    def step(self) -> list[tuple[int, Any]]:
+        """Answer all inputs. One that can't be answered fails no other."""
+        inputs, self._inputs = self._inputs, {}
+        return list(zip(inputs, self._answers(list(inputs.values())), strict=True))
+
+    def _answers(self, inputs: list[Any]) -> list[Any]:
+        try:
+            return list(self._run(inputs))
+        except ClearheadError as error:
+            if len(inputs) == 1:
+                return [error]
+            return [answer for value in inputs for answer in self._answers([value])]
+
+    def close(self) -> None:
+        """Give up all inputs."""
+        self._inputs.clear()

@@ -9,9 +9,10 @@ from typing import Any
 from ..apps.app import App
 from ..config.messages import say
 from ..errors import ClearheadError, ConfigError, nearest
-from .batching import Batcher, Stream
-from .groups import open_group
+from .batching import Batcher
 from .limits import Limits, RequestError
+from .opening import open_group
+from .waiting_rows import Stream
 from .work import Work, warm
 
 _LANGUAGE = r"[a-z]{2,3}(?:[_][A-Za-z]{2,4})?"

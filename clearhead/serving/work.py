@@ -12,7 +12,7 @@ from .bodies import json_bytes
 
 @dataclass(frozen=True)
 class Work:
-    """What to do with inputs, a key of `METHODS` or of `live_groups.decoder_of`, and how.
+    """What to do with inputs, a key of `METHODS` or of `decoders.decoder_of`, and how.
 
     Inputs with equal work are answered together.
     """

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from clearhead.errors import DataError
-from clearhead.serving.batching import AtOnce, Batcher
+from clearhead.serving.batching import Batcher
+from clearhead.serving.groups import AtOnce
 from clearhead.serving.limits import RequestError
 from clearhead.serving.work import Work
 

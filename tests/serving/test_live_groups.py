@@ -7,7 +7,8 @@ import pytest
 
 from clearhead import load
 from clearhead.errors import ConfigError, DataError
-from clearhead.serving.live_groups import LiveGroup, PromptDecoder, SequenceDecoder
+from clearhead.serving.decoders import PromptDecoder, SequenceDecoder
+from clearhead.serving.live_groups import LiveGroup
 from clearhead.serving.work import Seeded
 
 from .small_models import make

@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ..bodies import from_json, json_response
+from ..decoders import Completed
 from ..limits import Limits, RequestError
-from ..live_groups import Completed
 from ..served_models import ServedModel
 from ..work import Seeded, Work
 from .asking import answered, shelf_of
@@ -107,7 +107,6 @@ async def completions(request: Request) -> Response:
     shelf = shelf_of(request)
     body.check(shelf.limits)
     model, work = shelf.find(body.model, "generate"), body.work()
-    model.app.decode_config(**{name: it for name, it in work.options if name not in ("stop", "top")})
     if body.stream:
         return await event_stream(request, _events(request, model, body), b"[DONE]")
     found = await answered(request, model, work, body.rows())

@@ -51,7 +51,8 @@ class Fields:
         """
         self.finish(SEARCH)
         given = {name: tuple(it) if isinstance(it, list) else it for name, it in self._left.items()}
-        model.limits.check_search(model.app.decode_config(**given), given)
+        if given:
+            model.limits.check_search(model.app.decode_config(**given), given)
         return given
 
     def finish(self, others: Collection[str] = ()) -> None:

@@ -149,7 +149,6 @@ async def _translated(request: Request, model: ServedModel, texts: list[str], al
     options: dict[str, Any] = {"n_best": n_best}
     if n_best > model.app.config.decode.beam:
         options["beam"] = n_best
-    model.app.decode_config(**options)
     lines = [text.split("\n") for text in texts]
     found = iter(await answered(request, model, Work.of("results", options), [it for some in lines for it in some]))
     answers = [
