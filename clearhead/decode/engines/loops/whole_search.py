@@ -10,8 +10,8 @@ from ...engine import Batch
 from ...rules import IntArray, Rules
 from ...search import nan_error
 from . import beam_loops
-from .beam_loops import Found, Jobs, Ruling
 from .equations import PROJECTION
+from .search_arrays import Found, Jobs, Ruling
 from .weight_arrays import Model
 
 _ROWS = 32  # of a step, at most: more wouldn't share the weights much better
