@@ -3,7 +3,8 @@
 out.fr.progress: {"format_version": 1, "lines": 2000, "bytes": 81245, "input": "6e34...", "run": {"verb": ...}}
 
 The record is replaced atomically once a second, after the lines that it counts are on the disk. To resume, whatever
-follows them is cut off, and the input is read again up to there and compared by its SHA-256.
+follows them is cut off, and the input is read again up to there and compared by its SHA-256. A file without a record is
+complete if it has as many lines as the input.
 """
 
 import hashlib
@@ -12,8 +13,9 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self, cast
 
+from ...config.messages import say
 from ...errors import DataError
 from ...folder.atomic import write_file
 from .printed import Place
@@ -31,7 +33,7 @@ class OutputFile:
         resume: continue the file.
 
     Raises:
-        DataError: the file is from an unfinished run and `resume` is False, or it can't be resumed.
+        DataError: the file is from an unfinished run and `resume` is False, or its record can't be used.
     """
 
     def __init__(
@@ -50,12 +52,10 @@ class OutputFile:
                 fix=f"continue it with --resume, or delete {self.record} to start again",
                 name=str(path),
             )
-        if resume and not begun and path.exists():
-            raise DataError(
-                f"{path} can't be resumed without {self.record.name}: it's complete, or from another command",
-                fix=f"to start again, delete {path}",
-                name=str(path),
-            )
+        self._file: IO[bytes] | None = None
+        self._finished = resume and not begun and path.exists()
+        if self._finished:
+            return
         if begun:
             self._lines, self._bytes, self._expected = begun["lines"], begun["bytes"], begun["input"]
             for name, value in self.run.items():
@@ -72,7 +72,8 @@ class OutputFile:
 
     def __exit__(self, *_: object) -> None:
         """Close the file. Without `finish`, it can be resumed."""
-        self._file.close()
+        if self._file:
+            self._file.close()
 
     def unanswered(self, groups: Iterator[Sequence[Place]]) -> Iterator[Sequence[Place]]:
         """Yield the lines that the file has no answers for yet.
@@ -80,6 +81,9 @@ class OutputFile:
         Raises:
             DataError: the other lines have changed.
         """
+        if self._finished:
+            self._expect_as_many(sum(map(len, groups)))
+            return
         left = self._lines
         for group in groups:
             if left:
@@ -95,7 +99,7 @@ class OutputFile:
     def write(self, group: Sequence[Place], lines: Sequence[str]) -> None:
         """Write the answers to a group of lines."""
         data = "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace")
-        self._file.write(data)
+        cast(IO[bytes], self._file).write(data)
         self._add_input(group)
         self._lines += len(group)
         self._bytes += len(data)
@@ -104,8 +108,23 @@ class OutputFile:
 
     def finish(self) -> None:
         """Remove the record, because the file is complete."""
-        self._sync()
-        self.record.unlink()
+        if self._file:
+            self._sync()
+            self.record.unlink()
+
+    def _expect_as_many(self, lines: int) -> None:
+        """Raise DataError unless the finished file has this many lines."""
+        with self.path.open("rb") as file:
+            found = sum(1 for _ in file)
+        if found != lines:
+            raise DataError(
+                f"{self.path} has {found:,} lines, the input has {lines:,}, and {self.record.name} is missing",
+                expected=f"a file that was begun by this command, with {self.record.name}",
+                fix=f"to start again, delete {self.path}",
+                name=str(self.path),
+                value=found,
+            )
+        say(f"{self.path} is complete: {lines:,} lines")
 
     def _add_input(self, group: Sequence[Place]) -> int:
         """Add lines to the digest of the input, and return their size in bytes."""
@@ -114,8 +133,9 @@ class OutputFile:
         return len(data)
 
     def _sync(self) -> None:
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        file = cast(IO[bytes], self._file)
+        file.flush()
+        os.fsync(file.fileno())
 
     def _save(self) -> None:
         """Write the record. Everything that it counts is on the disk first."""

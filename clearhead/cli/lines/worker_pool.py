@@ -1,6 +1,7 @@
 """Worker processes that answer lines. They're forked, so they share one copy of the weights."""
 
 import multiprocessing
+import os
 import signal
 import sys
 import warnings
@@ -145,6 +146,7 @@ def _work(answer: Answer, connection: Connection, to_close: Sequence[Connection]
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for other in to_close:
         other.close()
+    os.environ["OMP_NUM_THREADS"] = "1"  # other workers use the other cores
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(1)
     with suppress(EOFError, OSError):

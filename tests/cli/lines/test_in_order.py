@@ -12,6 +12,7 @@ from clearhead.cli.input_lines import Line
 from clearhead.cli.lines.chunks import CAN_FORK
 from clearhead.cli.lines.in_order import InOrder
 from clearhead.cli.lines.printed import Place, Printed
+from clearhead.decode.engine import engine_threads
 from clearhead.errors import DataError, ModelError
 
 pytestmark = pytest.mark.skipif(not CAN_FORK, reason="worker processes need Linux")
@@ -54,6 +55,12 @@ def test_many_lines_are_answered_in_other_processes_and_few_in_this_one() -> Non
 
     assert {it.text for it in run([places(64)], who)} == {str(os.getpid())}
     assert len({it.text for it in run([places(2000)], who)} - {str(os.getpid())}) == 3
+
+
+def test_an_engine_uses_one_thread_in_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    found = run([places(700)], lambda chunk: [Printed(f"{os.getpid() == HERE} {engine_threads()}") for _ in chunk])
+    assert {it.text for it in found} == {"True 4", "False 1"}
 
 
 def test_workers_that_die_are_replaced_and_their_lines_are_answered_once(tmp_path: Path) -> None:

@@ -88,9 +88,14 @@ def test_an_unfinished_run_is_not_overwritten(begun: Path) -> None:
     assert begun.read_bytes() == before
 
 
-def test_a_complete_file_is_not_resumed(begun: Path) -> None:
-    begun.with_name("out.txt.progress").unlink()
-    assert "complete" in fault(begun).what
+def test_a_complete_file_stays_as_it_is(begun: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    written(opened(begun), groups(3, 4, 5), finish=True)
+    before = begun.read_bytes()
+    written(opened(begun), groups(12), finish=True)
+    assert begun.read_bytes() == before and [it.name for it in begun.parent.iterdir()] == ["out.txt"]
+    assert capsys.readouterr().err == f"{begun} is complete: 12 lines\n"
+    error = fault(begun, groups(13))
+    assert error.value == 12 and "12 lines, the input has 13" in error.what and begun.read_bytes() == before
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"lines": "x", "bytes": 1, "input": "", "run": {}}'])

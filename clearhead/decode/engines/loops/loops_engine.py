@@ -9,7 +9,7 @@ import numpy as np
 from ....config.messages import say
 from ....errors import ModelError
 from ...beams import Hypothesis, Request
-from ...engine import Batch
+from ...engine import Batch, engine_threads
 from ...model_handle import ModelHandle
 from ...rules import FloatArray, IntArray, Rules
 from . import jit, whole_search
@@ -60,7 +60,7 @@ class LoopsEngine:
             return None
         longest = max(map(len, batch.sources)) if self.model.decoder.shape.cross else 0
         self.reserve_positions(max(longest, whole_search.capacity(self.model, batch)))
-        return whole_search.run(self.model, batch, rules, self.threads)
+        return whole_search.run(self.model, batch, rules, min(self.threads, engine_threads()))
 
     @contextmanager
     def prefill(self, sources: Sequence[Sequence[int]], steps: int) -> Iterator["LoopsDecoding"]:
