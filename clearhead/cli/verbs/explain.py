@@ -99,7 +99,7 @@ def _run(options: Options) -> None:
     with app.without(*options.without):
         explanation = app.explain(line.text, *_context(app, options), **_prefix(app, options), **decode)
         warn("the text", line, app.reading(line.text))
-        _give(explanation, app, options)
+        _give(explanation, app.override({f"decode.{name}": value for name, value in decode.items()}), options)
 
 
 def _give(explanation: "Explanation", app: Any, options: Options) -> None:

@@ -24,6 +24,7 @@ from .media_data import media_data
 from .part_data import part_data
 from .parts_off import parts_off
 from .reasons import reasons
+from .search_data import search_data
 
 FORMAT_VERSION = 1
 LARGEST = 1_880_000  # bytes of a file's data: with the scripts, 2 MB
@@ -71,8 +72,14 @@ def page_data(
     found = PageData(about)
     values = found.values
     values |= {"source": explanation.text, "text": explanation.answer, "values": dict(explanation.values)}
-    values |= {"tokens": _tokens(explanation, config), "prefix": list(explanation.prefix), "off": explanation.trace.off}
-    values |= _predictions(explanation)
+    values |= {
+        "span": explanation.span,
+        "tokens": _tokens(explanation, config),
+        "prefix": list(explanation.prefix),
+        "off": explanation.trace.off,
+    }
+    special = config.model.special
+    values |= _predictions(explanation, special.ids if config.decode.suppress_special else ())
     values["parts"] = part_data(explanation)
     values["attention"] = attention_data(explanation, found.leave_out)
     if "decoder.cross" in explanation.places:
@@ -81,8 +88,8 @@ def page_data(
         values["lens"] = explanation.lens.to_dict()["layers"]
         values["residuals"] = [[it, *norms] for it, *norms in explanation.trace.residuals()]
     if explanation.search is not None:
-        values["search"] = explanation.search.to_dict() | {"verdict": explanation.search.verdict()}
-        values["search"]["sampled"] = config.decode.sample
+        candidates = [[i for *_, i in it] for it in values["alternatives"]]
+        values["search"] = search_data(explanation, config, candidates)
     _add_reasons(explanation, found)
     if explanation.replay is not None:
         values["words"] = _words(explanation, found.leave_out)
@@ -133,6 +140,8 @@ def _tokens(explanation: Explanation, config: Config) -> dict[str, Any]:
 
     def named(key: str, names: Sequence[str]) -> list[dict[str, Any]]:
         kind = [kinds.get(-1 if i is None else i, "text") for i in ids[key]]
+        if explanation.filled:
+            kind = ["mask" if text == explanation.mask_name else it for text, it in zip(names, kind)]
         return [{"text": text, "id": i, "kind": it} for text, i, it in zip(names, ids[key], kind)]
 
     found = {key: named(key, names) for key, names in (*explanation.tokens.items(), ("outputs", explanation.outputs))}
@@ -140,8 +149,12 @@ def _tokens(explanation: Explanation, config: Config) -> dict[str, Any]:
     return found | {"begins": begins}
 
 
-def _predictions(explanation: Explanation) -> dict[str, Any]:
-    """Return the log-probability of everything said, and what else was likely: (text, log-probability, id)."""
+def _predictions(explanation: Explanation, unsaid: Sequence[int]) -> dict[str, Any]:
+    """Return the log-probability of everything said, and what else was likely: (text, log-probability, id).
+
+    Args:
+        unsaid: ids that aren't put in the place of a mask.
+    """
     trace = explanation.trace
     if explanation.labels:
         p = trace["head"].output[0].float().log_softmax(-1).tolist()
@@ -149,13 +162,16 @@ def _predictions(explanation: Explanation) -> dict[str, Any]:
         return {"labels": [[explanation.labels[i], p[i], i] for i in order]}
     if explanation.said:
         p, said = trace["decoder"].output[0].float().log_softmax(-1), torch.tensor(explanation.said)
-    elif "head.projection" in trace.parts:  # fills masks
+    elif "head.projection" in trace.parts and explanation.replay is not None:  # fills masks
         p = trace["head.projection"].output.float().log_softmax(-1)
-        said = p.argmax(-1)
+        said = torch.tensor(explanation.filled)
     else:
         return {}
     p = p.cpu()
-    best = p.topk(min(_ALTERNATIVES, p.size(-1))).indices
+    shown = p.clone()
+    if not explanation.said:
+        shown[:, list(unsaid)] = -math.inf
+    best = shown.topk(min(_ALTERNATIVES, p.size(-1))).indices
     missing = ~(best == said[:, None].cpu()).any(-1)
     best[missing, -1] = said.cpu()[missing]
     names, values = [explanation.pieces(row) for row in best.tolist()], p.gather(-1, best).tolist()

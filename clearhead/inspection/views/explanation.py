@@ -34,6 +34,8 @@ class Explanation(RecordedAttention):
     Attributes:
         values: numbers about the answer, such as its score.
         said: the token ids of `outputs`.
+        filled: the token ids that were put in the place of masks.
+        mask_name: how a mask is written in `tokens`.
         prefix: the token ids that the answer had to start with.
         source_words: the index of the word that each source token belongs to, without the end token; -1 for BOS.
         target_words: the same for the answer.
@@ -45,12 +47,15 @@ class Explanation(RecordedAttention):
         again: answers the same input again. Returns the answer and its score.
         rerun: runs the model on n copies of the input. Returns the log-probability of everything said, (n, R).
         labels: all labels, if the answer is one of them.
+        span: the first and the last position of an answer that was found in the text.
     """
 
     text: str
     answer: str
     values: Mapping[str, float]
     said: tuple[int, ...] = ()
+    filled: tuple[int, ...] = ()
+    mask_name: str = ""
     prefix: tuple[int, ...] = ()
     source_words: tuple[int, ...] = ()
     target_words: tuple[int, ...] = ()
@@ -63,6 +68,7 @@ class Explanation(RecordedAttention):
     again: Callable[[], tuple[str, float]] | None = field(default=None, repr=False)
     rerun: Callable[[int], Tensor] | None = field(default=None, repr=False)
     labels: tuple[str, ...] = ()
+    span: tuple[int, int] | None = None
 
     @property
     def translation(self) -> str:

@@ -56,5 +56,6 @@ def explain_answer(
         model=model,
         pieces=source.pieces,
         rerun=again,
+        span=span if answer.text else None,
         replay=Replay(model, model.encoder.embedding, tokens, [answer.text or "no answer"], task.special.unk, again),
     )

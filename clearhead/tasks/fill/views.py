@@ -60,6 +60,8 @@ def explain_filling(task: Filling, model: EncoderModel, text: str, search: Decod
         model=model,
         pieces=source.pieces,
         contrast=contrast,
+        filled=tuple(chosen.tolist()),
+        mask_name=source.mask_name,
         rerun=again,
         replay=Replay(model, model.encoder.embedding, tuple(pieces), names, task.special.unk, again),
     )

@@ -3,9 +3,11 @@
 import {h, roving} from "./dom.js";
 import {PLACES, axes, rowOf} from "./data.js";
 import {css, shade, themed} from "./colours.js";
+import {signed} from "./numbers.js";
 import {openHead} from "./open_head.js";
+import {overInput} from "./media.js";
 
-const SORTS = {layer: "by layer", entropy: "by entropy"};
+const SORTS = {layer: "by layer", entropy: "by entropy", worth: "by worth"};
 
 /** Draw one head at the resolution of the device; where cells are smaller than a pixel, by the largest, so that no diagonal is lost. */
 export function paint(canvas, layer, head) {
@@ -43,19 +45,20 @@ function strike(context, x, y, width, height) {
 
 export function attention(page, state) {
   const heads = page.places.reduce((sum, it) => sum + page.attention[it].reduce((n, layer) => n + layer.heads, 0), 0);
-  const kinds = h("div", {class: "kinds"}), opened = openHead(page, state), sorts = h("div", {class: "tools"});
+  const kinds = h("div", {class: "kinds"}), opened = openHead(page, state), over = page.media?.maps ? overInput(page, state) : null, sorts = h("div", {class: "tools"});
   let sort = "layer", minis = [];
   const legend = h("div", {class: "legend"}, h("span", {}, "0"), h("i"), h("span", {}, "1 weight"));
-  for (const [name, text] of Object.entries(SORTS)) sorts.append(h("button", {class: "button", "data-sort": name, onclick: () => { sort = name; build(); update(state.now, null); }}, text));
+  for (const [name, text] of Object.entries(SORTS).filter(([name]) => name !== "worth" || page.without)) sorts.append(h("button", {class: "button", "data-sort": name, onclick: () => { sort = name; build(); update(state.now, null); }}, text));
   const node = h("section", {id: "attention"},
-    h("div", {class: "head"}, h("h2", {}, "Attention"), h("p", {}, `${heads} heads; each row of a picture is one token looking`), h("div", {class: "tools"}, sorts, legend)), kinds, opened.node);
+    h("div", {class: "head"}, h("h2", {}, "Attention"), h("p", {}, `${heads} heads; each row of a picture is one token looking`), h("div", {class: "tools"}, sorts, legend)), over?.node, kinds, opened.node);
 
-  const seen = new IntersectionObserver(entries => entries.forEach(it => { if (it.isIntersecting) { it.target.draw(); seen.unobserve(it.target); } }));
+  const seen = new IntersectionObserver(entries => entries.forEach(it => { if (it.isIntersecting) { it.target.draw(); seen.unobserve(it.target); } }), {rootMargin: "400px"});
+  const worth = (place, l, head) => { const [stack, kind] = place.split("."); return page.without?.[`${stack}.${l}.${kind}.head.${head}`]?.change ?? 0; };
 
   function mini(place, layer, head, l) {
     const canvas = h("canvas"), entropy = layer.entropy[head].toFixed(2), title = `${PLACES[place][0]} layer ${l} head ${head}`;
     const button = h("button", {class: "mini", "data-k": place, "data-l": l, "data-h": head, "aria-label": `${title}, ${finding(page, place, layer, head)}, entropy ${entropy} bits`,
-      onclick: () => state.set({k: place, l, h: head})}, h("span", {class: "frame"}, canvas, h("i", {class: "tick"})), h("small", {}, `${entropy} bits`));
+      onclick: () => state.set({k: place, l, h: head})}, h("span", {class: "frame"}, canvas, h("i", {class: "tick"})), h("small", {}, sort === "worth" ? signed(worth(place, l, head)) : `${entropy} bits`));
     button.draw = () => paint(canvas, layer, head);
     canvas.style.setProperty("aspect-ratio", `${layer.columns} / ${layer.rows}`);
     minis.push({button, place, layer, head, l});
@@ -72,8 +75,9 @@ export function attention(page, state) {
       if (sort === "layer") layers.forEach((layer, l) => grid.append(h("span", {}, `layer ${l}`), h("div", {class: "row"}, [...Array(layer.heads).keys()].map(head => mini(place, layer, head, l)))));
       else {
         const all = layers.flatMap((layer, l) => [...Array(layer.heads).keys()].map(head => [layer, head, l]));
-        all.sort((a, b) => a[0].entropy[a[1]] - b[0].entropy[b[1]]);
-        grid.append(h("span", {}, "sharpest first"), h("div", {class: "row"}, all.map(([layer, head, l]) => mini(place, layer, head, l))));
+        if (sort === "worth") all.sort((a, b) => worth(place, a[2], a[1]) - worth(place, b[2], b[1]));
+        else all.sort((a, b) => a[0].entropy[a[1]] - b[0].entropy[b[1]]);
+        grid.append(h("span", {}, sort === "worth" ? "most missed first" : "sharpest first"), h("div", {class: "row"}, all.map(([layer, head, l]) => mini(place, layer, head, l))));
       }
       return h("div", {class: "kind"}, h("h3", {}, title, h("span", {}, about)), grid);
     }));
@@ -88,6 +92,7 @@ export function attention(page, state) {
       if (!tick.hidden) { tick.style.setProperty("top", `${(100 * row) / layer.rows}%`); tick.style.setProperty("height", `${100 / layer.rows}%`); }
     }
     if (before && before.theme !== now.theme) redraw();
+    over?.update(now);
     opened.update(now, before);
   }
 

@@ -51,14 +51,16 @@ function attentionOf(data) {
 
 const NAMES = {start: "start", end: "■ end", pad: "pad", unknown: "‹unk›"};
 
+const SPECIAL = {"</s>": NAMES.end, "<s>": NAMES.start, "<pad>": NAMES.pad, "<unk>": NAMES.unknown};
+
 /** Text without the mark of a space, and with lone surrogates made visible. */
 const spelled = text => text.replace(/^▁/, "").replace(/\p{Surrogate}/gu, it => `\ufffd${it.charCodeAt(0).toString(16)}`) || "␣";
 
 /** A token's name where only its text is known, as in a search. */
-export const pieceName = text => (text === "</s>" ? NAMES.end : spelled(text));
+export const pieceName = text => SPECIAL[text] ?? spelled(text);
 
 /** A token's name, and whether it is text of the user's. */
-const named = token => (token.kind === "text" ? {name: spelled(token.text), own: true} : {name: NAMES[token.kind], own: false, kind: token.kind});
+const named = token => (token.kind === "mask" ? {name: token.text, own: false, kind: "mask"} : token.kind === "text" ? {name: spelled(token.text), own: true} : {name: NAMES[token.kind], own: false, kind: token.kind});
 
 /** Everything the views read, from the page's JSON. */
 export function prepare(data) {
@@ -67,6 +69,7 @@ export function prepare(data) {
   }
   const attention = attentionOf(data), tokens = data.tokens, begins = tokens.begins ?? 0;
   const rows = {encoder: (tokens.encoder ?? []).map(named), decoder: (tokens.decoder ?? []).map(named), outputs: (tokens.outputs ?? []).map(named)};
+  if (data.media) rows.encoder = rows.encoder.map(it => ({...it, own: false}));
   const places = Object.keys(PLACES).filter(it => attention[it]);
   const writes = rows.outputs.length > 0, crosses = places.includes("decoder.cross"), fills = Boolean(data.filled), finds = data.task === "answer";
   const source = crosses || !writes ? rows.encoder : rows.decoder.slice(0, begins + 1);

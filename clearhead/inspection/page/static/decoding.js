@@ -9,7 +9,7 @@ const COLUMN = 128, ROW = 46, DROPPED = 4, MOST = 400; // pixels, dropped candid
 
 export function decoding(page, state, asker) {
   const {nodes, answers, verdict, sampled} = page.search, box = h("div", {class: "scroll tree", tabindex: 0, role: "group", "aria-label": "Search, scrolls sideways"}), note = h("p", {class: "note", "aria-live": "polite"});
-  const about = sampled ? "One token after the other, drawn from the model’s probabilities. Hatched: cut off, so it couldn’t be drawn" : "Solid: part of an answer. Dashed: kept, then lost. Below: dropped at once. Choose a candidate to decode on from it";
+  const about = sampled ? "One token after the other, drawn from the model’s probabilities. The bar is the model’s probability; hatched tokens were cut off before the draw" : "Solid: part of an answer. Dashed: kept, then lost. Below: dropped at once. Choose a candidate to decode on from it";
   const node = h("section", {id: "decoding"},
     h("div", {class: "head"}, h("h2", {}, "Decoding"), h("p", {}, about)), box, note, cache(page.search.cache_lengths),
     h("div", {class: "answers"}, h("h3", {}, answers.length > 1 ? "The answers, and why the first one won" : "The answer"), h("ol", {}, answers.map(it => h("li", {}, h("span", {class: "own", dir: "auto"}, it.text || "■ end"),
@@ -83,9 +83,10 @@ function draws(page, state, act) {
     if (at === state.now.t) found.push(g("rect", {x: x - 6, y: 20, width: 144, height: 14 + all.length * high, rx: 7, class: "column"}));
     found.push(g("text", {x, y: 14, class: `small${at === state.now.t ? " on" : ""}`}, `step ${n}`));
     all.forEach(([text, p, id], i) => {
-      const it = here.find(one => one.id === id), on = drawn?.id === id, y = 26 + i * high, share = Math.exp(p), name = `${pieceName(text)}, ${percent(share)}${on ? ", drawn" : it ? "" : ", cut off"}`;
+      const it = here.find(one => one.id === id), on = drawn?.id === id, y = 26 + i * high, share = Math.exp(p), chance = page.search.drawn_with?.[page.begins + at]?.[i], cut = chance === 0;
+      const name = `${pieceName(text)}, ${percent(share)}${on ? ", drawn" : cut ? ", cut off" : ""}${chance ? `, drawn with ${percent(chance)}` : ""}`;
       found.push(g("g", {class: `draw${on ? " drawn" : ""}`, "aria-label": name, ...act(it ?? {id, token: text, parent: drawn?.parent ?? -1, step: n})}, g("title", {}, name), g("rect", {x, y, width: 132, height: high - 2, class: "clear"}),
-        g("rect", {x, y, width: Math.max(2, 132 * share), height: high - 3, rx: 2, class: it ? "share" : "share cut"}), g("text", {x: x + 4, y: y + 13, class: text === "</s>" ? "ours" : "own"}, [...pieceName(text)].slice(0, 9).join("")), g("text", {x: x + 132, y: y + 13, "text-anchor": "end", class: "small"}, percent(share))));
+        g("rect", {x, y, width: Math.max(2, 132 * share), height: high - 3, rx: 2, class: cut ? "share cut" : "share"}), g("text", {x: x + 4, y: y + 13, class: text === "</s>" ? "ours" : "own"}, [...pieceName(text)].slice(0, 9).join("")), g("text", {x: x + 132, y: y + 13, "text-anchor": "end", class: "small"}, percent(share))));
     });
   }
   const hatch = g("pattern", {id: "hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)"}, g("rect", {width: 2, height: 6, class: "stripe"}));

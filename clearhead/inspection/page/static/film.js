@@ -12,7 +12,7 @@ const number = x => (Number.isFinite(x) ? Number(x.toPrecision(4)).toString().re
 
 export function film(page, state) {
   if (!page.film?.frames.length) return {node: unwatched(page), fit() {}, update() {}};
-  const {frames, scores, text} = page.film, names = Object.keys(scores[0]).filter(it => it !== "step" && scores.some(row => Number.isFinite(row[it])));
+  const {frames, scores, text} = page.film, names = [...new Set(scores.flatMap(it => Object.keys(it)))].filter(it => it !== "step" && scores.some(row => Number.isFinite(row[it])));
   const curve = h("div", {class: "scroll", tabindex: 0, role: "group", "aria-label": "Curves, scroll sideways"}), shown = h("div", {class: "frame"}), said = h("p", {class: "own answer", dir: "auto", "aria-live": "polite"}), where = h("small", {});
   const slider = h("input", {type: "range", min: 0, max: frames.length - 1, value: frames.length - 1, "aria-label": "Evaluation", oninput: () => state.set({frame: Number(slider.value)})});
   const button = h("button", {class: "button", onclick: () => play()}, "Play");

@@ -81,7 +81,7 @@ export function flow(page, state) {
     if (both) memory(items, place, wire, lines, upright, now);
     boxes = items.map(it => part(it, place(it), upright, now));
     const texts = captions(items, place, upright, both, width, height, second, depth);
-    box.replaceChildren(g("svg", {viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Figure 1 for this model"}, lines, boxes, texts));
+    box.replaceChildren(g("svg", {viewBox: `0 0 ${width} ${height}`, style: {"max-width": `${Math.round(width * 1.15)}px`}, role: "group", "aria-label": "Figure 1 for this model"}, lines, boxes, texts));
   }
 
   function memory(items, place, wire, lines, upright, now) {

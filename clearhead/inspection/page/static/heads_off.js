@@ -32,10 +32,11 @@ export function headsOff(page, state, asker) {
   const button = it => h("button", {class: `switch${it.change < -0.1 * largest ? " big" : ""}`, "data-off": it.name, "aria-label": `${spoken(it.name)} off: ${signed(it.change)}`, onclick: () => toggle(it.name)},
     h("span", {}, headOf(it.name)), h("b", {}, signed(it.change)));
   for (const [where, kinds] of Object.entries(rows)) {
-    for (const [kind, some] of Object.entries(kinds)) {
-      const label = kind === "feed_forward" ? "feed-forward" : kind === "self" ? "self-attention" : "cross-attention";
-      grid.append(h("div", {class: "part-row"}, h("span", {}, `${where}, ${label}`), [...some.filter(it => it.name.includes(".head.")), ...some.filter(it => !it.name.includes(".head."))].map(button)));
-    }
+    const attentions = Object.entries(kinds).filter(([kind]) => kind !== "feed_forward");
+    attentions.forEach(([kind, some], n) => {
+      const last = n === attentions.length - 1 ? kinds.feed_forward ?? [] : [];
+      grid.append(h("div", {class: "part-row"}, h("span", {}, `${where}, ${kind}`), [...some.filter(it => it.name.includes(".head.")), ...some.filter(it => !it.name.includes(".head.")), ...last].map(button)));
+    });
   }
   const how = asker.live ? "Switch off any parts; the whole page follows" : "One part at a time";
   const node = h("section", {id: "heads"}, h("div", {class: "head"}, h("h2", {}, "Heads off"), h("p", {}, `How the log-probability of the answer (${logp(score)}) changes without a part. ${how}`)), became, grid,

@@ -5,9 +5,9 @@ import {PLACES, axes, decode, rowOf} from "./data.js";
 import {css, inkOn, shade} from "./colours.js";
 import {logp, weight} from "./numbers.js";
 
-const LARGEST = 24; // tokens of a matrix that is drawn with numbers
+const LARGEST = 16; // tokens of a matrix that is drawn with numbers
 const LEAST = 0.02, LEAST_LONG = 0.1, LINES = 600; // weights that are drawn as lines
-const LABEL = 96;
+const LABEL = 90;
 
 const best = (layer, head, row) => { let at = 0; for (let c = 1; c < layer.columns; c++) if (layer.at(head, row, c) > layer.at(head, row, at)) at = c; return at; };
 const short = text => (text.length > 11 ? `${[...text].slice(0, 10).join("")}…` : text);
@@ -27,7 +27,7 @@ export function openHead(page, state) {
   const text = (token, props, on) => g("text", {...props, class: `${token.own ? "own" : "ours"}${on ? " on" : ""}`}, short(token.name));
 
   function cells({k, layer, head}) {
-    const [rows, columns] = axes(page, k), wide = Math.max(30, Math.min(54, 380 / layer.columns)), high = 34;
+    const [rows, columns] = axes(page, k), wide = Math.max(25, Math.min(54, 390 / layer.columns)), high = layer.rows > 10 ? 27 : 34;
     const width = LABEL + layer.columns * wide + 4, height = 36 + layer.rows * high + 6, found = [];
     columns.forEach((it, c) => found.push(text(it, {x: LABEL + c * wide + wide / 2, y: layer.columns > 8 ? 24 : 26, "text-anchor": "middle", "data-column": c, ...(layer.columns > 8 ? {transform: `rotate(-28 ${LABEL + c * wide + wide / 2} 26)`} : {})})));
     rows.forEach((it, r) => {
@@ -44,7 +44,7 @@ export function openHead(page, state) {
 
   /** A long text's weights on a canvas, 9 pixels a cell, with an overlay for the hovered row and column. */
   function pixels({k, layer, head}) {
-    const size = Math.max(3, Math.min(9, Math.floor(520 / layer.columns))), canvas = h("canvas", {width: layer.columns * size, height: layer.rows * size, role: "img", "aria-label": title(k)});
+    const size = Math.max(3, Math.min(18, Math.floor(480 / layer.columns))), canvas = h("canvas", {width: layer.columns * size, height: layer.rows * size, role: "img", "aria-label": title(k)});
     const context = canvas.getContext("2d");
     for (let r = 0; r < layer.rows; r++) for (let c = 0; c < layer.columns; c++) {
       if (layer.barred(r, c)) continue;
@@ -66,7 +66,7 @@ export function openHead(page, state) {
   }
 
   function threads({k, layer, head}) {
-    const [rows, columns] = axes(page, k), many = Math.max(layer.rows, layer.columns), pitch = many > LARGEST ? 14 : 30, height = many * pitch + 12, width = 340, x1 = LABEL, x2 = width - LABEL;
+    const [rows, columns] = axes(page, k), many = Math.max(layer.rows, layer.columns), pitch = many > 24 ? 14 : many > LARGEST ? 20 : 27, height = many * pitch + 12, width = 340, x1 = LABEL, x2 = width - LABEL;
     const y = (i, n) => 14 + (i * (height - 24)) / Math.max(1, n - 1), least = many > LARGEST ? LEAST_LONG : LEAST, found = [];
     for (let r = 0; r < layer.rows; r++) for (let c = 0; c < layer.columns; c++) { const w = layer.at(head, r, c); if (w > least && !layer.barred(r, c)) found.push([w, r, c]); }
     found.sort((a, b) => b[0] - a[0]);
@@ -134,6 +134,7 @@ export function openHead(page, state) {
     const at = [...Array(width).keys()].map(d => (one[(head * layer.rows + row) * width + d] * other[(head * layer.columns + column) * width + d]) / Math.sqrt(width));
     const w = layer.at(head, row, column), total = at.reduce((a, b) => a + b, 0), exact = w > 0.001, score = w > 0 ? Math.log(w) + sums[head * layer.rows + row] : total;
     const largest = Math.max(...at.map(Math.abs)) || 1, top = at.map((v, d) => [d, v]).sort((a, b) => b[1] - a[1]).slice(0, 3).map(it => it[0]), each = 820 / width;
+    const lowest = Math.max(0, ...at.map(v => -v)) / largest, bottom = 58 + Math.max(20, 50 * lowest + 4);
     const bars = at.flatMap((v, d) => {
       const high = (50 * Math.abs(v)) / largest, named = top.includes(d) && v > 0;
       return [g("rect", {x: d * each + each * 0.12, y: v > 0 ? 58 - high : 58, width: each * 0.76, height: Math.max(0.5, high), rx: 1.5, class: `${v < 0 ? "against" : "for"}${named ? " named" : ""}`}),
@@ -142,7 +143,7 @@ export function openHead(page, state) {
     const name = `${width} products, the largest in dimensions ${top.join(", ")}`;
     why.replaceChildren(h("figcaption", {}, h("b", {}, "Why this weight: "), "the query of ", h("b", {dir: "auto"}, rows[row].name), " times the key of ", h("b", {dir: "auto"}, columns[column].name),
       `, dimension by dimension; the ${width} products over √${width} make a score of ${exact ? "" : "≈"}${logp(score)}, and the softmax of its row makes it ${w.toFixed(4)}`),
-      picture(820, 116, name, g("path", {d: "M0 58H820", class: "axis"}), bars));
+      picture(820, bottom, name, g("path", {d: "M0 58H820", class: "axis"}), bars));
   }
 
   return {node, fit() {}, update(now, before) {

@@ -11,6 +11,7 @@ export function partKind(name) {
 
 /** A part's name in words: decoder.1.cross.head.2 is "Cross 1 · head 2". */
 export function partName(name) {
+  if (name === "projection.bias") return "Projection · bias";
   const [stack, ...rest] = name.split("."), layer = /^\d+$/.test(rest[0]) ? rest.shift() : "";
   const what = {self: "Self", cross: "Cross", feed_forward: "Feed-forward", embedding: "Embedding", embedded: "Embedding", positions: "Positions", types: "Token types", norm: "Final norm", projection: "Projection", add_norm_1: "Norm 1", add_norm_2: "Norm 2", add_norm_3: "Norm 3", embedding_norm: "Embedding norm"}[rest[0]] ?? rest.join(" ");
   const head = rest[1] === "head" ? ` · head ${rest[2]}` : rest.at(-1) === "bias" ? " · bias" : "";

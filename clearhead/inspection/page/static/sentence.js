@@ -2,6 +2,7 @@
 
 import {g, h, roving} from "./dom.js";
 import {candidates, looks, pieceName, saidAt} from "./data.js";
+import {inputPicture} from "./media.js";
 import {logp, percent} from "./numbers.js";
 
 const LEAST = 0.03, RUNNING = 40; // attention that is drawn; tokens from which a sentence is set as running text
@@ -67,21 +68,31 @@ export function alternatives(page, t) {
   return candidates(page, t).map(([text, p, id]) => ({name: pieceName(text), text, id, logp: p})).filter((_, i) => i !== said);
 }
 
+const asked = page => (page.media ? "The model read" : page.crosses || !page.writes ? "You wrote" : "You began");
+
+function answered(page) {
+  if (page.fills) return "What the model put in place of each mask, with its probability";
+  if (page.finds) return "The passage that it found, with its probability";
+  return page.writes ? "The model answered, each word with its probability" : page.answer.length ? "The model’s labels, each with its probability" : "";
+}
+
 export function sentence(page, state) {
+  const found = i => page.finds && page.span && i >= page.span[0] && i <= page.span[1];
   const button = (token, i, side) => h("button", {
-    class: `token${token.own ? "" : " ours"}`, "data-side": side, "data-i": i, dir: token.own ? "auto" : null,
-    "aria-label": `${side === "t" ? "answer" : "source"} token ${i + 1}, ${token.name}`,
+    class: `token${token.own ? "" : " ours"}${side === "s" && found(i) ? " found" : ""}`, "data-side": side, "data-i": i, dir: token.own ? "auto" : null,
+    "aria-label": `${side === "t" ? "answer" : "source"} token ${i + 1}, ${token.name}${token.kind === "unknown" ? ", a word that the model doesn’t know" : ""}`,
+    title: token.kind === "unknown" ? "The model doesn’t know this word; it reads ‹unk›" : null,
     onclick: () => state.set(side === "t" ? {t: i, s: null} : chooseSource(page, i)),
   }, h("span", {class: token.kind === "unknown" ? "unknown" : null}, token.name), side === "t" ? h("small", {}, percent(Math.exp(page.logprobs[i]))) : null);
-  const source = h("div", {class: "words source", role: "group", "aria-label": "What the model read"}, page.source.map((it, i) => button(it, i, "s")));
+  const seen = page.media && inputPicture(page, page.media.kind === "audio" ? 640 : 220, s => state.set(chooseSource(page, s)));
+  const source = h("div", {class: "words source", role: "group", "aria-label": "What the model read"}, seen ? seen.node : page.source.map((it, i) => button(it, i, "s")));
   const answer = h("div", {class: "words answer", role: "group", "aria-label": "What it answered"}, page.answer.map((it, i) => button(it, i, "t")));
   const ribbons = g("svg", {class: "ribbons", "aria-hidden": "true"}), say = h("p", {class: "say", "aria-live": "polite"});
-  const running = page.source.length + page.answer.length > 2 * RUNNING;
-  const stage = h("div", {class: `stage${running ? " running" : ""}`},
-    h("p", {class: "who"}, page.crosses || !page.writes ? "You wrote" : "You began"), source, answer,
-    h("p", {class: "who"}, page.writes ? "The model answered, each word with its probability" : "The model's labels, each with its probability"), ribbons);
+  const running = !seen && (page.finds || page.source.length + page.answer.length > 2 * RUNNING), apart = seen || !looks(page, 0).length;
+  const stage = h("div", {class: `stage${running ? " running" : ""}${apart ? " apart" : ""}`},
+    h("p", {class: "who"}, asked(page)), source, answer, h("p", {class: "who"}, answered(page)), ribbons);
   const node = h("section", {id: "sentence", "aria-label": "Sentence and answer"}, stage, say);
-  roving(source, ".token");
+  if (!seen) roving(source, ".token");
   roving(answer, ".token");
 
   function fit() {
@@ -95,6 +106,7 @@ export function sentence(page, state) {
   }
 
   function draw() {
+    if (apart) return;
     const {t} = state.now, box = stage.getBoundingClientRect(), paths = [], wraps = stage.classList.contains("wraps");
     const middle = (node, low) => { const at = node.getBoundingClientRect(); return [at.left - box.left + at.width / 2, (low ? at.bottom : at.top) - box.top]; };
     const above = [...source.children].map(it => middle(it, true)), below = [...answer.children].map(it => middle(it, false));
@@ -116,7 +128,8 @@ export function sentence(page, state) {
 
   function update() {
     const {t, s} = state.now, weights = looks(page, t), lit = weights.length ? best(weights) : -1;
-    [...source.children].forEach((it, i) => {
+    seen?.light(weights.length ? weights : page.source.map(() => 0), "Looked at", s);
+    if (!seen) [...source.children].forEach((it, i) => {
       it.setAttribute("aria-pressed", s === i);
       it.classList.toggle("lit", i === lit);
       if (running) it.style.setProperty("--share", weights[i] ?? 0);

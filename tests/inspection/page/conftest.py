@@ -1,0 +1,106 @@
+"""Pages of tiny models of each kind, and a browser to open them in."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from clearhead.config import Config
+from clearhead.inspection.page.document import page_document
+from clearhead.inspection.page.page_data import page_data
+from clearhead.inspection.views.explanation import Explanation
+from clearhead.model.transformer import build
+from clearhead.tasks.answer.views import explain_answer
+from clearhead.tasks.registry import task_named, task_of
+from clearhead.tokenization.source_and_target import train_tokenizers
+
+ENGLISH = ["I am hungry.", "You are late.", "She sings.", "We are here.", "They sleep well."]
+FRENCH = ["J'ai faim.", "Tu es en retard.", "Elle chante.", "Nous sommes ici.", "Ils dorment bien."]
+SMALL = {"model.d_model": 16, "model.n_heads": 2, "model.d_ff": 32, "model.n_encoder_layers": 2}
+SMALL |= {"data.tokenizer": "word", "model.max_len": 40, "decode.max_extra": 4, "train.device": "cpu"}
+LABELS = {"data.labels": ("cold", "so so", "warm"), "model.n_classes": 3}
+IMAGE = {
+    "data.modality": "image",
+    "model.front": "patches",
+    "model.image_size": 16,
+    "model.image_channels": 1,
+    "model.patch_size": 4,
+    **LABELS,
+}
+AUDIO = {"data.modality": "audio", "model.front": "frames", "model.sample_rate": 8000, "model.max_len": 60, **LABELS}
+KINDS: dict[str, tuple[str, dict[str, Any], Any]] = {
+    "translate": ("translate", {"model.n_decoder_layers": 2}, "She sings."),
+    "generate": ("generate", {"model.n_decoder_layers": 2, "data.max_len": 20}, "She sings. We are"),
+    "sample": ("generate", {"model.n_decoder_layers": 1, "decode.sample": True, "decode.top_k": 4}, "She sings."),
+    "classify": ("classify", LABELS, "She sings well."),
+    "fill": ("fill", {}, "She [MASK] well."),
+    "embed": ("embed", {}, "She sings."),
+    "image": ("classify", IMAGE, np.arange(256, dtype=np.uint8).reshape(16, 16)),
+    "audio": ("classify", AUDIO, (np.sin(np.arange(8000) / 9).astype(np.float32), 8000)),
+    "answer": ("answer", {"data.max_len": 30}, ("She sings?", "We are here. She sings well.")),
+}
+
+
+def explained(kind: str) -> tuple[Explanation, Config]:
+    """What a model of random weights made of an input."""
+    verb, values, source = KINDS[kind]
+    required = task_named(verb).required
+    config = Config().assign({**required, **SMALL, "train.task": verb, **values}, "model")
+    tokenizers = train_tokenizers(ENGLISH, FRENCH if verb == "translate" else ENGLISH, config.data)
+    sizes = {"model.src_vocab_size": tokenizers.source.vocab_size, "model.tgt_vocab_size": tokenizers.target.vocab_size}
+    config = config.assign(sizes, "model")
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = build(config.model).eval()
+    found = task_of(config)(tokenizers, config)
+    if verb == "answer":
+        return explain_answer(found, model, *source, config.decode), config
+    return found.explain(model, source, config.decode), config
+
+
+@pytest.fixture(scope="session")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Path, Explanation, dict[str, Any]]]:
+    """Return the page of a kind of model: its file, what it explains, and its data."""
+    folder, made = tmp_path_factory.mktemp("pages"), dict[str, Any]()
+
+    def page(kind: str) -> tuple[Path, Explanation, dict[str, Any]]:
+        if kind not in made:
+            explanation, config = explained(kind)
+            data = page_data(explanation, config, name="models/a", command="clearhead explain models/a … --html a.html")
+            path = folder / f"{kind}.html"
+            path.write_text(page_document(data), encoding="utf-8")
+            made[kind] = path, explanation, data
+        return made[kind]
+
+    return page
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Chromium without a window."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright, which `make setup-dev` installs")
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("needs Chromium: apt-get install chromium")
+    with sync_api.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def tab(browser: Any) -> Iterator[Any]:
+    """A tab. The test fails if the page reports anything, or asks for anything but itself."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
+    found, said, asked = context.new_page(), list[str](), list[str]()
+    found.on("console", lambda it: said.append(it.text))
+    found.on("pageerror", lambda it: said.append(str(it)))
+    found.on("request", lambda it: asked.append(it.url))
+    yield found
+    context.close()
+    assert said == []
+    assert [url for url in asked if not url.startswith(("file:", "data:", "http://page.test/"))] == []
