@@ -79,7 +79,7 @@ def page_data(
         "off": explanation.trace.off,
     }
     special = config.model.special
-    values |= _predictions(explanation, special.ids if config.decode.suppress_special else ())
+    values |= _predictions(explanation, [*special.ids] if config.decode.suppress_special else ())
     values["parts"] = part_data(explanation)
     values["attention"] = attention_data(explanation, found.leave_out)
     if "decoder.cross" in explanation.places:

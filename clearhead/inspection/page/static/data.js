@@ -65,7 +65,7 @@ const named = token => (token.kind === "mask" ? {name: token.text, own: false, k
 /** Everything the views read, from the page's JSON. */
 export function prepare(data) {
   if (data.kind !== "page" || data.format_version !== 1) {
-    throw new Error(`This page's data has format ${data.format_version}; expected 1. Make the page again with the same version of Clearhead.`);
+    throw Object.assign(new Error(`This page’s data has format ${data.format_version}; expected 1. Make the page again with the same version of Clearhead.`), {name: "DataError"});
   }
   const attention = attentionOf(data), tokens = data.tokens, begins = tokens.begins ?? 0;
   const rows = {encoder: (tokens.encoder ?? []).map(named), decoder: (tokens.decoder ?? []).map(named), outputs: (tokens.outputs ?? []).map(named)};

@@ -2,7 +2,7 @@
 
 import {asTable, g, h, table} from "./dom.js";
 import {shade} from "./colours.js";
-import {count, percent} from "./numbers.js";
+import {count, percent, short} from "./numbers.js";
 import {equation, partKind, partTitle, section} from "./parts.js";
 
 const ACROSS = {embedding: 66, embedded: 22, types: 44, self: 70, cross: 70, feed_forward: 68, add: 15, norm: 15, projection: 48, pointer: 52, head: 56, softmax: 68};
@@ -154,10 +154,10 @@ export function flow(page, state) {
       about.replaceChildren(h("b", {}, "Softmax"), h("code", {}, "exp(zᵢ) / Σ exp(zⱼ)"), h("span", {}, `turns ${count(it.shape.at(-1))} logits into probabilities; the chosen one is ${percent(Math.exp(p))}`));
       return;
     }
-    const of = section(it.name), values = it.values?.[Math.min(it.values.length - 1, it.stack === "decoder" ? page.begins + state.now.t : (state.now.s ?? 0))];
-    about.replaceChildren(h("b", {}, partTitle(it.name)), h("code", {}, equation(page, it.name)), h("span", {}, `out ${it.shape.slice(1).join(" × ")}`),
-      h("span", {}, `${count(it.parameters)} parameters`), h("span", {}, `${it.milliseconds.toFixed(2)} ms`), of ? h("span", {}, `paper § ${of}`) : "",
-      values ? h("span", {class: "numbers"}, `first values out: ${values.slice(0, 8).map(x => x.toFixed(2).replace("-", "−")).join(", ")}`) : "");
+    const of = section(it.name), at = it.stack === "decoder" ? (page.crosses ? state.now.t : page.begins + state.now.t) : (state.now.s ?? 0), size = shape => shape.slice(1).join(" × ");
+    const first = (what, rows) => (rows?.length ? h("span", {class: "numbers"}, `${what} ${rows[Math.min(rows.length - 1, at)].map(short).join(", ")}`) : "");
+    about.replaceChildren(h("b", {}, partTitle(it.name)), h("code", {}, equation(page, it.name)), h("span", {}, it.input_shape?.length ? `${size(it.input_shape)} → ${size(it.shape)}` : `out ${size(it.shape)}`),
+      h("span", {}, `${count(it.parameters)} parameters`), h("span", {}, `${it.milliseconds.toFixed(2)} ms`), of ? h("span", {}, `paper § ${of}`) : "", first("first values in:", it.inputs), first("out:", it.values));
     code.hidden = !it.code;
     code.firstChild.textContent = `Source code of ${it.class}`;
     code.lastChild.textContent = it.code;

@@ -35,7 +35,7 @@ export function headsOff(page, state, asker) {
     const attentions = Object.entries(kinds).filter(([kind]) => kind !== "feed_forward");
     attentions.forEach(([kind, some], n) => {
       const last = n === attentions.length - 1 ? kinds.feed_forward ?? [] : [];
-      grid.append(h("div", {class: "part-row"}, h("span", {}, `${where}, ${kind}`), [...some.filter(it => it.name.includes(".head.")), ...some.filter(it => !it.name.includes(".head.")), ...last].map(button)));
+      grid.append(h("div", {class: "part-row"}, h("span", {}, `${where}, ${kind}`), h("div", {class: "switches"}, [...some.filter(it => it.name.includes(".head.")), ...some.filter(it => !it.name.includes(".head.")), ...last].map(button))));
     });
   }
   const how = asker.live ? "Switch off any parts; the whole page follows" : "One part at a time";

@@ -120,6 +120,6 @@ export async function open(source) {
     if (asker.question.text) asker.ask();
   } catch (error) {
     broken(error);
-    throw error;
+    if (error.name !== "DataError") throw error;
   }
 }
