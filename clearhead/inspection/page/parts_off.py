@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from ...model.transformer import evaluation
-from ..record.switches import switches, without, without_each
+from ..record.switches import run_without_each, switches, without
 from ..views.explanation import Explanation
 
 _SURE = -0.69314718056  # a token of more than half the probability is certainly the likeliest
@@ -28,12 +28,10 @@ def parts_off(explanation: Explanation, *, search: bool = True) -> dict[str, dic
     size = sum(map(len, explanation.tokens.values()))
     found: dict[str, dict[str, Any]] = {}
     with evaluation(model), torch.inference_mode():
-        whole = rerun(1)[0]
         known, together = list(switches(model)), max(_TOGETHER // size, 1)
         for start in range(0, len(known), together):
             names = known[start : start + together]
-            with without_each(model, names):
-                rows = rerun(len(names))
+            whole, *rows = run_without_each(model, names, rerun)
             for name, row in zip(names, rows):
                 logprobs = [round(it, 5) for it in row.tolist()]
                 same = "" if min(logprobs) > _SURE else None

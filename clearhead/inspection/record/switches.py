@@ -8,9 +8,10 @@ projected. For an attention module or a feed-forward network, it includes biases
 remains.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from ...errors import ConfigError, suggestion
+from ...model.transformer import Decoder
 from .parts import stacks
 from .uncompiled import uncompiled
 
@@ -142,18 +144,47 @@ def without(model: nn.Module, *names: str) -> Iterator[None]:
                 handle.remove()
 
 
-@contextmanager
-def without_each(model: nn.Module, names: Sequence[str]) -> Iterator[None]:
-    """Switch a different part off in each row of every batch inside the `with` block: `names[i]` in row i."""
+def run_without_each(model: nn.Module, names: Sequence[str], run: Callable[[int], Tensor]) -> Tensor:
+    """Run the whole model, and without each of some parts, as rows of one batch. -> (1 + N, ...)
+
+    Rows are equal until their part is reached, so a row joins the batch only there, if the model allows it.
+
+    Args:
+        model: the model.
+        names: the parts, in the order of computation.
+        run: runs the model on n copies of an input.
+    """
     known, handles = switches(model), list[RemovableHandle]()
+    decoder = stacks(model).get("decoder")
+    grows = isinstance(decoder, Decoder) and decoder.pointer is None
     with uncompiled(model):
         try:
-            for row, name in enumerate(names):
+            for row, name in enumerate(names, 1):
                 handles += known[name].switch_off(row)
-            yield
+            if grows:
+                handles += _joining(model, [known[name] for name in names])
+            return run(1 if grows else 1 + len(names))
         finally:
             for handle in handles:
                 handle.remove()
+
+
+def _joining(model: nn.Module, parts: Sequence[Switch]) -> Iterator[RemovableHandle]:
+    """Add rows to the batch before each block: those of its own parts, and those that earlier blocks have added."""
+    rows = 1
+    for stack, module in stacks(model).items():
+        for layer, block in enumerate(module.blocks):
+            rows += sum(it.layer == layer and it.place.startswith(f"{stack}.") for it in parts)
+            yield block.register_forward_pre_hook(partial(_join, rows))
+
+
+def _join(rows: int, _block: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    def grown(x: Any) -> Any:
+        if isinstance(x, tuple):
+            return tuple(map(grown, x))
+        return torch.cat((x, x[:1].expand(rows - len(x), *x.shape[1:]))) if isinstance(x, Tensor) else x
+
+    return tuple(map(grown, inputs))
 
 
 def switched_off(model: nn.Module) -> list[str]:

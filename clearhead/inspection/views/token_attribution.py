@@ -50,7 +50,8 @@ class Replay:
         """Return how much each token mattered for everything said.
 
         Args:
-            each: integrate the gradients of each thing said; otherwise those of their sum, which is faster.
+            each: integrate the gradients of each thing said; otherwise those of their sum, which is faster but less
+                exact.
         """
         with uncompiled(self.model), evaluation(self.model):
             given, blank = self._vectors()
@@ -95,7 +96,7 @@ class Replay:
         """Return the log-probabilities of the blank input (R,), and the integrated gradients, (S, R) or (S, 1)."""
         with torch.no_grad():
             nothing = self._scores(blank[None])[0]
-        for points in _POINTS:
+        for points in _POINTS if each else _POINTS[:1]:
             found, moved = self._path(given, blank, points, each), whole - nothing
             moved = moved if each else moved.sum()[None]
             if (found.sum(0) - moved).abs().max() <= _EXACT * moved.abs().max():

@@ -45,6 +45,20 @@ KINDS: dict[str, tuple[str, dict[str, Any], Any]] = {
 }
 
 
+PROBES = (Path(__file__).parent / "probes.js").read_text(encoding="utf-8").split("\n", 1)[1].strip()
+
+
+def ask(tab: Any, probe: str) -> Any:
+    """Return what one of the probes finds in a tab."""
+    return tab.evaluate(f"{PROBES}.{probe}()")
+
+
+def opened(tab: Any, path: Path, state: str = "") -> None:
+    """Open a page with a state, and let every view be drawn."""
+    tab.goto(f"file://{path}#{state}")
+    ask(tab, "show")
+
+
 def explained(kind: str) -> tuple[Explanation, Config]:
     """What a model of random weights made of an input."""
     verb, values, source = KINDS[kind]

@@ -56,12 +56,12 @@ export function attention(page, state) {
   const worth = (place, l, head) => { const [stack, kind] = place.split("."); return page.without?.[`${stack}.${l}.${kind}.head.${head}`]?.change ?? 0; };
 
   function mini(place, layer, head, l) {
-    const canvas = h("canvas"), entropy = layer.entropy[head].toFixed(2), title = `${PLACES[place][0]} layer ${l} head ${head}`;
+    const canvas = h("canvas"), tick = h("i", {class: "tick"}), entropy = layer.entropy[head].toFixed(2), title = `${PLACES[place][0]} layer ${l} head ${head}`;
     const button = h("button", {class: "mini", "data-k": place, "data-l": l, "data-h": head, "aria-label": `${title}, ${finding(page, place, layer, head)}, entropy ${entropy} bits`,
-      onclick: () => state.set({k: place, l, h: head})}, h("span", {class: "frame"}, canvas, h("i", {class: "tick"})), h("small", {}, sort === "worth" ? signed(worth(place, l, head)) : `${entropy} bits`));
+      onclick: () => state.set({k: place, l, h: head})}, h("span", {class: "frame"}, canvas, tick), h("small", {}, sort === "worth" ? signed(worth(place, l, head)) : `${entropy} bits`));
     button.draw = () => paint(canvas, layer, head);
     canvas.style.setProperty("aspect-ratio", `${layer.columns} / ${layer.rows}`);
-    minis.push({button, place, layer, head, l});
+    minis.push({button, tick, place, layer, head, l});
     seen.observe(button);
     return button;
   }
@@ -85,9 +85,11 @@ export function attention(page, state) {
   }
 
   function update(now, before) {
-    for (const {button, place, layer, head, l} of minis) {
+    for (const {button, tick, place, layer, head, l} of minis) {
       button.setAttribute("aria-pressed", place === now.k && l === now.l && head === now.h);
-      const row = rowOf(page, place, now), tick = button.querySelector(".tick");
+      const row = rowOf(page, place, now);
+      if (tick.row === row) continue;
+      tick.row = row;
       tick.hidden = row === null || row >= layer.rows;
       if (!tick.hidden) { tick.style.setProperty("top", `${(100 * row) / layer.rows}%`); tick.style.setProperty("height", `${100 / layer.rows}%`); }
     }

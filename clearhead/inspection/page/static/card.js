@@ -4,7 +4,7 @@ import {g, h} from "./dom.js";
 import {contributions, looks, saidAt, whyRow} from "./data.js";
 import {force, prefixAt, textsAt} from "./forcing.js";
 import {alternatives, fallsOf} from "./sentence.js";
-import {count, logp, ordinal, percent, signed} from "./numbers.js";
+import {count, largestOf, logp, ordinal, percent, signed} from "./numbers.js";
 import {partKind, partName} from "./parts.js";
 
 const SHOWN = 3;
@@ -56,7 +56,7 @@ export function card(page, state, asker) {
       token(page.source[s]), bar(w, "share"), h("span", {class: "number"}, percent(w))]))));
     const falls = page.words && (!page.labels || t === 0) && fallsOf(page, t), lost = falls && most(falls).filter(it => Math.abs(it[1]) >= 0.005);
     if (lost?.length) {
-      const largest = Math.max(...page.words.falls.values.map(Math.abs));
+      const largest = largestOf(page.words.falls.values);
       found.push(block("When hidden", "Words", "words", h("div", {class: "bars"}, lost.map(([s, fall]) => [
         token(page.source[s]), bar(Math.abs(fall) / largest, fall > 0 ? "against" : "for"), h("span", {class: "number"}, signed(-fall))]))));
     }

@@ -71,7 +71,7 @@ export function prepare(data) {
   const rows = {encoder: (tokens.encoder ?? []).map(named), decoder: (tokens.decoder ?? []).map(named), outputs: (tokens.outputs ?? []).map(named)};
   if (data.media) rows.encoder = rows.encoder.map(it => ({...it, own: false}));
   const places = Object.keys(PLACES).filter(it => attention[it]);
-  const writes = rows.outputs.length > 0, crosses = places.includes("decoder.cross"), fills = Boolean(data.filled), finds = data.task === "answer";
+  const writes = rows.outputs.length > 0, crosses = writes && rows.encoder.length > 0, fills = Boolean(data.filled), finds = data.task === "answer";
   const source = crosses || !writes ? rows.encoder : rows.decoder.slice(0, begins + 1);
   const words = data.words && Object.fromEntries(["whole", "nothing", "falls", "gradients"].map(it => [it, decode(data.words[it])]));
   return {...data, asked: data.source, ...said(data, rows, {writes, fills, finds, begins, words}), attention, rows, places, writes, crosses, fills, finds, source, begins, words: words && {...words, error: data.words.error},
@@ -127,8 +127,8 @@ export const rowOf = (page, place, state) => (place === "encoder.self" ? state.s
 /** How much the answer's token t looks at each source token: the mean over heads at the aligning layer. */
 export function looks(page, t) {
   if (page.crosses) {
-    const layer = page.attention["decoder.cross"][page.alignment_layer];
-    return page.source.map((_, s) => layer.mean(t, s));
+    const layer = page.attention["decoder.cross"]?.[page.alignment_layer];
+    return layer ? page.source.map((_, s) => layer.mean(t, s)) : [];
   }
   if (page.writes) {
     const layers = page.attention["decoder.self"], layer = layers?.[layers.length - 1];

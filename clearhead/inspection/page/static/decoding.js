@@ -24,8 +24,9 @@ export function decoding(page, state, asker) {
     return force(page, asker, path.map(one => one.id), path.map(one => one.token), note);
   }
   const act = it => ({role: "button", tabindex: -1, onclick: () => decodeOn(it), onkeydown: event => { if (event.key === "Enter" || event.key === " ") { decodeOn(it); event.preventDefault(); event.stopPropagation(); } }});
-  const draw = () => { box.replaceChildren(sampled ? draws(page, state, act) : tree(page, state, act)); roving(box, "[role=button]"); };
-  return {node, fit() {}, update(now, before) { if (!before || now.t !== before.t || now.theme !== before.theme) draw(); }};
+  box.append(sampled ? draws(page, act) : tree(page, act));
+  roving(box, "[role=button]");
+  return {node, fit() {}, update(now) { box.querySelectorAll("[data-step]").forEach(it => it.classList.toggle("on", Number(it.dataset.step) === now.t + 1)); }};
 }
 
 /** The cache of keys and values, one cell a token, as it was before the last step. */
@@ -47,20 +48,19 @@ function placed(nodes, steps, won) {
   return [row, most];
 }
 
-function tree(page, state, act) {
-  const {nodes, answers} = page.search, steps = nodes.at(-1).step, first = nodes[0].step, t = state.now.t;
+function tree(page, act) {
+  const {nodes, answers} = page.search, steps = nodes.at(-1).step, first = nodes[0].step;
   const path = at => { const found = new Set(); for (let it = nodes[at]; it; it = nodes[it.parent]) found.add(it.number); return found; };
   const won = answers[0]?.node === null || !answers[0] ? new Set() : path(answers[0].node), living = new Set(answers.flatMap(it => (it.node === null ? [] : [...path(it.node)])));
   const [row, most] = placed(nodes, steps, won), edges = [], found = [], x = n => 66 + (n - first) * COLUMN, y = at => 46 + at * ROW, low = y(most) - 10, width = x(steps) + 60;
   const named = nodes.length <= MOST ? DROPPED : 0, height = low + 14 + named * 18;
-  if (t < steps) found.push(g("rect", {x: x(t + 1) - 54, y: 24, width: 108, height: most * ROW, rx: 7, class: "column"}));
-  for (let n = first; n <= steps; n++) found.push(g("text", {x: x(n), y: 14, "text-anchor": "middle", class: `small${n - 1 === t ? " on" : ""}`}, `step ${n}`));
+  for (let n = first; n <= steps; n++) found.push(g("rect", {x: x(n) - 54, y: 24, width: 108, height: most * ROW, rx: 7, class: "column", "data-step": n}), g("text", {x: x(n), y: 14, "text-anchor": "middle", class: "small", "data-step": n}, `step ${n}`));
   for (const it of nodes) {
     if (!(it.number in row)) continue;
     const X = x(it.step), Y = y(row[it.number]), [px, py] = it.parent < 0 ? [8, y(0)] : [x(it.step - 1) + 44, y(row[it.parent])], best = won.has(it.number), lives = living.has(it.number);
     edges.push([best, g("path", {d: `M${px} ${py}C${px + 26} ${py} ${X - 66} ${Y} ${X - 44} ${Y}`, class: `edge${best ? " best" : lives ? " lives" : ""}`})]);
     const name = `${pieceName(it.token)}, log-probability ${logp(it.log_probability)}, total ${logp(it.total)}, score ${logp(it.score)}, ${it.fate}`;
-    found.push(g("g", {class: `node${best ? " best" : lives ? " lives" : ""}${best && t === it.step - 1 ? " on" : ""}`, "aria-label": name, ...act(it)},
+    found.push(g("g", {class: `node${best ? " best" : lives ? " lives" : ""}`, "data-step": best ? it.step : null, "aria-label": name, ...act(it)},
       g("title", {}, name), g("rect", {x: X - 44, y: Y - 18, width: 88, height: 36, rx: 6}), g("text", {x: X, y: Y - 1, "text-anchor": "middle", class: it.token === "</s>" ? "ours" : "own"}, [...pieceName(it.token)].slice(0, 10).join("")),
       g("text", {x: X, y: Y + 13, "text-anchor": "middle", class: "small"}, logp(it.log_probability))));
   }
@@ -75,13 +75,12 @@ function tree(page, state, act) {
 }
 
 /** The distribution that each token was drawn from. What couldn't be drawn is hatched. */
-function draws(page, state, act) {
+function draws(page, act) {
   const {nodes} = page.search, steps = nodes.at(-1).step, high = 20, width = 24 + steps * 150, found = [];
   for (let n = 1; n <= steps; n++) {
     const at = n - 1, here = nodes.filter(it => it.step === n), drawn = here.find(it => it.fate !== "dropped"), x = 12 + at * 150;
     const all = candidates(page, at);
-    if (at === state.now.t) found.push(g("rect", {x: x - 6, y: 20, width: 144, height: 14 + all.length * high, rx: 7, class: "column"}));
-    found.push(g("text", {x, y: 14, class: `small${at === state.now.t ? " on" : ""}`}, `step ${n}`));
+    found.push(g("rect", {x: x - 6, y: 20, width: 144, height: 14 + all.length * high, rx: 7, class: "column", "data-step": n}), g("text", {x, y: 14, class: "small", "data-step": n}, `step ${n}`));
     all.forEach(([text, p, id], i) => {
       const it = here.find(one => one.id === id), on = drawn?.id === id, y = 26 + i * high, share = Math.exp(p), chance = page.search.drawn_with?.[page.begins + at]?.[i], cut = chance === 0;
       const name = `${pieceName(text)}, ${percent(share)}${on ? ", drawn" : cut ? ", cut off" : ""}${chance ? `, drawn with ${percent(chance)}` : ""}`;

@@ -118,7 +118,7 @@ export function flow(page, state) {
     }
     const on = it.i === now, name = it.kind === "softmax" ? "Softmax" : partTitle(it.name), inner = [];
     const middle = [r.x + r.w / 2, r.y + r.h / 2], lines = it.kind === "self" && it.stack === "decoder" ? ["Masked", "self-att."] : (LABELS[it.kind] ?? []);
-    const flat = upright && lines.length ? [lines.join("").replace("-d", "d").replace("Self-attention", "Self-attention")] : lines;
+    const flat = upright && lines.length && it.kind !== "self" && it.kind !== "cross" ? [lines.join("").replace("-d", "d")] : lines;
     const label = (x, y, anchor) => flat.map((text, j) => g("text", {x, y: y + 14 * j, "text-anchor": anchor}, text));
     if (it.kind === "embedded") {
       inner.push(g("rect", {x: r.x, y: r.y, width: r.w, height: r.h, class: "clear"}), g("circle", {class: "shape", cx: middle[0], cy: middle[1], r: 10}),
@@ -127,7 +127,7 @@ export function flow(page, state) {
       inner.push(g("rect", {class: "shape", x: r.x, y: r.y, width: r.w, height: r.h, rx: 5}));
       const layer = it.kind === "self" || it.kind === "cross" ? page.attention[`${it.stack}.${it.kind}`]?.[Number(it.name.split(".")[1])] : null;
       const picture = layer && ((x, y, size) => g("image", {x, y, width: size, height: size, href: thumbnail(layer), preserveAspectRatio: "none"}));
-      if (layer && upright) inner.push(...label(r.x + 9, r.y + 32, "start"), picture(r.x + r.w - 51, r.y + 8, 42));
+      if (layer && upright) inner.push(...label(r.x + 9, r.y + 25, "start"), picture(r.x + r.w - 51, r.y + 8, 42));
       else if (layer) inner.push(...label(middle[0], r.y + 15, "middle"), picture(middle[0] - 18, r.y + 34, 36));
       else {
         const said = it.kind === "softmax" && !upright ? page.answer[state.now.t]?.name ?? "" : "", n = flat.length + (said ? 1 : 0), y = middle[1] + 4 - (n - 1) * 7;

@@ -52,7 +52,7 @@ export function layers(page, state) {
 
   function bars(parts, one, other) {
     const drawn = [...parts].sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, PARTS).sort((a, b) => b[1] - a[1]), largest = Math.max(...drawn.map(([, v]) => Math.abs(v))) || 1;
-    const least = Math.min(0, ...drawn.map(it => it[1])), most = Math.max(0, ...drawn.map(it => it[1])), row = 20, scale = 380 / (most - least || 1), mid = 190 - least * scale, width = 190 + 380 + 80;
+    const least = Math.min(0, ...drawn.map(it => it[1])), most = Math.max(0, ...drawn.map(it => it[1])), row = 20, wide = innerWidth <= 700 ? 90 : 380, scale = wide / (most - least || 1), mid = 170 - least * scale, width = 170 + wide + 76;
     const found = drawn.flatMap(([name, v], i) => { const size = Math.abs(v) * scale, y = i * row; return [
       g("rect", {x: 4, y: y + 4, width: 10, height: 10, rx: 2, class: `key ${partKind(name)}`}), g("text", {x: 20, y: y + 14, class: "name"}, partName(name)),
       g("rect", {x: v < 0 ? mid - size : mid, y: y + 4, width: Math.max(1, size), height: 11, rx: 2, class: v < 0 ? "against" : "for"}), g("text", {x: width - 4, y: y + 14, "text-anchor": "end", class: "name"}, signed(v))]; });

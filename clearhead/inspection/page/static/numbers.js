@@ -1,5 +1,8 @@
 // Numbers as the page writes them. Minus is the true minus sign.
 
+/** The largest size of any number. */
+export const largestOf = values => values.reduce((most, it) => Math.max(most, Math.abs(it)), 0);
+
 const minus = text => text.replace("-", "−");
 
 /** A probability as per cent: three significant digits, and never a rounded 100%. */

@@ -42,15 +42,12 @@ export function openHead(page, state) {
     return {view: picture(width, height, title(k), found, outline), outline, box: (r, c) => (c === null ? {x: LABEL, y: 36 + r * high, width: layer.columns * wide, height: high} : {x: LABEL + c * wide, y: 36 + r * high, width: wide, height: high})};
   }
 
-  /** A long text's weights on a canvas, 9 pixels a cell, with an overlay for the hovered row and column. */
+  /** A long text's weights on a canvas, a pixel a cell and drawn larger, with an overlay for the hovered row and column. */
   function pixels({k, layer, head}) {
-    const size = Math.max(3, Math.min(18, Math.floor(480 / layer.columns))), canvas = h("canvas", {width: layer.columns * size, height: layer.rows * size, role: "img", "aria-label": title(k)});
-    const context = canvas.getContext("2d");
-    for (let r = 0; r < layer.rows; r++) for (let c = 0; c < layer.columns; c++) {
-      if (layer.barred(r, c)) continue;
-      context.fillStyle = css(shade(layer.at(head, r, c)));
-      context.fillRect(c * size, r * size, size, size);
-    }
+    const size = Math.max(3, Math.min(18, Math.floor(480 / layer.columns))), canvas = h("canvas", {width: layer.columns, height: layer.rows, style: {width: `${layer.columns * size}px`}, role: "img", "aria-label": title(k)});
+    const context = canvas.getContext("2d"), cells = context.createImageData(layer.columns, layer.rows);
+    for (let r = 0; r < layer.rows; r++) for (let c = 0; c < layer.columns; c++) if (!layer.barred(r, c)) cells.data.set([...shade(layer.at(head, r, c)), 255], 4 * (r * layer.columns + c));
+    context.putImageData(cells, 0, 0);
     const rowMark = h("i", {class: "mark"}), said = h("p", {class: "where"}), wrap = h("div", {class: "canvas"}, canvas, rowMark);
     canvas.addEventListener("pointermove", event => {
       const box = canvas.getBoundingClientRect(), r = Math.floor(((event.clientY - box.top) / box.height) * layer.rows), c = Math.floor(((event.clientX - box.left) / box.width) * layer.columns);

@@ -97,7 +97,7 @@ export function sentence(page, state) {
 
   function fit() {
     if (running) return draw();
-    const wide = row => row.scrollWidth > row.clientWidth + 1;
+    const wide = row => row.scrollWidth > row.clientWidth + 6;
     stage.classList.remove("wraps");
     let size = innerWidth <= 700 ? 27 : 46;
     do stage.style.setProperty("--size", `${size}px`); while (--size >= 20 && (wide(source) || wide(answer)));
@@ -106,13 +106,13 @@ export function sentence(page, state) {
   }
 
   function draw() {
-    if (apart) return;
+    if (apart || running) return;
     const {t} = state.now, box = stage.getBoundingClientRect(), paths = [], wraps = stage.classList.contains("wraps");
     const middle = (node, low) => { const at = node.getBoundingClientRect(); return [at.left - box.left + at.width / 2, (low ? at.bottom : at.top) - box.top]; };
     const above = [...source.children].map(it => middle(it, true)), below = [...answer.children].map(it => middle(it, false));
     page.answer.forEach((_, a) => {
       const on = a === t;
-      if (running || (wraps && !on)) return;
+      if (wraps && !on) return;
       looks(page, a).forEach((w, s) => {
         if (w < LEAST || !above[s]) return;
         const [x1, y1] = above[s], [x2, y2] = below[a], half = (y1 + y2) / 2;

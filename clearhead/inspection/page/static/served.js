@@ -13,7 +13,7 @@ async function ask(question, signal) {
     throw error.name === "AbortError" ? error : new Error("The server doesn't answer. Check that it's running, then try again.");
   }
   const found = await reply.json().catch(() => ({error: {message: `The server answered with status ${reply.status}.`}}));
-  if (!reply.ok) throw new Error(found.error?.message ?? `The server answered with status ${reply.status}.`);
+  if (!reply.ok || found.error) throw new Error(found.error?.message ?? `The server answered with status ${reply.status}.`);
   return found;
 }
 

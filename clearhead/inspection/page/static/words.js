@@ -2,43 +2,72 @@
 
 import {h} from "./dom.js";
 import {css, inkOn, leaning} from "./colours.js";
-import {logp, signed} from "./numbers.js";
+import {largestOf, logp, signed} from "./numbers.js";
 import {fallsOf} from "./sentence.js";
 
 const METHODS = {falls: "hiding", gradients: "integrated gradients"};
+const HOW = {
+  falls: "How much log-probability is lost when one word is hidden; green speaks for the answer. Colour grows with the square root",
+  gradients: "Shares of the log-probability by integrated gradients; green speaks for the answer. Colour grows with the square root",
+};
+const WHOLE = [{name: "the whole answer", own: false}];
+const ACROSS = 24, DOWN = 100; // cells of a table that are shown at once
+
+const sum = values => values.reduce((a, b) => a + b, 0);
 
 export function words(page, state) {
-  const box = h("div", {class: "scroll", tabindex: 0, role: "group", "aria-label": "Words that mattered, scrolls sideways"}), check = h("p", {class: "note"}), tools = h("div", {class: "tools"});
+  const box = h("div", {class: "scroll", tabindex: 0, role: "group", "aria-label": "Words that mattered, scrolls sideways"}), check = h("p", {class: "note"}), tools = h("div", {class: "tools"}), how = h("p", {class: "how"});
   for (const [name, text] of Object.entries(METHODS)) tools.append(h("button", {class: "button", "data-method": name, onclick: () => state.set({method: name})}, text));
-  const node = h("section", {id: "words"}, h("div", {class: "head"}, h("h2", {}, "Words that mattered"), h("p", {class: "how"}), tools), box, check);
-  const said = page.writes || page.fills ? page.answer : page.answer.slice(0, 1), WHOLE = [{name: "the whole answer", own: false}];
+  const node = h("section", {id: "words"}, h("div", {class: "head"}, h("h2", {}, "Words that mattered"), how, tools), box, check);
+  const each = page.writes || page.fills, said = each ? page.answer : page.answer.slice(0, 1);
+  let shown = null; // what is in the box: its method and its first column
+
   const columnsOf = method => (page.words[method].shape[1] < said.length ? WHOLE : said);
 
-  function cell(value, largest) {
-    const fill = leaning(Math.sign(value) * Math.sqrt(Math.abs(value) / largest)), td = h("td", {}, Math.abs(value) < 0.005 ? "0" : signed(value));
-    td.style.setProperty("background", css(fill));
-    td.style.setProperty("color", inkOn(fill));
-    return td;
+  function painted(cell, value, largest) {
+    const fill = leaning(Math.sign(value) * Math.sqrt(Math.abs(value) / largest));
+    cell.style.setProperty("background", css(fill));
+    cell.style.setProperty("color", inkOn(fill));
+    return cell;
   }
 
-  function draw() {
-    const method = state.now.method, {values} = page.words[method], largest = Math.max(...values.map(Math.abs)) || 1, {s, t} = state.now;
-    const columns = columnsOf(method), each = columns.map((_, i) => fallsOf(page, columns === WHOLE ? 0 : i, method)), of = page.writes || page.fills ? t : 0;
-    if (columns.length === 1) {
-      box.replaceChildren(h("p", {class: "shaded", dir: "auto"}, page.source.map((it, i) => {
-        const fill = leaning(Math.sign(each[0][i]) * Math.sqrt(Math.abs(each[0][i]) / largest)), span = h("span", {class: it.own ? "own" : "ours", title: `${it.name}: ${signed(each[0][i], 4)}`}, it.name);
-        span.style.setProperty("background", css(fill));
-        span.style.setProperty("color", inkOn(fill));
-        return [span, " "];
-      })));
-    } else box.replaceChildren(h("table", {}, h("caption", {class: "hidden"}, `Words that mattered, by ${METHODS[method]}`),
-      h("thead", {}, h("tr", {}, h("th", {scope: "col"}, "source"), columns.map((it, i) => h("th", {scope: "col", class: `${it.own ? "own" : ""}${i === t ? " column" : ""}`, dir: "auto"}, it.name)))),
-      h("tbody", {}, page.source.map((it, i) => h("tr", {class: i === s ? "chosen" : ""}, h("th", {scope: "row", class: it.own ? "own" : "", dir: "auto"}, it.name), each.map((falls, c) => { const td = cell(falls[i], largest); td.classList.toggle("column", c === t); return td; }))))));
-    tools.querySelectorAll("button").forEach(it => it.setAttribute("aria-pressed", it.dataset.method === method));
-    node.querySelector(".how").textContent = method === "falls" ? "How much log-probability is lost when one word is hidden; green speaks for the answer. Colour grows with the square root" : "Shares of the log-probability by integrated gradients; green speaks for the answer. Colour grows with the square root";
-    const all = columns === WHOLE, add = values => values.reduce((a, b) => a + b, 0), whole = Array.from(page.words.whole.values), nothing = Array.from(page.words.nothing.values);
-    const sum = add(each[all ? 0 : of]), moved = all ? add(whole) - add(nothing) : whole[of] - nothing[of];
-    check.textContent = method === "falls" ? "Hiding a word puts the unknown token in its place." : `Check: the shares of ${all ? "the whole answer" : "the chosen word"} sum to ${signed(sum)}; with every word hidden, its log-probability falls by ${logp(moved)}.`;
+  /** One column: the text itself, shaded. */
+  const shaded = (values, largest) => h("p", {class: "shaded", dir: "auto"}, page.source.map((it, i) =>
+    [painted(h("span", {class: it.own ? "own" : "ours", title: `${it.name}: ${signed(values[i], 4)}`}, it.name), values[i], largest), " "]));
+
+  function grid(method, from, largest) {
+    const columns = columnsOf(method), places = [...columns.keys()].slice(from, from + ACROSS), values = places.map(i => fallsOf(page, i, method));
+    const most = page.source.map((_, s) => Math.max(...values.map(it => Math.abs(it[s])))), order = [...most.keys()].sort((a, b) => most[b] - most[a]).slice(0, DOWN).sort((a, b) => a - b);
+    const head = h("tr", {}, h("th", {scope: "col"}, "source"), places.map(i => h("th", {scope: "col", "data-t": i, class: columns[i].own ? "own" : "", dir: "auto"}, columns[i].name)));
+    const rows = order.map(s => h("tr", {"data-s": s}, h("th", {scope: "row", class: page.source[s].own ? "own" : "", dir: "auto"}, page.source[s].name),
+      places.map((i, c) => painted(h("td", {"data-t": i}, Math.abs(values[c][s]) < 0.005 ? "0" : signed(values[c][s])), values[c][s], largest))));
+    const parts = [places.length < columns.length ? `Tokens ${from + 1} to ${from + places.length} of ${columns.length}, around the chosen one.` : "", order.length < page.source.length ? `The ${DOWN} words that mattered most.` : ""];
+    return [h("table", {}, h("caption", {class: "hidden"}, `Words that mattered, by ${METHODS[method]}`), h("thead", {}, head), h("tbody", {}, rows)), h("p", {class: "note"}, parts.join(" "))];
   }
-  return {node, fit() {}, update(now, before) { if (!before || ["t", "s", "method", "theme"].some(it => now[it] !== before[it])) draw(); }};
+
+  function draw({method, t, theme}) {
+    const columns = columnsOf(method), from = Math.max(0, Math.min(t - ACROSS / 2, columns.length - ACROSS)), key = `${method} ${from} ${theme}`;
+    if (shown === key) return;
+    shown = key;
+    const largest = largestOf(page.words[method].values) || 1;
+    box.replaceChildren(...(columns.length === 1 ? [shaded(fallsOf(page, 0, method), largest)] : grid(method, from, largest)));
+    tools.querySelectorAll("button").forEach(it => it.setAttribute("aria-pressed", it.dataset.method === method));
+    how.textContent = HOW[method];
+  }
+
+  /** Mark the chosen row and column, and check the chosen column's sum. */
+  function mark({method, s, t}) {
+    box.querySelectorAll("[data-t]").forEach(it => it.classList.toggle("column", Number(it.dataset.t) === t));
+    box.querySelectorAll("tr[data-s]").forEach(it => it.classList.toggle("chosen", s !== null && Number(it.dataset.s) === s));
+    if (method === "falls") { check.textContent = "Hiding a word puts the unknown token in its place."; return; }
+    const all = columnsOf(method) === WHOLE, at = each && !all ? t : 0, whole = Array.from(page.words.whole.values), nothing = Array.from(page.words.nothing.values);
+    const moved = all ? sum(whole) - sum(nothing) : whole[at] - nothing[at];
+    check.textContent = `Check: the shares of ${all ? "the whole answer" : "the chosen word"} sum to ${signed(sum(fallsOf(page, all ? 0 : at, method)))}; with every word hidden, its log-probability falls by ${logp(moved)}.`;
+  }
+
+  return {node, fit() {}, update(now, before) {
+    if (!before) shown = null;
+    draw(now);
+    mark(now);
+  }};
 }

@@ -1,0 +1,168 @@
+"""Long and hostile texts on the page, and a page that asks a server."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clearhead.inspection.page.arrays import bits_array, bytes_array, float_array, weights_array
+from clearhead.inspection.page.document import page_document, served_document
+
+from .conftest import ask, opened
+
+PIECES = [
+    "<script>window.hit = 1</script>",
+    "<img src=x onerror='window.hit = 1'>",
+    "</script>",
+    "<!--",
+    "]]>",
+    "&amp;",
+]
+PIECES += ["\u202e", "\u2066", "\u200b", "\u200d", "\ud800", "\udfff", "שלום", "مرحبا", "Z" + "\u0301" * 40]
+PIECES += [
+    "javascript:window.hit=1",
+    "${window.hit = 1}",
+    "`",
+    "\u2028",
+    "\x00",
+    "'\"><b>",
+    "\U0001f9d1\u200d\U0001f680",
+]
+PIECES += ["W" * 300, "\n", ""]
+
+
+def hostile(n: int) -> list[str]:
+    dice = random.Random(0)
+    return ["".join(dice.choices(PIECES, k=dice.randint(1, 3))) for _ in range(n)]
+
+
+def recorded(n: int, t: int, layers: int, heads: int) -> dict[str, Any]:
+    """Attention of random heads, of which the first is a diagonal."""
+    dice, found = np.random.default_rng(0), dict[str, Any]()
+    for layer in range(layers):
+        for name, rows, columns in (("encoder.{}.self", n, n), ("decoder.{}.self", t, t), ("decoder.{}.cross", t, n)):
+            weights = dice.dirichlet(np.full(columns, 0.1), (heads, rows))
+            weights[0] = np.eye(rows, columns)
+            found[name.format(layer)] = {
+                "weights": weights_array(weights),
+                "entropy": [1.0] * heads,
+                "q": bytes_array(dice.normal(size=(heads, rows, 16))),
+                "k": bytes_array(dice.normal(size=(heads, columns, 16))),
+                "lse": float_array(np.ones((heads, rows))),
+                **({"mask": bits_array(np.tri(t, dtype=bool))} if name == "decoder.{}.self" else {}),
+            }
+    return found
+
+
+def synthetic(sources: list[str], answers: list[str], layers: int = 0, heads: int = 8) -> dict[str, Any]:
+    """The data of a page that no model made."""
+    n, t, size = len(sources), len(answers), 50
+    off = [
+        f"{it}.{layer}.self.head.{h}" for it in ("encoder", "decoder") for layer in range(layers) for h in range(heads)
+    ]
+    model = {"name": sources[0], "layers": {"encoder": layers, "decoder": layers}, "heads": heads, "d_model": 64}
+    part = {"name": "encoder.embedding", "stack": "encoder", "shape": [1, n, 64], "class": "A", "code": "def forward"}
+    falls = float_array(np.random.default_rng(1).normal(size=(n, t)))
+    said = [{"text": it, "id": i % size, "kind": "text"} for i, it in enumerate(answers)]
+    return {
+        "format_version": 1,
+        "kind": "page",
+        "task": "translate",
+        "command": answers[0],
+        "source": " ".join(sources),
+        "text": " ".join(answers),
+        "prefix": [],
+        "off": [],
+        "model": model | {"d_head": 8, "d_ff": 128, "pre_norm": False, "parameters": 1234},
+        "tokens": {
+            "encoder": [{"text": it, "id": 9, "kind": "text"} for it in sources],
+            "decoder": said,
+            "outputs": said,
+            "begins": 0,
+        },
+        "logprobs": [-0.5] * t,
+        "vocabulary": size,
+        "alternatives": [[[it, -0.5, i % size], [sources[i % n], -2.0, 1]] for i, it in enumerate(answers)],
+        "parts": [part | {"parameters": 5, "milliseconds": 0.1, "values": [[0.5] * 8], "inputs": []}],
+        "without": {it: {"logprobs": [-1.0] * t, "change": -0.5, "text": answers[-1], "score": -1.0} for it in off},
+        "words": {"whole": float_array(np.ones(t)), "nothing": float_array(np.zeros(t)), "error": 0.0}
+        | {"falls": falls, "gradients": falls},
+        "attention": recorded(n, t, layers, heads),
+        "alignment_layer": max(0, layers - 1),
+        "left_out": [{"what": sources[0], "why": answers[0]}],
+    }
+
+
+def written(path: Path, data: dict[str, Any]) -> Path:
+    path.write_text(page_document(data), encoding="utf-8")
+    return path
+
+
+def test_a_thousand_hostile_texts_are_only_texts(tab: Any, tmp_path: Path) -> None:
+    texts = hostile(1000)
+    opened(tab, written(tmp_path / "page.html", synthetic(texts[:700], texts[700:])))
+    assert tab.evaluate("window.hit") is None and tab.locator("img, iframe, object, b b").count() == 0
+    assert tab.evaluate("[document.scripts.length, document.documentElement.scrollWidth]") == [0, 1280]
+    shown = tab.locator(".source .token").all_text_contents()
+    assert len(shown) == 700
+    for text, found in zip(texts, shown):
+        expected = "".join(it if not "\ud800" <= it <= "\udfff" else f"\ufffd{ord(it):x}" for it in text) or "\u2423"
+        assert found == expected
+    ask(tab, "touch")
+    assert tab.evaluate("window.hit") is None
+
+
+def test_ten_thousand_tokens_are_shown(tab: Any, tmp_path: Path) -> None:
+    opened(tab, written(tmp_path / "page.html", synthetic([f"t{n}" for n in range(10_000)], ["a", "b"])))
+    assert tab.locator(".source .token").count() == 10_000
+    assert tab.evaluate("document.documentElement.scrollWidth") == 1280
+
+
+def test_a_long_text_through_many_heads_stays_fast(tab: Any, tmp_path: Path) -> None:
+    data = synthetic([f"s{n}" for n in range(60)], [f"t{n}" for n in range(60)], layers=6)
+    opened(tab, written(tmp_path / "page.html", data))
+    times = ask(tab, "times")
+    assert max(times.values()) < 50, times
+    share = """it => {
+      const {width, height} = it, pixels = it.getContext("2d").getImageData(0, 0, width, height).data;
+      const lit = [...Array(width).keys()].filter(n => pixels[4 * (width * Math.min(height - 1, n) + n)] < 60);
+      return lit.length / width;
+    }"""
+    assert tab.locator(".mini[data-h='0'] canvas").first.evaluate(share) > 0.9  # the diagonal is there at every pixel
+
+
+def test_a_served_page_asks_its_server(pages: Any, tab: Any) -> None:
+    asked, data = list[dict[str, Any]](), pages("translate")[2]
+
+    def answer(route: Any) -> None:
+        if route.request.method != "POST":
+            model = {"name": "models/a", "task": "translate", "reads": "text"}
+            return route.fulfill(body=served_document([model]), content_type="text/html")
+        asked.append(route.request.post_data_json)
+        if asked[-1]["text"] == "wrong":
+            return route.fulfill(json={"error": {"message": "the text is blank"}})
+        return route.fulfill(json=data | {"off": asked[-1]["off"], "prefix": asked[-1]["prefix"]})
+
+    tab.route("http://page.test/**", answer)
+    tab.goto("http://page.test/")
+    tab.locator("textarea").first.fill("She sings.")
+    tab.keyboard.press("Enter")
+    tab.locator("#heads .switch").first.wait_for()
+    assert asked[-1] == {"model": "models/a", "text": "She sings.", "context": "", "prefix": [], "off": []}
+    tab.locator(".answer .token").nth(1).click()
+    tab.locator(".choice").first.click()
+    tab.locator(".asking[aria-busy=false]").wait_for()
+    first, second = (it["id"] for it in data["tokens"]["outputs"][:2])
+    assert asked[-1]["prefix"] == [first, next(i for *_, i in data["alternatives"][1] if i != second)]
+    names = list(data["without"])[:2]
+    for name in names:
+        tab.locator(f"[data-off='{name}']").click()
+        tab.locator(f"[data-off='{name}'][aria-pressed=true]").wait_for()
+        tab.locator(".asking[aria-busy=false]").wait_for()
+    assert asked[-1]["off"] == names
+    tab.locator("textarea").first.fill("wrong")
+    tab.keyboard.press("Enter")
+    tab.locator(".status.wrong").wait_for()
+    assert "the text is blank" in tab.locator(".status").inner_text()
+    assert tab.locator("#heads .switch").count() == len(data["without"])
