@@ -8,6 +8,7 @@ from typing import cast
 
 from ..api import Translator, load
 from ..apps.evaluation import Evaluation
+from ..apps.pages import write_page
 from ..config import preset
 from ..config.messages import say
 from ..errors import ConfigError
@@ -18,6 +19,8 @@ from .phrasebook import Phrase, split
 
 PHRASES = "phrasebook"  # subfolder of the model folder with the sentences
 PICTURES = ("loss.png", "attention.png")
+PAGE = "demo.html"
+WATCHED = "The black cat is sleeping."  # the sentence of the film and the page
 EXPECTED = 0.98  # exact match on the held-out sentences, with these settings and this seed
 
 # No label smoothing: each sentence has exactly one correct translation.
@@ -38,6 +41,7 @@ SETTINGS = preset("nano") | {
     "train.eval_every": 230,
     "train.eval_sentences": 200,
     "train.save_every": 650,
+    "train.watch": WATCHED,
 }
 
 
@@ -65,11 +69,14 @@ def run_demo(out: Path) -> None:
     _report(evaluation)
     example = _examples(app, evaluation)
     _draw_attention(app, example, out / PICTURES[1])
+    shown = [shlex.quote(command()), "explain", shlex.quote(str(out)), shlex.quote(WATCHED), "--html"]
+    write_page(app, app.explain(WATCHED), out / PAGE, " ".join([*shown, PAGE]))
     seconds = time.monotonic() - begun
     pictures = "".join(f", {name}" for name in PICTURES if (out / name).exists())
     say(f"\nDone in {seconds:.0f} seconds. {out} contains the model, evaluation.json{pictures}.")
     say("words.txt lists the words it knows. Try your own sentence:\n")
     say(f'  {shlex.quote(command())} translate {shlex.quote(str(out))} "{example}"\n')
+    say(f"Open this page to see through the model, head by head:\n\n  {(out / PAGE).resolve().as_uri()}\n")
     expect("exact match", evaluation.scores.exact_match, EXPECTED)
 
 

@@ -35,7 +35,12 @@ from .manifest import (
 )
 from .model_folder import WEIGHTS, model_files, weights_from_bytes, weights_to_bytes
 
-PICTURES = ("loss.png", "attention.png", "confusion.png")  # not part of the model, so the manifest doesn't list them
+PICTURES = (
+    "loss.png",
+    "attention.png",
+    "confusion.png",
+    "demo.html",
+)  # not part of the model, so the manifest doesn't list them
 METRICS = "metrics.jsonl"
 FILM = "film.jsonl"
 _STATE, _SUFFIX, _TOKENS = "state.json", ".safetensors", ".tokens"

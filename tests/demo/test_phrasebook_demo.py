@@ -37,6 +37,8 @@ def test_it_leaves_the_model_the_scores_and_two_pictures_and_replaces_its_own_ea
     assert evaluation["sentences"] == 12 and 0 <= evaluation["exact_match"] <= 1
     assert {"bleu", "chrf"} <= evaluation.keys()
     assert (out / "loss.png").read_bytes().startswith(PNG) and (out / "attention.png").read_bytes().startswith(PNG)
+    page = (out / "demo.html").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>") and '"film":{' in page
     assert "model.safetensors" in read_verified(out)
     words = (out / "words.txt").read_text(encoding="utf-8").splitlines()
     assert words == sorted(set(words), key=str.casefold) and {"are", "is", "."} <= set(words)
@@ -44,7 +46,7 @@ def test_it_leaves_the_model_the_scores_and_two_pictures_and_replaces_its_own_ea
     assert list((tmp_path / "runs").iterdir()) == [out]
     told = capsys.readouterr()
     assert "exact match 0." in told.out and f"expected: at least {EXPECTED}" in told.out
-    assert f"translate {out}" in told.err
+    assert f"translate {out}" in told.err and (out / "demo.html").as_uri() in told.err
 
 
 def test_it_never_replaces_what_is_not_its_own(hasty: None, tmp_path: Path) -> None:

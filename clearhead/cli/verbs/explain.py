@@ -250,22 +250,13 @@ def _draw(explanation: "Explanation", options: Options) -> None:
 
 def _write_page(explanation: "Explanation", app: Any, options: Options) -> None:
     """Save the page, with the film if the run was watched."""
-    from ...folder.atomic import write_file, writing
-    from ...folder.checkpoint import FILM
-    from ...inspection.page.document import page_document
-    from ...inspection.page.page_data import page_data
-    from ...training.report.metrics import read_metrics
+    from ...apps.pages import write_page
 
-    path, film = options.html, app.path / FILM
-    given = [str(options.folder), options.text]
+    given, path = [str(options.folder), options.text], options.html
     for name in ("context", "prefix"):
         given += [f"--{name}", getattr(options, name)] if getattr(options, name) else []
     given += [word for part in options.without for word in ("--without", part)]
-    command = f"clearhead explain {shlex.join(given)} --html {shlex.quote(path.name)}"
-    frames = read_metrics(film) if film.exists() else []
-    data = page_data(explanation, app.config, name=str(options.folder), command=command, film=frames)
-    with writing(path.parent, again="run the command again"):
-        write_file(path, page_document(data).encode())
+    write_page(app, explanation, path, f"clearhead explain {shlex.join(given)} --html {shlex.quote(path.name)}")
     say(f"wrote {path}")
 
 

@@ -35,6 +35,12 @@ def served_document(models: Sequence[Mapping[str, str]]) -> str:
     )
 
 
+def framed(document: str) -> str:
+    """Return a page as a frame for a notebook, which can't reach the notebook around it."""
+    about = 'title="What the model did" sandbox="allow-scripts"'
+    return f'<iframe {about} style="width:100%;height:820px;border:0" srcdoc="{html.escape(document)}"></iframe>'
+
+
 def _document(entry: str, data: Mapping[str, Any], about: str, allowed: str = "") -> str:
     style, script = _static("page.css"), joined_scripts(entry)
     content = json.dumps(_storable(data), ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_UNSAFE)
@@ -56,7 +62,7 @@ def joined_scripts(entry: str) -> str:
         for _, needed in _IMPORT.findall(source):
             if needed not in found:
                 add(needed)
-        body = _EXPORT.sub("", _IMPORT.sub(r"const \1 = \2_js;", source))
+        body = _EXPORT.sub("", _IMPORT.sub(lambda it: f"const {it[1].replace(' as ', ': ')} = {it[2]}_js;", source))
         found[name] = f"const {name}_js = (() => {{\n{body}\nreturn {{{', '.join(_EXPORT.findall(source))}}};\n}})();\n"
 
     add(entry)

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from ...config import Config
 from ...errors import ConfigError
 from ...model.transformer import Decoder
 from ..record.parts import stacks
@@ -21,7 +22,7 @@ from .lens import Lens, lens
 from .part_table import part_rows, render_part_rows, to_dicts
 from .recorded_attention import RecordedAttention, in_words
 from .search_tree import SearchTree
-from .text_columns import WIDTH, folded, preformatted, with_note, wrapped
+from .text_columns import WIDTH, folded, with_note, wrapped
 from .token_attribution import Replay, TokenAttribution
 
 _FORMAT_VERSION = 2
@@ -40,6 +41,7 @@ class Explanation(RecordedAttention):
         source_words: the index of the word that each source token belongs to, without the end token; -1 for BOS.
         target_words: the same for the answer.
         flow: the shapes of the tensors inside the model.
+        config: the settings of the model.
         pieces: converts token ids to text.
         contrast: returns the contrast that `why` attributes, given (said, other).
         search: the search tree, if there was a search.
@@ -61,6 +63,7 @@ class Explanation(RecordedAttention):
     target_words: tuple[int, ...] = ()
     flow: tuple[Step, ...] = ()
     model: nn.Module = field(repr=False)
+    config: Config = field(repr=False)
     pieces: Callable[[Iterable[int]], list[str]] = field(repr=False)
     contrast: Callable[[str | None, str | None], Contrast] | None = field(default=None, repr=False)
     search: SearchTree | None = field(default=None, repr=False)
@@ -256,7 +259,11 @@ class Explanation(RecordedAttention):
         return with_note(view, self.trace.note)
 
     def _repr_html_(self) -> str:
-        return preformatted(self.render())
+        """Return the page as a frame, for notebooks."""
+        from ..page.document import framed, page_document
+        from ..page.page_data import page_data
+
+        return framed(page_document(page_data(self, self.config, name=self.config.data.name or "model")))
 
     def __repr__(self) -> str:
         return f"Explanation({self.text!r} -> {self.answer!r})"

@@ -54,6 +54,7 @@ def explain_answer(
         flow=tuple(dimension_flow(model, tuple(batch.tokens.shape))),
         trace=trace,
         model=model,
+        config=task.config,
         pieces=source.pieces,
         rerun=again,
         span=span if answer.text else None,

@@ -61,6 +61,7 @@ def explain_label(task: Classification, model: EncoderModel, source: Any, search
         flow=tuple(dimension_flow(model, inputs)),
         trace=trace,
         model=model,
+        config=task.config,
         pieces=pieces,
         contrast=contrast,
         again=label_again,

@@ -37,5 +37,6 @@ def explain_embedding(task: Embedding, model: Encoder, text: str) -> Explanation
         flow=tuple(dimension_flow(model, inputs)),
         trace=trace,
         model=model,
+        config=task.config,
         pieces=source.pieces,
     )

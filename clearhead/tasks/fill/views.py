@@ -58,6 +58,7 @@ def explain_filling(task: Filling, model: EncoderModel, text: str, search: Decod
         flow=tuple(dimension_flow(model, inputs)),
         trace=trace,
         model=model,
+        config=task.config,
         pieces=source.pieces,
         contrast=contrast,
         filled=tuple(chosen.tolist()),

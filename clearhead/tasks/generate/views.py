@@ -84,6 +84,7 @@ def explain_continuation(
         flow=tuple(dimension_flow(model, target=(1, len(inputs)))),
         trace=trace,
         model=model,
+        config=task.config,
         pieces=target.pieces,
         contrast=partial(words.contrast, model, trace),
         search=None if session.diverse else tree.finish(hypotheses, target.decode, trace.note),

@@ -64,6 +64,7 @@ def explain_sequence(
         flow=tuple(dimension_flow(model, read, (1, len(inputs)))),
         trace=trace,
         model=model,
+        config=task.config,
         pieces=target.pieces,
         contrast=partial(words.contrast, model.decoder, trace),
         search=None if session.diverse else tree.finish(hypotheses, task.text, trace.note),

@@ -250,9 +250,13 @@ def test_all_heads_of_a_layer_are_drawn(run: Run, model_folder: Path, tmp_path: 
 def test_a_notebook_shows_what_a_terminal_does(word_model_folder: Path) -> None:
     explanation = load(word_model_folder, device="cpu").explain("She <i> sings.")
     assert repr(explanation) == f"Explanation('She <i> sings.' -> {explanation.answer!r})"
-    for seen in (explanation, explanation.lens, explanation.searched, explanation.why()):
+    for seen in (explanation.lens, explanation.searched, explanation.why()):
         shown = seen._repr_html_()
         assert html.unescape(shown) == f"<pre>{seen.render()}</pre>" and "<i>" not in shown
+    frame = explanation._repr_html_()
+    assert frame.startswith("<iframe ") and "<i>" not in frame
+    page = html.unescape(re.search(r'srcdoc="([^"]*)"', frame)[1])
+    assert page.startswith("<!doctype html>") and '"source":"She \\u003ci\\u003e sings."' in page
 
 
 def test_looking_changes_no_bit_of_the_answer(model_folder: Path) -> None:

@@ -166,3 +166,12 @@ def test_a_served_page_asks_its_server(pages: Any, tab: Any) -> None:
     tab.locator(".status.wrong").wait_for()
     assert "the text is blank" in tab.locator(".status").inner_text()
     assert tab.locator("#heads .switch").count() == len(data["without"])
+
+
+def test_a_notebook_shows_the_page_in_a_frame(pages: Any, tab: Any, tmp_path: Path) -> None:
+    path = tmp_path / "notebook.html"
+    path.write_text(f"<!doctype html><body>{pages('translate')[1]._repr_html_()}</body>", encoding="utf-8")
+    tab.goto(f"file://{path}")
+    inside = tab.frame_locator("iframe")
+    inside.locator(".answer .token").nth(2).click()
+    assert inside.locator(".card .who").inner_text().startswith("Answer token 3 of")

@@ -2,6 +2,7 @@ import pytest
 import torch
 from torch import nn
 
+from clearhead.config import Config
 from clearhead.errors import ConfigError
 from clearhead.inspection.record.calls import WEIGHT_AXES, AttentionCall
 from clearhead.inspection.record.labelled import Labelled
@@ -30,6 +31,7 @@ def looking(n_layers: int) -> Explanation:
         target_words=(0, 1),
         trace=Trace(calls=calls),
         model=nn.Identity(),
+        config=Config(),
         pieces=lambda ids: [str(i) for i in ids],
     )
 

@@ -1,6 +1,7 @@
 // The box for a text, and everything else that asks the source of answers for a new answer.
 
 import {h} from "./dom.js";
+import {remember as writeHash} from "./state.js";
 
 const VERBS = {translate: "Translate", summarize: "Summarise", generate: "Continue", classify: "Classify", answer: "Answer", transcribe: "Transcribe", fill: "Fill", embed: "Embed"};
 const MEDIA = {image: "image/*", audio: "audio/*,.wav,.flac"};
@@ -56,7 +57,7 @@ function remember({model, text, context, prefix}) {
   set("q", text);
   set("context", context);
   set("beam", prefix.join("."));
-  history.replaceState(null, "", `#${given}`);
+  writeHash(`#${given}`);
 }
 
 const base64 = file => new Promise((resolve, reject) => {

@@ -15,6 +15,15 @@ function fromHash(valid) {
   return found;
 }
 
+/** Write a hash into the address, unless the page is inside another one and has no address. */
+export function remember(hash, push = false) {
+  try {
+    history[push ? "pushState" : "replaceState"](null, "", hash);
+  } catch (error) {
+    if (error.name !== "SecurityError") throw error;
+  }
+}
+
 export function makeState(initial, valid, signal) {
   let state = {...initial, ...fromHash(valid)};
   const listeners = [];
@@ -22,7 +31,7 @@ export function makeState(initial, valid, signal) {
     const given = new URLSearchParams(location.hash.slice(1)), shown = new URLSearchParams(ASKED.filter(it => given.has(it)).map(it => [it, given.get(it)]));
     for (const [name, value] of Object.entries(state)) if (value !== null && value !== "") shown.set(name, value);
     const hash = `#${shown}`;
-    if (hash !== location.hash) history[push ? "pushState" : "replaceState"](null, "", hash);
+    if (hash !== location.hash) remember(hash, push);
   };
   const tell = before => listeners.forEach(it => it(state, before));
   addEventListener("popstate", () => {
