@@ -16,7 +16,8 @@ from clearhead.config import DecodeConfig, ModelConfig, SpecialTokens
 from clearhead.decode.beams import Hypothesis, Request
 from clearhead.decode.engine import Batch, SearchEngine
 from clearhead.decode.engines.loops import int8, loops_engine, machine_code, tiles
-from clearhead.decode.engines.loops.equations import OUT, OUT_BIAS, SLOPES, Stack
+from clearhead.decode.engines.loops.equations import Stack
+from clearhead.decode.engines.loops.stack_parts import OUT, OUT_BIAS, SLOPES
 from clearhead.decode.model_handle import as_handle
 from clearhead.decode.registry import choose_engine, open_engine
 from clearhead.decode.rules import Rules
@@ -40,6 +41,7 @@ VARIANTS: list[dict[str, Any]] = [
     {"activation": "gelu_tanh", "start_id": 2, "pad_id": V, "unk_id": None, "mask_id": None, "window": 3},
     {"activation": "silu", "positions": "sinusoidal_halves", "d_model": 15, "n_heads": 3, "d_head": 8},
     {"positions": "rotary", "rotary_base": 100.0, "rotary_scaling": "llama3:8:1:4:64", "norm": "rms"},
+    {"positions": "rotary", "d_model": 16, "n_heads": 4, "n_kv_heads": 2, "activation": "swiglu", "bias": False},
 ]
 
 

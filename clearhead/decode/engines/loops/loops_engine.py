@@ -13,8 +13,8 @@ from ...engine import Batch, engine_threads
 from ...model_handle import ModelHandle
 from ...rules import FloatArray, IntArray, Rules
 from . import jit, whole_search
+from . import stack_parts as parts
 from .beam_loops import read_prompt
-from .equations import POSITIONS, PROJECTION
 from .machine_code import is_compiled
 from .stacks import Cache, new_cache, project, read, remember
 from .weight_arrays import Model, load_model
@@ -74,7 +74,7 @@ class LoopsEngine:
 
     def reserve_positions(self, length: int) -> None:
         """Extend the table of positions to this many tokens, if the model has one."""
-        held = int(self.model.decoder.places[0, POSITIONS, 1])
+        held = int(self.model.decoder.places[0, parts.POSITIONS, 1])
         if not held or held >= length:
             return
         if length > self.max_len:
@@ -121,7 +121,7 @@ class LoopsDecoding:
         rows = np.stack((tokens.reshape(-1)[places], places, places // self.width, self.held[places]), 1)
         states[places] = read(self.model.decoder, rows, self.cache)
         self.held[places] += 1
-        logits = np.empty((len(states), self.model.decoder.places[0, PROJECTION, 1]), np.float32)
+        logits = np.empty((len(states), self.model.decoder.places[0, parts.PROJECTION, 1]), np.float32)
         project(states, self.model.decoder, logits)
         log_probabilities, ids = _top(logits, k, None if also is None else also.repeat(self.width))
         shape = (len(tokens), self.width, -1)

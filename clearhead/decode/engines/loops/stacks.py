@@ -9,35 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .equations import (
-    CROSS_KV,
-    CROSS_OUT,
-    CROSS_Q,
-    EMBEDDING,
-    EMBEDDING_NORM,
-    FINAL_NORM,
-    INNER,
-    NEAR,
-    NORM_1,
-    NORM_2,
-    NORM_3,
-    OUT,
-    OUTER,
-    POSITIONS,
-    PROJECTION,
-    QKV,
-    SLOPES,
-    ZERO,
-    Float,
-    Floats,
-    Stack,
-    activate,
-    copy,
-    normalize,
-    part_of,
-    rotate,
-    softmax,
-)
+from . import stack_parts as parts
+from .equations import ZERO, Float, Floats, Stack, activate, copy, normalize, part_of, rotate, softmax
 from .jit import compiled
 from .linear_layers import linear, write_linear
 
@@ -76,7 +49,7 @@ def new_cache(stack: Stack, sources: int, beam: int, tokens: int, memory: int) -
 @compiled
 def embed(stack: Stack, rows: Ints) -> Floats:
     """Embeddings times their scale, plus positions. (R, 4) -> (R, D)"""
-    shape, embedding, positions = stack.shape, part_of(stack, 0, EMBEDDING), part_of(stack, 0, POSITIONS)
+    shape, embedding, positions = stack.shape, part_of(stack, 0, parts.EMBEDDING), part_of(stack, 0, parts.POSITIONS)
     width = shape.d_model
     x = np.empty((len(rows), width), np.float32)
     for r in range(len(rows)):
@@ -86,7 +59,7 @@ def embed(stack: Stack, rows: Ints) -> Floats:
         if len(positions):
             for d in range(width):
                 x[r, d] += positions[rows[r, POSITION] * width + d]
-    return normalize(x, stack, 0, EMBEDDING_NORM) if shape.embedding_norm else x
+    return normalize(x, stack, 0, parts.EMBEDDING_NORM) if shape.embedding_norm else x
 
 
 @compiled
@@ -108,7 +81,7 @@ def after(x: Floats, added: Floats, stack: Stack, layer: int, norm: int) -> Floa
 def feed_forward(x: Floats, stack: Stack, layer: int) -> Floats:
     """f(x W_1) W_2, or (f(x W_1) * x W_3) W_2 if gated, with the residual connection. (R, D) -> (R, D)"""
     width = stack.shape.d_ff
-    inner = linear(before(x, stack, layer, NORM_3), stack, layer, INNER)
+    inner = linear(before(x, stack, layer, parts.NORM_3), stack, layer, parts.INNER)
     for r in range(len(x)):
         activate(inner[r, :width], stack.shape.activation)
     if stack.shape.gated:
@@ -117,7 +90,7 @@ def feed_forward(x: Floats, stack: Stack, layer: int) -> Floats:
             for i in range(width):
                 gated[r, i] = inner[r, i] * inner[r, width + i]
         inner = gated
-    return after(x, linear(inner, stack, layer, OUTER), stack, layer, NORM_3)
+    return after(x, linear(inner, stack, layer, parts.OUTER), stack, layer, parts.NORM_3)
 
 
 @compiled
@@ -129,37 +102,42 @@ def attend(
     (H K,), keys and values (P, T, G K), places (T,) -> (H K,). The scale of the scores is part of W_Q. Only tokens of
     the same stack have a position to compare: `query` is -1 for those of the other.
     """
-    heads, width, share = stack.shape.heads, stack.shape.d_head, stack.shape.heads // stack.shape.kv_heads
-    scores, capacity = np.empty((heads, end - first), np.float32), keys.shape[1]
-    for h in range(heads):
-        mine, theirs = q[h * width : (h + 1) * width], h // share * width
-        for s in range(first, end):
-            at = s % capacity
-            key, score = keys[places[at], at, theirs : theirs + width], ZERO
-            for i in range(width):
-                score += mine[i] * key[i]
-            scores[h, s - first] = score
+    heads, width, groups = stack.shape.heads, stack.shape.d_head, stack.shape.kv_heads
+    scores, capacity, share = np.empty((heads, end - first), np.float32), keys.shape[1], heads // groups
+    for s in range(first, end):
+        at = s % capacity
+        key = keys[places[at], at]  # for all heads, since reading memory in order is fastest
+        for g in range(groups):
+            theirs = key[g * width : (g + 1) * width]
+            for h in range(g * share, (g + 1) * share):
+                mine, score = q[h * width : (h + 1) * width], ZERO
+                for i in range(width):
+                    score += mine[i] * theirs[i]
+                scores[h, s - first] = score
     if query >= 0:
         add_bias(stack, scores, first - query)
     for h in range(heads):
-        mixed, theirs = out[h * width : (h + 1) * width], h // share * width
         softmax(scores[h])
-        for i in range(width):
-            mixed[i] = ZERO
-        for s in range(first, end):
-            at = s % capacity
-            value, weight = values[places[at], at, theirs : theirs + width], scores[h, s - first]
-            for i in range(width):
-                mixed[i] += weight * value[i]
+    for i in range(heads * width):
+        out[i] = ZERO
+    for s in range(first, end):
+        at = s % capacity
+        value = values[places[at], at]
+        for g in range(groups):
+            theirs = value[g * width : (g + 1) * width]
+            for h in range(g * share, (g + 1) * share):
+                mixed, weight = out[h * width : (h + 1) * width], scores[h, s - first]
+                for i in range(width):
+                    mixed[i] += weight * theirs[i]
 
 
 @compiled
 def add_bias(stack: Stack, scores: Floats, first: int) -> None:
     """Add the bias of relative positions or ALiBi to scores (H, S). The first key is at the distance `first`."""
-    near, slopes = part_of(stack, 0, NEAR), part_of(stack, 0, SLOPES)
-    width = stack.places[0, NEAR, 2]
+    near, slopes = part_of(stack, 0, parts.NEAR), part_of(stack, 0, parts.SLOPES)
+    width = stack.places[0, parts.NEAR, 2]
     farthest = width // 2
-    for h in range(stack.places[0, NEAR, 1]):
+    for h in range(stack.places[0, parts.NEAR, 1]):
         for s in range(scores.shape[1]):
             scores[h, s] += near[h * width + min(max(first + s, -farthest), farthest) + farthest]
     for h in range(len(slopes)):
@@ -178,7 +156,7 @@ def encode(stack: Stack, tokens: Ints) -> Floats:
         rows[s, TOKEN], rows[s, POSITION] = tokens[s], s
     x = embed(stack, rows)
     for layer in range(shape.layers):
-        qkv = linear(before(x, stack, layer, NORM_1), stack, layer, QKV)
+        qkv = linear(before(x, stack, layer, parts.NORM_1), stack, layer, parts.QKV)
         for s in range(length):
             rotate(qkv[s], shape.heads + shape.kv_heads, s, stack.frequencies)
             copy(qkv[s, wide : wide + narrow], past[0, 0, s])
@@ -186,9 +164,9 @@ def encode(stack: Stack, tokens: Ints) -> Floats:
         mixed = np.empty((length, wide), np.float32)
         for s in range(length):
             attend(stack, qkv[s], past[0], past[1], places, 0, length, s, mixed[s])
-        x = after(x, linear(mixed, stack, layer, OUT), stack, layer, NORM_1)
+        x = after(x, linear(mixed, stack, layer, parts.OUT), stack, layer, parts.NORM_1)
         x = feed_forward(x, stack, layer)
-    return normalize(x, stack, 0, FINAL_NORM) if shape.final_norm else x
+    return normalize(x, stack, 0, parts.FINAL_NORM) if shape.final_norm else x
 
 
 @compiled
@@ -196,7 +174,7 @@ def remember(encoder: Stack, decoder: Stack, tokens: Ints, source: int, cache: C
     """Encode a source, and write its keys and values for every block of the decoder."""
     states, narrow = encode(encoder, tokens), decoder.shape.kv_heads * decoder.shape.d_head
     for layer in range(decoder.shape.layers):
-        both = linear(states, decoder, layer, CROSS_KV)
+        both = linear(states, decoder, layer, parts.CROSS_KV)
         for s in range(len(tokens)):
             copy(both[s, :narrow], cache.memory[0, layer, source, s])
             copy(both[s, narrow:], cache.memory[1, layer, source, s])
@@ -214,7 +192,7 @@ def read(stack: Stack, rows: Ints, cache: Cache) -> Floats:
     x, mixed = embed(stack, rows), np.empty((count, wide), np.float32)
     for layer in range(shape.layers):
         keys, values = cache.past[0, layer], cache.past[1, layer]
-        qkv = linear(before(x, stack, layer, NORM_1), stack, layer, QKV)
+        qkv = linear(before(x, stack, layer, parts.NORM_1), stack, layer, parts.QKV)
         for r in range(count):
             place, position, at = rows[r, PLACE], rows[r, POSITION], rows[r, POSITION] % capacity
             rotate(qkv[r], shape.heads + shape.kv_heads, position, stack.frequencies)
@@ -225,16 +203,16 @@ def read(stack: Stack, rows: Ints, cache: Cache) -> Floats:
             places, end = cache.history[rows[r, PLACE]], rows[r, POSITION] + 1
             first = max(0, end - min(shape.window, capacity))
             attend(stack, qkv[r], keys, values, places, first, end, end - 1, mixed[r])
-        x = after(x, linear(mixed, stack, layer, OUT), stack, layer, NORM_1)
+        x = after(x, linear(mixed, stack, layer, parts.OUT), stack, layer, parts.NORM_1)
         if shape.cross:
             keys, values = cache.memory[0, layer], cache.memory[1, layer]
-            q = linear(before(x, stack, layer, NORM_2), stack, layer, CROSS_Q)
+            q = linear(before(x, stack, layer, parts.NORM_2), stack, layer, parts.CROSS_Q)
             for r in range(count):
                 source = rows[r, SOURCE]
                 attend(stack, q[r], keys, values, cache.memory_rows[source], 0, cache.lengths[source], -1, mixed[r])
-            x = after(x, linear(mixed, stack, layer, CROSS_OUT), stack, layer, NORM_2)
+            x = after(x, linear(mixed, stack, layer, parts.CROSS_OUT), stack, layer, parts.NORM_2)
         x = feed_forward(x, stack, layer)
-    return normalize(x, stack, 0, FINAL_NORM) if shape.final_norm else x
+    return normalize(x, stack, 0, parts.FINAL_NORM) if shape.final_norm else x
 
 
 @compiled
@@ -244,4 +222,4 @@ def project(x: Floats, stack: Stack, logits: Floats) -> None:
         for r in range(len(x)):
             for d in range(x.shape[1]):
                 x[r, d] *= stack.shape.logit_scale
-    write_linear(x, stack, 0, PROJECTION, logits)
+    write_linear(x, stack, 0, parts.PROJECTION, logits)

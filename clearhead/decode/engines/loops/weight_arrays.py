@@ -11,36 +11,12 @@ from ....config import ModelConfig
 from ....config.rotary_scaling import rotary_scaling
 from ...model_handle import Weights
 from ...position_tables import alibi_slopes, position_table, relative_table, rotary_frequencies
-from .equations import (
-    CROSS_KV,
-    CROSS_OUT,
-    CROSS_Q,
-    EMBEDDING,
-    EMBEDDING_NORM,
-    FINAL_NORM,
-    GELU,
-    GELU_TANH,
-    INNER,
-    NEAR,
-    NORM_1,
-    NORM_2,
-    NORM_3,
-    OUT,
-    OUTER,
-    POSITIONS,
-    PROJECTION,
-    PROJECTION_BIAS,
-    QKV,
-    RELU,
-    SILU,
-    SLOPES,
-    Floats,
-    Stack,
-)
+from . import stack_parts as parts
+from .equations import GELU, GELU_TANH, RELU, SILU, Floats, Stack
 from .int8 import quantized
 from .linear_layers import panels
 
-_LINEAR = (QKV, OUT, CROSS_Q, CROSS_KV, CROSS_OUT, INNER, OUTER, PROJECTION)
+_LINEAR = {getattr(parts, name.removesuffix("_BIAS")) for name in vars(parts) if name.endswith("_BIAS")}
 _ACTIVATIONS = {"relu": RELU, "gelu": GELU, "gelu_tanh": GELU_TANH, "silu": SILU, "swiglu": SILU, "geglu": GELU_TANH}
 _GATED = ("swiglu", "geglu")
 
@@ -106,13 +82,14 @@ class _Sides:
         self, prefix: str, layers: int, embeddings: Sequence[str], *, cross: bool, projects: bool = False
     ) -> Stack:
         """Return a stack. `embeddings` names its embedding and matrices tied to it."""
-        parts = [self.block(f"{prefix}blocks.{layer}.", projects, cross) for layer in range(max(layers, 1))]
+        blocks = [self.block(f"{prefix}blocks.{layer}.", projects, cross) for layer in range(max(layers, 1))]
         if not layers:
-            parts = [{}]
+            blocks = [{}]
         else:
-            parts[0] |= self.ends(prefix, embeddings, projects=projects)
-        places, floats, codes = np.zeros((len(parts), SLOPES + 1, 3), np.int64), _Joined(np.float32), _Joined(np.int8)
-        for layer, block in enumerate(parts):
+            blocks[0] |= self.ends(prefix, embeddings, projects=projects)
+        places = np.zeros((len(blocks), parts.SLOPES + 1, 3), np.int64)
+        floats, codes = _Joined(np.float32), _Joined(np.int8)
+        for layer, block in enumerate(blocks):
             for part, array in block.items():
                 if part not in _LINEAR:
                     places[layer, part] = floats.add(array), *array.shape
@@ -129,34 +106,37 @@ class _Sides:
         config, width = self.config, self.config.head_width
         scale = width**-0.5 if config.attention_scale is None else config.attention_scale
         query = (config.n_heads * width, scale)  # the scale of the scores becomes part of the queries
-        found = self.linear(QKV, f"{prefix}attention.qkv", query) | self.linear(OUT, f"{prefix}attention.out")
-        found |= self.linear(INNER, f"{prefix}feed_forward.inner") | self.linear(OUTER, f"{prefix}feed_forward.outer")
-        found |= {NORM_1: self.norm(f"{prefix}add_norm_1.norm"), NORM_2: self.norm(f"{prefix}add_norm_2.norm")}
-        found[NORM_3] = self.norm(f"{prefix}add_norm_3.norm") if decodes else found[NORM_2]
+        found = self.linear(parts.QKV, f"{prefix}attention.qkv", query)
+        found |= self.linear(parts.OUT, f"{prefix}attention.out")
+        found |= self.linear(parts.INNER, f"{prefix}feed_forward.inner")
+        found |= self.linear(parts.OUTER, f"{prefix}feed_forward.outer")
+        found[parts.NORM_1] = self.norm(f"{prefix}add_norm_1.norm")
+        found[parts.NORM_2] = self.norm(f"{prefix}add_norm_2.norm")
+        found[parts.NORM_3] = self.norm(f"{prefix}add_norm_3.norm") if decodes else found[parts.NORM_2]
         if cross:
-            found |= self.linear(CROSS_Q, f"{prefix}cross_attention.q", query)
-            found |= self.linear(CROSS_KV, f"{prefix}cross_attention.kv")
-            found |= self.linear(CROSS_OUT, f"{prefix}cross_attention.out")
+            found |= self.linear(parts.CROSS_Q, f"{prefix}cross_attention.q", query)
+            found |= self.linear(parts.CROSS_KV, f"{prefix}cross_attention.kv")
+            found |= self.linear(parts.CROSS_OUT, f"{prefix}cross_attention.out")
         return found
 
     def ends(self, prefix: str, embeddings: Sequence[str], *, projects: bool) -> dict[int, Floats]:
         """Return the parts before and after the blocks."""
         config = self.config
         embedding = self.first(embeddings)
-        found = {EMBEDDING: embedding, EMBEDDING_NORM: self.norm(f"{prefix}embedding_norm")}
-        found[FINAL_NORM] = self.norm(f"{prefix}norm")
+        found = {parts.EMBEDDING: embedding, parts.EMBEDDING_NORM: self.norm(f"{prefix}embedding_norm")}
+        found[parts.FINAL_NORM] = self.norm(f"{prefix}norm")
         rows = None if config.positions == "learned" else self.n_positions
         if (table := position_table(config, self.weights, prefix, rows)) is not None:
-            found[POSITIONS] = table
+            found[parts.POSITIONS] = table
         if config.positions == "relative":
             table = self.array(f"{prefix}positions.table")
-            found[NEAR] = relative_table(table, two_sided=not projects)
+            found[parts.NEAR] = relative_table(table, two_sided=not projects)
         if config.positions == "alibi":
-            found[SLOPES] = alibi_slopes(config.n_heads)[:, None]
+            found[parts.SLOPES] = alibi_slopes(config.n_heads)[:, None]
         if projects:
             tied = config.tie in ("all", "target")
-            found[PROJECTION] = embedding if tied else self.array(f"{prefix}projection.weight")
-            found[PROJECTION_BIAS] = self.bias(f"{prefix}projection", len(found[PROJECTION]))
+            found[parts.PROJECTION] = embedding if tied else self.array(f"{prefix}projection.weight")
+            found[parts.PROJECTION_BIAS] = self.bias(f"{prefix}projection", len(found[parts.PROJECTION]))
         return found
 
     def linear(self, part: int, name: str, scaled: tuple[int, float] = (0, 1.0)) -> dict[int, Floats]:
@@ -203,18 +183,18 @@ class _Joined:
     """Arrays one after the other, each at a multiple of 64 bytes."""
 
     def __init__(self, kind: type[np.number[Any]]) -> None:
-        self.kind, self.parts, self.end = kind, [np.zeros(0, kind)], 0
+        self.kind, self.arrays, self.end = kind, [np.zeros(0, kind)], 0
 
     def add(self, array: NDArray[Any]) -> int:
         """Append an array, and return its place."""
         place, padding = self.end, -array.size % (64 // array.itemsize)
-        self.parts += [array.ravel(), np.zeros(padding, self.kind)]
+        self.arrays += [array.ravel(), np.zeros(padding, self.kind)]
         self.end += array.size + padding
         return place
 
     def joined(self) -> NDArray[Any]:
         """Return all arrays as one."""
-        return np.concatenate(self.parts)
+        return np.concatenate(self.arrays)
 
 
 def _shape(config: ModelConfig, layers: int, cross: bool, int8: bool) -> np.record:

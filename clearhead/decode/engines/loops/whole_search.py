@@ -10,7 +10,7 @@ from ...engine import Batch
 from ...rules import IntArray, Rules
 from ...search import nan_error
 from . import beam_loops
-from .equations import PROJECTION
+from . import stack_parts as parts
 from .search_arrays import Found, Jobs, Ruling
 from .weight_arrays import Model
 
@@ -66,7 +66,7 @@ def _decode(model: Model, batch: Batch, share: Sequence[int], rules: Rules) -> l
         np.full(2, -1),
     )
     jobs = _jobs([batch.sources[place] for place in share], batch.start[share], requests)
-    suppressed = np.zeros(model.decoder.places[0, PROJECTION, 1], np.bool_)
+    suppressed = np.zeros(model.decoder.places[0, parts.PROJECTION, 1], np.bool_)
     suppressed[[token for token in rules.suppress if token < len(suppressed)]] = True
     ruling = Ruling(rules.eos, beam, float(rules.alpha), rules.n_best, suppressed)
     shape = model.decoder.shape
