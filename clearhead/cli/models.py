@@ -24,6 +24,7 @@ _COMMON = {
     "train.device", "decode.beam", "decode.n_best", "decode.max_len", "decode.sample", "decode.temperature",
     "decode.top_p", "decode.seed", "decode.engine", "decode.precision",
 }  # fmt: skip
+_WORTH_PREPARING = 500_000  # bytes of input; a small model takes as long for them as numba for the engine loops
 _NO_FOLDER = "name a folder written by `clearhead train`, before options that take several values"
 
 
@@ -122,12 +123,16 @@ def open_models(folders: Sequence[str], options: Options, *, one_answer: bool) -
     return apps, {name: getattr(search, name) for name in decode}
 
 
-def suggest_engine(app: "App", decode: Mapping[str, Any]) -> None:
-    """Mention on a terminal that a faster engine is installed, which only has to be prepared once."""
-    if not sys.stderr.isatty():
+def ready_engine(app: "App", decode: Mapping[str, Any], size: int | None) -> None:
+    """Prepare a faster engine for an input of many bytes. Otherwise, mention it on a terminal."""
+    many = size is not None and size >= _WORTH_PREPARING
+    if not many and not sys.stderr.isatty():
         return
-    from ..decode.registry import choice_for
+    from ..decode.registry import choice_for, prepare
 
+    if many:
+        prepare(app.loaded.handle, app.decode_config(**decode))
+        return
     choice = choice_for(app.loaded.handle, app.decode_config(**decode))
     for name in choice.waiting[:1]:
         say(f"the engine {name} is faster, but {choice.passed_over[name]}: add --engine {name}")

@@ -8,10 +8,10 @@ from ..config.messages import say
 from ..errors import DataError
 from .input_lines import STDIN, standard_input, text_of, whole_file
 from .input_warnings import warn, warn_of_bytes, warn_of_file_name, warnings_of, warnings_of_cut
-from .lines.answering import Answering, add_line_options, check_line_options
+from .lines.answering import Answering, add_line_options, check_line_options, input_size, stdin_of
 from .lines.printed import Place, Printed
 from .media_inputs import MediaInputs
-from .models import add_model_options, open_model, suggest_engine
+from .models import add_model_options, open_model, ready_engine
 from .output import to_json
 from .parser import Options, Parser, UsageError
 
@@ -66,7 +66,7 @@ def _opened(options: Options, verb: str, n_inputs: int) -> "tuple[Translator, di
     if not options.json and decode["n_best"] > 1:
         raise UsageError(f"--n-best {decode['n_best']} needs --json, which prints all the answers")
     check_line_options(options, app)
-    suggest_engine(app, decode)
+    ready_engine(app, decode, input_size(stdin_of(options.texts == [STDIN] or not n_inputs)))
     _check_suppressed(app, decode, texts_may_be_among_them=not options.texts)
     prefix = text_of(options.prefix)
     warn_of_bytes("the prefix", prefix)

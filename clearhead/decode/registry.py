@@ -71,6 +71,12 @@ def open_engine(model: ModelHandle, decode: DecodeConfig) -> Engine:
     return opened
 
 
+def prepare(model: ModelHandle, decode: DecodeConfig) -> None:
+    """Open the fastest engine that `auto` passes over for its long first use, so that it's chosen from now on."""
+    for name in choice_for(model, decode).waiting[:1]:
+        open_engine(model, replace(decode, engine=name))
+
+
 def choice_for(model: ModelHandle, decode: DecodeConfig) -> Choice:
     """Return the choice that `open_engine` makes, without loading any weights."""
     if decode.engine == AUTO and decode.precision == "fp32" and model.needs_module:

@@ -119,7 +119,7 @@ class Answering:
             DataError: lines have no answer. The others have been answered.
         """
         with self._output_file() or nullcontext() as file:
-            self._run(groups, answer, file, sys.stdin.fileno() if piped and sys.stdin else None)
+            self._run(groups, answer, file, stdin_of(piped))
         if self.n_failed:
             raise failure(self.n_failed, self.n_lines)
 
@@ -129,7 +129,7 @@ class Answering:
         lines = file.unanswered(iter(groups)) if file else iter(groups)
         shown = file or not sys.stdout.isatty()  # the answers themselves show the progress on a terminal
         with ProgressLine(None if shown else StringIO()) as progress:
-            counter = _Counter(progress, file, _size(descriptor))
+            counter = _Counter(progress, file, input_size(descriptor))
             in_order = InOrder(answer, lambda: number_of_workers(self.options, self.app), self._unanswered, counter)
             for group, printed in in_order.run(lines, descriptor):
                 self._print(group, printed, file, progress)
@@ -192,7 +192,12 @@ class _Counter:
         self._progress.lines(self._lines, None if not left else min(1.0, self._bytes / left))
 
 
-def _size(descriptor: int | None) -> int | None:
+def stdin_of(piped: bool) -> int | None:
+    """Return the descriptor of standard input if lines are read from it."""
+    return sys.stdin.fileno() if piped and sys.stdin else None
+
+
+def input_size(descriptor: int | None) -> int | None:
     """Return the size of a regular file, or None."""
     if descriptor is None:
         return None
