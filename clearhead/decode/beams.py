@@ -88,6 +88,8 @@ class Limits:
     min_len: IntArray  # (B,)
     max_len: IntArray  # (B,) -1: no maximum
     prefixes: IntArray  # (B, P) the token forced at each position; -1: any. The last column is for all later ones
+    can_stop: bool  # whether any request has a stopping criterion
+    can_force: bool  # whether any request has a prefix or a maximum length
 
     @classmethod
     def of(cls, requests: Sequence[Request]) -> Self:
@@ -97,17 +99,17 @@ class Limits:
             row[: len(request.prefix)] = request.prefix
         numbers = [(it.max_steps, it.min_len, -1 if it.max_len is None else it.max_len) for it in requests]
         steps, least, most = np.array(numbers, np.int64).reshape(-1, 3).T
-        return cls(list(requests), steps, least, most, prefixes)
+        can_stop = any(it.should_stop is not None for it in requests)
+        can_force = prefixes.shape[1] > 1 or bool((most >= 0).any())
+        return cls(list(requests), steps, least, most, prefixes, can_stop, can_force)
 
-    @property
-    def can_stop(self) -> bool:
-        """Whether any request has a stopping criterion."""
-        return any(it.should_stop is not None for it in self.requests)
-
-    def forced(self, lengths: IntArray, eos: int) -> IntArray:
-        """Return the only token allowed after so many, or -1 if any is. (B,) -> (B,)"""
+    def forced(self, lengths: IntArray, eos: int) -> IntArray | None:
+        """Return the only token allowed after so many, or -1 if any is. None if none is forced. (B,) -> (B,)"""
+        if not self.can_force:
+            return None
         column = np.minimum(lengths, self.prefixes.shape[1] - 1)
-        return np.where(self.max_len == lengths, eos, self.prefixes[np.arange(len(column)), column])
+        found = np.where(self.max_len == lengths, eos, self.prefixes[np.arange(len(column)), column])
+        return found if (found >= 0).any() else None
 
     def keep(self, rows: IntArray) -> Self:
         """Return the limits of the sentences in these rows. (B',)"""

@@ -146,17 +146,16 @@ class Search:
         """Run one engine step and apply the rules."""
         beams, limits, rules = self.beams, self.limits, self.rules
         forced, too_short = limits.forced(beams.lengths, rules.eos), limits.min_len > beams.lengths
-        is_forced = forced >= 0
-        also = np.where(is_forced, forced, rules.eos) if is_forced.any() else None
+        also = None if forced is None else np.where(forced >= 0, forced, rules.eos)
         log_probabilities, ids = self.decoding.step(self.tokens, rules.candidates(beams.tokens.shape[2]), also)
         if np.isnan(log_probabilities).any():
             row = np.isnan(log_probabilities).any((1, 2)).argmax()
             raise nan_error(int(beams.lengths[row]) + 1, int(beams.sentences[row]))
         values = rules.rank(log_probabilities, ids, beams.tokens, too_short)
-        if also is not None:
+        if forced is not None:
             last = np.arange(values.shape[2]) == values.shape[2] - 1
             only = np.where(last, log_probabilities, -np.inf)
-            values = np.where(is_forced[:, None, None], only, np.where(last, -np.inf, values))
+            values = np.where(forced[:, None, None] >= 0, only, np.where(last, -np.inf, values))
         return Candidates(ids, log_probabilities, values)
 
 

@@ -107,7 +107,9 @@ class Cache:
         if not self.layers:
             return torch.arange(new).flip(0)
         keys, end = self.layers[0].keys, self.length + new
-        slots = torch.arange(min(end, keys.size(2)), device=keys.device)
+        if end <= keys.size(2):
+            return torch.arange(end - 1, -1, -1, device=keys.device)
+        slots = torch.arange(keys.size(2), device=keys.device)
         return (end - 1 - slots) % keys.size(2)
 
     def select(self, rows: Tensor) -> None:

@@ -267,7 +267,8 @@ class EncoderModel(nn.Module):
 def evaluation(model: nn.Module) -> Iterator[None]:
     """Switch to evaluation mode, and restore the mode of every module afterwards."""
     modes = {module: module.training for module in model.modules()}
-    model.eval()
+    if any(modes.values()):
+        model.eval()
     try:
         yield
     finally:
