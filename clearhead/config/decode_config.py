@@ -19,7 +19,7 @@ class DecodeConfig:
 
     engine: str = setting("auto", "decoding engine, or auto for the fastest one with the answers of torch that's ready")
     precision: Literal["fp32", "bf16", "int8"] = setting(
-        "fp32", "numeric precision of decoding; int8 is faster, and changes some answers"
+        "fp32", "numeric precision of decoding; bf16 and int8 are faster, and change some answers"
     )
     beam: int = setting(4, "beam size; 1 means greedy search")
     alpha: float = setting(0.6, "length penalty: scores are divided by ((5 + length) / 6)^alpha")

@@ -33,6 +33,10 @@ ENGINES: dict[str, dict[str, str]] = {
         "encoder-decoder": "clearhead.decode.engines.torch_engine:TorchEngine",
         "decoder-only": "clearhead.decode.engines.text_engine:TextEngine",
     },
+    "packed": {
+        "encoder-decoder": "clearhead.decode.engines.packed_engine:PackedEngine",
+        "decoder-only": "clearhead.decode.engines.packed_engine:PackedTextEngine",
+    },
 }
 
 

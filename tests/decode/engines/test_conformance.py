@@ -331,7 +331,11 @@ def test_a_model_in_training_decodes_without_dropout_and_stays_in_training(name:
 
 def test_auto_takes_the_first_engine_that_is_ready() -> None:
     config = model("encoder-decoder")[1]
-    assert choose_engine(config, DecodeConfig()) == "torch" and usable_engines(config)[-2:] == ["torch", "toy"]
+    assert choose_engine(config, DecodeConfig()) == "torch" and usable_engines(config)[-3:] == [
+        "torch",
+        "packed",
+        "toy",
+    ]
     assert choose_engine(config, DecodeConfig(engine="toy", beam=1)) == "toy"
     assert usable_engines(config, "cuda:0") == ["torch"] and choose_engine(config, DecodeConfig(), "cuda:0") == "torch"
 
@@ -363,8 +367,10 @@ def test_auto_takes_ct2_for_a_converted_model_if_its_answers_are_those_of_torch(
     assert "decode.sample" in choice_for(it, DecodeConfig(sample=True)).passed_over["ct2"]
 
 
-def test_if_only_engines_that_are_not_ready_can_do_it_auto_takes_one() -> None:
+def test_if_only_engines_that_are_not_ready_can_do_it_auto_takes_one(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba", reason="needs the extra fast")
+    assert choose_engine(model("encoder-decoder")[1], DecodeConfig(precision="int8")) == "packed"
+    monkeypatch.delitem(ENGINES, "packed")
     choice = choice_for(Converted(model("encoder-decoder")[1]), DecodeConfig(precision="int8"))
     assert choice == Choice("loops", {})
 
