@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import clearhead
+import clearhead.api
 from clearhead.cli.entry import VERBS
 
 HEAVY = {"torch", "numpy", "tokenizers", "safetensors", "sacrebleu", "rich", "matplotlib"}
