@@ -46,6 +46,7 @@ function strike(context, x, y, width, height) {
 export function attention(page, state) {
   const heads = page.places.reduce((sum, it) => sum + page.attention[it].reduce((n, layer) => n + layer.heads, 0), 0);
   const kinds = h("div", {class: "kinds"}), opened = openHead(page, state), over = page.media?.maps ? overInput(page, state) : null, sorts = h("div", {class: "tools"});
+  const means = [];
   let sort = "layer", minis = [];
   const legend = h("div", {class: "legend"}, h("span", {}, "0"), h("i"), h("span", {}, "1 weight"));
   for (const [name, text] of Object.entries(SORTS).filter(([name]) => name !== "worth" || page.without)) sorts.append(h("button", {class: "button", "data-sort": name, onclick: () => { sort = name; build(); update(state.now, null); }}, text));
@@ -66,13 +67,24 @@ export function attention(page, state) {
     return button;
   }
 
+  /** The mean of a layer's heads, at the end of its row. */
+  function mean(place, layer, l) {
+    const canvas = h("canvas", {role: "img", "aria-label": `${PLACES[place][0]} layer ${l}, mean of ${layer.heads} heads`}), node = h("div", {class: "mini mean"}, h("span", {class: "frame"}, canvas), h("small", {}, "mean"));
+    node.draw = () => paint(canvas, {...layer, at: (_, row, column) => layer.mean(row, column)}, 0);
+    canvas.style.setProperty("aspect-ratio", `${layer.columns} / ${layer.rows}`);
+    means.push(node);
+    seen.observe(node);
+    return node;
+  }
+
   function build() {
+    means.length = 0;
     minis = [];
     sorts.querySelectorAll("button").forEach(it => it.setAttribute("aria-pressed", it.dataset.sort === sort));
     kinds.replaceChildren(...page.places.map(place => {
-      const layers = page.attention[place], [title, about] = PLACES[place], across = Math.min(8, layers[0].heads);
+      const layers = page.attention[place], [title, about] = PLACES[place], across = Math.min(9, layers[0].heads + 1);
       const grid = h("div", {class: "grid", style: {"--across": across}});
-      if (sort === "layer") layers.forEach((layer, l) => grid.append(h("span", {}, `layer ${l}`), h("div", {class: "row"}, [...Array(layer.heads).keys()].map(head => mini(place, layer, head, l)))));
+      if (sort === "layer") layers.forEach((layer, l) => grid.append(h("span", {}, `layer ${l}`), h("div", {class: "row"}, [...Array(layer.heads).keys()].map(head => mini(place, layer, head, l)), mean(place, layer, l))));
       else {
         const all = layers.flatMap((layer, l) => [...Array(layer.heads).keys()].map(head => [layer, head, l]));
         if (sort === "worth") all.sort((a, b) => worth(place, a[2], a[1]) - worth(place, b[2], b[1]));
@@ -81,7 +93,7 @@ export function attention(page, state) {
       }
       return h("div", {class: "kind"}, h("h3", {}, title, h("span", {}, about)), grid);
     }));
-    roving(kinds, ".mini");
+    roving(kinds, "button.mini");
   }
 
   function update(now, before) {
@@ -98,7 +110,7 @@ export function attention(page, state) {
     opened.update(now, before);
   }
 
-  function redraw() { minis.forEach(({button}) => seen.observe(button)); }
+  function redraw() { [...minis.map(it => it.button), ...means].forEach(it => { seen.unobserve(it); seen.observe(it); }); }
 
   build();
   return {node, update, fit() { redraw(); opened.fit(); }};

@@ -4,6 +4,7 @@ import {asTable, g, h, picture, roving, table} from "./dom.js";
 import {candidates, pieceName} from "./data.js";
 import {force} from "./forcing.js";
 import {logp, percent} from "./numbers.js";
+import {alternatives} from "./sentence.js";
 
 const COLUMN = 128, ROW = 46, DROPPED = 4, MOST = 400; // pixels, dropped candidates to name at each step, and nodes beyond which they are only counted
 
@@ -14,6 +15,7 @@ export function decoding(page, state, asker) {
     h("div", {class: "head"}, h("h2", {}, "Decoding"), h("p", {}, about)), box, note, cache(page.search.cache_lengths),
     h("div", {class: "answers"}, h("h3", {}, answers.length > 1 ? "The answers, and why the first one won" : "The answer"), h("ol", {}, answers.map(it => h("li", {}, h("span", {class: "own", dir: "auto"}, it.text || "■ end"),
       h("small", {}, `total ${logp(it.total)} ÷ penalty ${it.penalty.toFixed(3)} = score ${logp(it.score)}${it.finished ? "" : `, stopped at ${it.length} tokens`}`)))), h("p", {}, verdict.join(" "))),
+    asTable("Alternatives at every token", () => table("Alternatives", ["Token", ...Array(7).fill("instead")], page.answer.map((it, t) => [it.name, ...alternatives(page, t).slice(0, 7).map(other => [h("span", {class: "own", dir: "auto"}, other.name), h("small", {}, percent(Math.exp(other.logp)))])]))),
     asTable("The search as a table", () => table("Candidates", ["Token", "Step", "Log-probability", "Total", "Score", "Fate"], nodes.map(it => [pieceName(it.token), it.step, logp(it.log_probability), logp(it.total), logp(it.score), it.fate]))));
 
   /** Decode on from a candidate: its whole path is forced. */
@@ -61,8 +63,8 @@ function tree(page, act) {
     edges.push([best, g("path", {d: `M${px} ${py}C${px + 26} ${py} ${X - 66} ${Y} ${X - 44} ${Y}`, class: `edge${best ? " best" : lives ? " lives" : ""}`})]);
     const name = `${pieceName(it.token)}, log-probability ${logp(it.log_probability)}, total ${logp(it.total)}, score ${logp(it.score)}, ${it.fate}`;
     found.push(g("g", {class: `node${best ? " best" : lives ? " lives" : ""}`, "data-step": best ? it.step : null, "aria-label": name, ...act(it)},
-      g("title", {}, name), g("rect", {x: X - 44, y: Y - 18, width: 88, height: 36, rx: 6}), g("text", {x: X, y: Y - 1, "text-anchor": "middle", class: it.token === "</s>" ? "ours" : "own"}, [...pieceName(it.token)].slice(0, 10).join("")),
-      g("text", {x: X, y: Y + 13, "text-anchor": "middle", class: "small"}, logp(it.log_probability))));
+      g("title", {}, name), g("rect", {x: X - 44, y: Y - 18, width: 88, height: 36, rx: 6}), g("text", {x: X, y: Y - 1, "text-anchor": "middle", "aria-hidden": "true", class: it.token === "</s>" ? "ours" : "own"}, [...pieceName(it.token)].slice(0, 10).join("")),
+      g("text", {x: X, y: Y + 13, "text-anchor": "middle", "aria-hidden": "true", class: "small"}, logp(it.log_probability))));
   }
   for (let n = first; n <= steps; n++) {
     const dropped = nodes.filter(it => it.step === n && !(it.number in row));

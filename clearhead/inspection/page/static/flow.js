@@ -119,7 +119,7 @@ export function flow(page, state) {
     const on = it.i === now, name = it.kind === "softmax" ? "Softmax" : partTitle(it.name), inner = [];
     const middle = [r.x + r.w / 2, r.y + r.h / 2], lines = it.kind === "self" && it.stack === "decoder" ? ["Masked", "self-att."] : (LABELS[it.kind] ?? []);
     const flat = upright && lines.length && it.kind !== "self" && it.kind !== "cross" ? [lines.join("").replace("-d", "d")] : lines;
-    const label = (x, y, anchor) => flat.map((text, j) => g("text", {x, y: y + 14 * j, "text-anchor": anchor}, text));
+    const label = (x, y, anchor) => flat.map((text, j) => g("text", {x, y: y + 14 * j, "text-anchor": anchor, "aria-hidden": "true"}, text));
     if (it.kind === "embedded") {
       inner.push(g("rect", {x: r.x, y: r.y, width: r.w, height: r.h, class: "clear"}), g("circle", {class: "shape", cx: middle[0], cy: middle[1], r: 10}),
         g("path", {class: "wave", d: `M${middle[0] - 6} ${middle[1]}q3 -6 6 0t6 0`}));
@@ -131,7 +131,7 @@ export function flow(page, state) {
       else if (layer) inner.push(...label(middle[0], r.y + 15, "middle"), picture(middle[0] - 18, r.y + 34, 36));
       else {
         const said = it.kind === "softmax" && !upright ? page.answer[state.now.t]?.name ?? "" : "", n = flat.length + (said ? 1 : 0), y = middle[1] + 4 - (n - 1) * 7;
-        inner.push(...label(middle[0], y, "middle"), said ? g("text", {x: middle[0], y: y + 18, "text-anchor": "middle", class: "said"}, said.slice(0, 9)) : null);
+        inner.push(...label(middle[0], y, "middle"), said ? g("text", {x: middle[0], y: y + 18, "text-anchor": "middle", class: "said", "aria-hidden": "true"}, said.slice(0, 9)) : null);
       }
     }
     const kind = it.kind === "softmax" ? "soft" : partKind(it.name);

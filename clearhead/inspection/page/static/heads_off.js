@@ -29,8 +29,8 @@ export function headsOff(page, state, asker) {
     if (asker.live) asker.ask({off: [...off]});
   }
 
-  const button = it => h("button", {class: `switch${it.change < -0.1 * largest ? " big" : ""}`, "data-off": it.name, "aria-label": `${spoken(it.name)} off: ${signed(it.change)}`, onclick: () => toggle(it.name)},
-    h("span", {}, headOf(it.name)), h("b", {}, signed(it.change)));
+  const button = it => h("button", {class: `switch${it.change < -0.1 * largest ? " big" : ""}`, "data-off": it.name, "aria-label": `${headOf(it.name)} ${signed(it.change)}, without ${spoken(it.name)}`, onclick: () => toggle(it.name)},
+    h("span", {}, headOf(it.name)), " ", h("b", {}, signed(it.change)));
   for (const [where, kinds] of Object.entries(rows)) {
     const attentions = Object.entries(kinds).filter(([kind]) => kind !== "feed_forward");
     attentions.forEach(([kind, some], n) => {

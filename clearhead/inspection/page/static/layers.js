@@ -84,6 +84,6 @@ function norms(page) {
   if (rows.length < 2) return null;
   const width = 640, top = Math.max(...rows.map(it => it[1])) || 1, x = i => 6 + (i * (width - 12)) / (rows.length - 1), y = v => 44 - (38 * v) / top;
   const name = `Mean norm of the residual stream in the decoder: from ${rows[0][1].toFixed(1)} to ${rows.at(-1)[1].toFixed(1)}, at most ${top.toFixed(1)}`;
-  return h("div", {class: "norms"}, h("p", {class: "note"}, name), h("div", {class: "scroll"}, picture(width, 50, name, g("path", {d: rows.map(([, v], i) => `${i ? "L" : "M"}${x(i).toFixed(1)} ${y(v).toFixed(1)}`).join(""), class: "line"}))),
+  return h("div", {class: "norms"}, h("p", {class: "note"}, name), h("div", {}, picture(width, 50, name, g("path", {d: rows.map(([, v], i) => `${i ? "L" : "M"}${x(i).toFixed(1)} ${y(v).toFixed(1)}`).join(""), class: "line"}))),
     asTable("Residual norms as a table", () => table("Residual norms", ["After", "Norm"], rows.map(([part, v]) => [part, v.toFixed(3)]))));
 }

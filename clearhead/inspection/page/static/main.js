@@ -64,7 +64,7 @@ function start(page, asker, form, signal) {
   const {name, layers: of, heads, d_model: d} = page.model, facts = `${name} · ${Object.values(of).join(" + ")} layers · ${heads} heads · d ${d} · ${count(page.model.parameters)} parameters`;
   document.title = `${page.source.filter(it => it.own).map(it => it.name).join(" ")} → ${page.text}`.slice(0, 90);
   document.body.replaceChildren(h("a", {class: "hidden skip", href: `#${kinds[0][0]}`, "data-view": kinds[0][0]}, "Skip to the views"), bar(facts, views, toggleTheme),
-    h("div", {class: "page"}, h("main", {}, form ?? "", top.node, views.map(it => it[2].node)), h("aside", {"aria-label": "The chosen word"}, aside.node), foot(page)));
+    h("div", {class: "page"}, h("main", {}, h("h1", {class: "hidden"}, document.title), form ?? "", top.node, views.map(it => it[2].node)), h("aside", {"aria-label": "The chosen word"}, aside.node), foot(page)));
   const all = [top, aside, ...views.map(it => it[2])];
   const redraw = () => all.forEach(it => it.update(state.now, null)), fit = () => all.forEach(it => it.fit?.());
   const show = () => { if (state.now.v) document.getElementById(state.now.v)?.scrollIntoView(); };
@@ -116,7 +116,7 @@ export async function open(source) {
     applyTheme(new URLSearchParams(location.hash.slice(1)).get("theme"));
     const data = await source.first();
     if (data) return show(data);
-    document.body.replaceChildren(bar("", [], () => applyTheme(otherTheme())), h("div", {class: "page"}, h("main", {}, form)));
+    document.body.replaceChildren(bar("", [], () => applyTheme(otherTheme())), h("div", {class: "page"}, h("main", {}, h("h1", {class: "hidden"}, "Clearhead"), form)));
     if (asker.question.text) asker.ask();
   } catch (error) {
     broken(error);

@@ -7,7 +7,7 @@ import {logp, weight} from "./numbers.js";
 
 const LARGEST = 16; // tokens of a matrix that is drawn with numbers
 const LEAST = 0.02, LEAST_LONG = 0.1, LINES = 600; // weights that are drawn as lines
-const LABEL = 90;
+const LABEL = 82;
 
 const best = (layer, head, row) => { let at = 0; for (let c = 1; c < layer.columns; c++) if (layer.at(head, row, c) > layer.at(head, row, at)) at = c; return at; };
 const short = text => (text.length > 11 ? `${[...text].slice(0, 10).join("")}…` : text);
@@ -27,7 +27,7 @@ export function openHead(page, state) {
   const text = (token, props, on) => g("text", {...props, class: `${token.own ? "own" : "ours"}${on ? " on" : ""}`}, short(token.name));
 
   function cells({k, layer, head}) {
-    const [rows, columns] = axes(page, k), wide = Math.max(25, Math.min(54, 390 / layer.columns)), high = layer.rows > 10 ? 27 : 34;
+    const [rows, columns] = axes(page, k), wide = Math.max(22, Math.min(52, 350 / layer.columns)), high = layer.rows > 10 ? 27 : 34;
     const width = LABEL + layer.columns * wide + 4, height = 36 + layer.rows * high + 6, found = [];
     columns.forEach((it, c) => found.push(text(it, {x: LABEL + c * wide + wide / 2, y: layer.columns > 8 ? 24 : 26, "text-anchor": "middle", "data-column": c, ...(layer.columns > 8 ? {transform: `rotate(-28 ${LABEL + c * wide + wide / 2} 26)`} : {})})));
     rows.forEach((it, r) => {
@@ -81,7 +81,7 @@ export function openHead(page, state) {
     const it = chosen(), small = Math.max(it.layer.rows, it.layer.columns) <= LARGEST;
     cellView = small ? cells(it) : null;
     pixelView = small ? null : pixels(it);
-    matrix.replaceChildren(small ? h("div", {class: "scroll"}, cellView.view) : pixelView.view);
+    matrix.replaceChildren(small ? h("div", {class: "scroll", tabindex: 0, role: "group", "aria-label": "Weights, scroll sideways"}, cellView.view) : pixelView.view);
     lines.replaceChildren(threads(it));
     for (const group of [matrix, lines]) {
       group.onpointerover = event => { const cell = event.target.closest("[data-r]"); if (cell) point([Number(cell.dataset.r), Number(cell.dataset.c)]); };
