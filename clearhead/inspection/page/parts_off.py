@@ -10,7 +10,7 @@ from ..views.explanation import Explanation
 
 _SURE = -0.69314718056  # a token of more than half the probability is certainly the likeliest
 _TOGETHER = 4096  # tokens in a batch
-_SEARCHES = 4e9  # the work of all new searches: tokens times parameters
+_SEARCHES = 2e9  # the work of all new searches: tokens times parameters
 
 
 def parts_off(explanation: Explanation, *, search: bool = True) -> dict[str, dict[str, Any]]:
