@@ -12,7 +12,10 @@ const SHOWN = 3;
 const most = (values, n = SHOWN) => values.map((it, i) => [i, it]).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, n);
 
 const block = (title, link, to, ...content) =>
-  h("div", {class: "block"}, h("h3", {}, title, link && h("a", {href: `#${to}`, "data-view": to}, link)), ...content);
+  {
+  const [view, wide] = to.split(" ");
+  return h("div", {class: `block ${wide ?? ""}`}, h("h3", {}, title, link && h("a", {href: `#${view}`, "data-view": view}, link)), ...content);
+};
 
 const bar = (share, kind) => h("span", {class: "track"}, h("i", {class: kind, style: {width: `${Math.max(0.5, 100 * Math.min(1, share)).toFixed(1)}%`}}));
 const token = it => h("span", {class: it.own ? "own" : "", dir: "auto"}, it.name);
@@ -63,7 +66,7 @@ export function card(page, state, asker) {
     if (page.lens) found.push(block("Rank by layer", "Layers", "layers", ranks(page, page.begins + t)));
     if (whyRow(page, t) !== null) {
       const top = [...contributions(page, t, saidAt(page, t))].sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, 5), largest = Math.abs(top[0][1]) || 1;
-      found.push(block("What spoke for it, in logits", "Why", "layers", h("div", {class: "bars"}, top.map(([name, value]) => [
+      found.push(block("What spoke for it, in logits", "Why", "layers wide", h("div", {class: "bars"}, top.map(([name, value]) => [
         h("span", {}, h("span", {class: `key ${partKind(name)}`}), partName(name)), bar(Math.abs(value) / largest, value < 0 ? "against" : "for"), h("span", {class: "number"}, signed(value))]))));
     }
     return node.replaceChildren(...[h("p", {class: "who"}, heading(page, t)), h("h2", {class: word.own ? "own" : "", dir: "auto"}, word.name),
