@@ -11,11 +11,11 @@ const SHOWN = 3;
 
 const most = (values, n = SHOWN) => values.map((it, i) => [i, it]).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, n);
 
-const block = (title, link, to, ...content) =>
-  {
+/** A block of the card with a link to its view. A wide one takes a whole row on a phone. */
+function block(title, link, to, ...content) {
   const [view, wide] = to.split(" ");
   return h("div", {class: `block ${wide ?? ""}`}, h("h3", {}, title, link && h("a", {href: `#${view}`, "data-view": view}, link)), ...content);
-};
+}
 
 const bar = (share, kind) => h("span", {class: "track"}, h("i", {class: kind, style: {width: `${Math.max(0.5, 100 * Math.min(1, share)).toFixed(1)}%`}}));
 const token = it => h("span", {class: it.own ? "own" : "", dir: "auto"}, it.name);
