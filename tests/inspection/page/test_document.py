@@ -98,7 +98,7 @@ def test_the_scripts_of_a_file_ask_for_nothing() -> None:
     assert not re.search(
         r"\b(fetch|XMLHttpRequest|WebSocket|EventSource|eval|innerHTML|insertAdjacentHTML|document\.write)\b", script
     )
-    assert not re.search(r"^import ", script, re.MULTILINE) and len(script) <= 120_000
+    assert not re.search(r"^import ", script, re.MULTILINE) and len(script) <= 125_000
 
 
 @pytest.mark.parametrize("entry", ["file", "served"])

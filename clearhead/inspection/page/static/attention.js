@@ -51,7 +51,7 @@ export function attention(page, state) {
   const legend = h("div", {class: "legend"}, h("span", {}, "0"), h("i"), h("span", {}, "1 weight"));
   for (const [name, text] of Object.entries(SORTS).filter(([name]) => name !== "worth" || page.without)) sorts.append(h("button", {class: "button", "data-sort": name, onclick: () => { sort = name; build(); update(state.now, null); }}, text));
   const node = h("section", {id: "attention"},
-    h("div", {class: "head"}, h("h2", {}, "Attention"), h("p", {}, `${heads} heads; each row of a picture is one token looking${many ? ", below it the entropy in bits" : ""}`), h("div", {class: "tools"}, sorts, legend)), over?.node, kinds, opened.node);
+    h("div", {class: "head"}, h("h2", {}, "Attention"), h("p", {}, `${heads} heads; each row is one token looking; entropy in bits`), h("div", {class: "tools"}, sorts, legend)), over?.node, kinds, opened.node);
 
   const seen = new IntersectionObserver(entries => entries.forEach(it => { if (it.isIntersecting) { it.target.draw(); seen.unobserve(it.target); } }), {rootMargin: "400px"});
   const worth = (place, l, head) => { const [stack, kind] = place.split("."); return page.without?.[`${stack}.${l}.${kind}.head.${head}`]?.change ?? 0; };
@@ -59,7 +59,7 @@ export function attention(page, state) {
   function mini(place, layer, head, l) {
     const canvas = h("canvas"), tick = h("i", {class: "tick"}), entropy = layer.entropy[head].toFixed(2), title = `${PLACES[place][0]} layer ${l} head ${head}`;
     const button = h("button", {class: "mini", "data-k": place, "data-l": l, "data-h": head, "aria-label": `${title}, ${finding(page, place, layer, head)}, entropy ${entropy} bits`,
-      onclick: () => state.set({k: place, l, h: head})}, h("span", {class: "frame"}, canvas, tick), h("small", {}, sort === "worth" ? signed(worth(place, l, head)) : many ? entropy : `${entropy} bits`));
+      onclick: () => state.set({k: place, l, h: head})}, h("span", {class: "frame"}, canvas, tick), h("small", {}, sort === "worth" ? signed(worth(place, l, head)) : entropy));
     button.draw = () => paint(canvas, layer, head);
     canvas.style.setProperty("aspect-ratio", `${layer.columns} / ${layer.rows}`);
     minis.push({button, tick, place, layer, head, l});

@@ -83,7 +83,7 @@ function said(data, rows, {writes, fills, finds, begins, words}) {
   if (writes) return {answer: rows.outputs.slice(begins), logprobs: data.logprobs.slice(begins)};
   if (fills) return {answer: data.filled.map(text => ({name: pieceName(text), own: true})), logprobs: data.logprobs};
   if (finds) return {answer: [{name: data.text || "no answer", own: Boolean(data.text)}], logprobs: [words ? words.whole.values[0] : 0]};
-  return {answer: (data.labels ?? []).map(([name]) => ({name, own: false})), logprobs: (data.labels ?? []).map(([, p]) => p)};
+  return {answer: (data.labels ?? []).map(([name]) => ({name, own: false, kind: "label"})), logprobs: (data.labels ?? []).map(([, p]) => p)};
 }
 
 function mediaOf(media) {
