@@ -155,12 +155,15 @@ def test_a_served_page_asks_its_server(pages: Any, tab: Any) -> None:
     tab.locator(".asking[aria-busy=false]").wait_for()
     first, second = (it["id"] for it in data["tokens"]["outputs"][:2])
     assert asked[-1]["prefix"] == [first, next(i for *_, i in data["alternatives"][1] if i != second)]
+    tab.go_back()
+    tab.wait_for_function("!location.hash.includes('beam=')")
+    tab.locator(".asking[aria-busy=false]").wait_for()
     names = list(data["without"])[:2]
     for name in names:
         tab.locator(f"[data-off='{name}']").click()
         tab.locator(f"[data-off='{name}'][aria-pressed=true]").wait_for()
         tab.locator(".asking[aria-busy=false]").wait_for()
-    assert asked[-1]["off"] == names
+    assert asked[-1]["off"] == names and asked[-1]["prefix"] == []
     tab.locator("textarea").first.fill("wrong")
     tab.keyboard.press("Enter")
     tab.locator(".status.wrong").wait_for()

@@ -22,10 +22,11 @@ export function makeAsker(source, show) {
     try {
       const data = await source.ask(asked, own.signal);
       if (own.signal.aborted) return;
+      const forced = question.text === asked.text && String(question.prefix) !== String(asked.prefix);
       [question, failed] = [asked, null];
       if (!asked.off.length && !asked.prefix.length) whole = data;
       else if (whole && (whole.source !== data.source || whole.model.name !== data.model.name)) whole = null;
-      remember(asked);
+      remember(asked, forced);
       show(data);
       tell("done");
     } catch (error) {
@@ -34,6 +35,12 @@ export function makeAsker(source, show) {
       tell("failed", error.message);
     }
   }
+
+  // Back undoes a forced token.
+  if (source.ask) addEventListener("popstate", () => {
+    const past = questionOf(source);
+    if (past.text && past.text === question.text && String(past.prefix) !== String(question.prefix)) ask({prefix: past.prefix});
+  });
 
   return {
     live: Boolean(source.ask), models: source.models, ask, retry: () => ask(failed ?? {}),
@@ -51,13 +58,13 @@ function questionOf(source) {
   return {model, text: given.get("q") ?? "", context: given.get("context") ?? "", prefix, off: (given.get("off") ?? "").split(",").filter(it => it)};
 }
 
-function remember({model, text, context, prefix}) {
+function remember({model, text, context, prefix}, push) {
   const given = new URLSearchParams(location.hash.slice(1)), set = (name, value) => (value && value.length <= LONGEST ? given.set(name, value) : given.delete(name));
   set("model", model);
   set("q", text);
   set("context", context);
   set("beam", prefix.join("."));
-  writeHash(`#${given}`);
+  writeHash(`#${given}`, push);
 }
 
 const base64 = file => new Promise((resolve, reject) => {
