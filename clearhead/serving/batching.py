@@ -19,6 +19,7 @@ from .waiting_rows import Row, Stream, call_in, settle_all
 from .work import Work
 
 _SHARE, _PATIENCE = 0.25, 8  # of a group's size, and in steps: inputs wait until so many can join together
+_MOMENT = 0.2  # seconds
 _WEIGHT = 0.1  # of the newest time per input in the average
 
 
@@ -44,7 +45,7 @@ class Batcher:
         self._open, self._most = open_group, most
         self._waiting: deque[Row] = deque()
         self._groups: dict[Work, _Active] = {}
-        self._changed, self._closed = threading.Condition(), False
+        self._changed, self._closed, self._ended = threading.Condition(), False, False
         self._seconds, self._seconds_per_row = 0.0, 0.0
         self._thread = threading.Thread(target=self._answer_all, name=name, daemon=True)
         self._thread.start()
@@ -97,15 +98,18 @@ class Batcher:
                 row.future.cancel()
 
     def close(self) -> None:
-        """End the thread when everything that waits is answered."""
+        """End the thread when everything that waits is answered, and nothing has come for a moment."""
         with self._changed:
             self._closed = True
             self._changed.notify()
 
     def _add(self, rows: list[Row]) -> None:
         with self._changed:
-            if self._closed:
+            if self._ended:
                 raise RequestError(503, "the model is being replaced", fix="try again", headers={"Retry-After": "1"})
+            if len(rows) > self._most:
+                what, expected = f"the request has {len(rows):,} lines or texts", f"at most {self._most:,}"
+                raise RequestError(400, what, expected=expected, fix="send several requests")
             if len(self._waiting) + len(rows) > self._most:
                 what = f"{self.waiting:,} texts wait already, so there's no room for {len(rows):,} more"
                 raise RequestError(
@@ -131,9 +135,10 @@ class Batcher:
             with self._changed:
                 while not (self._waiting or self._groups or self._closed):
                     self._changed.wait()
-                waiting, self._waiting = self._waiting, deque()
-                if self._closed and not (waiting or self._groups):
+                if not (self._waiting or self._groups) and not self._changed.wait(_MOMENT):
+                    self._ended = True  # requests that found the model before it was replaced have come by now
                     return
+                waiting, self._waiting = self._waiting, deque()
             left = self._begin_all(waiting)
             with self._changed:
                 self._waiting.extendleft(reversed(left))

@@ -216,7 +216,11 @@ class _Guarded:
             headers["X-Request-ID"] = self.id
             headers.setdefault("X-Content-Type-Options", "nosniff")
             headers.setdefault("Cache-Control", "no-store")
-        await self._send(message)
+        try:
+            async with asyncio.timeout(self._limits.seconds):
+                await self._send(message)
+        except TimeoutError:  # the client doesn't read
+            raise ClientDisconnect from None
 
     async def fail(self, error: ClearheadError) -> None:
         """Send an error, unless a response has begun."""

@@ -124,8 +124,10 @@ class ModelShelf:
         Raises:
             ClearheadError: a model can't be read.
         """
-        fresh = {name.name: self._open(name) for name in self._names}
-        old, self.models = self.models, fresh
+        apps = {name: self._load(name.folder) for name in self._names}
+        for app in apps.values():
+            warm(app)
+        old, self.models = self.models, {name.name: self._served(name, app) for name, app in apps.items()}
         for model in old.values():
             model.batcher.close()
 
@@ -134,12 +136,10 @@ class ModelShelf:
         try:
             self.load()
             say(f"reloaded {', '.join(self.models)}")
-        except ClearheadError as error:
+        except (ClearheadError, OSError, MemoryError, RuntimeError) as error:  # RuntimeError: torch has no memory
             say(f"error: {error}\n  the models that were loaded are still served")
 
-    def _open(self, name: ModelName) -> ServedModel:
-        app = self._load(name.folder)
-        warm(app)
+    def _served(self, name: ModelName, app: App) -> ServedModel:
         batcher = Batcher(lambda work: open_group(app, work), most=self.limits.queue, name=name.name)
         return ServedModel(
             name.name, app, batcher, self.limits, name.languages if app.task.verb == "translate" else None

@@ -106,6 +106,15 @@ def test_a_full_queue_rejects_with_the_seconds_to_wait() -> None:
     assert error.status == 429 and int(error.headers["Retry-After"]) >= 1
 
 
+def test_a_request_that_never_fits_into_the_queue_is_told_so() -> None:
+    async def use(batcher: Batcher) -> None:
+        with pytest.raises(RequestError) as error:
+            await batcher.answers(DOUBLE, [1, 2, 3, 4], 10)
+        assert error.value.status == 400
+
+    running(use, Model(), most=3)
+
+
 def test_an_input_that_cannot_be_read_fails_alone() -> None:
     model = Model()
 
@@ -165,7 +174,7 @@ def test_too_late_is_429_before_the_model_began_and_504_after() -> None:
     assert running(use, model) == [504, 429]
 
 
-def test_a_closed_batcher_answers_what_waits_and_takes_nothing_new() -> None:
+def test_a_closed_batcher_answers_what_waits_and_then_takes_nothing_new() -> None:
     model = Model()
 
     async def use(batcher: Batcher) -> None:
@@ -173,11 +182,13 @@ def test_a_closed_batcher_answers_what_waits_and_takes_nothing_new() -> None:
         asked = [asyncio.ensure_future(batcher.answers(DOUBLE, [n], 10)) for n in range(3)]
         await until(lambda: batcher.busy + batcher.waiting == 3)
         batcher.close()
+        asked.append(asyncio.ensure_future(batcher.answers(DOUBLE, [3], 10)))
+        model.open.set()
+        assert await asyncio.gather(*asked) == [[0], [2], [4], [6]]
+        await until(lambda: not batcher._thread.is_alive())
         with pytest.raises(RequestError) as error:
             await batcher.answers(DOUBLE, [4], 10)
         assert error.value.status == 503
-        model.open.set()
-        assert await asyncio.gather(*asked) == [[0], [2], [4]]
 
     running(use, model)
 

@@ -1,5 +1,6 @@
 """What every request passes through."""
 
+import asyncio
 import base64
 import http.client
 import json
@@ -8,11 +9,13 @@ import shutil
 import socket
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
-from clearhead.serving.guards import Access
+from clearhead.serving.guards import Access, Guards
 from clearhead.serving.limits import Limits
+from clearhead.serving.server_metrics import ServerMetrics
 
 KEY = {"Authorization": "Bearer secret"}
 ASK = {"q": "She sings.", "source": "en", "target": "fr"}
@@ -155,6 +158,25 @@ def test_a_bug_is_500_with_an_id_and_a_traceback_in_the_log_alone(translator, mo
     found = translator.post("/api/translate", {"text": "a"}, X_Request_ID="five")
     assert found.status == 500 and "five" in found.json()["error"]["message"]
     assert b"secret detail" not in found.body and "secret detail" in capfd.readouterr().err
+
+
+def test_a_client_that_never_reads_is_given_up() -> None:
+    async def app(scope, receive, send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def never(*_: object) -> None:
+        await asyncio.sleep(30)
+
+    class Counted(ServerMetrics):
+        def count(self, route: str, status: int, seconds: float) -> None:
+            counted.append(status)
+
+    counted: list[int] = []
+    state = SimpleNamespace(stopping=False, shelf=SimpleNamespace(models={"a": None}))
+    scope = {"type": "http", "method": "GET", "path": "/a", "headers": [(b"host", b"localhost")]}
+    scope |= {"app": SimpleNamespace(state=state)}
+    asyncio.run(Guards(app, Access(), Limits(seconds=1), Counted())(scope, never, never))
+    assert counted == [499]
 
 
 # --- leaving, stopping, reloading

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from itertools import islice
 from typing import Annotated, Any
 
 import msgspec
@@ -150,11 +149,14 @@ async def _translated(request: Request, model: ServedModel, texts: list[str], al
     if n_best > model.app.config.decode.beam:
         options["beam"] = n_best
     lines = [text.split("\n") for text in texts]
-    found = iter(await answered(request, model, Work.of("results", options), [it for some in lines for it in some]))
-    answers = [
-        [[it.text, *(other.text for other in it.alternatives)] for it in islice(found, len(some))] for some in lines
-    ]
+    filled = [line for some in lines for line in some if line.strip()]
+    found = iter(await answered(request, model, Work.of("results", options), filled) if filled else ())
+    answers = [[_best_first(next(found)) if line.strip() else [""] for line in some] for some in lines]
     return [["\n".join(_nth(it, n) for it in some) for n in range(max(map(len, some)))] for some in answers]
+
+
+def _best_first(record: Any) -> list[str]:
+    return [record.text, *(other.text for other in record.alternatives)]
 
 
 def _nth(answers: list[str], n: int) -> str:

@@ -34,6 +34,11 @@ def test_each_line_is_translated_by_itself_and_blank_ones_stay(translator, expec
     assert found.json() == {"translatedText": f"{expected[0]}\n\n{expected[1]}"}
 
 
+def test_a_text_of_line_breaks_alone_needs_no_model(translator) -> None:
+    found = translator.post("/translate", {"q": "\n" * 4_000, "source": "en", "target": "fr"})
+    assert found.json() == {"translatedText": "\n" * 4_000}
+
+
 def test_alternatives_follow_the_best_translation(translator, model_folder) -> None:
     found = translator.post("/translate", {"q": TEXTS[0], "source": "en", "target": "fr", "alternatives": 2}).json()
     [result] = load(model_folder).results([TEXTS[0]], n_best=3)
