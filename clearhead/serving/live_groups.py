@@ -9,6 +9,8 @@ from .decoders import Decoder, Grow, Read
 from .waiting_rows import OnPiece
 from .work import Seeded
 
+_PADDING = 4  # a few long texts don't keep out many short ones, though all are padded to the longest
+
 
 @dataclass
 class _Member:
@@ -35,7 +37,8 @@ class _Pieces:
 
 @dataclass
 class LiveGroup:
-    """Texts being decoded; see `batching.Group`. At most decode.batch_tokens tokens are decoded together."""
+    """Texts being decoded; see `batching.Group`. At most decode.batch_tokens tokens are
+    decoded together, counting every beam, but not padding."""
 
     decoder: Decoder
     _members: dict[int, _Member] = field(default_factory=dict)
@@ -49,10 +52,11 @@ class LiveGroup:
 
     def has_room(self) -> bool:
         """Return whether another text may join now."""
-        session, sources = self.decoder.session, [it.read.source for it in self._members.values()]
-        longest = max([MIN_LENGTH, *(session.length(source) + 1 for source in sources)])
+        session = self.decoder.session
+        lengths = [max(session.length(it.read.source) + 1, MIN_LENGTH) for it in self._members.values()]
         wide = session.width * (session.config.n_best if session.diverse else 1)
-        return not sources or (len(sources) + 1) * wide * longest <= session.config.batch_tokens
+        most, padded = session.config.batch_tokens, (len(lengths) + 1) * max(lengths, default=0)
+        return not lengths or (wide * (sum(lengths) + MIN_LENGTH) <= most and wide * padded <= _PADDING * most)
 
     def add(self, value: str | Seeded, on_piece: OnPiece | None) -> int:
         """Let a text join, and return its number. Raise ClearheadError if it can't be read."""
