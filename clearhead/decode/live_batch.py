@@ -46,6 +46,8 @@ class LiveBatch:
 
     def __init__(self, session: Session) -> None:
         self.session, self._sampler = session, session.sampler() if session.config.sample else None
+        self._never_steps = isinstance(session.engine, BatchEngine) or session.diverse
+        self._searches_whole = isinstance(session.engine, SearchEngine) and self._sampler is None
         self._waiting: dict[int, _Entry] = {}
         self._streams: dict[int, Callable[[int], None]] = {}
         self._searches: list[tuple[Search, ExitStack]] = []
@@ -122,9 +124,7 @@ class LiveBatch:
 
     def _at_once(self, entry: _Entry) -> bool:
         """Return whether a sequence is decoded to its end in one step."""
-        engine = self.session.engine
-        searches = isinstance(engine, SearchEngine) and self._sampler is None and entry.on_token is None
-        return isinstance(engine, BatchEngine) or self.session.diverse or searches
+        return self._never_steps or (self._searches_whole and entry.on_token is None)
 
     def _decode(self, entries: dict[int, _Entry]) -> Found:
         if not entries:

@@ -16,6 +16,7 @@ _PADDING = 4  # a few long texts don't keep out many short ones, though all are 
 class _Member:
     read: Read
     pieces: "_Pieces | None"
+    length: int  # in tokens, as it counts in a batch
 
 
 @dataclass
@@ -53,7 +54,7 @@ class LiveGroup:
     def has_room(self) -> bool:
         """Return whether another text may join now."""
         session = self.decoder.session
-        lengths = [max(session.length(it.read.source) + 1, MIN_LENGTH) for it in self._members.values()]
+        lengths = [it.length for it in self._members.values()]
         wide = session.width * (session.config.n_best if session.diverse else 1)
         most, padded = session.config.batch_tokens, (len(lengths) + 1) * max(lengths, default=0)
         return not lengths or (wide * (sum(lengths) + MIN_LENGTH) <= most and wide * padded <= _PADDING * most)
@@ -68,7 +69,8 @@ class LiveGroup:
         pieces = None if on_piece is None else _Pieces(self.decoder.grow(read), on_piece)
         on_token = None if pieces is None else pieces.add
         number = self._batch.add(read.source, self.decoder.prefix, on_token, seed)
-        self._members[number] = _Member(read, pieces)
+        length = max(self.decoder.session.length(read.source) + 1, MIN_LENGTH)
+        self._members[number] = _Member(read, pieces, length)
         return number
 
     def drop(self, number: int) -> None:
