@@ -297,6 +297,22 @@ def test_auto_waits_for_the_machine_code(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert not machine_code.is_compiled() and machine_code.machine_code_folder().parent == tmp_path / "clearhead"
 
 
+SCIPY = """
+import sys
+import clearhead.decode.engines.loops.jit
+assert "scipy.linalg" not in sys.modules
+import numba, numpy as np, scipy.linalg
+assert numba.njit(lambda a, b: np.dot(a, b))(np.eye(2), np.ones(2)).sum() == 2
+assert numba.njit(lambda a, b: np.interp(a, b, b))(np.ones(2), np.arange(3.0)).sum() == 2
+"""
+
+
+def test_scipy_isn_t_imported_and_other_functions_still_find_it() -> None:
+    pytest.importorskip("scipy", reason="needs the extra sklearn")
+    done = subprocess.run([sys.executable, "-c", SCIPY], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 SCRIPT = """
 import sys
 import numpy as np
