@@ -77,6 +77,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:
         arguments = sys.argv[1:]
         _end_at_signals()
+        # OpenMP's threads wait for each other after every operation. By default, they wait in a busy loop, and next to
+        # another program that can make two threads ten times slower than one. Read when torch is imported.
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         _prepare_streams()
         code = _run(arguments)

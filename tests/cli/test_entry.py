@@ -134,6 +134,18 @@ def test_called_from_python_it_leaves_the_signals_alone(run: Run, monkeypatch: p
     assert handlers == [list(map(signal.getsignal, (signal.SIGINT, 15)))]
 
 
+@pytest.mark.parametrize(("given", "policy"), [(None, "passive"), ("active", "active")])
+def test_threads_do_not_wait_in_a_busy_loop_unless_the_user_says_so(monkeypatch, given: str | None, policy: str) -> None:
+    for name in ("signal", "getsignal"):
+        monkeypatch.setattr(signal, name, lambda *_: None)
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    if given is not None:
+        monkeypatch.setenv("OMP_WAIT_POLICY", given)
+    monkeypatch.setattr(sys, "argv", ["clearhead", "--version"])
+    assert main() == 0
+    assert os.environ["OMP_WAIT_POLICY"] == policy
+
+
 def test_it_can_be_called_from_a_thread() -> None:
     codes: list[int] = []
     thread = threading.Thread(target=lambda: codes.append(main(["--version"])))
