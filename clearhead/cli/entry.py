@@ -22,7 +22,7 @@ from ..errors import ClearheadError, ConfigError, nearest
 from .parser import UsageError, Verb, parse
 
 # Verbs in the order of `clearhead --help`. Each task has a verb of the same name.
-_LAST = ("score", "explain", "ablate", "verify", "info", "import", "export", "env")
+_LAST = ("score", "bench", "explain", "ablate", "verify", "info", "import", "export", "env")
 _NAMES = ("demo", "train", "evaluate", *TASKS, "serve", *_LAST)
 _FILES = {"import": "import_", **{task: f"tasks.{task}" for task in TASKS}}  # not named after the verb alone
 

@@ -173,6 +173,11 @@ def usable_engines(config: ModelConfig, device: str = "cpu", formats: Container[
     return [name for name in ENGINES if not _obstacle(config, name, device, formats)]
 
 
+def precisions_of(name: str, config: ModelConfig) -> tuple[str, ...]:
+    """Return the precisions that an engine computes in, fp32 first."""
+    return _precisions(_engine_class(name, config))
+
+
 def step_engines(config: ModelConfig, device: str = "cpu") -> list[str]:
     """Return the names of the step engines that can run a model in memory, in registry order."""
     return [name for name in usable_engines(config, device) if not _is_batch(_engine_class(name, config))]

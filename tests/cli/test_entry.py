@@ -135,7 +135,9 @@ def test_called_from_python_it_leaves_the_signals_alone(run: Run, monkeypatch: p
 
 
 @pytest.mark.parametrize(("given", "policy"), [(None, "passive"), ("active", "active")])
-def test_threads_do_not_wait_in_a_busy_loop_unless_the_user_says_so(monkeypatch, given: str | None, policy: str) -> None:
+def test_threads_do_not_wait_in_a_busy_loop_unless_the_user_says_so(
+    monkeypatch, given: str | None, policy: str
+) -> None:
     for name in ("signal", "getsignal"):
         monkeypatch.setattr(signal, name, lambda *_: None)
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)

@@ -1,0 +1,72 @@
+"""The rates of a model's engines."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from clearhead.api import load
+from clearhead.apps.bench import decoding
+from clearhead.apps.bench.decoding import CELLS, Rate, best, chosen, measure, step_weights
+from clearhead.apps.bench.machine import BYTES, Machine
+from clearhead.errors import ConfigError
+
+MACHINE = Machine(1, dict.fromkeys(BYTES, 1e9), dict.fromkeys(BYTES, 1e12))
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "_SECONDS", 0.0)
+    monkeypatch.setattr(decoding, "_N", 3)
+    monkeypatch.setattr(decoding, "usable_engines", lambda *_: ["torch"])
+
+
+def test_the_limit_is_what_takes_longer_reading_or_multiplying() -> None:
+    assert MACHINE.limit(10**6, "fp32", 1) == pytest.approx(250)  # 4 MB at 1 GB/s
+    assert MACHINE.limit(10**6, "int8", 1) == pytest.approx(1000)
+    assert MACHINE.limit(10**6, "fp32", 10**6) == pytest.approx(0.5)  # 2e12 operations at 1e12 per second
+
+
+def test_a_machine_has_limits() -> None:
+    machine = Machine.measure(10**5)
+    assert machine.read.keys() == machine.products.keys() == BYTES.keys()
+    assert all(it > 1e6 for it in (*machine.read.values(), *machine.products.values()))
+
+
+def test_a_step_reads_the_decoder_and_the_projection(model_folder: Path) -> None:
+    app = load(model_folder, device="cpu")
+    model = app.loaded.config.model
+    weights = {name: it.size for name, it in app.loaded.handle.weights().items() if name.startswith("decoder.blocks.")}
+    once = sum(size for name, size in weights.items() if "cross_attention.kv" in name)
+    assert once
+    assert step_weights(app.loaded) == sum(weights.values()) - once + model.tgt_vocab_size * model.d_model
+
+
+def test_every_engine_has_a_rate_in_every_cell(model_folder: Path, quick) -> None:
+    loaded, said = load(model_folder, device="cpu").loaded, []
+    [rates] = measure(loaded, MACHINE, said.append)
+    assert [(it.beam, it.batch) for it in rates] == list(CELLS)
+    assert {(it.engine, it.precision) for it in rates} == {("torch", "fp32")}
+    assert said == ["measuring torch in fp32"]
+    n = step_weights(loaded)
+    for it in rates:
+        assert it.tokens > 0
+        assert it.share == pytest.approx(it.tokens / (it.batch * MACHINE.limit(n, "fp32", it.beam * it.batch)))
+    assert chosen(loaded) in ("torch", "loops")
+
+
+def test_the_best_is_the_fastest_with_a_beam_of_four() -> None:
+    rates = [
+        Rate(engine, precision, beam, batch, tokens, 0.5)
+        for (beam, batch), (engine, precision, tokens) in itertools.product(
+            CELLS, [("a", "fp32", 1.0), ("b", "fp32", 2.0), ("b", "int8", 3.0)]
+        )
+    ]
+    assert (best(rates, 32).engine, best(rates, 32).precision) == ("b", "int8")
+    assert best(rates, 32, "fp32").tokens == 2.0
+
+
+def test_a_model_that_writes_no_text_is_named(answer_folder: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        next(measure(load(answer_folder, device="cpu").loaded, MACHINE, print))
+    assert caught.value.name == "model.topology"
