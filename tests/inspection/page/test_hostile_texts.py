@@ -156,7 +156,7 @@ def test_a_served_page_asks_its_server(pages: Any, tab: Any) -> None:
     first, second = (it["id"] for it in data["tokens"]["outputs"][:2])
     assert asked[-1]["prefix"] == [first, next(i for *_, i in data["alternatives"][1] if i != second)]
     tab.go_back()
-    tab.wait_for_function("!location.hash.includes('beam=')")
+    tab.wait_for_url(lambda url: "beam=" not in url)
     tab.locator(".asking[aria-busy=false]").wait_for()
     names = list(data["without"])[:2]
     for name in names:

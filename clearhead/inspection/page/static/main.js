@@ -107,9 +107,14 @@ function broken(error) {
 export async function open(source) {
   let shown = new AbortController();
   const show = data => {
+    const page = prepare(data), had = document.activeElement, off = had?.dataset.off, at = scrollY;
     shown.abort();
     shown = new AbortController();
-    start(prepare(data), asker, form, shown.signal);
+    start(page, asker, form, shown.signal);
+    if (!form) return;
+    const again = form.contains(had) ? had : off && [...document.querySelectorAll("[data-off]")].find(it => it.dataset.off === off);
+    if (again) again.focus({preventScroll: true}); // who uses the keyboard stays where they were
+    scrollTo(0, at);
   };
   const asker = makeAsker(source, show), form = asker.live ? askingForm(asker) : null;
   try {
