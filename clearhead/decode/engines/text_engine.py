@@ -25,6 +25,8 @@ from ..model_handle import ModelHandle
 from ..rules import FloatArray, IntArray
 from .torch_engine import chosen_rows, top_successors
 
+CHUNK = 512  # tokens of a prompt to read at once
+
 
 class TextEngine:
     """A step engine for decoder-only models with a context window of `max_len` tokens.
@@ -133,10 +135,16 @@ class TextDecoding:
 
     @torch.inference_mode()
     def _read(self, tokens: Tensor) -> Tensor:
-        """Append T tokens, already counted in `lengths`, and return the next token's logits. (R, T) -> (R, V)"""
-        back = torch.arange(tokens.size(1) - 1, -1, -1, device=tokens.device)  # distance to the last token
-        positions = (self.lengths[:, None] - 1 - back).clamp(min=0)  # padding can have any position
-        mask = None
-        if self.ragged:
-            mask = (self.cache.ages(tokens.size(1)) < self.lengths[:, None])[:, None, None, :]
-        return self.engine.model(tokens, mask=mask, positions=positions, cache=self.cache, newest=True)[:, -1]
+        """Append T tokens, already counted in `lengths`, and return the next token's logits. (R, T) -> (R, V)
+
+        Reads at most `CHUNK` tokens at once, so that memory grows with the length of a text and not with its square.
+        """
+        unread = tokens.size(1)
+        for chunk in tokens.split(CHUNK, 1):
+            unread -= chunk.size(1)
+            lengths = self.lengths[:, None] - unread
+            back = torch.arange(chunk.size(1) - 1, -1, -1, device=tokens.device)  # distance to the chunk's last token
+            positions = (lengths - 1 - back).clamp(min=0)  # padding can have any position
+            mask = (self.cache.ages(chunk.size(1)) < lengths)[:, None, None, :] if self.ragged else None
+            logits = self.engine.model(chunk, mask=mask, positions=positions, cache=self.cache, newest=True)[:, -1]
+        return logits

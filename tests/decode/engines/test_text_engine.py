@@ -10,6 +10,7 @@ from torch import Tensor
 
 from clearhead.config import ModelConfig
 from clearhead.decode.beams import Hypothesis, Request
+from clearhead.decode.engines import text_engine
 from clearhead.decode.engines.text_engine import TextEngine
 from clearhead.decode.rules import Rules
 from clearhead.decode.sampling import Sampler, Sampling, sample
@@ -100,6 +101,23 @@ def test_a_step_gives_what_the_whole_text_gives_within_the_block_and_beyond(posi
             decoding.select(live, beams)
             prompts = [prompts[b] for b in live]
             written = [[[*written[b][w], int(rng.integers(4, VOCAB))] for w in row] for b, row in zip(live, beams)]
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_a_prompt_is_read_in_chunks(positions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_engine, "CHUNK", 3)
+    it, read = engine(positions), []
+    it.model.register_forward_pre_hook(lambda _, inputs: read.append(inputs[0].size(1)))
+    prompts, written = [[BOS, 5, 6, 7, 8, 9, 10], [4, 9], [5, 6, 7, 8]], []
+    with it.prefill([prompt[:-1] for prompt in prompts], 9) as decoding:
+        assert read == [3, 3]
+        for _ in range(9):  # a table of positions is left, and half of it read again
+            last = np.array([[[*prompt, *written][-1]] for prompt in prompts])
+            log_probabilities, ids = decoding.step(last, VOCAB)
+            for row, prompt in enumerate(prompts):
+                expected = after(it.model, prompt, written)[ids[row, 0]]
+                np.testing.assert_allclose(log_probabilities[row, 0], expected, rtol=0, atol=1e-11)
+            written.append(7)
 
 
 @twice([BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK])
