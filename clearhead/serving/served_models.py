@@ -16,7 +16,7 @@ from .waiting_rows import Stream
 from .work import Work, warm
 
 _LANGUAGE = r"[a-z]{2,3}(?:[_][A-Za-z]{2,4})?"
-_PAIR = re.compile(rf"(?:^|[^A-Za-z])({_LANGUAGE})-({_LANGUAGE})(?![A-Za-z])")
+_PAIR = re.compile(rf"(?:^|[^A-Za-z])({_LANGUAGE})-({_LANGUAGE})$")
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class Languages:
     @classmethod
     def of(cls, name: str) -> "Languages | None":
         """Return the languages that a name such as "en-fr" or "opus-mt-en-de" ends with, or None."""
-        found = _PAIR.findall(name)
-        return cls(*found[-1]) if found else None
+        found = _PAIR.search(name)
+        return cls(*found.groups()) if found else None
 
 
 @dataclass(frozen=True)
