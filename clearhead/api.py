@@ -106,13 +106,17 @@ def train(
     flags = {"resume": resume, "replace": replace, "allow_custom_code": allow_custom_code}
     _check_options(flags, {"say": say, "on_step": on_step, "on_eval": on_eval})
     from .training import run
+    from .training.beginning import RunOptions
+    from .training.distributed.processes import joined
     from .training.warm_start import request, stages
 
-    options = run.RunOptions(resume, replace, say, on_step, on_eval, began, allow_custom_code)
-    with _files(data) as files:
+    with joined() as processes, _files(data) as files:
+        options = RunOptions(resume, replace, say, on_step, on_eval, began, allow_custom_code)
+        options = options.in_one_of(processes)
         if files:
             config = config.assign({"data.train": files}, "user")
         start = stages.train if request.is_warm_start(config, out, options) else run.train
+        processes.check_supports(config, warm_start=start is stages.train)
         return start(config, out, options)
 
 

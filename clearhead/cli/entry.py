@@ -93,7 +93,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             traceback.print_exc()
         code, message = _explain(error, arguments[0] if arguments else "")
-        say(message)
+        if message:  # another process of a training run has printed it
+            say(message)
         return code
     finally:
         _drop_output()

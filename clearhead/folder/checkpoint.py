@@ -8,6 +8,7 @@ Files are written atomically, and their SHA-256 is checked when they're read. No
 
 import json
 import shutil
+import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -283,6 +284,48 @@ class RunFolder:
 
     def _steps(self) -> list[int]:
         return checkpoint_steps(self.path)
+
+
+class FollowedFolder(RunFolder):
+    """The folder of a run that another process writes to. It's only read here: every method that writes does nothing.
+
+    The processes of a run share one folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open the folder, in which the other process has called `begin`.
+
+        Raises:
+            TrainingError: this machine doesn't see the folder.
+        """
+        if not (path / MANIFEST).exists():
+            raise TrainingError(
+                f"{path} has no run on {socket.gethostname()}, but another process has begun one there",
+                expected="a folder that all machines of the run share",
+                fix="choose one with --out",
+                value=path,
+            )
+        self.path, self._say, self._resume, self._about = path, lambda _: None, False, {}
+        self._sound = set()
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def finish(self, step: int) -> None:
+        """Do nothing."""
+
+    def write_files(self, files: Mapping[str, bytes]) -> None:
+        """Do nothing."""
+
+    def keep(self, weights: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
+        """Do nothing."""
+
+    def save_checkpoint(self, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]) -> Path:
+        """Return the path of the checkpoint."""
+        return self._folder(step)
+
+    def prune(self, keep: int, wanted: Callable[[int], bool] = lambda step: True) -> None:
+        """Do nothing."""
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from ..config import TrainConfig, chosen
 from ..config.values import read_duration
-from .schedule import StretchedSchedule
 
 AIM = 0.96  # share of the budget to use; between 0.9 and 1 is acceptable
 CLOSING = 3.0  # seconds for the last files, the loss curve and the end of the process
@@ -71,11 +70,6 @@ class Pace:
     def evaluated(self, seconds: float) -> None:
         """Record the total time of an evaluation."""
         self._evaluation = seconds
-
-    def adjust(self, schedule: StretchedSchedule, step: int, eval_every: int) -> StretchedSchedule:
-        """Return the schedule to use after `step`, stretched or compressed if the run wouldn't end on time."""
-        last = self.last_step(step, schedule.last_step, eval_every)
-        return schedule if last == schedule.last_step else schedule.ending_at(last, after=step)
 
     def last_step(self, step: int, last: int, eval_every: int) -> int:
         """Return the step to end at, chosen after `step`: `last` unless the run wouldn't end on time."""

@@ -34,9 +34,10 @@ class StopSignals:
                 make_a_step()
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, silent: bool = False) -> None:
+        """`silent` leaves out the message at the first signal."""
         self.requested: int | None = None  # the number of the last signal
-        self._holding = False
+        self._silent, self._holding = silent, False
 
     def __enter__(self) -> Self:
         self._before: dict[int, Any] = {}
@@ -70,7 +71,8 @@ class StopSignals:
         first, self.requested = self.requested is None, number
         if not (first and self._holding):
             self._raise(_INTACT)
-        say_within_a_handler("stopping after this step; press Ctrl-C again to stop at once")
+        if not self._silent:
+            say_within_a_handler("stopping after this step; press Ctrl-C again to stop at once")
 
     def _raise(self, consequence: str) -> NoReturn:
         assert self.requested is not None

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from ..errors import ModelError
 from ..folder.checkpoint import RunFolder
+from .distributed.processes import ALONE, Processes
 from .report.metrics import MetricsLog
 from .report.progress import Progress
 from .signals import StopSignals
@@ -24,8 +25,7 @@ class Run:
         stop: handler of Ctrl-C and SIGTERM.
         on_step: called with a record of each update.
         on_eval: called with a record of each evaluation.
-        rank: index of this process among the processes that share the run.
-        world_size: number of these processes.
+        processes: the processes that share the run.
     """
 
     folder: RunFolder
@@ -34,8 +34,7 @@ class Run:
     stop: StopSignals
     on_step: tuple[Observer, ...] = ()
     on_eval: tuple[Observer, ...] = ()
-    rank: int = 0
-    world_size: int = 1
+    processes: Processes = ALONE
 
 
 @dataclass

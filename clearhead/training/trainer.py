@@ -19,12 +19,13 @@ from ..folder.checkpoint import Checkpoint
 from ..folder.model_folder import load_weights
 from ..tokenization.ragged import IntArray
 from .averaging import MovingAverage
-from .optimizer import load_optimizer, optimizer_tensors
+from .distributed.processes import Loss
+from .optimizers.optimizer import load_optimizer, optimizer_tensors
 from .pace import Pace
 from .schedule import Schedule, StretchedSchedule
 from .selection import Selection
 from .state import Run, State
-from .update import Loss, Update
+from .update import Update
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Trainer:
         steps = chosen(config.steps)
         schedule = Schedule(chosen(config.schedule), chosen(config.lr), chosen(config.warmup), steps, config.lr_end)
         self.schedule = StretchedSchedule(schedule, steps)
-        self.update = Update(model, objective.loss, config, rank=run.rank)
+        self.update = Update(model, objective.loss, config, run.processes)
         self.average = MovingAverage(model, config.ema) if config.ema else None
         self.selection = Selection(run, model, config, objective.evaluate)
         self.state = State()
@@ -95,7 +96,7 @@ class Trainer:
                 self._keep_pace()
                 self._evaluate_if_due()
                 state.seconds = time.monotonic() - started
-                stopping = stop.requested is not None
+                stopping = self._stop_requested()
                 ended = state.step >= self.last_step or self.selection.patience_is_over(state)
                 if ended:
                     self._log_loss()
@@ -140,11 +141,10 @@ class Trainer:
     def _next_step(self) -> None:
         state, run, begun = self.state, self.run, time.monotonic()
         epoch, lr = state.epoch, self.schedule(state.step + 1)
-        micro_batches = [self._next_rows() for _ in range(self.config.accumulate * run.world_size)]
+        micro_batches = [self._next_rows() for _ in range(self.config.accumulate)]
         n_tokens = sum(map(self.objective.batches.predictions, micro_batches))
         state.step += 1
-        own = micro_batches[run.rank :: run.world_size]
-        loss_sum, norm = self.update(own, n_tokens, step=state.step, lr=lr)
+        loss_sum, norm = self.update(micro_batches, n_tokens, step=state.step, lr=lr)
         if self.average:
             self.average.update(state.step)
         state.loss_sum += loss_sum
@@ -172,11 +172,23 @@ class Trainer:
         state.loss_sum, state.n_tokens = 0.0, 0
 
     def _keep_pace(self) -> None:
-        """Move the last step if the run wouldn't end on time."""
-        if self.pace is None:
+        """Move the last step if the run wouldn't end on time. The first process decides for all."""
+        if not self.config.budget:
             return
-        self.schedule = self.pace.adjust(self.schedule, self.state.step, chosen(self.config.eval_every))
+        step, last = self.state.step, self.last_step
+        if self.pace is not None:
+            last = self.pace.last_step(step, last, chosen(self.config.eval_every))
+        (last, *_) = self.run.processes.gather(last)
+        if last != self.last_step:
+            self.schedule = self.schedule.ending_at(last, after=step)
         self.run.progress.aim(self.last_step)
+
+    def _stop_requested(self) -> bool:
+        """Return whether a signal has asked any of the processes to stop."""
+        stop = self.run.stop
+        asked = self.run.processes.gather(stop.requested)
+        stop.requested = next((it for it in asked if it is not None), None)
+        return stop.requested is not None
 
     def _next_rows(self) -> IntArray:
         """Return the examples of the next batch, and advance the position past it."""

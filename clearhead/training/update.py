@@ -6,7 +6,7 @@ module that produced the first non-finite value.
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -16,19 +16,18 @@ from torch import Tensor, nn
 from ..config import TrainConfig
 from ..errors import TrainingError
 from ..tokenization.ragged import IntArray
-from .optimizer import make_optimizer
+from .distributed.processes import ALONE, Loss, Processes
+from .optimizers.optimizer import make_optimizer
 
 _FIX = "try a lower --train.lr, a longer --train.warmup, or --train.precision=fp32"
-
-# The loss of a task, summed over the examples of a batch.
-Loss = Callable[[nn.Module, IntArray], Tensor]
 
 
 class Update:
     """Take one optimizer step per call."""
 
-    def __init__(self, model: nn.Module, loss: Loss, config: TrainConfig, *, rank: int = 0) -> None:
-        self.model, self.loss, self.config, self.rank = model, loss, config, rank
+    def __init__(self, model: nn.Module, loss: Loss, config: TrainConfig, processes: Processes = ALONE) -> None:
+        self.model, self.config, self.processes = model, config, processes
+        self._loss = processes.shared(model, loss)
         self.optimizer = make_optimizer(model, config)
         self._device = next(model.parameters()).device
 
@@ -41,7 +40,7 @@ class Update:
         are read back from the device once, after the last backward pass.
 
         Args:
-            micro_batches: row numbers of the examples of each micro-batch.
+            micro_batches: row numbers of the examples of each micro-batch, of which each process computes a part.
             n_tokens: predicted tokens of the whole step.
             step: number of the step, counted from 1; it seeds dropout.
             lr: learning rate of the step.
@@ -55,15 +54,19 @@ class Update:
         self.model.train()
         losses = []
         for place, rows in enumerate(micro_batches):
-            total = self._forward(rows, step, place)
-            losses.append(total.detach())
-            (total / n_tokens).backward()
+            is_last = place == len(micro_batches) - 1
+            with nullcontext() if is_last else self.processes.without_average(self._loss):
+                total = self._forward(rows, step, place)
+                losses.append(total.detach())
+                (total * (self.processes.count / n_tokens)).backward()  # the processes' gradients are averaged
         gradients = [_gradient(p) for p in self.model.parameters() if p.requires_grad]
         total_norm = nn.utils.get_total_norm(gradients)
         *values, norm = torch.stack([*(it.to(total_norm.dtype) for it in losses), total_norm]).tolist()
-        loss = sum(values)
+        (loss,) = self.processes.sums([sum(values)])
         if not math.isfinite(loss):
-            raise self._not_finite(f"the loss is {loss}", loss, step, self._find_in_forward(micro_batches, step))
+            found = None if math.isfinite(sum(values)) else self._find_in_forward(micro_batches, step)
+            culprit = next(filter(None, self.processes.gather(found)))
+            raise self._not_finite(f"the loss is {loss}", loss, step, culprit)
         if not math.isfinite(norm):
             what = f"the loss is {loss / n_tokens:.3f} but the norm of its gradient is {norm}"
             raise self._not_finite(what, norm, step, _find_in_backward(self.model))
@@ -86,9 +89,11 @@ class Update:
             )
 
     def _forward(self, rows: IntArray, step: int, micro_batch: int) -> Tensor:
-        seed_step(self.config.seed, step, micro_batch, rank=self.rank)
+        seed_step(self.config.seed, step, micro_batch, rank=self.processes.rank)
+        own = self.processes.deal(rows)
         with autocast(self._device, self.config.precision):
-            return self.loss(self.model, rows)
+            total: Tensor = self._loss(own if len(own) else rows[:1])
+        return total if len(own) else total * 0.0  # every process takes part in the sum of the gradients
 
     def _find_in_forward(self, micro_batches: Sequence[IntArray], step: int) -> tuple[str, str]:
         """Repeat the forward passes up to the first non-finite loss; return the module at fault and an explanation."""

@@ -14,7 +14,8 @@ def paced(seconds_a_step: float) -> StretchedSchedule:
     for _ in range(10):
         now += seconds_a_step
         pace.stepped(seconds_a_step)
-    return pace.adjust(StretchedSchedule(Schedule("linear", 1.0, 100, 1000), 1000), 10, eval_every=100)
+    schedule = StretchedSchedule(Schedule("linear", 1.0, 100, 1000), 1000)
+    return schedule.ending_at(pace.last_step(10, schedule.last_step, eval_every=100), after=10)
 
 
 @pytest.mark.parametrize(("seconds", "last"), [(0.05, 1860), (0.093, 1000), (0.5, 186)])

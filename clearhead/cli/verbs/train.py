@@ -1,5 +1,6 @@
 """`clearhead train`: train a model on data files and write it to a folder."""
 
+import os
 from pathlib import Path
 
 from ...config import PRESETS, Config, settings
@@ -56,6 +57,9 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("--out", metavar="DIR", help="model folder to write (required)")
     parser.add_argument("--resume", action="store_true", help="continue the run in --out from its last checkpoint")
     parser.add_argument("--config", metavar="FILE", help="TOML file with settings; options override it")
+    parser.add_argument(
+        "--processes", type=int, metavar="N", default=1, help=parser.rare("train in N processes of this machine")
+    )
     parser.add_argument("--dry-run", action="store_true", help="show the task, columns and examples without training")
     parser.add_argument("--print-config", action="store_true", help="print the settings as TOML and exit")
     add_consent(parser)
@@ -87,6 +91,14 @@ def _run(options: Options) -> None:
         return
     if options.out is None:
         raise UsageError("no model folder is given", fix="name one with --out DIR", name="--out")
+    if options.processes < 1:
+        raise UsageError("--processes must be at least 1", name="--processes", value=options.processes)
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch.distributed warns of what DDP needs here
+    if options.processes > 1 and "WORLD_SIZE" not in os.environ:
+        from ...training.distributed.launch import launch
+
+        launch(["train", *options.words], options.processes)
+        return
     from ...api import train
     from ...training.pace import process_began
 
@@ -124,7 +136,7 @@ def _completed(config: Config) -> Config:
     """Return the settings that a run would start with, including those of its task."""
     from ...tasks.detect import with_modality
     from ...tasks.registry import task_of
-    from ...training.run import with_task
+    from ...training.beginning import with_task
 
     if config.train.task is None and config.data.train and all(Path(it).exists() for it in config.data.train):
         config = with_task(config, say)

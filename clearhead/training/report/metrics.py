@@ -50,6 +50,19 @@ class MetricsLog:
         self.close()
 
 
+class Unlogged(MetricsLog):
+    """A log that drops its records, because another process writes them."""
+
+    def __init__(self) -> None:
+        """Open no file."""
+
+    def write(self, record: Mapping[str, Any]) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """Return all records of a log in order, without an incomplete last line.
 

@@ -14,8 +14,8 @@ from ...errors import ConfigError, TrainingError
 from ...folder.atomic import write_file, writing
 from ...folder.manifest import MANIFEST, digest, parse_json_object, read_bytes
 from ...folder.model_folder import CONFIG, read_config
+from ..beginning import RunOptions
 from ..prepare import PLACES, refuse_contradictions
-from ..run import RunOptions
 
 OF_WARM_START = ("train.warm_steps", "train.hidden_span", "train.soup")  # settings that only a warm start uses
 _REQUEST, _OLD_MODEL = ".asked.json", ".replaced"

@@ -14,9 +14,9 @@ from ...folder.model_folder import CONFIG, read_config
 from ...tasks.base import Judged
 from ...tasks.denoise.task import denoising
 from ...tasks.registry import task_of
+from ..beginning import RunOptions, Stage, with_task
 from ..choices.early_checks import check_early
 from ..prepare import Prepared, refuse_contradictions
-from ..run import RunOptions, Stage, with_task
 from ..run import train as train_stage
 from ..signals import StopSignals
 from ..starting_point import StartingPoint

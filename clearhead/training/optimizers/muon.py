@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..model.linear import Linear
+from ...model.linear import Linear
 
 # Coefficients of a x + b x^3 + c x^5, applied one after the other. Of all sets of four such polynomials, this one
 # brings every x from 0.003 to 1 closest to 1: to between 0.68 and 1.32 (found as in Amsel et al. 2025). Smaller values

@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..config import TrainConfig, chosen
-from ..errors import ModelError
-from ..model.linear import Linear
+from ...config import TrainConfig, chosen
+from ...errors import ModelError
+from ...model.linear import Linear
 from .muon import Muon
 
 _ADAM, _MUON = ("exp_avg", "exp_avg_sq", "step"), ("momentum",)  # state per weight

@@ -1,0 +1,168 @@
+"""Open a run: check its settings, lock its folder, and prepare its data or find its checkpoint."""
+
+import math
+from collections.abc import Callable, Collection
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ..config import Config, messages
+from ..config.custom_code import custom_parts
+from ..config.values import read_duration
+from ..errors import ConfigError
+from ..folder.checkpoint import Checkpoint, FollowedFolder, RunFolder
+from ..folder.model_folder import CONFIG, read_config
+from ..model.assembly import check_parts
+from ..tasks.base import Judged, Task
+from ..tasks.detect import find_task, with_modality
+from ..tasks.registry import task_of
+from .choices.early_checks import check_early, check_search
+from .distributed.processes import ALONE, Processes
+from .example_store import Say
+from .prepare import Prepared, prepare, prepare_again, refuse_contradictions
+from .report.tensorboard import summary_writer
+from .starting_point import StartingPoint
+from .state import Observer
+from .trainer import Trainer
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Options of a run that aren't settings and aren't stored in the model folder.
+
+    Attributes:
+        resume: continue the run in the folder.
+        replace: replace a finished or unfinished run in the folder.
+        say: receives messages for the user.
+        on_step: called after each update with {"step", "epoch", "loss", "lr", "grad_norm", "tokens", "seconds"}.
+        on_eval: called after each evaluation with {"step", "epoch", "seconds"} and the scores, such as "loss".
+        began: start of the time budget, as a `time.monotonic` value (default: now).
+        allow_custom_code: import all custom classes that are named in the folder of the run or of its starting point.
+        processes: the processes that share the run.
+    """
+
+    resume: bool = False
+    replace: bool = False
+    say: Say = messages.say
+    on_step: Observer | None = None
+    on_eval: Observer | None = None
+    began: float | None = None
+    allow_custom_code: bool = False
+    processes: Processes = ALONE
+
+    def in_one_of(self, processes: Processes) -> "RunOptions":
+        """Return the options of one of several processes. Only the first one talks to the user and to callbacks.
+
+        A process that torchrun has started again resumes the run.
+        """
+        options = replace(self, processes=processes)
+        if processes.restarted:
+            options = replace(options, resume=True, replace=False)
+        return options if processes.leads else replace(options, say=lambda _: None, on_step=None, on_eval=None)
+
+    def allowed(self, config: Config) -> bool | Collection[str]:
+        """Return which custom classes folders may name: all with consent, else those in the user's settings."""
+        return self.allow_custom_code or custom_parts(config).values()
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Options of a run that is one stage of a warm start.
+
+    Attributes:
+        task: the task to learn (default: `train.task`).
+        start: the model to start from.
+        end: deadline of the stage, as a `time.monotonic` value.
+        turn: index among runs that differ only in data order and dropout.
+        after_training: called with the trainer when its last step is done, before the final scores.
+        section: returns the heading and text of a model card section, given the scores on the validation split.
+        is_last: whether the result is the model to use.
+    """
+
+    task: type[Task] | None = None
+    start: StartingPoint | None = None
+    end: float | None = None
+    turn: int = 0
+    after_training: Callable[[Trainer], None] | None = None
+    section: Callable[[Prepared, Judged | None], tuple[str, str]] | None = None
+    is_last: bool = True
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The folder of a run, what it needs, and the checkpoint that it continues from. `end` is its deadline."""
+
+    folder: RunFolder
+    prepared: Prepared
+    checkpoint: Checkpoint | None
+    end: float | None = None
+
+
+def open_run(
+    config: Config, out: Path, options: RunOptions, stage: Stage, began: float, opened: ExitStack
+) -> Opened | None:
+    """Open the folder and prepare the run. Return None if it's complete."""
+    say, allowed = options.say, options.allowed(config)
+    config, task = _check(config, out, options, stage)
+    end = began + read_duration(config.train.budget) if stage.end is None and config.train.budget else stage.end
+    folder = opened.enter_context(RunFolder.create(out, resume=options.resume, replace=options.replace, say=say))
+    if options.resume and folder.finished_step is not None:
+        refuse_contradictions(out, read_config(out, allow_custom_code=allowed), config)
+        say(f"{out} is complete: it was trained to step {folder.finished_step:,}")
+        return None
+    checkpoint = folder.latest_checkpoint() if options.resume else None
+    if checkpoint is None:
+        start = _load_start(config, allowed) if config.train.init_from else stage.start
+        deadline = math.inf if end is None else end
+        prepared = prepare(folder, config, say, task_type=task, start=start, end=deadline)
+    else:
+        prepared = prepare_again(folder, config, say, allow_custom_code=allowed, task_type=task)
+    return Opened(folder, prepared, checkpoint, end)
+
+
+def follow_run(config: Config, out: Path, options: RunOptions, stage: Stage, opened: ExitStack) -> Opened | None:
+    """Open a run that another process has opened."""
+    folder = opened.enter_context(FollowedFolder(out))
+    if options.resume and folder.finished_step is not None:
+        return None
+    config, task = _check(config, out, replace(options, resume=True), stage)
+    checkpoint = folder.latest_checkpoint() if options.resume else None
+    allowed = options.allowed(config)
+    prepared = prepare_again(folder, config, options.say, allow_custom_code=allowed, task_type=task)
+    return Opened(folder, prepared, checkpoint)
+
+
+def with_task(config: Config, say: Say) -> Config:
+    """Return the configuration with modality and task detected from the data. Report the columns used, and why."""
+    config = with_modality(config)
+    found = find_task(config.data.train, config.data)
+    if str(found):
+        say(str(found))
+    return config.assign({"train.task": found.verb}, "data")
+
+
+def _check(config: Config, out: Path, options: RunOptions, stage: Stage) -> tuple[Config, type[Task]]:
+    """Complete the configuration for its task, and report errors that don't depend on the data."""
+    if not config.data.train:
+        expected = "a file, a folder, or two line-aligned files"
+        raise ConfigError("data.train names no file", expected=expected, name="data.train")
+    check_parts(config.model)
+    if stage.task is None and not options.resume:
+        check_early(config)
+    if config.train.task is None and options.resume and (out / CONFIG).exists():
+        stored = read_config(out, allow_custom_code=options.allowed(config))
+        config = config.assign({"train.task": task_of(stored).verb, "data.modality": stored.data.modality}, "data")
+    else:
+        config = with_task(config, options.say) if config.train.task is None else with_modality(config)
+    if config.train.tensorboard:
+        summary_writer()
+    task = stage.task or task_of(config)
+    config = task.settle(config)
+    if stage.task is None:
+        check_search(config)
+    return config, task
+
+
+def _load_start(config: Config, allowed: bool | Collection[str]) -> StartingPoint:
+    """Read the model named in train.init_from."""
+    return StartingPoint.load(Path(config.train.init_from), allow_custom_code=allowed)

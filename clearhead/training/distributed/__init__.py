@@ -1,0 +1,1 @@
+"""Training in several processes: their communication and how they're started."""

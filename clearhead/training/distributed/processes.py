@@ -1,0 +1,253 @@
+"""The processes of a run, which torchrun starts on one machine or several.
+
+Parallelism is applied from outside the model. Each process has a copy of the weights (DDP) and computes the gradient of
+its share of every batch. The gradients are added up, so all copies change alike. The first process prepares the data,
+writes every file and speaks to the user. Batches are the same for any number of processes, and so is their order.
+"""
+
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, TypeVar, cast
+
+import torch
+from torch import Tensor, distributed, nn
+from torch.distributed.distributed_c10d import Store
+from torch.distributed.rendezvous import rendezvous
+
+from ...config import Config
+from ...decode.engine import usable_cores
+from ...errors import ConfigError, TrainingError
+from ...readers.files import STDIN
+from ...tokenization.ragged import IntArray
+
+T = TypeVar("T")
+Loss = Callable[[nn.Module, IntArray], Tensor]  # the loss of a task, summed over the examples of a batch
+
+_POLL = 0.05  # seconds
+
+
+class EndedElsewhereError(TrainingError):
+    """The run ended because of another process, which has told the user why, so there's no message."""
+
+    def __init__(self, exit_code: int = 1) -> None:
+        super().__init__("")
+        self.exit_code = exit_code
+
+
+class Processes:
+    """The processes of a run that has only one. `Group` has several."""
+
+    rank = 0
+    count = 1
+    local_rank = 0
+    restarted = False
+
+    @property
+    def leads(self) -> bool:
+        """True for the process that writes files and messages."""
+        return self.rank == 0
+
+    def first(self, lead: Callable[[], T], follow: Callable[[], T]) -> T:
+        """Call `lead` in the first process and then `follow` in the others. Return the result.
+
+        Raises:
+            EndedElsewhereError: `lead` failed in the first process.
+        """
+        return lead()
+
+    def deal(self, rows: IntArray) -> IntArray:
+        """Return the part of a batch that this process computes. It's empty if there are too few examples for all.
+
+        A batch is sorted by length, so every n-th example makes parts with almost equally many tokens.
+        """
+        return rows
+
+    def shared(self, model: nn.Module, loss: Loss) -> Callable[[IntArray], Tensor]:
+        """Return the loss of a batch, whose backward pass averages the gradients of all processes."""
+        return lambda rows: loss(model, rows)
+
+    def without_average(self, loss: Callable[[IntArray], Tensor]) -> AbstractContextManager[None]:
+        """Inside the `with` block, the gradients of a shared loss aren't averaged yet."""
+        return nullcontext()
+
+    def sums(self, values: Sequence[float]) -> list[float]:
+        """Return the sum of each value over all processes."""
+        return list(values)
+
+    def gather(self, value: T) -> list[T]:
+        """Return the values of all processes, in order."""
+        return [value]
+
+    def each(self, answer: Callable[[Sequence[Any]], Sequence[T]], items: Sequence[Any]) -> list[T]:
+        """Return an answer for each item. Every process answers some of them, and gets all answers."""
+        return list(answer(items))
+
+    def give_room(self) -> None:
+        """Share the cores of the machine with the other processes on it."""
+
+    @staticmethod
+    def check_supports(config: Config, *, warm_start: bool) -> None:
+        """Raise ConfigError if several processes can't train with these settings."""
+
+
+ALONE = Processes()
+
+
+class _LossOf(nn.Module):
+    """The loss of a batch as a module, as DDP needs it."""
+
+    def __init__(self, model: nn.Module, loss: Loss) -> None:
+        super().__init__()
+        self.model, self._loss = model, loss
+
+    def forward(self, rows: IntArray) -> Tensor:
+        return self._loss(self.model, rows)
+
+
+class Group(Processes):
+    """Several processes that communicate through torch.distributed."""
+
+    def __init__(self, store: Store, rank: int, count: int) -> None:
+        self.rank, self.count, self._store, self._waits = rank, count, store, 0
+        self.local_rank, self._local_count = _number("LOCAL_RANK", rank), _number("LOCAL_WORLD_SIZE", count)
+        self.restarted = _number("TORCHELASTIC_RESTART_COUNT", 0) > 0
+
+    def first(self, lead: Callable[[], T], follow: Callable[[], T]) -> T:
+        """Call `lead` in the first process and then `follow` in the others. Return the result.
+
+        The others can wait for hours, and still react to signals.
+        """
+        self._waits += 1
+        key = f"clearhead/{self._waits}"
+        if self.leads:
+            try:
+                found = lead()
+            except BaseException:
+                self._store.set(key, "failed")
+                raise
+            self._store.set(key, "done")
+            return found
+        try:
+            while not self._store.check([key]):
+                time.sleep(_POLL)
+            done = self._store.get(key) == b"done"
+        except RuntimeError:  # the first process had the store, and is gone
+            done = False
+        if not done:
+            raise EndedElsewhereError()
+        return follow()
+
+    def deal(self, rows: IntArray) -> IntArray:
+        """Return the part of a batch that this process computes."""
+        return rows[self.rank :: self.count]
+
+    def shared(self, model: nn.Module, loss: Loss) -> Callable[[IntArray], Tensor]:
+        """Return the loss in DDP. All processes get the weights of the first one."""
+        for weight in model.state_dict().values():
+            distributed.broadcast(weight, 0)
+        # Without find_unused_parameters, DDP would group the weights differently after its first step. Sums of three or
+        # more gradients depend on the groups, so a resumed run would differ from one that wasn't stopped.
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "`broadcast_buffers` is deprecated", FutureWarning)
+            return nn.parallel.DistributedDataParallel(
+                _LossOf(model, loss),
+                init_sync=False,
+                find_unused_parameters=True,
+                broadcast_buffers=False,
+                gradient_as_bucket_view=True,
+            )
+
+    def without_average(self, loss: Callable[[IntArray], Tensor]) -> AbstractContextManager[None]:
+        """Inside the `with` block, the gradients of a shared loss aren't averaged yet."""
+        return cast("nn.parallel.DistributedDataParallel", loss).no_sync()
+
+    def sums(self, values: Sequence[float]) -> list[float]:
+        """Return the sum of each value over all processes."""
+        tensor = torch.tensor(values, dtype=torch.float64)
+        distributed.all_reduce(tensor)
+        return cast("list[float]", tensor.tolist())
+
+    def gather(self, value: T) -> list[T]:
+        """Return the values of all processes, in order."""
+        found: list[Any] = [None] * self.count
+        distributed.all_gather_object(found, value)
+        return found
+
+    def each(self, answer: Callable[[Sequence[Any]], Sequence[T]], items: Sequence[Any]) -> list[T]:
+        """Return an answer for each item. Process r answers the items r, r + n, r + 2n and so on."""
+        parts = self.gather(list(answer(items[self.rank :: self.count])))
+        found: list[Any] = [None] * len(items)
+        for rank, part in enumerate(parts):
+            found[rank :: self.count] = part
+        return found
+
+    def give_room(self) -> None:
+        """Use an equal share of the cores, or fewer if this process is limited to fewer."""
+        torch.set_num_threads(min(torch.get_num_threads(), max(1, usable_cores() // self._local_count)))
+
+    @staticmethod
+    def check_supports(config: Config, *, warm_start: bool) -> None:
+        """Raise ConfigError if several processes can't train with these settings."""
+        if warm_start:
+            what, fix = "a warm start runs in one process", "start one process, or leave out train.warm_start"
+            raise ConfigError(what, fix=fix, name="train.warm_start", value=config.train.warm_start)
+        for name in ("data.train", "data.valid", "data.test"):
+            if STDIN in config.value(name):
+                what = f"{name} is standard input, which several processes can't all read"
+                raise ConfigError(what, expected="a file", name=name, value=STDIN)
+
+    def failed_first(self) -> bool:
+        """Return whether no other process has reported an error before."""
+        try:
+            return self._store.add("clearhead/failed", 1) == 1
+        except RuntimeError:  # the store is gone, and the process that had it has reported the error
+            return False
+
+
+@contextmanager
+def joined() -> Iterator[Processes]:
+    """Join the other processes of the run, if torchrun started this one. Only the first error of all is reported."""
+    if _number("WORLD_SIZE", 1) == 1:
+        yield ALONE
+        return
+    try:
+        store, rank, count = next(rendezvous("env://"))
+        distributed.init_process_group(store=store, rank=rank, world_size=count)
+    except (RuntimeError, ValueError) as error:
+        raise TrainingError(
+            f"this process can't connect to the others of its run: {error}",
+            expected="the environment variables that torchrun sets",
+            fix="start all processes with torchrun, or with --processes",
+        ) from error
+    group = Group(store, rank, count)
+    try:
+        yield group
+        distributed.barrier()  # the store ends with the first process
+    except EndedElsewhereError:
+        raise
+    except BaseException as error:
+        if not group.failed_first():
+            raise EndedElsewhereError() from error
+        if _is_of_the_network(error):
+            raise TrainingError(
+                "another process of this run ended without a message",
+                expected="processes that run to the end",
+                fix="check that no machine ran out of memory, and continue with --resume",
+            ) from error
+        raise
+    finally:
+        distributed.destroy_process_group()
+
+
+def _is_of_the_network(error: BaseException) -> bool:
+    """Return whether torch.distributed raised the error, as it does if another process is gone."""
+    words = ("gloo", "nccl", "connection")
+    return isinstance(error, RuntimeError) and any(word in str(error).lower() for word in words)
+
+
+def _number(name: str, default: int) -> int:
+    text = os.environ.get(name, "")
+    return int(text) if text.isdecimal() else default

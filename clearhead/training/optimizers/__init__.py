@@ -1,0 +1,1 @@
+"""Optimizers: Adam, AdamW and Muon."""

@@ -1,0 +1,59 @@
+"""`clearhead train --processes N`, and two machines."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from clearhead.cli.entry import main
+from clearhead.training.report.metrics import read_metrics
+
+OPTIONS = ["--steps", "6", "--preset", "nano", "--model.d_model", "16", "--model.d_ff", "16", "--model.n_heads", "2"]
+OPTIONS += ["--data.batch_tokens", "64", "--data.max_len", "12", "--data.tokenizer", "word", "--train.log_every", "1"]
+
+
+def losses(out: Path) -> list[float]:
+    return [it["loss"] for it in read_metrics(out / "metrics.jsonl") if "loss" in it]
+
+
+def test_one_option_starts_several_processes(toy) -> None:
+    pairs, out = str(toy.pairs()), toy.folder / "run"
+    command = [sys.executable, "-m", "clearhead", "train", pairs, "--out", str(out), "--processes", "2", *OPTIONS]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert len(losses(out)) == 6
+    assert "Warning" not in done.stderr and done.stderr.count("use it:") == 1
+    again = subprocess.run([*command, "--train.steps", "7"], capture_output=True, text=True, timeout=120)
+    assert (again.returncode, again.stderr.count("error:")) == (1, 1)
+    assert "already contains" in again.stderr and "Traceback" not in again.stderr
+
+
+def test_a_number_that_makes_no_sense_is_an_error(toy, capsys) -> None:
+    assert main(["train", str(toy.pairs()), "--out", str(toy.folder / "run"), "--processes", "0"]) == 2
+    assert "--processes" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
+def test_two_machines_train_together_and_start_again_after_a_process_died(toy) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    out, options = toy.folder / "run", ["--train.steps", "400", "--train.save_every", "20", *OPTIONS[2:]]
+    command = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "1"]
+    command += ["--max-restarts", "4", "--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{port}"]
+    command += ["-m", "clearhead", "train", str(toy.pairs()), "--out", str(out), *options]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    agents = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) for _ in range(2)]
+    checkpoints = out / "checkpoints"
+    while not (checkpoints.exists() and any(checkpoints.glob("step-*"))):
+        assert agents[0].poll() is None
+    subprocess.run(["pkill", "-KILL", "-P", str(agents[1].pid)], check=True)
+    errors = [it.communicate(timeout=300)[1] for it in agents]
+    assert [it.returncode for it in agents] == [0, 0], errors
+    assert any("resuming" in it for it in errors)
+    assert len(losses(out)) == 400
