@@ -1,7 +1,6 @@
 """Linear layers in int8: weights have a scale for each output, activations one for each row.
 
-A row's result doesn't depend on the rows beside it. The inner product is one instruction for 64 products where the
-processor has it (AVX-512 VNNI), and a plain loop otherwise; the results are equal.
+A row's result doesn't depend on the rows beside it. The sums are exact, so all forms of `tiles` give equal ones.
 """
 
 import numpy as np

@@ -1,7 +1,8 @@
 """Inner products of a few rows with a panel of weights: the innermost loops of every linear layer.
 
 A panel holds BLOCK outputs. The sums of up to ROWS rows and BLOCK outputs stay in registers while the inputs are read
-once, which LLVM doesn't achieve for the plain loops. Both forms are here, and give the same results up to rounding.
+once, which LLVM doesn't achieve for the plain loops. AVX-512 VNNI multiplies four bytes at once, and AVX2 two. All
+forms give the same results, up to the rounding of float32.
 """
 
 from collections.abc import Callable
@@ -16,23 +17,30 @@ ROWS = 4
 _WIDTH = 16 if jit.has("avx512f") else 8  # numbers of 32 bits in a register
 _REGISTERS = 4 if jit.has("avx512f") else 2  # for each row
 BLOCK = _WIDTH * _REGISTERS
+_PAIRS = "llvm.x86.avx512.pmaddw.d.512" if jit.has("avx512f") else "llvm.x86.avx2.pmadd.wd"
 
 
-def _plain_products(x: NDArray[Any], first: int, count: int, panel: NDArray[Any], sums: NDArray[Any]) -> None:
-    """Add x W^T to `sums`, for `count` rows of x. (R, D), (D / G, BLOCK, G) -> (ROWS, BLOCK)
+def _plain_products(group: int) -> Callable[..., None]:
+    """Return a function that adds x W^T to `sums`, for `count` rows of x. (R, D), (D / G, BLOCK, G) -> (ROWS, BLOCK)
 
-    G is 1 for float32. Four bytes that follow one another are multiplied at once, so it's 4 for int8.
+    G bytes that follow one another are multiplied at once; it's 4 for int8, and 1 for float32.
     """
-    group, number = 1 if panel.itemsize == 4 else 4, sums.dtype.type
-    for r in range(count):
-        for d in range(0, x.shape[1], group):
-            for i in range(BLOCK):
-                for k in range(group):
-                    sums[r, i] += number(x[first + r, d + k]) * number(panel[BLOCK * d + group * i + k])
+
+    @compiled
+    def plain(x: NDArray[Any], first: int, count: int, panel: NDArray[Any], sums: NDArray[Any]) -> None:
+        number = sums.dtype.type
+        for r in range(count):
+            for d in range(0, x.shape[1], group):
+                weights = panel[d * BLOCK : (d + group) * BLOCK]
+                for i in range(BLOCK):
+                    for k in range(group):
+                        sums[r, i] += number(x[first + r, d + k]) * number(weights[group * i + k])
+
+    return plain
 
 
-def _tiled_products() -> Callable[..., None]:
-    """Return a function like `_plain_products`, in vector instructions."""
+def _tiled_products(*, four_bytes: bool) -> Callable[..., None]:
+    """Return a function that does either, in vector instructions. Can one of them multiply four bytes at once?"""
     from llvmlite import ir
     from numba.core import cgutils as _cgutils
     from numba.core import types
@@ -49,12 +57,24 @@ def _tiled_products() -> Callable[..., None]:
     def add_float(builder: Any, total: Any, x: Any, weights: Any) -> Any:
         return builder.fadd(total, builder.fmul(x, weights, flags=("contract",)), flags=("contract",))
 
-    def add_bytes(builder: Any, total: Any, x: Any, weights: Any) -> Any:
-        """Multiply 64 bytes, and add each four products to a number."""
-        kind = total.type
-        name = "llvm.x86.avx512.vpdpbusd.512"
-        dot = cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind] * 3), name)
-        return builder.call(dot, [total, x, weights])
+    def call(builder: Any, name: str, result: Any, *values: Any) -> Any:
+        kind = ir.FunctionType(result, [value.type for value in values])
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), values)
+
+    def add_four_bytes(builder: Any, total: Any, x: Any, weights: Any) -> Any:
+        return call(builder, f"llvm.x86.avx512.vpdpbusd.{32 * _WIDTH}", total.type, total, x, weights)
+
+    def add_pairs_of_bytes(builder: Any, total: Any, x: Any, weights: Any) -> Any:
+        """Widen every other byte to 16 bits, then the others, and multiply. The bytes of x have no sign."""
+        pairs = ir.VectorType(ir.IntType(16), 2 * _WIDTH)
+        x, weights, eight = builder.bitcast(x, pairs), builder.bitcast(weights, pairs), pairs([8] * 2 * _WIDTH)
+        odd = builder.lshr(x, eight), builder.ashr(weights, eight)
+        even = builder.lshr(builder.shl(x, eight), eight), builder.ashr(builder.shl(weights, eight), eight)
+        for values in (even, odd):
+            total = builder.add(total, call(builder, _PAIRS, total.type, *values))
+        return total
+
+    add_bytes = add_four_bytes if four_bytes else add_pairs_of_bytes
 
     def tile(builder: Any, rows: int, x: Any, inputs: Any, panel: Any, sums: Any, add: Any) -> None:
         """Emit the loop over the inputs. `x` points to numbers, the others to vectors of them."""
@@ -98,7 +118,9 @@ def _tiled_products() -> Callable[..., None]:
     return tiled
 
 
-plain_products = compiled(_plain_products)
-_tiled = compiled(_tiled_products()) if jit.enabled() else plain_products
-add_products = _tiled
-add_products_of_bytes = _tiled if jit.has("avx512vnni") else plain_products
+plain_products, plain_products_of_bytes = _plain_products(1), _plain_products(4)
+add_products, add_products_of_bytes = plain_products, plain_products_of_bytes
+if jit.enabled():
+    add_products = compiled(_tiled_products(four_bytes=jit.has("avx512vnni")))
+    if jit.has("avx512bw" if jit.has("avx512f") else "avx2"):
+        add_products_of_bytes = add_products
