@@ -49,7 +49,7 @@ EVERYWHERE = {
     "batched = single", "again = before", "front end = formula", "gradients = finite differences",
     "recorded = unrecorded", "saved = loaded",
 }  # fmt: skip
-WRITTEN = {"cached = full", "no leak from the future", "engine = full", "beam's scores = rescoring"}
+WRITTEN = {"cached = full", "no leak from the future", "engine = full", "engine = engine", "beam's scores = rescoring"}
 CHECKS = {
     "see": EVERYWHERE,
     "hear": EVERYWHERE | {"padded = unpadded"},
