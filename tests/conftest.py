@@ -45,12 +45,16 @@ def make_model_folder(path: Path, *, tokenizer: str) -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def no_compiled_loops() -> Iterator[None]:
-    """`auto` chooses as if the engine loops had never been used, whatever is in the user's cache."""
+def fresh_user_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No engine is ready, whatever is in the user's cache: loops isn't compiled, and no model is converted."""
     from clearhead.decode.engines.loops.opener import LoopsOpener
+    from clearhead.exchange.ctranslate2 import model_cache
+    from clearhead.folder.user_cache import cache_folder
 
+    root = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LoopsOpener, "waits", lambda *_: "its first use compiles it")
+        patch.setattr(model_cache, "cache_folder", lambda: cache_folder() if "XDG_CACHE_HOME" in os.environ else root)
         yield
 
 

@@ -97,7 +97,7 @@ def parse(verb: Verb, arguments: Sequence[str]) -> Options:
         raise UsageError(f"`clearhead {verb.name}` has no option {name!r}", fix=_suggestion(name, known), name=name)
     if rest:
         raise UsageError(f"unexpected argument {rest[0]!r}", expected=str(parser.usage), value=rest[0])
-    options.words = arguments
+    options.command_line = arguments
     return options
 
 

@@ -66,8 +66,8 @@ def _opened(options: Options, verb: str, n_inputs: int) -> "tuple[Translator, di
     if not options.json and decode["n_best"] > 1:
         raise UsageError(f"--n-best {decode['n_best']} needs --json, which prints all the answers")
     check_line_options(options, app)
-    ready_engine(app, decode, input_size(stdin_of(options.texts == [STDIN] or not n_inputs)))
     _check_suppressed(app, decode, texts_may_be_among_them=not options.texts)
+    ready_engine(app, decode, input_size(stdin_of(options.texts == [STDIN] or not n_inputs)))
     prefix = text_of(options.prefix)
     warn_of_bytes("the prefix", prefix)
     decode["prefix"] = prefix.text

@@ -141,6 +141,9 @@ class Cache:
 
 
 def side_by_side(first: Tensor, second: Tensor, axis: int) -> Tensor:
-    """Concatenate rows, after padding the shorter ones along `axis` with zeros. (B, ...), (B', ...) -> (B + B', ...)"""
+    """Append the rows of `second` to those of `first`. The shorter ones are padded along `axis` with zeros.
+
+    With axis 1 and T < S: (B, T, D), (R, S, D) -> (B+R, S, D)
+    """
     length, after = max(first.size(axis), second.size(axis)), first.dim() - 1 - axis
     return torch.cat([F.pad(it, (0, 0) * after + (0, length - it.size(axis))) for it in (first, second)])

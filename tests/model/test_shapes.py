@@ -181,6 +181,7 @@ CALLS: dict[str, Callable[..., Tensor | tuple[Tensor, ...]]] = {
     )(x, mask=mask > 0),
     "blocks.DecoderBlock.forward": block,
     "cache.Cache.ages": lambda: cache.Cache([layer_cache()]).ages(SIZES["T"]),
+    "cache.side_by_side": lambda first, second: cache.side_by_side(first, second, 1),
     "cache.LayerCache.append": lambda k, v: layer_cache().append(k, v),
     "dropout.dropout": lambda x: dropout.dropout(x, 0.5),
     "dropout.Dropout.forward": dropout.Dropout(),

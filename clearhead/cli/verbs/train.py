@@ -97,7 +97,7 @@ def _run(options: Options) -> None:
     if options.processes > 1 and "WORLD_SIZE" not in os.environ:
         from ...training.distributed.launch import launch
 
-        launch(["train", *options.words], options.processes)
+        launch(["train", *options.command_line], options.processes)
         return
     from ...api import train
     from ...training.pace import process_began

@@ -93,9 +93,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Pat
     return page
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Chromium without a window."""
+    """Chromium without a window. While it's open, the thread has a running event loop, which other tests can't have."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright, which `make setup-dev` installs")
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if path is None:
