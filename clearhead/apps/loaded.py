@@ -93,6 +93,8 @@ class LoadedModel:
     @cached_property
     def tokenizers(self) -> Tokenizers:
         """The tokenizers. Raises ModelError if their file is damaged or their sizes don't fit the model."""
+        if self._shared:
+            return self._shared.tokenizers
         origin = str(self.path / TOKENIZER)
         return Tokenizers.for_model(self._tokenizer, self.config.model, origin=origin)
 

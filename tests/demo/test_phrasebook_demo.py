@@ -58,6 +58,7 @@ def test_it_never_replaces_what_is_not_its_own(hasty: None, tmp_path: Path) -> N
     assert (tmp_path / "demo" / "thesis.txt").read_text(encoding="utf-8") == "years of work"
 
 
+@pytest.mark.slow
 def test_it_touches_nothing_beside_its_folder(hasty: None, tmp_path: Path) -> None:
     mine = tmp_path / "x-phrasebook" / "train.tsv"
     mine.parent.mkdir()
@@ -80,6 +81,7 @@ def test_a_second_one_at_the_same_time_leaves_the_first_its_phrases(hasty: None,
         assert (tmp_path / "demo" / "phrasebook" / "train.tsv").read_text(encoding="utf-8") == "being read"
 
 
+@pytest.mark.slow
 def test_it_may_be_made_in_the_folder_that_one_is_in(
     hasty: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -341,6 +341,7 @@ def peak_of_preparing(toy, n_pairs: int) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_of_a_pair_some_bytes_are_kept_in_memory_and_not_its_text(toy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pairs, "_KEPT", 0)
     monkeypatch.setattr(corpus, "_CHUNK", 1000)

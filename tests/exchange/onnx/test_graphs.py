@@ -92,6 +92,12 @@ def moved(net: nn.Module) -> nn.Module:
     return net.eval()
 
 
+def some_slow(settings: dict[str, Any]) -> list[Any]:
+    """All settings; those after the first are for the slow tests, since torch's exporter takes seconds."""
+    first, *rest = (pytest.param(it, id=name) for name, it in settings.items())
+    return [first, *(pytest.param(*it.values, id=it.id, marks=pytest.mark.slow) for it in rest)]
+
+
 def texts(batch: int, length: int, *, seed: int = 0) -> Tensor:
     """Tokens of texts of several lengths, padded on the right. The first one is the longest."""
     tokens = torch.randint(4, V, (batch, length), generator=torch.Generator().manual_seed(seed))
@@ -112,7 +118,7 @@ def single_precision():
     torch.set_default_dtype(default)
 
 
-@pytest.mark.parametrize("settings", ENCODER_DECODERS.values(), ids=ENCODER_DECODERS)
+@pytest.mark.parametrize("settings", some_slow(ENCODER_DECODERS))
 def test_a_decoder_reads_its_source_and_its_cache(settings) -> None:
     both = Exported("encoder-decoder", settings)
     for batch, length, sizes in ((1, 1, [1]), (3, 9, [1, 1, 1, 1]), (2, 40, [5, 1, 3]), (1, 290, [1, 8])):
@@ -123,7 +129,7 @@ def test_a_decoder_reads_its_source_and_its_cache(settings) -> None:
             close(found, both.model(source, target, source_mask=source[:, None, None] != PAD))
 
 
-@pytest.mark.parametrize("settings", LANGUAGE_MODELS.values(), ids=LANGUAGE_MODELS)
+@pytest.mark.parametrize("settings", some_slow(LANGUAGE_MODELS))
 def test_a_language_model_reads_its_cache_and_padding_on_the_left_changes_nothing(settings) -> None:
     both = Exported("decoder-only", settings)
     for batch, sizes in ((1, [1, 1]), (2, [4, 1, 1, 3]), (3, [12, 1]), (1, [270, 2])):
@@ -178,6 +184,7 @@ def test_recordings_are_labelled_by_their_samples() -> None:
             close(both.run("encoder", samples=samples)["logits"], both.model(samples))
 
 
+@pytest.mark.slow
 def test_a_decoder_reads_recordings_of_any_length() -> None:
     both = Exported("encoder-decoder", {"front": "frames", "sample_rate": 8000, "tie": "target"})
     front, target = both.model.encoder.embedding, texts(2, 5, seed=1)

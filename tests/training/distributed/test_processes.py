@@ -125,7 +125,12 @@ def config_for(toy, task: str, **changes: Any) -> Config:
 
 @pytest.mark.parametrize(
     ("task", "count"),
-    [("translate", 2), ("translate", 4), ("summarize", 2), ("classify", 4), ("answer", 2), ("generate", 4)],
+    [
+        ("translate", 4),
+        ("answer", 2),
+        *(pytest.param(*it, marks=pytest.mark.slow) for it in (("translate", 2), ("summarize", 2), ("generate", 4))),
+        ("classify", 2),
+    ],
 )
 def test_several_processes_train_the_model_of_one(toy, task: str, count: int) -> None:
     config = config_for(toy, task)
