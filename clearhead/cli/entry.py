@@ -79,7 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _end_at_signals()
         # OpenMP's threads wait for each other after every operation. By default, they wait in a busy loop, and next to
         # another program that can make two threads ten times slower than one. So they sleep, but only after some
-        # microseconds, since falling asleep at once takes a third longer without other programs. Read by torch's import.
+        # microseconds: without other programs, training takes a third longer if they sleep at once. Importing torch
+        # reads both variables.
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     try:
