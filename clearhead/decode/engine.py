@@ -149,6 +149,11 @@ class EngineClass(Protocol):
         """
 
 
+def cpu_obstacle(device: str) -> str:
+    """Return why an engine of the CPU can't run on this device, or ""."""
+    return "" if device == "cpu" else "it runs on the CPU only"
+
+
 def usable_cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

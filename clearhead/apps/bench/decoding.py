@@ -71,10 +71,9 @@ def measure(loaded: LoadedModel, machine: Machine, say: Callable[[str], None]) -
             yield [_rate(loaded, machine, sources, name, precision, beam, batch) for beam, batch in CELLS]
 
 
-def best(rates: Sequence[Rate], batch: int, precision: str | None = None) -> Rate:
-    """Return the rate of the fastest engine for a beam of 4 and this batch, in this precision or in any."""
-    fits = [it for it in rates if (it.beam, it.batch) == (4, batch) and precision in (None, it.precision)]
-    return max(fits, key=lambda it: it.tokens)
+def best(rates: Sequence[Rate]) -> Rate:
+    """Return the rate of the fastest engine for a beam of 4 and a batch of 32."""
+    return max((it for it in rates if (it.beam, it.batch) == (4, 32)), key=lambda it: it.tokens)
 
 
 def chosen(loaded: LoadedModel) -> str:
@@ -119,5 +118,5 @@ def _rate(
         used = time.perf_counter() - begun
         if used > _SECONDS:
             break
-    limit = machine.limit(step_weights(loaded), precision, batch * beam) * batch
+    limit = machine.limit(precision, batch * beam) * batch
     return Rate(engine, precision, beam, batch, tokens / used, tokens / used / limit)

@@ -19,11 +19,13 @@ class Machine:
     """The limits of this machine for the weights of one model, with all of its threads.
 
     Attributes:
+        n_weights: number of weights that a decoding step reads.
         threads: number of threads.
         read: bytes of weights read per second, by precision. Weights that fit into the processor's cache are faster.
         products: floating-point or integer operations per second of large matrix products, by precision.
     """
 
+    n_weights: int
     threads: int
     read: dict[str, float]
     products: dict[str, float]
@@ -33,12 +35,12 @@ class Machine:
         """Measure the limits for decoding with `n_weights` weights. This takes about a second."""
         read = {name: size * n_weights / seconds(_reading(n_weights * size // 4)) for name, size in BYTES.items()}
         products = {name: 2 * _SIZE**3 / seconds(_multiplying(dtype)) for name, dtype in _TYPES.items()}
-        return cls(torch.get_num_threads(), read, products)
+        return cls(n_weights, torch.get_num_threads(), read, products)
 
-    def limit(self, n_weights: int, precision: str, rows: int) -> float:
+    def limit(self, precision: str, rows: int) -> float:
         """Return the most steps per second: each step reads all weights, and multiplies them with `rows` vectors."""
-        reading = BYTES[precision] * n_weights / self.read[precision]
-        multiplying = 2 * n_weights * rows / self.products[precision]
+        reading = BYTES[precision] * self.n_weights / self.read[precision]
+        multiplying = 2 * self.n_weights * rows / self.products[precision]
         return 1 / max(reading, multiplying)
 
 

@@ -24,26 +24,26 @@ def _run(options: Options) -> None:
     from ...apps.bench.decoding import CELLS, best, chosen, measure, step_weights
     from ...apps.bench.machine import Machine
 
-    n_weights = step_weights(app.loaded)
-    machine = Machine.measure(n_weights)
+    machine = Machine.measure(step_weights(app.loaded))
     rows = list(measure(app.loaded, machine, say))
     rates = [rate for row in rows for rate in row]
-    auto, fastest = chosen(app.loaded), best(rates, 32)
+    auto, fastest = chosen(app.loaded), best(rates)
     if options.json:
-        values = {"format_version": 1, "machine": asdict(machine), "weights_per_step": n_weights}
+        limits = asdict(machine)
+        values = {"format_version": 1, "weights_per_step": limits.pop("n_weights"), "machine": limits}
         values |= {"rates": [asdict(rate) for rate in rates], "auto": auto}
         print(to_json(values | {"fastest": {"engine": fastest.engine, "precision": fastest.precision}}))
         return
-    print(_about(machine, n_weights))
+    print(_about(machine))
     print(_table(CELLS, rows))
     print(_advice(options.folder, app.task.verb, auto, fastest))
 
 
-def _about(machine: "Machine", n_weights: int) -> str:
+def _about(machine: "Machine") -> str:
     threads = f"{machine.threads} thread{'s' * (machine.threads > 1)}"
     products = ", ".join(f"{speed / 1e9:,.0f} in {name}" for name, speed in machine.products.items())
     return (
-        f"a step reads {n_weights:,} weights: {machine.read['fp32'] / 1e9:,.0f} GB/s with {threads}\n"
+        f"a step reads {machine.n_weights:,} weights: {machine.read['fp32'] / 1e9:,.0f} GB/s with {threads}\n"
         f"and multiplies them: {products} (billions of operations per second)\n"
     )
 

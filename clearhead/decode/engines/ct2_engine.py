@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 from ...config import DecodeConfig, ModelConfig
 from ...errors import DataError
 from ..beams import Hypothesis, Request
-from ..engine import Batch, engine_threads
+from ..engine import Batch, cpu_obstacle, engine_threads
 from ..model_handle import ModelHandle
 from ..rules import Rules
 from ..search import nan_error
@@ -67,9 +67,11 @@ class Ct2Engine:
         """Return the reason why this engine can't run the model, or "" if it can."""
         if importlib.util.find_spec("ctranslate2") is None:
             return "it needs CTranslate2: pip install 'clearhead[ct2]'"
-        if device != "cpu":
-            return "it runs on the CPU only"
-        return ct2_obstacle(config) or ("" if _format("fp32") in formats else "it needs a model folder")
+        return (
+            cpu_obstacle(device)
+            or ct2_obstacle(config)
+            or ("" if _format("fp32") in formats else "it needs a model folder")
+        )
 
     @classmethod
     def waits(cls, decode: DecodeConfig, is_converted: Callable[[str], bool]) -> str:

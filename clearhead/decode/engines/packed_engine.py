@@ -23,6 +23,7 @@ from ...errors import ConfigError
 from ...model.fronts.tokens import Projection
 from ...model.linear import Linear
 from ...model.transformer import Decoder, EncoderDecoder
+from ..engine import cpu_obstacle
 from ..model_handle import ModelHandle
 from .text_engine import TextEngine
 from .torch_engine import TorchEngine
@@ -114,19 +115,19 @@ def _product(layer: Linear, precision: str) -> Bf16Product | Int8Product:
     return PRODUCTS[precision](layer.weight.detach().float() * scale, bias)
 
 
-def _obstacle(device: str) -> str:
-    return "" if device == "cpu" else "it runs on the CPU only"
-
-
-class PackedEngine(TorchEngine):
-    """The step engine of encoder-decoder models with packed weights."""
+class _Packed:
+    """What both engines of packed weights can run."""
 
     precisions = PRECISIONS
 
     @classmethod
     def obstacle(cls, config: ModelConfig, device: str, formats: Container[str]) -> str:
         """Return why this engine can't run, or ""."""
-        return _obstacle(device)
+        return cpu_obstacle(device)
+
+
+class PackedEngine(_Packed, TorchEngine):
+    """The step engine of encoder-decoder models with packed weights."""
 
     @classmethod
     def open(cls, model: ModelHandle, precision: str = "fp32") -> Self:
@@ -135,15 +136,8 @@ class PackedEngine(TorchEngine):
         return cls(module, pad=module.encoder.embedding.pad)
 
 
-class PackedTextEngine(TextEngine):
+class PackedTextEngine(_Packed, TextEngine):
     """The step engine of decoder-only models with packed weights."""
-
-    precisions = PRECISIONS
-
-    @classmethod
-    def obstacle(cls, config: ModelConfig, device: str, formats: Container[str]) -> str:
-        """Return why this engine can't run, or ""."""
-        return _obstacle(device)
 
     @classmethod
     def open(cls, model: ModelHandle, precision: str = "fp32") -> Self:

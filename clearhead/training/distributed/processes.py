@@ -42,7 +42,6 @@ class Processes:
 
     rank = 0
     count = 1
-    local_rank = 0
     restarted = False
 
     @property
@@ -112,7 +111,7 @@ class Group(Processes):
 
     def __init__(self, store: Store, rank: int, count: int) -> None:
         self.rank, self.count, self._store, self._waits = rank, count, store, 0
-        self.local_rank, self._local_count = _number("LOCAL_RANK", rank), _number("LOCAL_WORLD_SIZE", count)
+        self._local_count = _number("LOCAL_WORLD_SIZE", count)
         self.restarted = _number("TORCHELASTIC_RESTART_COUNT", 0) > 0
 
     def first(self, lead: Callable[[], T], follow: Callable[[], T]) -> T:

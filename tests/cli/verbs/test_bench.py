@@ -13,7 +13,7 @@ from ..conftest import Run
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = Machine(2, dict.fromkeys(BYTES, 5e9), dict.fromkeys(BYTES, 2e12))
+    machine = Machine(10**4, 2, dict.fromkeys(BYTES, 5e9), dict.fromkeys(BYTES, 2e12))
     monkeypatch.setattr(Machine, "measure", lambda _n: machine)
     monkeypatch.setattr(decoding, "_SECONDS", 0.0)
     monkeypatch.setattr(decoding, "_N", 3)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, ClassVar
 
 from ....config import DecodeConfig, ModelConfig
-from ...engine import engine_threads
+from ...engine import cpu_obstacle, engine_threads
 from ...model_handle import ModelHandle
 from .machine_code import is_compiled
 
@@ -27,8 +27,8 @@ class LoopsOpener:
         """Return the reason why the engine can't run the model, or "" if it can."""
         if importlib.util.find_spec("numba") is None:
             return "it needs numba: pip install 'clearhead[fast]'"
-        if device != "cpu":
-            return "it runs on the CPU only"
+        if found := cpu_obstacle(device):
+            return found
         for setting, supported in (
             ("topology", config.topology != "encoder-only"),
             ("front", config.front == "tokens" or config.topology == "decoder-only"),
