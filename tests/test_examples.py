@@ -89,6 +89,7 @@ def test_a_translator_of_letters_trains_and_answers(tmp_path: Path, capsys) -> N
         example["predict"](net, "ß", numbers)
 
 
+@pytest.mark.slow
 def test_what_is_learnt_by_heart_is_predicted_letter_by_letter() -> None:
     example = runpy.run_path(str(EXAMPLES / "english_french_characters.py"))
     pairs = example["load"](4)

@@ -12,6 +12,8 @@ from ..folder.atomic import Content
 from ..folder.manifest import write_folder_with_manifest
 from ..folder.model_folder import WEIGHTS, identity, model_files
 from ..tokenization.source_and_target import Tokenizers
+from .safetensors_files import AGAIN
+from .weight_names import shortened
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,13 +40,29 @@ class Imported:
     notes: list[str] = field(default_factory=list)
 
     def check(self, origin: Path) -> None:
-        """Raise ModelError if the tokenizer or the shapes of the weights don't fit the settings."""
-        from ..model.restore import check_shapes
+        """Raise ModelError if the tokenizer or the weights don't fit the settings, or weights aren't finite numbers."""
+        from ..model.restore import check_shapes, missing_weights
 
         model = self.config.model
         if model.vocabulary_sizes:
             Tokenizers.for_model(self.tokenizer, model, origin=f"the tokenizer of {origin}")
         check_shapes(model, {name: tuple(tensor.shape) for name, tensor in self.weights.items()})
+        if missing := missing_weights(model, self.weights):
+            raise ModelError(
+                f"{origin} has no weights for {shortened(missing)}",
+                expected="all weights of the model that its config.json describes",
+                fix=AGAIN,
+                name=missing[0],
+            )
+        for name, tensor in self.weights.items():
+            if not tensor.is_floating_point() or not tensor.isfinite().all():
+                has = "NaN or infinity" if tensor.is_floating_point() else f"integers ({tensor.dtype})"
+                raise ModelError(
+                    f"the weights of {origin} for {name} contain {has}",
+                    expected="finite floating-point numbers",
+                    fix=AGAIN,
+                    name=name,
+                )
 
     def write(self, out: Path, origin: Path) -> None:
         """Write a model folder in one step.

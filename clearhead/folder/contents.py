@@ -26,8 +26,9 @@ def describe_run(path: Path) -> str:
     """Describe the run in a folder. Return "" if the folder is empty."""
     if not visible(path):
         return ""
-    steps = checkpoint_steps(path)
-    return f"a run whose newest checkpoint is from step {steps[0]}" if steps else "a run without a checkpoint"
+    if steps := checkpoint_steps(path):
+        return f"a run whose newest checkpoint is from step {steps[0]}"
+    return "a model, or a run without a checkpoint"
 
 
 def check_not_foreign(path: Path) -> None:

@@ -58,16 +58,15 @@ class Manifest:
         values |= {"finished": self.finished} if self.finished is not None else {}
         return (json.dumps(values, indent=2) + "\n").encode()
 
-    def check(self, path: Path, data: bytes) -> None:
-        """Raise ModelError unless the content of a file matches its digest in the manifest."""
+    def check(self, path: Path, size: int, found: str) -> None:
+        """Raise ModelError unless the digest `found` of a file of `size` bytes is in the manifest."""
         expected = [digests[path.name] for digests in (self.files, self.incoming) if path.name in digests]
         manifest = path.parent / MANIFEST
         if not expected:
             raise ModelError(f"{manifest} has no digest for {path.name}", fix=RESTORE, name=path.name)
-        found = digest(data)
         if found not in expected:
             raise ModelError(
-                f"{path} is damaged or was edited ({len(data):,} bytes, SHA-256 {found})",
+                f"{path} is damaged or was edited ({size:,} bytes, SHA-256 {found})",
                 expected=f"SHA-256 {' or '.join(expected)}",
                 fix=f"{RESTORE}; if you edited the file on purpose, write its new digest into {manifest}",
                 name=path.name,
@@ -115,13 +114,18 @@ def _write_and_digest(write: Callable[[Path], object], digests: dict[str, str], 
 
 def read_verified(folder: Path, names: Iterable[str] | None = None) -> dict[str, bytes]:
     """Read files (default: all in the manifest). Raise ModelError if one doesn't match its digest."""
+    return {name: data for name, (data, _) in read_with_digests(folder, names).items()}
+
+
+def read_with_digests(folder: Path, names: Iterable[str] | None = None) -> dict[str, tuple[bytes, str]]:
+    """Do the same as `read_verified`, and return the digest of each file too."""
     manifest = Manifest.read(folder)
     wanted = tuple(manifest.files if names is None else names)
     while True:
         try:
-            contents = {name: read_bytes(folder / name) for name in wanted}
-            for name, data in contents.items():
-                manifest.check(folder / name, data)
+            contents = {name: (data := read_bytes(folder / name), digest(data)) for name in wanted}
+            for name, (data, found) in contents.items():
+                manifest.check(folder / name, len(data), found)
         except ModelError:
             if manifest == (manifest := Manifest.read(folder)):
                 raise

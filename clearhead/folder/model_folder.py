@@ -24,10 +24,10 @@ from .manifest import (
     RESTORE,
     Manifest,
     check_format,
-    digest,
     parse_json_object,
     read_bytes,
     read_verified,
+    read_with_digests,
     replace_files,
 )
 
@@ -109,12 +109,11 @@ def load_model_folder(
     with _reading(folder):
         _expect_folder(folder)
         _expect_weights(folder)
-    files = read_verified(folder, (CONFIG, TOKENIZER, WEIGHTS))
-    weights = weights_from_bytes(folder / WEIGHTS, files[WEIGHTS], numpy=numpy)
-    config = _parse_config(folder / CONFIG, files[CONFIG], allow_custom_code)
-    return ModelFolder(
-        folder, config, weights, digest(files[WEIGHTS]), _parse_text(folder / TOKENIZER, files[TOKENIZER])
-    )
+    files = read_with_digests(folder, (CONFIG, TOKENIZER, WEIGHTS))
+    data, weights_digest = files[WEIGHTS]
+    weights = weights_from_bytes(folder / WEIGHTS, data, numpy=numpy)
+    config = _parse_config(folder / CONFIG, files[CONFIG][0], allow_custom_code)
+    return ModelFolder(folder, config, weights, weights_digest, _parse_text(folder / TOKENIZER, files[TOKENIZER][0]))
 
 
 def read_config(folder: Path, *, allow_custom_code: bool | Collection[str] = False) -> Config:

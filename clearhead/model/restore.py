@@ -1,7 +1,7 @@
 """Restore a trained model from its configuration and weights."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -15,6 +15,8 @@ from ..config.custom_code import is_custom
 from ..errors import ModelError
 from ..folder.model_folder import CONFIG, load_weights
 from .transformer import Decoder, Encoder, EncoderDecoder, EncoderModel, build
+
+_FIRST = re.compile(r"(^|\.)blocks\.\d+\.")
 
 
 def restore(config: ModelConfig, weights: Mapping[str, Tensor]) -> EncoderDecoder | EncoderModel | Encoder | Decoder:
@@ -44,19 +46,42 @@ def check_shapes(config: ModelConfig, shapes: Mapping[str, tuple[int, ...]]) -> 
             raise _mismatch(what, f"model.{setting}", expected)
     if _has_custom_parts(config):
         return  # a custom module might not work on the meta device
+    expected_weights = _of_one_block(config)
+    for name, shape in shapes.items():
+        weight = expected_weights.get(_FIRST.sub(r"\1blocks.0.", name))
+        if weight is not None and tuple(weight.shape) != shape:
+            raise _mismatch(f"{name} has shape {shape}, but {CONFIG} needs {tuple(weight.shape)}", name, shape)
+
+
+def missing_weights(config: ModelConfig, names: Collection[str]) -> list[str]:
+    """Return the weights that a model without custom parts needs beyond these. Tied weights need one of their names."""
+    ties: dict[int, list[str]] = {}
+    for name, weight in _of_one_block(config).items():
+        ties.setdefault(id(weight), []).append(name)
+    missing = []
+    for tied in ties.values():
+        stack = "decoder" if tied[0].startswith("decoder.") or config.topology == "decoder-only" else "encoder"
+        copies = getattr(config, f"n_{stack}_layers") if _FIRST.search(tied[0]) else 1
+        for i in range(copies):
+            here = [_FIRST.sub(rf"\1blocks.{i}.", name) for name in tied]
+            if not any(name in names for name in here):
+                missing.append(here[0])
+    return missing
+
+
+def _of_one_block(config: ModelConfig) -> dict[str, Tensor]:
+    """Return the parameters of a model with at most one block per stack, on torch's meta device."""
     small: dict[str, Any] = {name: min(getattr(config, name), 1) for name in ("n_encoder_layers", "n_decoder_layers")}
-    if config.positions in ("sinusoidal", "sinusoidal_halves"):
-        # A fixed table isn't among the weights. Computing it would import torch's compiler, and fail for a huge one.
+    fixed_table = config.positions in ("sinusoidal", "sinusoidal_halves")
+    if fixed_table:
+        # It isn't among the weights. Computing it would import torch's compiler, and fail for a huge one.
         small |= {"positions": "learned", "max_len": 1}
     try:
         with torch.device("meta"):
-            expected_weights = build(replace(config, **small)).state_dict()
+            weights = build(replace(config, **small)).state_dict(keep_vars=True)
     except (ArithmeticError, MemoryError, RuntimeError, TypeError, ValueError) as error:
         raise ModelError(f"a model of this configuration can't be built: {error}", name=CONFIG) from error
-    for name, shape in shapes.items():
-        weight = expected_weights.get(re.sub(r"(^|\.)blocks\.\d+\.", r"\1blocks.0.", name))
-        if weight is not None and tuple(weight.shape) != shape:
-            raise _mismatch(f"{name} has shape {shape}, but {CONFIG} needs {tuple(weight.shape)}", name, shape)
+    return {name: it for name, it in weights.items() if not (fixed_table and name.endswith("positions.table"))}
 
 
 class _Undrawn(TorchFunctionMode):

@@ -114,6 +114,7 @@ def test_padding_is_under_5_percent_for_lengths_like_tatoebas() -> None:
     assert 0 < padding(Batches(sources, targets, 4096)) < 0.05
 
 
+@pytest.mark.slow
 def test_padding_is_under_5_percent_on_the_tokens_of_tatoeba(data_folder) -> None:
     pairs = read_pairs([data_folder / "tatoeba" / "eng-fra.train.tsv.xz"])
     tokenizers = train_tokenizers(pairs.sources, pairs.targets, DataConfig(vocab_size=4000))

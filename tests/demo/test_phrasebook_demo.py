@@ -130,6 +130,7 @@ def test_one_that_was_ended_early_is_begun_anew(
     assert caught.value.exit_code == 130
 
 
+@pytest.mark.slow
 def test_an_earlier_one_stays_whole_until_another_has_something_to_put_in_its_place(
     hasty: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -128,6 +128,25 @@ def test_missing_and_unknown_weights_are_named(gpt2: Path) -> None:
     assert "that GPT-2 doesn't have: x0, x1, x2, x3, x4 and 2 more" in fails(gpt2)
 
 
+@pytest.mark.parametrize("name", ["h.1.attn.c_attn", "h.0.ln_1", "h.1.mlp.c_proj"])
+def test_a_missing_bias_is_found_before_a_folder_is_written(gpt2: Path, name: str) -> None:
+    edit_weights(gpt2, lambda weights: weights.pop(f"transformer.{name}.bias"))
+    assert f"{gpt2} has no weights for blocks.{name[2]}." in fails(gpt2)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (torch.full((16,), float("nan")), "NaN or infinity"),
+        (torch.full((16,), float("-inf"), dtype=torch.float16), "NaN or infinity"),
+        (torch.ones(16, dtype=torch.int8), r"integers (torch.int8)"),
+    ],
+)
+def test_weights_that_arent_finite_numbers_are_named(gpt2: Path, content: torch.Tensor, said: str) -> None:
+    edit_weights(gpt2, lambda weights: weights.update({"transformer.h.0.ln_1.weight": content}))
+    assert f"contain {said}" in fails(gpt2)
+
+
 def test_a_model_of_clearhead_needs_no_import(gpt2: Path, tmp_path: Path) -> None:
     own = import_model(gpt2, tmp_path / "own")
     assert "is a model of Clearhead" in fails(own)

@@ -78,7 +78,7 @@ def test_a_folder_that_was_made_and_got_nothing_is_gone_again_and_one_of_the_use
 
 def test_an_occupied_folder_is_refused_without_resume(run: RunFolder) -> None:
     run.close()
-    with pytest.raises(TrainingError, match="already contains a run without a checkpoint") as caught:
+    with pytest.raises(TrainingError, match="already contains a model, or a run without a checkpoint") as caught:
         RunFolder.create(run.path)
     assert caught.value.value == run.path and "--resume" in caught.value.fix
     with reopen(run) as again:

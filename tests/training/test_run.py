@@ -440,8 +440,9 @@ print(*resident)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells it there")
-@pytest.mark.parametrize("steps", [400, pytest.param(8_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("steps", [8_000])
 def test_resident_memory_does_not_grow_after_the_first_epochs(toy, steps: int) -> None:
     changes = {"data.train": (str(toy.pairs(200)),), "data.batch_tokens": 128, "train.save_every": max(steps // 20, 50)}
     config = toy.config(changes | {"train.steps": steps, "train.eval_every": 100, "train.log_every": 10})

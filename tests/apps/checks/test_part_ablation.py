@@ -75,7 +75,7 @@ def make_data(folder: Path, verb: str) -> Any:
     return task_named(verb).form.read([str(path)], Config().data)
 
 
-@pytest.fixture(params=list(OWN))
+@pytest.fixture(params=[pytest.param(it, marks=[pytest.mark.slow] * (it == "summarize")) for it in OWN])
 def used(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[App, Any]]:
     threads = torch.get_num_threads()
     folder = make_folder(tmp_path / "model", request.param)

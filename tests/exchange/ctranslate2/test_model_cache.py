@@ -81,6 +81,7 @@ def test_an_interrupted_conversion_leaves_nothing_for_long(model_folder: Path, m
     assert not old.exists() and new.exists()
 
 
+@pytest.mark.slow
 def test_two_processes_can_convert_at_the_same_time(model_folder: Path, cache: Path) -> None:
     code = "import sys, pathlib; from clearhead.exchange.ctranslate2.model_cache import cached_model as c; "
     code += "print(c(pathlib.Path(sys.argv[1])))"

@@ -172,6 +172,7 @@ def test_pictures_are_labelled_by_their_pixels() -> None:
             close(both.run("encoder", pixels=pixels)["logits"], both.model(pixels))
 
 
+@pytest.mark.slow
 def test_recordings_are_labelled_by_their_samples() -> None:
     settings = {"front": "frames", "sample_rate": 8000, "head": "class", "n_classes": 3}
     both = Exported("encoder-only", settings)

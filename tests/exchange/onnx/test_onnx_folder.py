@@ -73,6 +73,7 @@ def test_the_description_names_tensors_tokens_and_limits(folders: dict[str, Path
             assert [(it["name"], it["shape"]) for it in ports] == [(it.name, it.shape) for it in found], name
 
 
+@pytest.mark.slow
 def test_two_vocabularies_are_two_files(tmp_path: Path) -> None:
     values = {"data.joint": False, "data.tokenizer": "word", "data.train": ["pairs.tsv"], "data.batch_tokens": 512}
     values |= {"model.d_model": 8, "model.n_heads": 2, "model.d_ff": 8, "model.max_len": 20, "model.tie": "target"}

@@ -40,6 +40,8 @@ def _skip_scipy() -> None:
 
 _skip_scipy()
 
+_KNOWN = "0.68."  # the version of numba whose internals `_load_directly` was written for
+
 # Sums may be reordered, so that they fit wide registers. Infinity and NaN keep their meaning.
 _FAST = {"reassoc", "contract", "nsz", "arcp"}
 
@@ -58,7 +60,23 @@ def compiled(function: F) -> F:
     template = made.get_call_template
     # By default, a function called with ten constants is compiled ten times.
     made.get_call_template = lambda args, kws: template([numba.types.unliteral(arg) for arg in args], kws)
+    if numba.__version__.startswith(_KNOWN):
+        _load_directly(made._cache)
     return cast(F, made)
+
+
+def _load_directly(cache: Any) -> None:
+    """Let machine code be loaded without numba's knowledge of types, which takes 0.3 s to prepare.
+
+    It's only needed to compile, and the compiler prepares it itself. Machine code needs numba's memory management.
+    """
+
+    def load_overload(signature: Any, target: Any) -> Any:
+        importlib.import_module("numba.core.runtime").rtsys.initialize(target)
+        with cache._guard_against_spurious_io_errors():
+            return cache._load_overload(signature, target)
+
+    cache.load_overload = load_overload
 
 
 def has(feature: str) -> bool:
