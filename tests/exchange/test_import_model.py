@@ -1,6 +1,7 @@
 """What `import` checks before it writes a model folder, and what it says about folders that it can't read."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,12 @@ from clearhead.config import Config, DataConfig, ModelConfig
 from clearhead.errors import ModelError
 from clearhead.exchange.ct2 import export as export_to_ct2
 from clearhead.exchange.hf_export import write
+from clearhead.exchange.huggingface import FAMILIES, family
 from clearhead.exchange.import_model import import_model
 from clearhead.model.transformer import build
 from clearhead.tokenization.source_and_target import train_tokenizers
 
+ROOT = Path(__file__).parents[2]
 LINES = ["the cat sat on the mat", "a dog ran after the cat"] * 3
 SHAPE: dict[str, Any] = {"d_model": 16, "n_heads": 2, "d_ff": 24, "max_len": 32, "embedding_scale": 1.0}
 GPT2 = {"topology": "decoder-only", "pre_norm": True, "n_decoder_layers": 2, "activation": "gelu_tanh"}
@@ -208,3 +211,12 @@ def test_info_says_that_another_program_trained_the_model(gpt2: Path, tmp_path: 
     shown = capsys.readouterr().out
     assert "trained     by another program" in shown
     assert "\ndata " not in shown
+
+
+def test_the_documents_name_the_classes_of_each_family() -> None:
+    rows = [
+        line.split("|")[1:3] for line in (ROOT / "docs" / "exchange.md").read_text("utf-8").splitlines() if "|" in line
+    ]
+    named = {title.strip().split(",")[0]: set(re.findall(r"`(\w+)`", classes)) for title, classes in rows}
+    for kind in map(family, FAMILIES):
+        assert named[kind.title] == set(kind.architectures), kind.title
