@@ -63,6 +63,16 @@ def _answers(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequence[A
     return app.results(inputs, options.pop("context"), **options)
 
 
+def _filled(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequence[Any]:
+    """Fill texts one by one, so that one without a mask fails alone."""
+    return [app.results([text], **options)[0] for text in inputs]
+
+
+def _embeddings(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequence[Any]:
+    found: Sequence[Any] = app.embed(inputs, **options).tolist()
+    return found
+
+
 def _scores(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequence[Any]:
     """Score pairs one by one, so that a pair that's too long fails alone."""
     return [_score(app, pair, options) for pair in inputs]
@@ -109,6 +119,8 @@ def _page(
 METHODS: Mapping[str, Callable[[Any, list[Any], dict[str, Any]], Sequence[Any]]] = {
     "results": _results,
     "answers": _answers,
+    "filled": _filled,
+    "embeddings": _embeddings,
     "scores": _scores,
     "explanations": _explanations,
     "pages": _pages,

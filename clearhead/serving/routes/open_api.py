@@ -25,6 +25,8 @@ _TASKS: Mapping[str, dict[str, Any]] = {  # the fields of bodies, besides the mo
     "summarize": {"text": _TEXTS, "prefix": _TEXT, "stream": _FLAG},
     "generate": {"text": _TEXTS, "chars": _WHOLE, "stop": _TEXTS, "stream": _FLAG},
     "classify": {"text": _TEXTS},
+    "fill": {"text": _TEXTS, "top": _WHOLE},
+    "embed": {"text": _TEXTS, "pooling": _TEXT, "normalize": _FLAG},
     "answer": {"question": _TEXTS, "context": _TEXT},
     "score": {"source": _TEXT, "target": _TEXT, "pairs": _PAIRS},
     "explain": {"text": _TEXT, "context": _TEXT},

@@ -86,6 +86,28 @@ async def _classify_files(request: Request) -> Response:
     return json_response(records[0] if len(records) == 1 else records)
 
 
+async def fill(request: Request) -> Response:
+    """Fill the masks of texts."""
+    given = await _fields(request)
+    model = _model(request, given, "fill")
+    texts, top = _texts(model, given, "text"), given.take("top", int, 1)
+    model.limits.check("top", top, model.limits.tokens)
+    work = Work.of("filled", {"top": top, **given.search(model)})
+    return _records(texts, await answered(request, model, work, _list(texts)))
+
+
+async def embed(request: Request) -> Response:
+    """Embed texts, as vectors."""
+    given = await _fields(request)
+    model = _model(request, given)
+    texts = _texts(model, given, "text")
+    how = {name: given.take(name, kind | None) for name, kind in (("pooling", str), ("normalize", bool))}
+    given.finish()
+    found = await answered(request, model, Work.of("embeddings", how), _list(texts))
+    records = [{"format_version": 1, "text": text, "embedding": it} for text, it in zip(_list(texts), found)]
+    return json_response(records[0] if isinstance(texts, str) else records)
+
+
 async def answer(request: Request) -> Response:
     """Answer questions about a text."""
     given = await _fields(request)
@@ -179,6 +201,8 @@ ROUTES: Mapping[str, Handler] = {
     "summarize": summarize,
     "generate": generate,
     "classify": classify,
+    "fill": fill,
+    "embed": embed,
     "answer": answer,
     "score": score,
     "explain": explain,

@@ -8,6 +8,7 @@ from PIL import Image
 
 from clearhead import load
 
+from ...conftest import make_encoder_folder
 from ..small_models import make
 
 TEXTS = ["I am hungry.", "You are late."]
@@ -169,6 +170,45 @@ def test_one_bad_text_of_several_fails_the_request_and_a_good_one_at_the_same_ti
 def test_labels_are_the_records_of_json(others, folders) -> None:
     [expected] = plain(load(folders["classify"]).results(["She sings."]))
     same(others.post("/api/classify", {"text": "She sings.", "model": "classify"}).json(), expected)
+
+
+@pytest.fixture(scope="module")
+def encoders(serve, tmp_path_factory: pytest.TempPathFactory):
+    """Models that fill masks and embed texts."""
+    folders = {
+        verb: make_encoder_folder(tmp_path_factory.mktemp(verb), task=verb, tokenizer="word")
+        for verb in ("fill", "embed")
+    }
+    with serve(*(f"{verb}={folder}" for verb, folder in folders.items())) as served:
+        yield served, {verb: load(folder) for verb, folder in folders.items()}
+
+
+def test_filled_masks_are_the_records_of_json(encoders) -> None:
+    served, apps = encoders
+    texts = [f"she {apps['fill'].mask} .", f"{apps['fill'].mask} sings ."]
+    expected = [plain(apps["fill"].results([text], top=3))[0] for text in texts]  # alone, as the server does
+    for one, other in zip(served.post("/api/fill", {"text": texts, "top": 3}).json(), expected, strict=True):
+        same(one, other)
+    same(served.post("/api/fill", {"text": texts[0], "top": 3}).json(), expected[0])
+    assert "has no mask to fill" in served.post("/api/fill", {"text": "no mask"}).json()["error"]["what"]
+
+
+def test_embeddings_are_the_records_of_json(encoders) -> None:
+    served, apps = encoders
+    texts = ["she sings .", "he sings ."]
+    found = served.post("/api/embed", {"text": texts, "model": "embed", "pooling": "first", "normalize": True}).json()
+    vectors = apps["embed"].embed(texts, pooling="first", normalize=True)
+    assert [it["text"] for it in found] == texts
+    assert np.allclose([it["embedding"] for it in found], vectors, atol=1e-6)
+    one = served.post("/api/embed", {"text": texts[0], "model": "embed"}).json()
+    assert np.allclose(one["embedding"], apps["embed"].embed(texts[:1])[0], atol=1e-6)
+    wrong = served.post("/api/embed", {"text": "a", "model": "embed", "pooling": "last"})
+    assert (wrong.status, wrong.json()["error"]["name"]) == (400, "model.pooling")
+
+
+def test_a_model_without_encoder_embeds_nothing(others) -> None:
+    found = others.post("/api/embed", {"text": "a", "model": "generate"})
+    assert found.status == 400 and "encoder" in found.json()["error"]["what"]
 
 
 def multipart(files: dict[str, bytes], **fields: str) -> dict:
