@@ -12,27 +12,34 @@ from ..folder.atomic import writing
 from ..folder.contents import visible
 from ..folder.model_folder import TOKENIZER
 
-# The function that writes a model to a new folder: f(loaded, out, *, precision).
+# The function that writes a model to a new folder or, for a page, to a new file: f(loaded, out, *, precision).
 TARGETS: Mapping[str, str] = MappingProxyType(
     {
         "huggingface": "clearhead.exchange.hf_export:export",
         "onnx": "clearhead.exchange.onnx.onnx_folder:export",
         "ct2": "clearhead.exchange.ct2:export",
+        "page": "clearhead.exchange.page.page_file:export",
     }
 )
 PRECISIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"huggingface": ("fp32",), "onnx": ("fp32", "int8"), "ct2": ("fp32", "fp16", "bf16", "int16", "int8")}
+    {
+        "huggingface": ("fp32",),
+        "onnx": ("fp32", "int8"),
+        "ct2": ("fp32", "fp16", "bf16", "int16", "int8"),
+        "page": ("fp32", "int8"),
+    }
 )
+_FILES = ("page",)  # targets that are one file
 TARGET_TOKENIZER = "target_tokenizer.json"
 
 
 def export(loaded: LoadedModel, target: str, out: Path, *, precision: str = "fp32") -> None:
-    """Write a model in another program's format to the folder `out`, which must be new or empty.
+    """Write a model in another format to the folder `out`, which must be new or empty. A page is one new file.
 
     Raises:
         ConfigError: the target or the precision is unknown, or the target needs a program that isn't installed.
         ModelError: the model has a part without a counterpart in the target.
-        TrainingError: the folder has files in it, or can't be written to.
+        TrainingError: the folder has files in it, the file exists, or they can't be written to.
     """
     if target not in TARGETS:
         raise ConfigError(
@@ -49,10 +56,11 @@ def export(loaded: LoadedModel, target: str, out: Path, *, precision: str = "fp3
             name="precision",
             value=precision,
         )
-    check_empty(out)
+    is_file = target in _FILES
+    (check_new if is_file else check_empty)(out)
     module, function = TARGETS[target].split(":")
     write: Any = getattr(importlib.import_module(module), function)
-    with writing(out, again="run the command again"):
+    with writing(out.parent if is_file else out, again="run the command again"):
         write(loaded, out, precision=precision)
 
 
@@ -63,6 +71,18 @@ def tokenizer_files(loaded: LoadedModel) -> dict[str, str]:
     source, target = loaded.tokenizers.source, loaded.tokenizers.target
     files = {TOKENIZER: source.to_json()}
     return files if loaded.tokenizers.joint else files | {TARGET_TOKENIZER: target.to_json()}
+
+
+def check_new(out: Path) -> None:
+    """Raise TrainingError if a file, or a folder of its name, exists."""
+    if out.exists():
+        raise TrainingError(
+            f"{out} {'is a folder' if out.is_dir() else 'exists'}",
+            expected="a new file",
+            fix="choose another one with --out",
+            name="out",
+            value=out,
+        )
 
 
 def check_empty(out: Path) -> None:

@@ -1,4 +1,4 @@
-"""`clearhead export`: write a model in another program's format."""
+"""`clearhead export`: write a model in another program's format, or as a web page."""
 
 from pathlib import Path
 
@@ -9,8 +9,8 @@ from ..parser import Options, Parser, UsageError, Verb
 
 def _add_options(parser: Parser) -> None:
     parser.add_argument("folder", nargs="?", metavar="DIR", help="model folder")
-    parser.add_argument("--to", metavar="FORMAT", help="format to write: huggingface, onnx or ct2 (CTranslate2)")
-    parser.add_argument("--out", metavar="DIR", help="folder to write, new or empty")
+    parser.add_argument("--to", metavar="FORMAT", help="format to write: huggingface, onnx, ct2 (CTranslate2) or page")
+    parser.add_argument("--out", metavar="PATH", help="folder to write, new or empty; for page, a new file")
     parser.add_argument(
         "--precision",
         metavar="fp32|int8",
@@ -25,25 +25,29 @@ def _run(options: Options) -> None:
         raise UsageError("no model folder is given", fix="name a folder written by `clearhead train`")
     for name in ("to", "out"):
         if not getattr(options, name):
-            raise UsageError(f"--{name} is missing", expected="--to FORMAT and --out DIR", name=f"--{name}")
+            raise UsageError(f"--{name} is missing", expected="--to FORMAT and --out PATH", name=f"--{name}")
     from ...api import load
     from ...exchange.targets import export
 
     app = load(options.folder, device="cpu", allow_custom_code=options.allow_custom_code)
     out = Path(options.out)
     export(app.loaded, options.to, out, precision=options.precision)
-    say(f"wrote {out}: {', '.join(sorted(path.name for path in out.iterdir()))}")
+    if out.is_file():
+        say(f"wrote {out}: {out.stat().st_size / 1e6:.1f} MB, to open in any browser")
+    else:
+        say(f"wrote {out}: {', '.join(sorted(path.name for path in out.iterdir()))}")
 
 
 VERB = Verb(
     name="export",
-    summary="write a model in another program's format",
-    usage="DIR --to FORMAT --out DIR [options]",
+    summary="write a model in another program's format, or as a web page",
+    usage="DIR --to FORMAT --out PATH [options]",
     examples=(
         "clearhead export models/en-fr --to huggingface --out en-fr-hf",
         "clearhead export models/en-fr --to onnx --out en-fr-onnx",
         "clearhead export models/en-fr --to onnx --out en-fr-onnx --precision int8",
         "clearhead export models/en-fr --to ct2 --out en-fr-ct2 --precision int8",
+        "clearhead export models/en-fr --to page --out en-fr.html",
     ),
     add_options=_add_options,
     run=_run,

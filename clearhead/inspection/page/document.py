@@ -8,14 +8,16 @@ import base64
 import hashlib
 import html
 import json
+import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from string import Template
+from types import MappingProxyType
 from typing import Any
 
-_IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./([a-z_]+)\.js";$', re.MULTILINE)
-_EXPORT = re.compile(r"^export (?=(?:const|function|async function) (\w+))", re.MULTILINE)
+_IMPORT = re.compile(r'^import (\{[^}]*\}) from "(\.[a-z_./]+)\.js";$', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:const|class|function|async function) (\w+))", re.MULTILINE)
 _UNSAFE = {ord(it): f"\\u{ord(it):04x}" for it in "<>&\u2028\u2029"}  # markup, or line ends in old JavaScript
 
 
@@ -35,13 +37,26 @@ def served_document(models: Sequence[Mapping[str, str]]) -> str:
     )
 
 
+def embedded_document(about: Mapping[str, Any], weights: bytes) -> str:
+    """Return the HTML of a page that holds a model and answers by itself.
+
+    Args:
+        about: all but the weights; see `exchange/page`.
+        weights: the numbers of the model, one tensor after the other.
+    """
+    names = " · ".join(it["name"] for it in about["models"])
+    return _document("embedded", about, names, blocks={"weights": base64.b64encode(weights).decode()})
+
+
 def framed(document: str) -> str:
     """Return a page as a frame for a notebook, which can't reach the notebook around it."""
     about = 'title="What the model did" sandbox="allow-scripts"'
     return f'<iframe {about} style="width:100%;height:820px;border:0" srcdoc="{html.escape(document)}"></iframe>'
 
 
-def _document(entry: str, data: Mapping[str, Any], about: str, allowed: str = "") -> str:
+def _document(
+    entry: str, data: Mapping[str, Any], about: str, allowed: str = "", blocks: Mapping[str, str] = MappingProxyType({})
+) -> str:
     style, script = _static("page.css"), joined_scripts(entry)
     content = json.dumps(_storable(data), ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_UNSAFE)
     policy = (
@@ -50,6 +65,7 @@ def _document(entry: str, data: Mapping[str, Any], about: str, allowed: str = ""
     )
     title = html.escape(f"{about} · Clearhead".encode("utf-8", "replace").decode())
     parts = {"policy": policy, "title": title, "style": style, "data": content, "script": script}
+    parts["blocks"] = "".join(f'\n<script type="text/plain" id="{name}">{it}</script>' for name, it in blocks.items())
     return Template(_static("page.html")).substitute(parts)
 
 
@@ -58,15 +74,25 @@ def joined_scripts(entry: str) -> str:
     found: dict[str, str] = {}
 
     def add(name: str) -> None:
-        source = _static(f"{name}.js")
+        source, folder = _static(f"{name}.js"), posixpath.dirname(name)
+
+        def path(imported: str) -> str:
+            return posixpath.normpath(posixpath.join(folder, imported))
+
         for _, needed in _IMPORT.findall(source):
-            if needed not in found:
-                add(needed)
-        body = _EXPORT.sub("", _IMPORT.sub(lambda it: f"const {it[1].replace(' as ', ': ')} = {it[2]}_js;", source))
-        found[name] = f"const {name}_js = (() => {{\n{body}\nreturn {{{', '.join(_EXPORT.findall(source))}}};\n}})();\n"
+            if path(needed) not in found:
+                add(path(needed))
+        body = _IMPORT.sub(lambda it: f"const {it[1].replace(' as ', ': ')} = {_variable(path(it[2]))};", source)
+        exported = f"return {{{', '.join(_EXPORT.findall(source))}}};"
+        found[name] = f"const {_variable(name)} = (() => {{\n{_EXPORT.sub('', body)}\n{exported}\n}})();\n"
 
     add(entry)
     return "\n".join(found.values())
+
+
+def _variable(name: str) -> str:
+    """Return the name of the variable with what a script exports."""
+    return f"{name.replace('/', '_')}_js"
 
 
 def _static(name: str) -> str:

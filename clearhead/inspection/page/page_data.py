@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch import nn
 
 from ... import __version__
 from ...config import Config
@@ -68,7 +69,11 @@ def page_data(
         film: the frames of a watched run.
         live: leave out what the page can ask for later: the answers without each part.
     """
-    about = {"task": config.train.task or "translate", "command": command, "model": _model(explanation, config, name)}
+    about = {
+        "task": config.train.task or "translate",
+        "command": command,
+        "model": model_facts(explanation.model, config, name),
+    }
     found = PageData(about)
     values = found.values
     values |= {"source": explanation.text, "text": explanation.answer, "values": dict(explanation.values)}
@@ -105,19 +110,20 @@ def page_data(
     return found.to_dict()
 
 
-def _model(explanation: Explanation, config: Config, name: str) -> dict[str, Any]:
+def model_facts(built: nn.Module, config: Config, name: str) -> dict[str, Any]:
+    """Return what the page says about a model."""
     model = config.model
     return {
         "name": name,
         "topology": model.topology,
-        "layers": {stack: len(module.blocks) for stack, module in stacks(explanation.model).items()},
+        "layers": {stack: len(module.blocks) for stack, module in stacks(built).items()},
         "heads": model.n_heads,
         "d_model": model.d_model,
         "d_head": model.head_width,
         "d_ff": model.d_ff,
         "pre_norm": model.pre_norm,
         "positions": model.positions,
-        "parameters": count_parameters(explanation.model)["total"],
+        "parameters": count_parameters(built)["total"],
         "beam": config.decode.beam,
         "alpha": config.decode.alpha,
     }

@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from ..record.parts import named_parts, stacks
+from ..record.trace import Trace
 from ..views.explanation import Explanation
 from ..views.part_table import part_rows
 
@@ -16,14 +17,17 @@ _VALUES = 8  # of a token's vector
 
 def part_data(explanation: Explanation) -> list[dict[str, Any]]:
     """Return the parts in the order of computation, each with the first values of every position before and after."""
-    modules, found = dict(named_parts(explanation.model)), []
-    for row in part_rows(explanation.model, explanation.trace):
-        part = _module(explanation.model, row.name, modules)
-        found.append(
-            asdict(row)
-            | {"shape": list(row.shape), "class": type(part).__name__, "code": "" if part is None else _source(part)}
-            | _first_values(explanation, row.name)
-        )
+    found = part_facts(explanation.model, explanation.trace)
+    return [it | _first_values(explanation, it["name"]) for it in found]
+
+
+def part_facts(model: nn.Module, trace: Trace) -> list[dict[str, Any]]:
+    """Return the parts in the order of computation: shapes, parameters, times and source code."""
+    modules, found = dict(named_parts(model)), []
+    for row in part_rows(model, trace):
+        part = _module(model, row.name, modules)
+        about = {"class": type(part).__name__, "code": "" if part is None else _source(part)}
+        found.append(asdict(row) | {"shape": list(row.shape)} | about)
     return found
 
 

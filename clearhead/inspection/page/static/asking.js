@@ -19,8 +19,7 @@ export function makeAsker(source, show) {
     running?.abort();
     running = own;
     tell("busy");
-    try {
-      const data = await source.ask(asked, own.signal);
+    const take = data => {
       if (own.signal.aborted) return;
       const forced = question.text === asked.text && String(question.prefix) !== String(asked.prefix);
       [question, failed] = [asked, null];
@@ -28,7 +27,10 @@ export function makeAsker(source, show) {
       else if (whole && (whole.source !== data.source || whole.model.name !== data.model.name)) whole = null;
       remember(asked, forced);
       show(data);
-      tell("done");
+    };
+    try {
+      take(await source.ask(asked, own.signal, take));
+      if (!own.signal.aborted) tell("done");
     } catch (error) {
       if (own.signal.aborted) return;
       failed = change;
@@ -55,7 +57,7 @@ function questionOf(source) {
   const given = new URLSearchParams(location.hash.slice(1)), named = given.get("model");
   const model = source.models.find(it => it.name === named)?.name ?? source.models[0]?.name ?? null;
   const prefix = (given.get("beam") ?? "").split(".").filter(it => /^\d{1,7}$/.test(it)).map(Number);
-  return {model, text: given.get("q") ?? "", context: given.get("context") ?? "", prefix, off: (given.get("off") ?? "").split(",").filter(it => it)};
+  return {model, text: given.get("q") ?? source.example ?? "", context: given.get("context") ?? "", prefix, off: (given.get("off") ?? "").split(",").filter(it => it)};
 }
 
 function remember({model, text, context, prefix}, push) {

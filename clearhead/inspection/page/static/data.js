@@ -7,8 +7,10 @@ const READ = {
   u8: [1, (view, at) => view.getUint8(at)],
 };
 
-/** Decode an array to {shape, values}, with `values` flat. */
-export function decode({shape, dtype, scale, b64, steps}) {
+/** Decode an array to {shape, values}, with `values` flat. One that a model in the page computed has them already. */
+export function decode(array) {
+  if (array.values) return array;
+  const {shape, dtype, scale, b64, steps} = array;
   const bytes = Uint8Array.from(atob(b64), it => it.charCodeAt(0)), size = shape.reduce((a, b) => a * b, 1);
   const values = new Float32Array(size);
   if (dtype === "bit") for (let i = 0; i < size; i++) values[i] = (bytes[i >> 3] >> (i & 7)) & 1;
@@ -73,7 +75,7 @@ export function prepare(data) {
   const places = Object.keys(PLACES).filter(it => attention[it]);
   const writes = rows.outputs.length > 0, crosses = writes && rows.encoder.length > 0, fills = Boolean(data.filled), finds = data.task === "answer";
   const source = crosses || !writes ? rows.encoder : rows.decoder.slice(0, begins + 1);
-  const words = data.words && Object.fromEntries(["whole", "nothing", "falls", "gradients"].map(it => [it, decode(data.words[it])]));
+  const words = data.words && Object.fromEntries(["whole", "nothing", "falls", "gradients"].filter(it => data.words[it]).map(it => [it, decode(data.words[it])]));
   return {...data, asked: data.source, ...said(data, rows, {writes, fills, finds, begins, words}), attention, rows, places, writes, crosses, fills, finds, source, begins, words: words && {...words, error: data.words.error},
     why: data.why && {...data.why, parts: decode(data.why.parts), logits: decode(data.why.logits)}, media: data.media && mediaOf(data.media)};
 }

@@ -5,6 +5,7 @@ import {logp, signed} from "./numbers.js";
 import {partTitle} from "./parts.js";
 
 const headOf = name => (name.includes(".head.") ? `head ${name.split(".").at(-1)}` : name.endsWith("feed_forward") ? "feed-forward" : "all heads");
+const changeOf = (it, digits) => (it.change === null ? "–" : signed(it.change, digits)); // null: not measured
 const spoken = name => `${partTitle(name.split(".head.")[0])}${name.includes(".head.") ? `, ${headOf(name)}` : ""}`;
 
 export function headsOff(page, state, asker) {
@@ -29,8 +30,8 @@ export function headsOff(page, state, asker) {
     if (asker.live) asker.ask({off: [...off]});
   }
 
-  const button = it => h("button", {class: `switch${it.change < -0.1 * largest ? " big" : ""}`, "data-off": it.name, "aria-label": `${headOf(it.name)} ${signed(it.change)}, without ${spoken(it.name)}`, onclick: () => toggle(it.name)},
-    h("span", {}, headOf(it.name)), " ", h("b", {}, signed(it.change)));
+  const button = it => h("button", {class: `switch${it.change < -0.1 * largest ? " big" : ""}`, "data-off": it.name, "aria-label": `${headOf(it.name)} ${changeOf(it)}, without ${spoken(it.name)}`, onclick: () => toggle(it.name)},
+    h("span", {}, headOf(it.name)), " ", h("b", {}, changeOf(it)));
   for (const [where, kinds] of Object.entries(rows)) {
     const attentions = Object.entries(kinds).filter(([kind]) => kind !== "feed_forward");
     attentions.forEach(([kind, some], n) => {
@@ -40,7 +41,7 @@ export function headsOff(page, state, asker) {
   }
   const how = asker.live ? "Switch off any parts; the whole page follows" : "One part at a time";
   const node = h("section", {id: "heads"}, h("div", {class: "head"}, h("h2", {}, "Heads off"), h("p", {}, `How the log-probability of the answer (${logp(score)}) changes without a part. ${how}`)), became, grid,
-    asTable("All parts as a table", () => table("Without each part", ["Without", "Change", "Answer"], all.map(it => [spoken(it.name), signed(it.change, 4), it.text === null ? "not searched for" : it.text || "the same"]))));
+    asTable("All parts as a table", () => table("Without each part", ["Without", "Change", "Answer"], all.map(it => [spoken(it.name), changeOf(it, 4), it.text === null ? "not searched for" : it.text || "the same"]))));
   roving(grid, ".switch");
 
   function update(now, earlier) {

@@ -30,7 +30,7 @@ function valid(page, live, views) {
   const parts = value => { const all = value.split(","); return (live || all.length === 1) && all.every(it => Object.hasOwn(page.without ?? {}, it)); };
   return (name, value) => ({t: () => value < page.answer.length, s: () => value < page.source.length, l: () => heads("l", value), h: () => heads("h", value), step: () => value <= page.parts.length,
     frame: () => value < (page.film?.frames.length ?? 0), k: () => page.places.includes(value), v: () => views.some(it => it[0] === value), off: () => parts(value),
-    method: () => ["falls", "gradients"].includes(value), theme: () => ["light", "dark"].includes(value)})[name]();
+    method: () => ["falls", "gradients"].includes(value) && Boolean(page.words?.[value]), theme: () => ["light", "dark"].includes(value)})[name]();
 }
 
 function bar(facts, views, toggleTheme) {
@@ -40,6 +40,8 @@ function bar(facts, views, toggleTheme) {
     h("nav", {"aria-label": "Views"}, views.map(([id, title]) => h("a", {href: `#${id}`, "data-view": id}, title))),
     h("button", {class: "theme", "aria-label": "Dark or light", title: "Dark or light (T)", onclick: toggleTheme}, g("svg", {width: 17, height: 17, viewBox: "0 0 17 17", "aria-hidden": "true"}, g("circle", {cx: 8.5, cy: 8.5, r: 6.6, class: "ring"}), g("path", {d: "M8.5 1.9a6.6 6.6 0 0 1 0 13.2z", class: "half"}))));
 }
+
+const factsOf = ({name, layers, heads, d_model: d, parameters}) => `${name} · ${Object.values(layers).join(" + ")} layers · ${heads} heads · d ${d} · ${count(parameters)} parameters`;
 
 function foot(page) {
   return h("footer", {}, page.command ? h("p", {}, "Made by ", h("b", {}, page.command)) : null, keyLine(),
@@ -61,9 +63,8 @@ function start(page, asker, form, signal) {
   const toggleTheme = () => state.set({theme: otherTheme()});
   applyTheme(state.now.theme);
   const top = sentence(page, state, asker), aside = card(page, state, asker), views = kinds.map(([id, title, make]) => [id, title, make(page, state, asker)]);
-  const {name, layers: of, heads, d_model: d} = page.model, facts = `${name} · ${Object.values(of).join(" + ")} layers · ${heads} heads · d ${d} · ${count(page.model.parameters)} parameters`;
   document.title = `${page.source.filter(it => it.own).map(it => it.name).join(" ")} → ${page.text}`.slice(0, 90);
-  document.body.replaceChildren(h("a", {class: "hidden skip", href: `#${kinds[0][0]}`, "data-view": kinds[0][0]}, "Skip to the views"), bar(facts, views, toggleTheme),
+  document.body.replaceChildren(h("a", {class: "hidden skip", href: `#${kinds[0][0]}`, "data-view": kinds[0][0]}, "Skip to the views"), bar(factsOf(page.model), views, toggleTheme),
     h("div", {class: "page"}, h("main", {}, h("h1", {class: "hidden"}, document.title), form ?? "", top.node, views.map(it => it[2].node)), h("aside", {"aria-label": "The chosen word"}, aside.node), foot(page)));
   const all = [top, aside, ...views.map(it => it[2])];
   const redraw = () => all.forEach(it => it.update(state.now, null)), fit = () => all.forEach(it => it.fit?.());
@@ -103,7 +104,7 @@ function broken(error) {
   document.body.replaceChildren(h("div", {class: "none broken"}, h("h1", {}, "This page can't be shown"), h("p", {}, error.message)));
 }
 
-/** Open the page with a source of answers: {models, first, ask}. See docs/architecture.md. */
+/** Open the page with a source of answers: {models, first, ask}, and perhaps an example to ask first. See docs/architecture.md. */
 export async function open(source) {
   let shown = new AbortController();
   const show = data => {
@@ -121,7 +122,7 @@ export async function open(source) {
     applyTheme(new URLSearchParams(location.hash.slice(1)).get("theme"));
     const data = await source.first();
     if (data) return show(data);
-    document.body.replaceChildren(bar("", [], () => applyTheme(otherTheme())), h("div", {class: "page"}, h("main", {}, h("h1", {class: "hidden"}, "Clearhead"), form)));
+    document.body.replaceChildren(bar(source.about ? factsOf(source.about) : "", [], () => applyTheme(otherTheme())), h("div", {class: "page"}, h("main", {}, h("h1", {class: "hidden"}, "Clearhead"), form, source.note ? h("p", {class: "note"}, source.note) : "")));
     if (asker.question.text) asker.ask();
   } catch (error) {
     broken(error);

@@ -17,7 +17,8 @@ const sum = values => values.reduce((a, b) => a + b, 0);
 
 export function words(page, state) {
   const box = h("div", {class: "scroll", tabindex: 0, role: "group", "aria-label": "Words that mattered, scrolls sideways"}), check = h("p", {class: "note"}), tools = h("div", {class: "tools"}), how = h("p", {class: "how"});
-  for (const [name, text] of Object.entries(METHODS)) tools.append(h("button", {class: "button", "data-method": name, onclick: () => state.set({method: name})}, text));
+  const methods = Object.entries(METHODS).filter(([name]) => page.words[name]);
+  if (methods.length > 1) for (const [name, text] of methods) tools.append(h("button", {class: "button", "data-method": name, onclick: () => state.set({method: name})}, text));
   const node = h("section", {id: "words"}, h("div", {class: "head"}, h("h2", {}, "Words that mattered"), how, tools), box, check);
   const each = page.writes || page.fills, said = each ? page.answer : page.answer.slice(0, 1);
   let shown = null; // what is in the box: its method and its first column

@@ -1,0 +1,1 @@
+"""Export models to a web page, which runs them in the browser without a server."""

@@ -1,0 +1,185 @@
+"""Write a model as one HTML file that answers in the browser: the page of `explain --html`, with the model inside.
+
+The scripts in `inspection/page/static/embedded/` run the model. They take everything that they know about it from here:
+settings, tokenizers, the parts to show, and the place of each tensor among the weights.
+"""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from ... import __version__
+from ...apps.loaded import LoadedModel
+from ...config import Config, ModelConfig
+from ...config.rotary_scaling import rotary_scaling
+from ...errors import ModelError
+from ...folder.atomic import write_file
+from ...folder.checkpoint import FILM
+from ...folder.model_folder import identity
+from ...inspection.page.document import embedded_document
+from ...inspection.page.film_data import film_data
+from ...inspection.page.page_data import FORMAT_VERSION, model_facts
+from ...inspection.page.part_data import part_facts
+from ...inspection.record.recorder import record
+from ...inspection.views.alignment import alignment_layer
+from ...model.transformer import evaluation
+from ...tasks.sequences.task import Sequences
+from ...training.report.metrics import read_metrics
+from .page_tokenizer import page_tokenizer
+from .supported import check_supported
+
+LARGEST = 100_000_000  # bytes of a file that a browser opens without trouble
+_GRADIENTS = {"what": "integrated gradients", "why": "a model in a page can't compute gradients"}
+_SAMPLES = {"what": "sampling", "why": "a model in a page searches for the most likely answer"}
+_STORED: tuple[str, ...] = (
+    "n_heads",
+    "d_ff",
+    "n_encoder_layers",
+    "n_decoder_layers",
+    "max_len",
+    "window",
+    "positions",
+    "rotary_base",
+)
+_STORED += ("norm", "norm_eps", "pre_norm", "tie", "logit_scale", "begin", "topology")
+_SEARCH: tuple[str, ...] = (
+    "beam",
+    "alpha",
+    "max_extra",
+    "max_len",
+    "min_len",
+    "max_ratio",
+    "min_ratio",
+    "no_repeat_ngram",
+)
+_SEARCH += ("repetition_penalty", "unknown")
+
+
+def export(loaded: LoadedModel, out: Path, *, precision: str = "fp32") -> None:
+    """Write a model to the file `out`, for any browser.
+
+    Args:
+        loaded: the model.
+        out: a file that doesn't exist yet.
+        precision: fp32, or int8 for matrices in 8 bits, each row with its own scale. Computations are in float32.
+
+    Raises:
+        ModelError: the scripts can't run a part of the model, or the file would be too large for a browser.
+    """
+    check_supported(loaded)
+    table, weights = _packed(loaded.model, precision)
+    command = f"clearhead export {loaded.path.resolve().name} --to page --out {out.name}"
+    about = _about(loaded, command + (f" --precision {precision}" if precision != "fp32" else "")) | {"weights": table}
+    size = 4 * len(weights) // 3 + len(json.dumps(about))
+    if size > LARGEST:
+        raise ModelError(
+            f"the page would have {size / 1e6:,.0f} MB, which is too large for a browser",
+            expected=f"at most {LARGEST / 1e6:,.0f} MB",
+            fix="pass --precision int8" if precision != "int8" else "serve the model with `clearhead serve`",
+            name="precision",
+            value=precision,
+        )
+    write_file(out, embedded_document(about, weights).encode())
+
+
+def _about(loaded: LoadedModel, command: str) -> dict[str, Any]:
+    """Return all that the scripts know about a model, except for its weights."""
+    config, tokenizers = loaded.config, loaded.tokenizers
+    name, task, model, special = (
+        loaded.path.resolve().name,
+        config.train.task or "translate",
+        config.model,
+        config.model.special,
+    )
+    decode = {it: getattr(config.decode, it) for it in _SEARCH} | {"eos": special.eos}
+    decode |= {"beam": 1 if config.decode.sample else config.decode.beam}
+    decode |= {"suppress": tokenizers.target.suppressed(config.decode)}
+    return {
+        "models": [{"name": name, "task": task, "reads": "text"}],
+        "example": config.train.watch,
+        "task": task,
+        "longest": loaded.task.max_source_len + model.begins if isinstance(loaded.task, Sequences) else model.max_len,
+        "settings": _settings(model),
+        "decode": decode,
+        "special": {it: getattr(special, it) for it in ("pad", "bos", "eos", "unk", "start")},
+        "tokenizers": {
+            "source": page_tokenizer(tokenizers.source),
+            "target": None if tokenizers.joint else page_tokenizer(tokenizers.target),
+        },
+        "parts": _parts(loaded.model, config),
+        "page": _page(loaded, name) | {"command": command, "task": task},
+    }
+
+
+def _page(loaded: LoadedModel, name: str) -> dict[str, Any]:
+    """Return what every answer's page says about the model."""
+    config, film = loaded.config, loaded.path / FILM
+    values: dict[str, Any] = {"format_version": FORMAT_VERSION, "kind": "page", "version": __version__}
+    values["model"] = model_facts(loaded.model, config, name)
+    values["left_out"] = [_GRADIENTS, *([_SAMPLES] if config.decode.sample else [])]
+    if config.model.topology == "encoder-decoder":
+        values["alignment_layer"] = alignment_layer(config.model.n_decoder_layers)
+    if film.exists() and (frames := read_metrics(film)):
+        values["film"], thinned = film_data(frames)
+        if thinned:
+            why = {"what": f"{thinned:,} of {len(frames):,} frames of the film", "why": "to keep the file small"}
+            values["left_out"].append(why)
+    return values
+
+
+def _settings(model: ModelConfig) -> dict[str, Any]:
+    """Return the settings that a model is built from, with their defaults filled in."""
+    scale = math.sqrt(model.d_model) if model.embedding_scale is None else model.embedding_scale
+    rescale = 1.0 if model.attention_scale is None else model.attention_scale * math.sqrt(model.head_width)
+    return {it: getattr(model, it) for it in _STORED} | {
+        "d_head": model.head_width,
+        "n_kv_heads": model.n_kv_heads or model.n_heads,
+        "feed_forward": model.feed_forward or model.activation,
+        "embedding_scale": scale,
+        "rescale": rescale,
+        "rotary_scaling": rotary_scaling(model.rotary_scaling),
+    }
+
+
+def _parts(model: nn.Module, config: Config) -> list[dict[str, Any]]:
+    """Return the parts of the model as the page shows them, without values."""
+    special = config.model.special
+    read, written = torch.tensor([[special.eos]]), torch.tensor([[special.start]])
+    inputs = (written,) if config.model.topology == "decoder-only" else (read, written)
+    with evaluation(model), torch.inference_mode(), record(model) as trace:
+        model(*(it.to(config.train.device) for it in inputs))
+    return part_facts(model, trace)
+
+
+def _packed(model: nn.Module, precision: str) -> tuple[list[dict[str, Any]], bytes]:
+    """Return where each tensor lies among the bytes of all, and the bytes. A tied tensor is there once."""
+    seen, floats, whole, table = set[object](), list[NDArray[Any]](), list[NDArray[Any]](), list[dict[str, Any]]()
+    at = {"f4": 0, "i1": 0}
+    for name, tensor in model.state_dict().items():
+        if identity(tensor) in seen:
+            continue
+        seen.add(identity(tensor))
+        values = tensor.detach().float().numpy(force=True)
+        entry: dict[str, Any] = {"name": name, "shape": list(values.shape)}
+        if precision == "int8" and values.ndim == 2 and not name.endswith("positions.table"):
+            scales = np.abs(values).max(1, keepdims=True) / np.float32(127)
+            entry |= {"scales": at["f4"], "whole": at["i1"]}
+            rounded = np.rint(values / np.where(scales == 0, np.float32(1), scales)).astype("i1")
+            whole.append(rounded)
+            at["i1"] += rounded.size
+            values = scales
+        else:
+            entry["at"] = at["f4"]
+        floats.append(np.ascontiguousarray(values, "<f4"))
+        at["f4"] += 4 * values.size
+        table.append(entry)
+    for entry in table:
+        if "whole" in entry:
+            entry["at"] = at["f4"] + entry.pop("whole")  # all floats come first, so that each is aligned
+    return table, b"".join(it.tobytes() for it in (*floats, *whole))

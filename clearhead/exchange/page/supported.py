@@ -1,0 +1,66 @@
+"""What the scripts of a page can run. Everything else is rejected by name."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from types import MappingProxyType
+from typing import Any
+
+from ...apps.loaded import LoadedModel
+from ...config.values import spell
+from ...errors import ModelError
+from ...model.feed_forward import FEED_FORWARDS
+
+_TASKS = ("translate", "summarize", "generate")
+_POSITIONS = ("sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "alibi")
+_CHOICES: Mapping[str, tuple[Any, ...]] = MappingProxyType(
+    {
+        "topology": ("encoder-decoder", "decoder-only"),
+        "front": ("tokens",),
+        "attention": ("softmax",),
+        "positions": _POSITIONS,
+        "norm": ("layer", "rms"),
+        "activation": tuple(FEED_FORWARDS),
+        "feed_forward": (None, *FEED_FORWARDS),
+        "copy": (False,),
+        "end": (True,),
+    }
+)
+_ANY: tuple[str, ...] = (
+    "src_vocab_size",
+    "tgt_vocab_size",
+    "d_model",
+    "n_heads",
+    "n_kv_heads",
+    "d_head",
+    "d_ff",
+    "n_encoder_layers",
+)
+_ANY += ("n_decoder_layers", "max_len", "attention_scale", "window", "rotary_base", "rotary_scaling", "norm_eps")
+_ANY += ("pre_norm", "final_norm", "embedding_norm", "embedding_scale", "bias", "qkv_bias", "tie", "projection_bias")
+_ANY += ("logit_scale", "begin", "start_id", "mask_id")
+_ANY += ("dropout", "attention_dropout", "activation_dropout")  # only in training
+
+
+def check_supported(loaded: LoadedModel) -> None:
+    """Raise ModelError if the scripts can't run a model, with the first setting that they don't know."""
+    config = loaded.config
+    task = config.train.task or "translate"
+    if task not in _TASKS or config.data.modality != "text":
+        name, value = ("train.task", task) if task not in _TASKS else ("data.modality", config.data.modality)
+        raise _unsupported(name, value, " or ".join(_TASKS) if task not in _TASKS else "text")
+    for setting in fields(config.model):
+        value = getattr(config.model, setting.name)
+        known = _CHOICES.get(setting.name, (setting.default,))
+        if setting.name not in _ANY and value not in known:
+            expected = ", ".join(map(spell, (it for it in known if it is not None)))
+            raise _unsupported(f"model.{setting.name}", value, expected)
+
+
+def _unsupported(name: str, value: Any, expected: str) -> ModelError:
+    return ModelError(
+        f"{name}={spell(value)} can't run in a page",
+        expected=expected,
+        fix="serve the model with `clearhead serve`",
+        name=name,
+        value=value,
+    )

@@ -1,0 +1,111 @@
+"""What can be a page and what can't, and how its numbers are packed."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from torch import nn
+
+from clearhead.api import load
+from clearhead.config import Config
+from clearhead.errors import ModelError, TrainingError
+from clearhead.exchange.page import page_file
+from clearhead.exchange.page.page_tokenizer import page_tokenizer
+from clearhead.exchange.page.supported import check_supported
+from clearhead.exchange.targets import export
+
+CUSTOM = "package.module:Class"
+UNSUPPORTED: list[tuple[dict[str, Any], str]] = [
+    ({"train.task": "classify"}, "train.task"),
+    ({"data.modality": "audio"}, "data.modality"),
+    ({"model.topology": "encoder-only"}, "model.topology"),
+    ({"model.front": CUSTOM}, "model.front"),
+    ({"model.attention": CUSTOM}, "model.attention"),
+    ({"model.positions": CUSTOM}, "model.positions"),
+    ({"model.positions": "sinusoidal_2d"}, "model.positions"),
+    ({"model.norm": CUSTOM}, "model.norm"),
+    ({"model.activation": CUSTOM}, "model.activation"),
+    ({"model.feed_forward": CUSTOM}, "model.feed_forward"),
+    ({"model.copy": True}, "model.copy"),
+    ({"model.end": False}, "model.end"),
+    ({"model.pad_id": 9}, "model.pad_id"),
+    ({"model.unk_id": 7}, "model.unk_id"),
+    ({"model.head": "class"}, "model.head"),
+    ({"model.n_token_types": 2}, "model.n_token_types"),
+]
+
+
+def with_settings(values: dict[str, Any]) -> Any:
+    """Settings that need not fit each other, as a loaded model has them."""
+    config = Config()
+    found: dict[str, Any] = {it: SimpleNamespace(**vars(getattr(config, it))) for it in ("data", "train")}
+    model = config.model
+    for name, value in values.items():
+        section, field = name.split(".")
+        if section == "model":
+            model = object.__new__(type(model)) if model is config.model else model
+            vars(model).update({**vars(config.model), field: value})
+        else:
+            setattr(found[section], field, value)
+    return SimpleNamespace(config=SimpleNamespace(model=model, **found))
+
+
+@pytest.mark.parametrize(("values", "name"), UNSUPPORTED, ids=[name for _, name in UNSUPPORTED])
+def test_a_setting_that_a_page_can_t_have_is_named(values: dict[str, Any], name: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        check_supported(with_settings(values))
+    [value] = values.values()
+    assert (caught.value.name, caught.value.value) == (name, value) and caught.value.expected and caught.value.fix
+
+
+def test_all_that_training_offers_by_default_is_supported() -> None:
+    check_supported(with_settings({}))
+    check_supported(with_settings({"train.task": "generate", "model.topology": "decoder-only"}))
+
+
+def test_another_program_s_tokenizer_is_rejected() -> None:
+    with pytest.raises(ModelError) as caught:
+        page_tokenizer(SimpleNamespace(is_foreign=True, kind="bpe"))  # type: ignore[arg-type]
+    assert caught.value.name == "tokenizer.json" and caught.value.value == "bpe"
+
+
+def test_a_model_that_is_too_large_for_a_browser_is_rejected_and_nothing_is_written(
+    model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_file, "LARGEST", 1000)
+    for precision, fix in (("fp32", "--precision int8"), ("int8", "clearhead serve")):
+        with pytest.raises(ModelError) as caught:
+            export(load(model_folder, device="cpu").loaded, "page", tmp_path / "page.html", precision=precision)
+        assert caught.value.name == "precision" and caught.value.value == precision and fix in caught.value.fix
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, Path.touch])
+def test_a_page_is_a_new_file(make: Callable[[Path], None], model_folder: Path, tmp_path: Path) -> None:
+    make(tmp_path / "page.html")
+    with pytest.raises(TrainingError) as caught:
+        export(load(model_folder, device="cpu").loaded, "page", tmp_path / "page.html")
+    assert (caught.value.name, caught.value.value) == ("out", tmp_path / "page.html")
+
+
+def test_eight_bits_keep_each_row_within_a_254th_of_its_largest_number() -> None:
+    model = nn.Linear(6, 5)
+    weight = model.weight.detach().numpy()
+    weight[2] = 0.0
+    table, content = page_file._packed(model, "int8")
+    named = {it["name"]: it for it in table}
+    at, scales = named["weight"]["at"], named["weight"]["scales"]
+    rounded = np.frombuffer(content, "i1", 30, at).reshape(5, 6) * np.frombuffer(content, "<f4", 5, scales)[:, None]
+    assert (np.abs(rounded - weight) <= np.abs(weight).max(1, keepdims=True) / 253).all()
+    np.testing.assert_array_equal(np.frombuffer(content, "<f4", 5, named["bias"]["at"]), model.bias.detach().numpy())
+    assert len(content) == 30 + 4 * (5 + 5)
+
+
+def test_a_tied_matrix_is_stored_once() -> None:
+    model = nn.Sequential(nn.Linear(3, 3, bias=False), nn.Linear(3, 3, bias=False))
+    model[1].weight = model[0].weight
+    table, content = page_file._packed(model, "fp32")
+    assert [it["name"] for it in table] == ["0.weight"] and len(content) == 36
