@@ -149,26 +149,23 @@ def test_what_the_kernel_is_given_to_add_is_finite_in_every_precision(dtype, ker
     assert added.dtype == dtype and added.isfinite().all()
 
 
-def fused_as_expanded(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, dropout: float) -> Tensor:
+def fused_as_expanded(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
     """The kernel with a mask that was written out for every row, head, query and key."""
-    output = F.scaled_dot_product_attention(
-        q, k, v, attn_mask=mask.expand(*q.shape[:-1], k.size(-2)).contiguous(), dropout_p=dropout
-    )
+    written_out = mask.expand(*q.shape[:-1], k.size(-2)).contiguous()
+    output = F.scaled_dot_product_attention(q, k, v, attn_mask=written_out)
     return output.masked_fill(~mask.any(-1, keepdim=True), 0.0)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
-@pytest.mark.parametrize("dropout", [0.0, 0.1])
 @pytest.mark.parametrize("kind", ["padding", "causal", "both"])
-def test_a_broadcast_or_causal_mask_gives_the_bits_of_the_expanded_one(kind, dropout, dtype, gradients) -> None:
+def test_a_broadcast_or_causal_mask_gives_the_bits_of_the_expanded_one(kind, dtype, gradients) -> None:
     length = 300
     inputs = [torch.randn(2, 2, length, 8, dtype=dtype, requires_grad=True) for _ in range(3)]
     masks = {"padding": first_keys([length, 120], length), "causal": causal_mask(length)}
     mask = masks.get(kind, masks["padding"] & masks["causal"])
     found = []
     for attend in (fused_attention, fused_as_expanded):
-        torch.manual_seed(0)
-        output = attend(*inputs, mask=mask, dropout=dropout)
+        output = attend(*inputs, mask=mask)
         found.append([output, *gradients(output, *inputs)])
     assert all(ours.equal(theirs) for ours, theirs in zip(*found))
 
@@ -212,6 +209,49 @@ def test_no_mask_of_every_row_head_query_and_key_is_made_forwards_or_backwards(k
     with Largest() as largest:
         fused_attention(q, k, v, **given).square().sum().backward()
     assert largest.numel <= (heads if kind == "alibi" else rows) * length**2
+
+
+def biased(kind: str, n_queries: int, n_keys: int) -> Tensor | None:
+    shapes = {"bias": (1, 2, n_queries, n_keys), "bias of the keys": (2, 1, 1, n_keys)}
+    return torch.randn(shapes[kind], requires_grad=True) if kind in shapes else None
+
+
+@pytest.mark.parametrize("kind", ["plain", "bias", "bias of the keys"])
+@pytest.mark.parametrize("piece", [1, 3, 100])
+def test_long_attention_with_dropout_is_the_equation_for_a_few_queries_at_a_time(
+    piece: int, kind: str, gradients, monkeypatch
+) -> None:
+    monkeypatch.setattr(attention, "_PIECE", piece * 2 * 2 * 7)
+    q, k, v = (torch.randn(2, 2, length, 4, requires_grad=True) for length in (5, 7, 7))
+    mask, bias = torch.rand(2, 1, 5, 7) < 0.7, biased(kind, 5, 7)
+    learned = [q, k, v, *([] if bias is None else [bias])]
+
+    def written_out() -> Tensor:
+        parts = []
+        for start in range(0, 5, piece):
+            at = slice(start, start + piece)
+            added = bias[..., at, :] if kind == "bias" else bias
+            parts.append(
+                scaled_dot_product_attention(q[:, :, at], k, v, mask=mask[:, :, at], bias=added, dropout=0.4)[0]
+            )
+        return torch.cat(parts, 2)
+
+    found = []
+    for attend in (lambda: fused_attention(q, k, v, mask=mask, bias=bias, dropout=0.4), written_out):
+        torch.manual_seed(0)
+        output = attend()
+        found.append([output, torch.rand(()), *gradients(output, *learned)])  # both draw as many numbers
+    for ours, theirs in zip(*found):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+
+
+def test_long_attention_with_dropout_never_has_all_weights(monkeypatch) -> None:
+    length, few = 256, 8
+    monkeypatch.setattr(attention, "_PIECE", 2 * few * length)
+    q, k, v = (torch.randn(1, 2, length, 4, requires_grad=True) for _ in range(3))
+    with Largest() as largest:
+        fused_attention(q, k, v, mask=causal_mask(length), dropout=0.1).square().sum().backward()
+    assert largest.numel == length**2  # the mask itself, which all heads share
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
