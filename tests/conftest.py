@@ -21,6 +21,23 @@ ENGLISH = ["I am hungry.", "You are late.", "She sings.", "We are here.", "They 
 FRENCH = ["J'ai faim.", "Tu es en retard.", "Elle chante.", "Nous sommes ici.", "Ils dorment bien."]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--device", default="cpu", help="also run the tests of another device, such as cuda")
+
+
+@pytest.fixture
+def device(request: pytest.FixtureRequest) -> str:
+    """The device that --device names; a test that needs one is skipped without it."""
+    import torch
+
+    name: str = request.config.getoption("--device")
+    if name == "cpu":
+        pytest.skip("it compares a device with the CPU: name one, such as --device cuda")
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        pytest.skip(f"--device {name}: PyTorch finds no GPU")
+    return name
+
+
 def make_model_folder(path: Path, *, tokenizer: str) -> Path:
     """A model of random weights that reads at most 39 source tokens and answers in few."""
     import torch

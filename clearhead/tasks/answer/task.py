@@ -16,6 +16,7 @@ from ...readers.questions import Paragraph, QuestionCorpus
 from ...tokenization.ragged import IntArray, Ragged
 from ...tokenization.source_and_target import Tokenizers
 from ..base import Judged, Task, Units, rotary_positions, search_settings_but
+from ..transfer import on_device, tokens_on_device
 from .examples import Batch, HeldOutQuestions, Windows
 from .passages import Passage, Scored, best_spans, ranked
 from .reading import QuestionForm, Questions
@@ -120,11 +121,9 @@ class Answering(Task):
 
     def batch(self, examples: Windows, rows: IntArray) -> Batch:
         """Return the tensors of the windows in these rows."""
-        import torch
-
-        device, special = self.config.train.device, self.special
-        tokens = torch.from_numpy(examples.sources.padded(rows, special.pad)).to(device)
-        answers = torch.from_numpy(examples.targets.padded(rows, 0)).to(device)
+        device, special, size = self.config.train.device, self.special, self.config.model.src_vocab_size
+        tokens = tokens_on_device(examples.sources.padded(rows, special.pad), device, size, special.pad)
+        answers = on_device(examples.targets.padded(rows, 0), device)
         ends = tokens == special.eos
         behind = ends.cumsum(1) - ends.long() > 0  # after the first </s>
         of_text = behind & ~ends & (tokens != special.pad)

@@ -15,6 +15,7 @@ from ...readers.skipped import Skipped
 from ...tokenization.ragged import IntArray, Ragged
 from ..base import Judged, Units, search_settings_but
 from ..media_settings import audio_lengths, image_settings, longest_audio, sample_rate_setting
+from ..transfer import on_device
 from .examples import UNSEEN, HeldOutTexts, LabelledTexts
 from .reading import label_settings
 from .scores import LabelScores
@@ -88,9 +89,7 @@ class MediaClassification(Classification):
 
     def inputs(self, sources: Ragged, rows: IntArray) -> "Tensor":
         """Return what the front end reads: images (B, C, H, W) or samples (B, N)."""
-        import torch
-
-        return torch.from_numpy(self.loader.batch(sources, rows)).to(self.config.train.device)
+        return on_device(self.loader.batch(sources, rows), self.config.train.device)
 
     def ragged(self, encoded: Sequence[Any]) -> Ragged:
         """Return encoded files in one array."""

@@ -19,6 +19,7 @@ from ...scoring.significance import Comparison, compare_means
 from ...tokenization.ragged import IntArray, Ragged
 from ...tokenization.source_and_target import Tokenizers
 from ..base import Judged, Task, Units, rotary_positions, search_settings_but
+from ..transfer import on_device, tokens_on_device
 from .examples import HeldOutTexts, LabelledEncoder, LabelledTexts
 from .reading import label_settings
 from .scores import LabelScores
@@ -100,9 +101,8 @@ class Classification(Task):
 
     def inputs(self, sources: Ragged, rows: IntArray) -> "Tensor":
         """Return what the front end reads of some sources."""
-        import torch
-
-        return torch.from_numpy(sources.padded(rows, self.special.pad)).to(self.config.train.device)
+        tokens, pad = sources.padded(rows, self.special.pad), self.special.pad
+        return tokens_on_device(tokens, self.config.train.device, self.config.model.src_vocab_size, pad)
 
     def unknown_words(self, source: Any) -> tuple[str, ...]:
         """Return the words of a source that the vocabulary lacks."""
@@ -130,9 +130,9 @@ class Classification(Task):
         device, texts = self.config.train.device, self.inputs(examples.sources, rows)
         if model.training:
             texts = cast("EncoderModel", model).encoder.embedding.augment(texts)
-        targets, weights = torch.from_numpy(examples.numbers[rows]).to(device), None
+        targets, weights = on_device(examples.numbers[rows], device), None
         if self.config.train.balance:
-            weights = torch.from_numpy(examples.weights(len(self.labels))).to(device)
+            weights = on_device(examples.weights(len(self.labels)), device)
         drops = any(self.config.value(name) for name in DROPOUT)
         if not (self.config.train.r_drop and drops):
             return class_cross_entropy(model(texts), targets, smoothing=smoothing, weights=weights)

@@ -19,6 +19,7 @@ from ...tokenization.ragged import IntArray, Ragged
 from ...tokenization.source_and_target import Tokenizers
 from ..base import Judged, Task, Units
 from ..examples import Examples, HeldOut
+from ..transfer import on_device
 from ..translate.task import Translation
 from .examples import MaskedTexts, PieceEncoder
 from .masking import MaskVocabulary, count_to_find, hide_spans
@@ -150,9 +151,8 @@ class MaskedTokens(_Denoising):
         """Return the cross-entropy, summed over the tokens to predict, which are drawn again in each call."""
         from ..loss import smoothed_cross_entropy
 
-        tokens, masked, found = self._masked(examples, rows, None)
-        logits = model(masked, at=found)
-        return smoothed_cross_entropy(logits, tokens[found], smoothing=smoothing, pad=self.special.pad)
+        masked, at, expected, _ = self._masked(examples, rows, None)
+        return smoothed_cross_entropy(model(masked, at=at), expected, smoothing=smoothing, pad=self.special.pad)
 
     def evaluate(self, model: "ModelHandle | nn.Module", held_out: HeldOut, decode: DecodeConfig) -> Judged:
         """Predict masked tokens, which are the same in each call.
@@ -168,28 +168,34 @@ class MaskedTokens(_Denoising):
         found, right, nats = (np.zeros(len(held_out.examples)) for _ in range(3))
         with evaluation(module), torch.inference_mode():
             for rows in held_out.examples.batches(max(_SCORED, self.longest[0] + 2)).epoch(0):
-                tokens, masked, at = self._masked(held_out.examples, rows, generator)
-                logits, expected = module(masked, at=at).float(), tokens[at]
+                masked, at, expected, counts = self._masked(held_out.examples, rows, generator)
+                logits = module(masked, at=at).float()
                 log_p = log_probability_of(expected[:, None], logits.log_softmax(-1))[:, 0]
-                text = np.repeat(rows, at.sum(1).cpu().numpy())  # the text of each prediction
+                text = np.repeat(rows, counts)  # the text of each prediction
                 np.add.at(found, text, 1)
                 np.add.at(right, text, (logits.argmax(-1) == expected).cpu().numpy())
                 np.add.at(nats, text, -log_p.double().cpu().numpy())
-        counts = TokenCounts(int(found.sum()), int(right.sum()), float(nats.sum()))
+        total = TokenCounts(int(found.sum()), int(right.sum()), float(nats.sum()))
         share = len(found) / found.sum()
-        return self._judged(held_out, counts, lambda: {"hidden_nats": nats / found, "hidden_accuracy": right * share})
+        return self._judged(held_out, total, lambda: {"hidden_nats": nats / found, "hidden_accuracy": right * share})
 
     def _masked(
         self, examples: Examples, rows: IntArray, generator: "torch.Generator | None"
-    ) -> "tuple[Tensor, Tensor, Tensor]":
-        """Return texts, the same with masked tokens, and True for each token to predict. All are (B, S)."""
+    ) -> "tuple[Tensor, Tensor, Tensor, IntArray]":
+        """Return texts with masked tokens (B, S), the places of those to predict in the flattened batch (N,), the
+        tokens there (N,), and their number in each text (B,).
+
+        The CPU finds the places, because a GPU would make it wait for their number.
+        """
         import torch
 
         tokens = torch.from_numpy(examples.sources.padded(rows, self.special.pad))
         counts = torch.from_numpy(np.asarray(examples.targets.tokens[rows], np.int64))
         masked, found = self._vocabulary.hide_tokens(tokens, counts, self._span, generator)
-        device = self.config.train.device
-        return tokens.to(device), masked.to(device), found.to(device)
+        at = found.flatten().nonzero().flatten()
+        device, expected = self.config.train.device, tokens.flatten()[at]
+        there = [on_device(it.numpy(), device) for it in (masked, at, expected)]
+        return there[0], there[1], there[2], found.sum(1).numpy()
 
 
 class MaskedSpans(_Denoising):

@@ -20,6 +20,7 @@ from ...tokenization.ragged import IntArray, Ragged
 from ...tokenization.subword_dropout import SubwordDropout
 from ..base import Judged, Task
 from ..examples import Examples, HeldOut
+from ..transfer import on_device, tokens_on_device
 from .examples import Batch
 
 if TYPE_CHECKING:
@@ -115,11 +116,11 @@ class Sequences(Task):
 
     def batch(self, examples: Examples, rows: IntArray) -> Batch:
         """Return the tensors of the examples in these rows."""
-        import torch
-
         n_tokens, device = int(examples.targets.lengths[rows].sum()) - len(rows), self.config.train.device
-        source = torch.from_numpy(self.padded(examples.sources, rows)).to(device)
-        target = torch.from_numpy(examples.targets.padded(rows, self.special.pad)).to(device)
+        read, pad, sizes = self.padded(examples.sources, rows), self.special.pad, self.config.model
+        is_text = self.config.data.modality == "text"
+        source = tokens_on_device(read, device, sizes.src_vocab_size, pad) if is_text else on_device(read, device)
+        target = tokens_on_device(examples.targets.padded(rows, pad), device, sizes.tgt_vocab_size, pad)
         ragged = int(examples.sources.lengths[rows].min()) < source.size(1)
         return Batch(source, ragged, target[:, :-1], target[:, 1:], n_tokens)
 
