@@ -90,3 +90,10 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     """Return "did you mean 'x'?" for the known word closest to `word`, or "" if none is close."""
     found = nearest(word, known)
     return f"did you mean {found!r}?" if found else ""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Recognise MemoryError, and the RuntimeError that torch raises."""
+    text = str(error).lower()
+    words = ("out of memory", "can't allocate memory", "not enough memory")
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and any(word in text for word in words))

@@ -18,7 +18,7 @@ from typing import NoReturn
 from .. import __version__
 from ..config import TASKS
 from ..config.messages import say, say_within_a_handler
-from ..errors import ClearheadError, ConfigError, nearest
+from ..errors import ClearheadError, ConfigError, is_out_of_memory, nearest
 from .parser import UsageError, Verb, parse
 
 # Verbs in the order of `clearhead --help`. Each task has a verb of the same name.
@@ -141,7 +141,7 @@ def _explain(error: BaseException, verb: str) -> tuple[int, str]:
             return 2, f"error: {error}\n  see: clearhead {f'{verb} ' * (verb in VERBS)}--help"
         case ClearheadError():
             return (2 if isinstance(error, ConfigError) else 1), f"error: {error}"
-        case _ if _is_out_of_memory(error):
+        case _ if is_out_of_memory(error):
             advice = VERBS[verb].less_memory if verb in VERBS else "close other programs"
             return 1, f"error: this machine has run out of memory\n  {advice}"
         case OSError():
@@ -149,13 +149,6 @@ def _explain(error: BaseException, verb: str) -> tuple[int, str]:
         case _:
             what = " ".join(str(error).split())
             return 1, f"internal error: {type(error).__name__}: {what}\n  run it again with --debug for a traceback"
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    """Recognise MemoryError, and the plain RuntimeError that torch raises on a CPU."""
-    text = str(error).lower()
-    words = ("out of memory", "can't allocate memory", "not enough memory")
-    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and any(word in text for word in words))
 
 
 def _end_at_signals() -> None:

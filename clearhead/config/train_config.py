@@ -6,11 +6,11 @@ from typing import Literal
 
 from .presets import check_task, preset
 from .setting import FRACTION, NOT_NEGATIVE, POSITIVE, require, setting
-from .values import read_duration
+from .values import read_duration, read_size
 
 NEWEST = "newest"  # a value of train.best: keep the newest weights, whatever their score
 _COUNTS = ("steps", "warm_steps", "soup", "eval_every", "eval_sentences", "save_every", "keep", "log_every", "threads",
-           "accumulate")  # fmt: skip
+           "accumulate", "micro_batches")  # fmt: skip
 _MOST_THREADS = 1024  # torch crashes with many more; more threads than cores only help to reproduce a run bit for bit
 
 
@@ -28,6 +28,10 @@ class TrainConfig:
     )
     budget: str = setting(
         "", "time limit for the whole run, such as 15m or 1h30m; sets the preset and the number of steps"
+    )
+    memory: str = setting(
+        "",
+        "memory limit of each process, such as 4GB; sets train.micro_batches and train.activation_checkpointing",
     )
     init_from: str = setting("", "model folder whose weights, shape and tokenizer to start from")
     warm_start: Literal["", "denoise"] = setting(
@@ -67,6 +71,15 @@ class TrainConfig:
         None, "number of learning-rate warmup steps (default: depends on the preset and steps)"
     )
     accumulate: int = setting(1, "gradient accumulation: number of batches per step")
+    micro_batches: int = setting(
+        1, "number of parts that each batch is divided into, to save memory; their gradients are added up"
+    )
+    activation_checkpointing: bool = setting(
+        False, "store only the input of each block and recompute the rest, which saves memory and takes more time"
+    )
+    compile: bool = setting(
+        False, "compile the blocks with torch.compile before the first step; needs a C++ compiler, or a GPU"
+    )
     label_smoothing: float = setting(0.1, "amount of label smoothing (section 5.4)")
     balance: bool = setting(
         False, "weight classes by inverse frequency, so that rare labels count as much as common ones"
@@ -79,6 +92,9 @@ class TrainConfig:
         "auto", "numeric precision; auto uses bf16 if it's faster on this machine"
     )
     device: str = setting("auto", "device to run on: auto, cpu, cuda or cuda:1")
+    shard: Literal["none", "full"] = setting(
+        "none", "with several processes, full divides weights, gradients and optimiser state among them (FSDP)"
+    )
     threads: int | None = setting(None, "number of CPU threads (default: OMP_NUM_THREADS, or all available cores)")
     eval_every: int | None = setting(None, "steps between evaluations (default: 5% of the run)")
     eval_sentences: int = setting(500, "maximum number of validation examples to score in each evaluation")
@@ -109,6 +125,8 @@ class TrainConfig:
             preset(self.preset)
         if self.budget:
             read_duration(self.budget, "train.budget")
+        if self.memory:
+            read_size(self.memory, "train.memory")
         for name in _COUNTS:
             value = getattr(self, name)
             require(value is None or value >= 1, f"train.{name}", value, POSITIVE)

@@ -38,6 +38,16 @@ def read_duration(text: str, name: str = "") -> float:
     return seconds
 
 
+def read_size(text: str, name: str = "") -> int:
+    """Convert a size such as 500MB, 4GB or 1.5GiB to bytes. Error messages name the setting `name`."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([MG])(i?)B", text.replace(" ", ""))
+    if not found:
+        what, expected = f"{name}={text!r}" if name else repr(text), "a number of MB or GB, such as 500MB or 4GB"
+        raise ConfigError(f"{what} isn't a size", expected=expected, name=name, value=text)
+    number, unit, binary = found.groups()
+    return int(float(number) * (1024 if binary else 1000) ** {"M": 2, "G": 3}[unit])
+
+
 def spell(value: Any) -> str:
     """Format a setting's value for a message: true, none, 0.1, 'text' or a.en b.fr."""
     if value is None or isinstance(value, bool):

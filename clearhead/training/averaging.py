@@ -6,6 +6,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from .distributed.shares import divided_like
+
 
 class MovingAverage:
     """Exponential moving average of a model's weights: m <- d m + (1 - d) w after each update.
@@ -27,7 +29,7 @@ class MovingAverage:
     def load(self, weights: Mapping[str, Tensor]) -> None:
         """Replace the averages with those from a checkpoint."""
         for name, weight in self.weights.items():
-            weight.copy_(weights[name])
+            weight.copy_(divided_like(weight, weights[name]))
 
     @contextmanager
     def applied(self) -> Iterator[None]:

@@ -114,7 +114,9 @@ def open_run(
     if checkpoint is None:
         start = _load_start(config, allowed) if config.train.init_from else stage.start
         deadline = math.inf if end is None else end
-        prepared = prepare(folder, config, say, task_type=task, start=start, end=deadline)
+        prepared = prepare(
+            folder, config, say, task_type=task, start=start, end=deadline, processes=options.processes.count
+        )
     else:
         prepared = prepare_again(folder, config, say, allow_custom_code=allowed, task_type=task)
     return Opened(folder, prepared, checkpoint, end)

@@ -25,14 +25,14 @@ from ..tasks.classify.examples import UNSEEN
 from ..tasks.registry import task_of
 from ..tokenization.source_and_target import Tokenizers, train_tokenizers
 from ..tokenization.tokenizer import Tokenizer
-from .choices import budget, recipe
+from .choices import budget, memory_limit, recipe
 from .example_store import Say, Shelf
 from .pace import Scoring
 from .report.card import model_card
 from .starting_point import StartingPoint
 
 PLACES = ("data.train", "data.valid", "data.test", "data.texts", "data.store")  # paths, which may change on resume
-
+_DIVISIONS = ("train.micro_batches", "train.activation_checkpointing", "train.shard")  # may too, since steps stay equal
 
 _UNSCORED = "the newest weights are kept, and their quality isn't measured"
 
@@ -95,6 +95,7 @@ def prepare(
     task_type: type[Task] | None = None,
     start: StartingPoint | None = None,
     end: float = math.inf,
+    processes: int = 1,
 ) -> Prepared:
     """Read the data, choose every setting that the user left open, and record both.
 
@@ -105,6 +106,7 @@ def prepare(
         task_type: the task to learn (default: `train.task`).
         start: the model to start from if `train.init_from` names none.
         end: deadline of a run with a budget, as a `time.monotonic` value.
+        processes: number of processes that share the run.
     """
     _check_files(config)
     task_type = task_type or task_of(config)
@@ -129,7 +131,7 @@ def prepare(
         else:
             store = shelf.fill(read.corpus, task, task_type.form.to_notes(read.held_out), read.said)
     prepared = _prepared(task, store, read.valid, read.test, say)
-    config, steps = _choose_steps(config, prepared, end)
+    config, steps = _choose_steps(config, prepared, end, processes)
     notes = [str(choice) for choice in (*first, *model, *vocabularies, *steps, *machine)]
     for note in notes:
         say(note)
@@ -146,13 +148,16 @@ def _start_from(config: Config, start: StartingPoint, say: Say) -> Config:
     return config
 
 
-def _choose_steps(config: Config, prepared: Prepared, end: float) -> tuple[Config, list[recipe.Choice]]:
+def _choose_steps(config: Config, prepared: Prepared, end: float, processes: int) -> tuple[Config, list[recipe.Choice]]:
     """Choose the batch size, and then steps and schedule."""
     task, examples = prepared.task, prepared.examples
     config, choices = recipe.choose_batch(config, examples.tokens, task.units.tokens)
     if config.train.budget:
         config, planned = budget.plan(config, task, examples, lambda: end - time.monotonic(), prepared.scoring)
         choices = [*choices, *planned]
+    if config.train.memory:
+        config, divided = memory_limit.fit(config, task, examples, processes)
+        choices = [*choices, *divided]
     batches = examples.batches(chosen(config.data.batch_tokens), max_rows=config.data.batch_sentences)
     config, schedule = recipe.choose_schedule(config, len(batches.epoch(0)))
     return config, [*choices, *schedule]
@@ -186,7 +191,9 @@ def prepare_again(
     allow_custom_code: bool | Collection[str],
     task_type: type[Task] | None = None,
 ) -> Prepared:
-    """Prepare to resume a run from the settings recorded at its start. Only file paths are taken from `asked`.
+    """Prepare to resume a run from the settings recorded at its start.
+
+    Only file paths are taken from `asked`, and how a step is divided to save memory.
 
     If the tokenized training data still exists, the training files are read only to compute their digest.
     """
@@ -195,6 +202,7 @@ def prepare_again(
     refuse_contradictions(out, config, asked)
     places = {name: asked.value(name) for name in PLACES}
     config = config.assign({name: place for name, place in places.items() if place}, "user")
+    config = config.assign({name: asked.value(name) for name in _DIVISIONS if asked.is_users(name)}, "user")
     _check_files(config)
     recipe.choose_device(chosen(config.train.device))  # the device may have disappeared
     torch.set_num_threads(chosen(config.train.threads))
@@ -244,7 +252,7 @@ def refuse_contradictions(out: Path, stored: Config, asked: Config, names: Colle
     """
     if names is None:
         added = {name for name in ("data.valid", "data.test", "data.texts") if not stored.value(name)}
-        names = {name for name in asked.by_origin().get("user", ()) if name not in PLACES} | added
+        names = {name for name in asked.by_origin().get("user", ()) if name not in (*PLACES, *_DIVISIONS)} | added
     for name in sorted(names):
         before, now = stored.value(name), asked.value(name)
         if before != now and now not in (None, "auto"):

@@ -79,6 +79,9 @@ def _fit(ready: Opened, stop: StopSignals, options: RunOptions, stage: Stage) ->
     """Train from the first step or the checkpoint to the last step."""
     prepared, folder, checkpoint = ready.prepared, ready.folder, ready.checkpoint
     say, after = options.say, checkpoint.step if checkpoint else 0
+    options.processes.check_supports(prepared.config, warm_start=False)
+    if prepared.config.train.shard == "full" and options.processes.count == 1:
+        say("train.shard has no effect: there's only one process")
     options.processes.give_room()
     model = _build(prepared, say if checkpoint is None else lambda _: None)
     seed = (prepared.config.train.seed + stage.turn) % 2**63  # the split and the initial weights keep the first seed
@@ -97,6 +100,7 @@ def _fit(ready: Opened, stop: StopSignals, options: RunOptions, stage: Stage) ->
         trainer = Trainer(run, model, objective, config.train, pace)
         if checkpoint is not None:
             trainer.restore(checkpoint, folder.kept())
+            checkpoint.tensors.clear()  # they take as much memory as the model and the optimiser
             say(f"resuming {folder.path} at step {after:,} of {trainer.last_step:,}")
         aimed = config.assign({"train.steps": trainer.last_step}, "budget")
         say(forecast(aimed, model, prepared.examples, prepared.task.units, done=after))

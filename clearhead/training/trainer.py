@@ -6,20 +6,19 @@ only on (seed, n), the order of the data only on (seed, epoch), and a checkpoint
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from torch import nn
 
 from ..config import TrainConfig, chosen
 from ..data.batches import Plan
-from ..errors import ModelError, TrainingError
+from ..errors import ModelError, TrainingError, is_out_of_memory
 from ..folder.checkpoint import Checkpoint
-from ..folder.model_folder import load_weights
 from ..tokenization.ragged import IntArray
 from .averaging import MovingAverage
 from .distributed.processes import Loss
+from .distributed.shares import gathered
 from .optimizers.optimizer import load_optimizer, optimizer_tensors
 from .pace import Pace
 from .schedule import Schedule, StretchedSchedule
@@ -69,7 +68,7 @@ class Trainer:
         schedule = Schedule(chosen(config.schedule), chosen(config.lr), chosen(config.warmup), steps, config.lr_end)
         self.schedule = StretchedSchedule(schedule, steps)
         self.update = Update(model, objective.loss, config, run.processes)
-        self.average = MovingAverage(model, config.ema) if config.ema else None
+        self.average = MovingAverage(self.update.model, config.ema) if config.ema else None
         self.selection = Selection(run, model, config, objective.evaluate)
         self.state = State()
         self._saved_step = 0  # there's nothing to save before the first step
@@ -105,6 +104,7 @@ class Trainer:
                 if stopping:
                     stop.raise_stopped(state.step)
                 if ended:
+                    self.update.end()
                     self.selection.try_mean_of_checkpoints(state)
                     return state
                 self._next_step()
@@ -121,8 +121,8 @@ class Trainer:
             ModelError: a value is missing or has the wrong type.
         """
         try:
-            load_weights(self.model, checkpoint.tensors["model"])
-            load_optimizer(self.update.optimizer, self.model, checkpoint.tensors["optimizer"])
+            self.update.load(checkpoint.tensors["model"])
+            load_optimizer(self.update.optimizer, self.update.model, checkpoint.tensors["optimizer"])
             if self.average:
                 self.average.load(checkpoint.tensors["average"])
             self.schedule = self.schedule.restored(checkpoint.state)
@@ -139,12 +139,17 @@ class Trainer:
     # --- one step ---------------------------------------------------------------------------------------------------
 
     def _next_step(self) -> None:
-        state, run, begun = self.state, self.run, time.monotonic()
+        before, run, begun = replace(self.state), self.run, time.monotonic()
+        state = self.state
         epoch, lr = state.epoch, self.schedule(state.step + 1)
         micro_batches = [self._next_rows() for _ in range(self.config.accumulate)]
         n_tokens = sum(map(self.objective.batches.predictions, micro_batches))
         state.step += 1
-        loss_sum, norm = self.update(micro_batches, n_tokens, step=state.step, lr=lr)
+        updated = self._updated(micro_batches, n_tokens, lr)
+        if updated is None:  # by now, the memory of the step is free
+            self.state = before
+            raise self._out_of_memory()
+        loss_sum, norm = updated
         if self.average:
             self.average.update(state.step)
         state.loss_sum += loss_sum
@@ -153,6 +158,8 @@ class Trainer:
         state.seconds += seconds
         if self.pace:
             self.pace.stepped(seconds)
+        if self.config.compile and not self._newest:
+            run.progress.message(f"the first step took {seconds:.1f} s, most of it to compile the blocks")
         speed = sum(map(self.objective.batches.tokens, micro_batches)) / max(seconds, 1e-9)
         run.progress.update(step=state.step, epoch=epoch, loss=loss_sum / n_tokens, tokens_per_second=speed)
         self._newest = {"step": state.step, "epoch": epoch, "loss": loss_sum / n_tokens, "lr": lr, "grad_norm": norm,
@@ -161,6 +168,32 @@ class Trainer:
             observe(self._newest.copy())
         if state.step % self.config.log_every == 0 or state.step == self.last_step:
             self._log_loss()
+
+    def _updated(self, micro_batches: list[IntArray], n_tokens: int, lr: float) -> tuple[float, float] | None:
+        """Update the weights, and return the loss and the norm of its gradient; None if there wasn't enough memory."""
+        try:
+            return self.update(micro_batches, n_tokens, step=self.state.step, lr=lr)
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            return None
+
+    def _out_of_memory(self) -> TrainingError:
+        """Save a checkpoint if this process can do so alone, and return the error that ends the run."""
+        config, step, processes = self.config, self.state.step, self.run.processes
+        saved = "the last checkpoint is kept" if step else "nothing is saved yet"
+        if step and processes.leads and (config.shard == "none" or processes.count == 1):
+            self._save()
+            saved = f"a checkpoint of step {step:,} is saved"
+        more = f"--train.micro_batches={2 * config.micro_batches}"
+        if not config.activation_checkpointing:
+            more += " or --train.activation_checkpointing=true"
+        return TrainingError(
+            f"step {step + 1:,} needs more memory than this machine has; {saved}",
+            fix=f"continue with --resume and {more}, or start again with --memory, such as 4GB",
+            name="train.micro_batches",
+            value=config.micro_batches,
+        )
 
     def _log_loss(self) -> None:
         """Log the newest step with the mean loss since the last logged step. Do nothing if there are no new steps."""
@@ -210,7 +243,7 @@ class Trainer:
             return
         begun = time.monotonic()
         self.update.check_weights(state.step)
-        with self.average.applied() if self.average else nullcontext():
+        with self.update.whole_model(self.average):
             self.selection.evaluate(state)
         if self.pace and self.selection.scores_weights:
             self.pace.evaluated(time.monotonic() - begun)
@@ -221,11 +254,15 @@ class Trainer:
         self.update.check_weights(self.state.step)
         values = {name: value for name, value in asdict(self.state).items() if name != "step"}
         values |= self.schedule.to_dict() | dict(self.objective.digests)
-        tensors = {"model": self.model.state_dict(), "optimizer": optimizer_tensors(self.update.optimizer, self.model)}
-        if self.average:
-            tensors["average"] = self.average.weights
         folder, every = self.run.folder, chosen(self.config.save_every)
-        folder.save_checkpoint(self.state.step, tensors, values)
+        with self.update.whole_model():
+            tensors = {
+                "model": self.model.state_dict(),
+                "optimizer": optimizer_tensors(self.update.optimizer, self.update.model),
+            }
+            if self.average:
+                tensors["average"] = {name: gathered(it) for name, it in self.average.weights.items()}
+            folder.save_checkpoint(self.state.step, tensors, values)
         # A checkpoint saved because of a signal is deleted as soon as there's a newer one.
         folder.prune(max(self.config.keep, self.config.average), lambda step: step % every == 0)
         self._saved_step = self.state.step

@@ -5,9 +5,9 @@ module that produced the first non-finite value.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -15,9 +15,17 @@ from torch import Tensor, nn
 
 from ..config import TrainConfig
 from ..errors import TrainingError
+from ..folder.model_folder import load_weights
 from ..tokenization.ragged import IntArray
+from .activations import checkpoint_activations
+from .averaging import MovingAverage
+from .compilation import compile_blocks
 from .distributed.processes import ALONE, Loss, Processes
+from .distributed.shares import gathered, own_share
 from .optimizers.optimizer import make_optimizer
+
+if TYPE_CHECKING:
+    from .distributed.sharding import Shards
 
 _FIX = "try a lower --train.lr, a longer --train.warmup, or --train.precision=fp32"
 
@@ -26,9 +34,16 @@ class Update:
     """Take one optimizer step per call."""
 
     def __init__(self, model: nn.Module, loss: Loss, config: TrainConfig, processes: Processes = ALONE) -> None:
-        self.model, self.config, self.processes = model, config, processes
-        self._loss = processes.shared(model, loss)
-        self.optimizer = make_optimizer(model, config)
+        """Prepare to train a model. If it's sharded, it has weights only inside `whole_model` and after `end`."""
+        self.config, self.processes = config, processes
+        if config.compile:
+            compile_blocks(model)
+        if config.activation_checkpointing:
+            checkpoint_activations(model)
+        self._shards = _shards(model, loss) if config.shard == "full" and processes.count > 1 else None
+        self.whole, self.model = model, self._shards.model if self._shards else model
+        self._loss = self._shards.loss if self._shards else processes.shared(model, loss)
+        self.optimizer = make_optimizer(self.model, config)
         self._device = next(model.parameters()).device
 
     def __call__(
@@ -40,7 +55,8 @@ class Update:
         are read back from the device once, after the last backward pass.
 
         Args:
-            micro_batches: row numbers of the examples of each micro-batch, of which each process computes a part.
+            micro_batches: row numbers of the examples of each batch. It's divided into `train.micro_batches` parts, of
+                which each process computes a share.
             n_tokens: predicted tokens of the whole step.
             step: number of the step, counted from 1; it seeds dropout.
             lr: learning rate of the step.
@@ -51,6 +67,7 @@ class Update:
         Raises:
             TrainingError: the loss or the gradient isn't finite. Nothing was updated.
         """
+        micro_batches = [part for rows in micro_batches for part in divided(rows, self.config.micro_batches)]
         self.model.train()
         losses = []
         for place, rows in enumerate(micro_batches):
@@ -60,7 +77,7 @@ class Update:
                 losses.append(total.detach())
                 (total * (self.processes.count / n_tokens)).backward()  # the processes' gradients are averaged
         gradients = [_gradient(p) for p in self.model.parameters() if p.requires_grad]
-        total_norm = nn.utils.get_total_norm(gradients)
+        total_norm = gathered(nn.utils.get_total_norm(gradients))
         *values, norm = torch.stack([*(it.to(total_norm.dtype) for it in losses), total_norm]).tolist()
         (loss,) = self.processes.sums([sum(values)])
         if not math.isfinite(loss):
@@ -77,6 +94,28 @@ class Update:
         self.optimizer.step()
         self.optimizer.zero_grad()
         return loss, norm
+
+    def load(self, weights: Mapping[str, Tensor]) -> None:
+        """Replace the model's weights with those of a checkpoint. Raise KeyError if one is missing."""
+        with self.whole_model():
+            load_weights(self.whole, weights)
+            if self._shards:
+                self._shards.scatter()
+
+    @contextmanager
+    def whole_model(self, average: MovingAverage | None = None) -> Iterator[None]:
+        """Inside the `with` block, `whole` has all its weights, or their average."""
+        if self._shards:
+            with self._shards.gathered(average.weights if average else None):
+                yield
+        else:
+            with average.applied() if average else nullcontext():
+                yield
+
+    def end(self) -> None:
+        """Leave the weights in `whole`. Training can't continue."""
+        if self._shards:
+            self._shards.gather()
 
     def check_weights(self, step: int) -> None:
         """Raise a TrainingError if a weight isn't finite. An update can overflow even if its loss was finite."""
@@ -119,6 +158,20 @@ class Update:
         )
 
 
+def _shards(model: nn.Module, loss: Loss) -> "Shards":
+    from .distributed.sharding import Shards  # slow to import
+
+    return Shards(model, loss)
+
+
+def divided(rows: IntArray, count: int) -> list[IntArray]:
+    """Divide a batch into `count` parts, or fewer if it has fewer examples.
+
+    A batch is sorted by length, so every n-th example makes parts with almost equally many tokens.
+    """
+    return [rows[first::count] for first in range(min(count, len(rows)))]
+
+
 def seed_step(seed: int, step: int, micro_batch: int = 0, *, rank: int = 0) -> None:
     """Seed torch for one forward pass, as a function of these numbers alone."""
     numbers = [seed, step, rank, micro_batch]
@@ -146,12 +199,12 @@ def _bad_weights(model: nn.Module) -> list[str]:
     named = list(model.named_parameters())
     if not named:
         return []
-    finite = torch.stack([p.isfinite().all() for _, p in named]).tolist()  # one read for all of them
+    finite = torch.stack([own_share(p).isfinite().all() for _, p in named]).tolist()  # one read for all of them
     return [name for (name, _), is_finite in zip(named, finite) if not is_finite]
 
 
 def _find_in_backward(model: nn.Module) -> tuple[str, str]:
-    gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    gradients = {name: gathered(p.grad) for name, p in model.named_parameters() if p.grad is not None}
     names = [name for name, gradient in gradients.items() if not gradient.isfinite().all()]
     if not names:
         return "gradient norm", "every gradient is finite, but the norm of all of them overflows"

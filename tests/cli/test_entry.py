@@ -174,7 +174,8 @@ def test_memory_that_ran_out_is_said_with_what_to_do(
     done = run("train", "a.tsv", "--out", "x")
     assert (done.code, done.out) == (1, "")
     assert done.err == (
-        "error: this machine has run out of memory\n  lower --data.batch_tokens or use a smaller --preset\n"
+        "error: this machine has run out of memory\n"
+        "  set --memory, such as 4GB, lower --data.max_len or use a smaller --preset\n"
     )
 
 

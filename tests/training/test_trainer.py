@@ -389,6 +389,52 @@ def test_what_was_saved_before_a_loss_that_is_not_finite_is_kept(folder) -> None
     assert again.state.step == 8
 
 
+NO_MEMORY = [torch.OutOfMemoryError("CUDA out of memory."), RuntimeError("can't allocate memory"), MemoryError()]
+
+
+@pytest.mark.parametrize("error", NO_MEMORY, ids=lambda it: type(it).__name__)
+def test_a_step_without_memory_saves_the_step_before_and_the_run_continues_as_if_nothing_had_happened(
+    folder, tmp_path: Path, error: Exception
+) -> None:
+    def breaks(model: nn.Module, rows: np.ndarray) -> Tensor:
+        if it.state.step == 6 and calls.append(1) is None and len(calls) == 2:
+            raise error
+        return squares(model, rows)
+
+    calls: list[int] = []
+    changes = {"save_every": 4, "accumulate": 2, "micro_batches": 3}
+    it = trainer(folder, changes, loss=breaks)
+    with pytest.raises(TrainingError) as caught:
+        run(it)
+    assert (caught.value.name, caught.value.value) == ("train.micro_batches", 3)
+    assert "checkpoint of step 5 is saved" in caught.value.what
+    assert "--train.micro_batches=6 or --train.activation_checkpointing=true" in caught.value.fix
+    assert steps_of(folder) == [4, 5]
+    again = trainer(folder, changes, checkpoint=folder.latest_checkpoint())
+    run(again)
+    with RunFolder.create(tmp_path / "other") as other:
+        other.write_files(model_files(config={}, tokenizer="{}"))
+        run(trainer(other, changes))
+        assert torch.equal(written(folder)["slope.weight"], written(other)["slope.weight"])
+
+
+def test_the_first_step_without_memory_has_nothing_to_save(folder) -> None:
+    def breaks(model: nn.Module, rows: np.ndarray) -> Tensor:
+        raise MemoryError
+
+    with pytest.raises(TrainingError) as caught:
+        run(trainer(folder, {"activation_checkpointing": True}, loss=breaks))
+    assert "nothing is saved yet" in caught.value.what and "activation" not in caught.value.fix
+
+
+def test_other_errors_of_torch_are_passed_on(folder) -> None:
+    def breaks(model: nn.Module, rows: np.ndarray) -> Tensor:
+        raise RuntimeError("shapes differ")
+
+    with pytest.raises(RuntimeError, match="shapes differ"):
+        run(trainer(folder, loss=breaks))
+
+
 @pytest.mark.parametrize(("changes", "saved"), [({"save_every": 3}, [3]), ({"save_every": 2, "eval_every": 5}, [2, 4])])
 def test_weights_that_an_update_made_infinite_are_neither_scored_nor_saved(folder, changes, saved, monkeypatch) -> None:
     it = trainer(folder, changes, evaluate=lambda: {"bleu": 1.0})

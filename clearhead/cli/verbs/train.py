@@ -19,6 +19,7 @@ _SHORT = {
     "data.split": ["--split"],
     "train.preset": ["--preset"],
     "train.budget": ["--budget"],
+    "train.memory": ["--memory"],
     "train.steps": ["--steps"],
     "train.init_from": ["--init-from"],
     "train.warm_start": ["--warm-start"],
@@ -27,7 +28,7 @@ _SHORT = {
     "train.watch": ["--watch"],
     "train.threads": ["--threads"],
 }
-_RARE = ("data.separator", "data.texts", "train.watch", "train.threads")
+_RARE = ("data.separator", "data.texts", "train.watch", "train.threads", "train.memory")
 _HELPS = {
     "train.task": "translate, generate, classify, answer, summarize, transcribe or fill (default: detected)",
     "data.source_column": "source or text column, or several separated by commas (default: detected)",
@@ -159,5 +160,5 @@ VERB = Verb(
     ),
     add_options=_add_options,
     run=_run,
-    less_memory="lower --data.batch_tokens or use a smaller --preset",
+    less_memory="set --memory, such as 4GB, lower --data.max_len or use a smaller --preset",
 )

@@ -14,12 +14,13 @@ import torch
 
 from ...config import Config, chosen
 from ...config.values import read_duration
-from ...errors import TrainingError
+from ...errors import ConfigError, TrainingError
 from ...model.fronts.tokens import Embedding
 from ...model.transformer import build
 from ...tasks.base import Learnable, Task
 from ..pace import AIM, CLOSING, Scoring
 from ..update import Update
+from . import memory_limit
 from .recipe import DEFAULT_OPTIMIZER, Choice, fast_rate, has_open_shape, short_warmup, with_preset
 
 _SHAPES = ("nano", "mini", "small", "base", "big")
@@ -119,7 +120,12 @@ def _choose_shape(config: Config, task: Task, examples: Learnable, left: Callabl
         return _measure(config, config.train.preset or "", task, examples)
     best: Measured | None = None
     for name in _SHAPES:
-        measured = _measure(_shaped(config, name), name, task, examples)
+        try:
+            measured = _measure(_shaped(config, name), name, task, examples)
+        except ConfigError as error:
+            if best is None or error.name != "train.memory":
+                raise
+            break
         seconds = left(measured.seconds)
         read = seconds / measured.seconds * measured.tokens
         few = config.model.topology == "encoder-only" and read < _EPOCHS_OF_ENCODERS * examples.tokens
@@ -132,6 +138,8 @@ def _choose_shape(config: Config, task: Task, examples: Learnable, left: Callabl
 
 def _measure(config: Config, name: str, task: Task, examples: Learnable, n_steps: int = 4) -> Measured:
     """Time a few training steps after a warmup step, and return their median and the model's size."""
+    if config.train.memory:
+        config, _ = memory_limit.fit(config, task, examples)
     torch.manual_seed(config.train.seed)
     model = build(config.model).to(config.train.device)
     smoothing, optimizer = config.train.label_smoothing, config.train.optimizer or DEFAULT_OPTIMIZER

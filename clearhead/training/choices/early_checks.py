@@ -7,6 +7,7 @@ from ...errors import ConfigError
 from ...tasks.base import check_best, check_patience
 from ...tasks.detect import with_modality
 from ...tasks.registry import TASKS, task_named, task_of
+from ..compilation import check_compiler
 from .recipe import choose_device
 
 
@@ -18,13 +19,15 @@ class AnyFormat:
 
 
 def check_early(config: Config) -> None:
-    """Check the special tokens, the device, the decoding engine and the score to choose weights by, as far as possible.
+    """Check special tokens, device, compiler, decoding engine and the score to choose weights by, as far as possible.
 
     Raises:
         ConfigError: one of them is invalid.
     """
     _check_special(config)
-    choose_device(config.train.device)
+    device = choose_device(config.train.device)
+    if config.train.compile:
+        check_compiler(device)
     check_name(config.decode.engine)
     if config.train.task is not None:
         config = with_modality(config)

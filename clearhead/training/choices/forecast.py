@@ -3,6 +3,8 @@
 Nothing in the run depends on these estimates.
 """
 
+import math
+
 from torch import nn
 
 from ...config import Config, ModelConfig, chosen
@@ -20,7 +22,7 @@ def forecast(config: Config, model: nn.Module, examples: Learnable, units: Units
     n_parameters = sum(p.numel() for p in model.parameters())
     steps = chosen(config.train.steps)
     batches = examples.batches(chosen(config.data.batch_tokens), max_rows=config.data.batch_sentences)
-    memory = _memory(config, n_parameters, max(batches.sizes()))
+    memory = _memory(config, n_parameters, math.ceil(max(batches.sizes()) / config.train.micro_batches))
     left = f", {steps - done:,} left" if done else ""
     epoch = f"{len(examples):,} {units.examples}, {examples.tokens:,} {units.tokens} per epoch"
     plural = "s" if steps > 1 else ""
@@ -28,12 +30,19 @@ def forecast(config: Config, model: nn.Module, examples: Learnable, units: Units
 
 
 def _memory(config: Config, n_parameters: int, tokens: int) -> float:
-    """Estimate the bytes that training takes with batches of `tokens` tokens. Gradient accumulation doesn't add any."""
+    """Estimate the bytes that training takes with batches of `tokens` tokens. Gradient accumulation doesn't add any.
+
+    With activation checkpointing, a block keeps its input alone, in float32.
+    """
     model = config.model
     n_layers = model.n_encoder_layers * (model.topology != "decoder-only")
     n_layers += model.n_decoder_layers * (model.topology != "encoder-only")
     per_width, per_d_ff, per_logit = _BYTES["bf16" if config.train.precision == "bf16" else "fp32"]
-    per_token: float = n_layers * (per_width * model.d_model + per_d_ff * model.d_ff) + per_logit * _logits(model)
+    in_block = per_width * model.d_model + per_d_ff * model.d_ff
+    in_blocks = (
+        in_block + n_layers * 4 * model.d_model if config.train.activation_checkpointing else n_layers * in_block
+    )
+    per_token: float = in_blocks + per_logit * _logits(model)
     per_weight = 20 if config.train.ema else 16  # weight, gradient, two moments and the average, 4 bytes each
     return _PROCESS + per_weight * n_parameters + tokens * per_token
 

@@ -149,7 +149,7 @@ def choose_schedule(config: Config, batches_an_epoch: int) -> tuple[Config, list
         )
         steps = max(steps, 1)
         choose("steps", steps, f"{steps / an_epoch:,.0f} epochs of {batches_an_epoch:,} batches{_together(train)}")
-    optimizer = train.optimizer or choose("optimizer", DEFAULT_OPTIMIZER, "needs fewer tokens than adam")
+    optimizer = train.optimizer or choose("optimizer", *_optimizer(train))
     if not train.schedule:
         why = f"falls to {train.lr_end or 'zero'} at the last step"
         choose("schedule", "linear", why)
@@ -182,6 +182,13 @@ def choose_schedule(config: Config, batches_an_epoch: int) -> tuple[Config, list
     if fresh and steps < _FEW * an_epoch and config.accepts("model.dropout", "data") and config.model.dropout:
         choices.append(Choice("model.dropout", 0.0, f"fewer than {_FEW} epochs don't overfit"))
     return config.assign({choice.name: choice.value for choice in choices}, "data"), choices
+
+
+def _optimizer(train: TrainConfig) -> tuple[str, str]:
+    """Return the optimiser to use, and the reason."""
+    if train.shard == "full":
+        return "adam", "train.shard divides the matrices that muon needs whole"
+    return DEFAULT_OPTIMIZER, "needs fewer tokens than adam"
 
 
 def fast_rate(config: Config, n_tokens: int) -> tuple[float, str]:

@@ -95,7 +95,7 @@ class Processes:
 ALONE = Processes()
 
 
-class _LossOf(nn.Module):
+class LossOf(nn.Module):
     """The loss of a batch as a module, as DDP needs it."""
 
     def __init__(self, model: nn.Module, loss: Loss) -> None:
@@ -152,7 +152,7 @@ class Group(Processes):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "`broadcast_buffers` is deprecated", FutureWarning)
             return nn.parallel.DistributedDataParallel(
-                _LossOf(model, loss),
+                LossOf(model, loss),
                 init_sync=False,
                 find_unused_parameters=True,
                 broadcast_buffers=False,
@@ -160,8 +160,11 @@ class Group(Processes):
             )
 
     def without_average(self, loss: Callable[[IntArray], Tensor]) -> AbstractContextManager[None]:
-        """Inside the `with` block, the gradients of a shared loss aren't averaged yet."""
-        return cast("nn.parallel.DistributedDataParallel", loss).no_sync()
+        """Inside the `with` block, the gradients of a shared loss aren't averaged yet.
+
+        A sharded loss averages them each time, since a process has no room for the gradients of all weights.
+        """
+        return loss.no_sync() if isinstance(loss, nn.parallel.DistributedDataParallel) else nullcontext()
 
     def sums(self, values: Sequence[float]) -> list[float]:
         """Return the sum of each value over all processes."""
@@ -193,6 +196,8 @@ class Group(Processes):
         if warm_start:
             what, fix = "a warm start runs in one process", "start one process, or leave out train.warm_start"
             raise ConfigError(what, fix=fix, name="train.warm_start", value=config.train.warm_start)
+        if config.train.shard == "full":
+            _check_sharded(config)
         for name in ("data.train", "data.valid", "data.test"):
             if STDIN in config.value(name):
                 what = f"{name} is standard input, which several processes can't all read"
@@ -239,6 +244,18 @@ def joined() -> Iterator[Processes]:
         raise
     finally:
         distributed.destroy_process_group()
+
+
+def _check_sharded(config: Config) -> None:
+    """Raise ConfigError for settings that need whole weights."""
+    train = config.train
+    if train.optimizer == "muon":
+        what = "train.optimizer='muon' needs whole matrices, and train.shard='full' divides them"
+        raise ConfigError(what, expected="adam or adamw", name="train.optimizer", value="muon")
+    if train.memory:
+        what = "train.memory can't be divided between sharded processes"
+        fix = "set train.micro_batches and train.activation_checkpointing instead"
+        raise ConfigError(what, fix=fix, name="train.memory", value=train.memory)
 
 
 def _is_of_the_network(error: BaseException) -> bool:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from ...config import TrainConfig, chosen
 from ...errors import ModelError
 from ...model.linear import Linear
+from ..distributed.shares import divided_like, gathered
 from .muon import Muon
 
 _ADAM, _MUON = ("exp_avg", "exp_avg_sq", "step"), ("momentum",)  # state per weight
@@ -39,9 +40,16 @@ def _inner_linears(model: nn.Module) -> list[Linear]:
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
-    """Return moments and step counts, such as {"decoder.norm.weight.exp_avg": ...}. Empty before the first step."""
+    """Return moments and step counts, such as {"decoder.norm.weight.exp_avg": ...}. Empty before the first step.
+
+    If processes have divided the state, all of them have to call this.
+    """
     state = optimizer.state
-    return {f"{name}.{moment}": state[p][moment] for name, p in model.named_parameters() for moment in state.get(p, ())}
+    return {
+        f"{name}.{moment}": gathered(state[p][moment])
+        for name, p in model.named_parameters()
+        for moment in state.get(p, ())
+    }
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
@@ -61,4 +69,5 @@ def load_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: 
                 expected="a checkpoint of the same optimizer and model",
                 name=f"{name}.{missing[0]}",
             )
-        optimizer.state[p] = {key: tensors[f"{name}.{key}"].to(p.device, copy=True) for key in keys}
+        found = {key: tensors[f"{name}.{key}"].to(p.device, copy=True) for key in keys}
+        optimizer.state[p] = {key: divided_like(p, it) if it.shape == p.shape else it for key, it in found.items()}

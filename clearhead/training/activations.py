@@ -1,0 +1,91 @@
+"""Activations: the tensors that a forward pass keeps for the backward pass. Count them, and store fewer of them."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from ..model.blocks import DecoderBlock, EncoderBlock
+
+
+def blocks_of(model: nn.Module) -> Iterator[nn.Module]:
+    """Yield the blocks of a model's stacks."""
+    return (it for it in model.modules() if isinstance(it, EncoderBlock | DecoderBlock))
+
+
+def checkpoint_activations(model: nn.Module) -> None:
+    """Let each block store only its input, and compute the rest again in the backward pass (Chen et al. 2016).
+
+    Dropout draws the same masks again, so losses and gradients keep their bits.
+    """
+    for block in blocks_of(model):
+        block.__class__ = _checkpointed(type(block))  # type: ignore[arg-type] # mypy takes a type for its instances
+
+
+@cache
+def _checkpointed(kind: type[nn.Module]) -> type[nn.Module]:
+    """Return a subclass of a block, whose copies are checkpointed too."""
+
+    def forward(self: nn.Module, *inputs: Any, **named: Any) -> Tensor:
+        run = partial(kind.forward, self)
+        found: Tensor
+        if self.training and torch.is_grad_enabled():
+            found = checkpoint(run, *inputs, use_reentrant=False, **named)
+        else:
+            found = run(*inputs, **named)
+        return found
+
+    return type(kind.__name__, (kind,), {"forward": forward})
+
+
+@dataclass(frozen=True)
+class Activations:
+    """Sizes of activations in bytes.
+
+    Attributes:
+        total: all that a forward pass keeps.
+        checkpointed: the same with activation checkpointing. One block at a time has its own.
+        largest: the largest tensor. Its gradient exists too, and a copy.
+    """
+
+    total: int
+    checkpointed: int
+    largest: int
+
+    @classmethod
+    def count(cls, model: nn.Module, loss: Callable[[], Tensor]) -> "Activations":
+        """Count what computing a loss keeps. The model can't be checkpointed yet."""
+        known = {it.untyped_storage().data_ptr() for it in (*model.parameters(), *model.buffers())}
+        kept: list[dict[int, int]] = [{}]  # bytes by address: outside of blocks, then in each block
+        inputs, place = 0, 0
+
+        def enter(_block: nn.Module, arguments: tuple[Tensor, ...]) -> None:
+            nonlocal inputs, place
+            inputs, place = inputs + arguments[0].nbytes, len(kept)
+            kept.append({})
+
+        def leave(*_: Any) -> None:
+            nonlocal place
+            place = 0
+
+        def note(tensor: Tensor) -> Tensor:
+            storage = tensor.untyped_storage()
+            if storage.data_ptr() not in known:
+                known.add(storage.data_ptr())
+                kept[place][storage.data_ptr()] = storage.nbytes()
+            return tensor
+
+        with ExitStack() as watched, torch.autograd.graph.saved_tensors_hooks(note, lambda it: it):
+            for block in blocks_of(model):
+                watched.callback(block.register_forward_pre_hook(enter).remove)
+                watched.callback(block.register_forward_hook(leave).remove)
+            total = loss()
+        del total  # everything was alive until here, so that no two tensors had the same address
+        outside, *each = (sum(it.values()) for it in kept)
+        largest = max((size for it in kept for size in it.values()), default=0)
+        return cls(outside + sum(each), outside + inputs + max(each, default=0), largest)
