@@ -9,11 +9,10 @@ from ..conftest import Run
 EXAMPLES = Path(__file__).parents[3] / "examples"
 TEXTS = "I am hungry.\nYou are late. </s>\n\nThey sing and sleep well: été, 3 €, 漢字.\n"
 
-pytest.importorskip("onnxscript")
-pytest.importorskip("onnxruntime")
-
 
 def test_what_is_exported_translates_without_torch_as_translate_does(run: Run, model_folder: Path, tmp_path: Path):
+    pytest.importorskip("onnxscript")
+    pytest.importorskip("onnxruntime")
     out = tmp_path / "onnx"
     done = run("export", model_folder, "--to", "onnx", "--out", out)
     assert (done.code, done.out) == (0, "")
@@ -33,6 +32,15 @@ def test_what_is_exported_translates_without_torch_as_translate_does(run: Run, m
 def test_format_and_folder_must_be_given(run: Run, model_folder: Path, words, name) -> None:
     done = run("export", model_folder, *words)
     assert done.code == 2 and name in done.err
+
+
+def test_a_page_is_one_file(run: Run, model_folder: Path, tmp_path: Path) -> None:
+    done = run("export", model_folder, "--to", "page", "--out", tmp_path / "page.html", "--precision", "int8")
+    assert (done.code, done.out) == (0, "") and f"wrote {tmp_path / 'page.html'}" in done.err
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert f"export {model_folder.name} --to page --out page.html --precision int8" in page
+    done = run("export", model_folder, "--to", "page", "--out", tmp_path / "page.html")
+    assert done.code == 1 and "page.html exists" in done.err and "--out" in done.err
 
 
 def test_a_folder_with_files_is_left_alone(run: Run, model_folder: Path, tmp_path: Path) -> None:
