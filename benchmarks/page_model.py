@@ -4,7 +4,8 @@
 
 Headless Chromium runs the page's own scripts on the first sentences of a file. The time of an answer is that of the
 search and of one pass over its result. "Shown" is the time from pressing Enter until the page is drawn, "complete"
-until it has also measured the words that mattered and the answer without each part. All times are medians.
+until it has also measured the words that mattered and the answer without each part. All times but that of opening
+the page are medians.
 """
 
 import argparse
@@ -71,9 +72,10 @@ def measure(app: Any, browser: Any, page: Path, texts: list[str], shown: int) ->
             apart = max(apart, float(np.abs(logits - it["logits"]).max()))
     tab = browser.new_page(viewport={"width": 1280, "height": 900})
     tab.goto(f"file://{page}")
+    opens = tab.evaluate("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
     seen = [tab.evaluate(SHOWN, text) for text in texts[:shown]]
     times = [statistics.median(it["taken"] for it in some) for some in found.values()]
-    times += [statistics.median(column) for column in zip(*seen)]
+    times += [statistics.median(column) for column in zip(*seen)] + [opens]
     size = page.stat().st_size / 1e6
     cells = [f"{size:.1f} MB", f"{equal} of {len(texts)}", f"{apart:.1e}", *(f"{it:.0f} ms" for it in times)]
     return " | ".join(cells)
@@ -90,8 +92,8 @@ def main() -> None:
     lines = options.data.read_text(encoding="utf-8").splitlines()
     texts = [line.split("\t")[0] for line in lines][: options.sentences]
     app = clearhead.load(options.model, device="cpu")
-    print("| weights | file | texts equal | logits differ by | beam 1 | model's beam | shown | complete |")
-    print("|---|---|---|---|---|---|---|---|")
+    print("| weights | file | texts equal | logits differ by | beam 1 | model's beam | shown | complete | opens |")
+    print("|---|---|---|---|---|---|---|---|---|")
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as driver, tempfile.TemporaryDirectory() as folder:
         browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])

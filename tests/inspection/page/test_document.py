@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from clearhead.inspection.page.document import joined_scripts, page_document, served_document
+from clearhead.inspection.page.document import embedded_document, joined_scripts, page_document, served_document
 
 HOSTILE = [
     "</script><script>alert(1)</script>",
@@ -91,17 +91,31 @@ def test_only_a_served_page_may_ask_and_only_its_own_server() -> None:
     assert re.findall(r"fetch\(\"([^\"]*)\"", joined_scripts("served")) == ["api/page"]
 
 
-def test_the_scripts_of_a_file_ask_for_nothing() -> None:
-    script = joined_scripts("file")
+def test_a_page_with_a_model_holds_its_weights_and_may_not_ask() -> None:
+    document = embedded_document({"models": [{"name": "<b>"}]}, b"\x00\xff")
+    found, policy = parsed(document), re.search(r'Content-Security-Policy" content="([^"]*)"', document)[1]
+    assert ["script", "text/plain", "AP8="] in found.found and found.tags.count("b") == 0
+    assert "connect-src" not in policy and "default-src 'none'" in policy
+    assert f"script-src '{digest(joined_scripts('embedded'))}'" in policy
+
+
+@pytest.mark.parametrize("entry", ["file", "embedded"])
+def test_the_scripts_of_a_file_ask_for_nothing(entry: str) -> None:
+    script = joined_scripts(entry)
     addresses = set(re.findall(r"https?://[^\"'` ]+", script))
     assert addresses <= {"http://www.w3.org/2000/svg"}
     assert not re.search(
         r"\b(fetch|XMLHttpRequest|WebSocket|EventSource|eval|innerHTML|insertAdjacentHTML|document\.write)\b", script
     )
-    assert not re.search(r"^import ", script, re.MULTILINE) and len(script) <= 125_000
+    assert not re.search(r"^import ", script, re.MULTILINE) and len(script) <= (125_000 if entry == "file" else 200_000)
 
 
-@pytest.mark.parametrize("entry", ["file", "served"])
+def test_only_a_page_with_a_model_has_the_scripts_that_run_one() -> None:
+    for entry, runs in (("file", False), ("served", False), ("embedded", True)):
+        assert ("class SelfAttention" in joined_scripts(entry)) == runs
+
+
+@pytest.mark.parametrize("entry", ["file", "served", "embedded"])
 def test_the_joined_scripts_are_valid(tmp_path, entry) -> None:
     if shutil.which("node") is None:
         pytest.skip("needs node")
