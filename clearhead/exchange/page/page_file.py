@@ -32,7 +32,7 @@ from ...model.transformer import evaluation
 from ...tasks.sequences.task import Sequences
 from ...training.report.metrics import read_metrics
 from .page_tokenizer import page_tokenizer
-from .supported import check_supported
+from .supported import check_settings, check_task
 
 LARGEST = 100_000_000  # bytes of a file that a browser opens without trouble
 _GRADIENTS = {"what": "integrated gradients", "why": "a model in a page can't compute gradients"}
@@ -72,10 +72,13 @@ def export(loaded: LoadedModel, out: Path, *, precision: str = "fp32") -> None:
     Raises:
         ModelError: the scripts can't run a part of the model, or the file would be too large for a browser.
     """
-    check_supported(loaded)
+    check_task(loaded.config)
+    tokenizers = _tokenizers(loaded)  # before the settings, since another program's have other ids
+    check_settings(loaded.config.model)
     table, weights = _packed(loaded.model, precision)
     command = f"clearhead export {loaded.path.resolve().name} --to page --out {out.name}"
-    about = _about(loaded, command + (f" --precision {precision}" if precision != "fp32" else "")) | {"weights": table}
+    command += f" --precision {precision}" if precision != "fp32" else ""
+    about = _about(loaded, command) | {"tokenizers": tokenizers, "weights": table}
     size = 4 * len(weights) // 3 + len(json.dumps(about))
     if size > LARGEST:
         raise ModelError(
@@ -89,8 +92,8 @@ def export(loaded: LoadedModel, out: Path, *, precision: str = "fp32") -> None:
 
 
 def _about(loaded: LoadedModel, command: str) -> dict[str, Any]:
-    """Return all that the scripts know about a model, except for its weights."""
-    config, tokenizers = loaded.config, loaded.tokenizers
+    """Return all that the scripts know about a model, except for its tokenizers and weights."""
+    config = loaded.config
     name, task, model, special = (
         loaded.path.resolve().name,
         config.train.task or "translate",
@@ -99,7 +102,7 @@ def _about(loaded: LoadedModel, command: str) -> dict[str, Any]:
     )
     decode = {it: getattr(config.decode, it) for it in _SEARCH} | {"eos": special.eos}
     decode |= {"beam": 1 if config.decode.sample else config.decode.beam}
-    decode |= {"suppress": tokenizers.target.suppressed(config.decode)}
+    decode |= {"suppress": loaded.tokenizers.target.suppressed(config.decode)}
     return {
         "models": [{"name": name, "task": task, "reads": "text"}],
         "example": config.train.watch,
@@ -108,13 +111,14 @@ def _about(loaded: LoadedModel, command: str) -> dict[str, Any]:
         "settings": _settings(model),
         "decode": decode,
         "special": {it: getattr(special, it) for it in ("pad", "bos", "eos", "unk", "start")},
-        "tokenizers": {
-            "source": page_tokenizer(tokenizers.source),
-            "target": None if tokenizers.joint else page_tokenizer(tokenizers.target),
-        },
         "parts": _parts(loaded.model, config),
         "page": _page(loaded, name) | {"command": command, "task": task},
     }
+
+
+def _tokenizers(loaded: LoadedModel) -> dict[str, Any]:
+    source, target = loaded.tokenizers.source, loaded.tokenizers.target
+    return {"source": page_tokenizer(source), "target": None if loaded.tokenizers.joint else page_tokenizer(target)}
 
 
 def _page(loaded: LoadedModel, name: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from dataclasses import fields
 from types import MappingProxyType
 from typing import Any
 
-from ...apps.loaded import LoadedModel
+from ...config import Config, ModelConfig
 from ...config.values import spell
 from ...errors import ModelError
 from ...model.feed_forward import FEED_FORWARDS
@@ -41,15 +41,19 @@ _ANY += ("logit_scale", "begin", "start_id", "mask_id")
 _ANY += ("dropout", "attention_dropout", "activation_dropout")  # only in training
 
 
-def check_supported(loaded: LoadedModel) -> None:
-    """Raise ModelError if the scripts can't run a model, with the first setting that they don't know."""
-    config = loaded.config
+def check_task(config: Config) -> None:
+    """Raise ModelError if the scripts can't do a model's task."""
     task = config.train.task or "translate"
-    if task not in _TASKS or config.data.modality != "text":
-        name, value = ("train.task", task) if task not in _TASKS else ("data.modality", config.data.modality)
-        raise _unsupported(name, value, " or ".join(_TASKS) if task not in _TASKS else "text")
-    for setting in fields(config.model):
-        value = getattr(config.model, setting.name)
+    if task not in _TASKS:
+        raise _unsupported("train.task", task, " or ".join(_TASKS))
+    if config.data.modality != "text":
+        raise _unsupported("data.modality", config.data.modality, "text")
+
+
+def check_settings(model: ModelConfig) -> None:
+    """Raise ModelError if the scripts can't run a model, with the first setting that they don't know."""
+    for setting in fields(model):
+        value = getattr(model, setting.name)
         known = _CHOICES.get(setting.name, (setting.default,))
         if setting.name not in _ANY and value not in known:
             expected = ", ".join(map(spell, (it for it in known if it is not None)))

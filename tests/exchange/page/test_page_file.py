@@ -10,60 +10,59 @@ import pytest
 from torch import nn
 
 from clearhead.api import load
-from clearhead.config import Config
+from clearhead.config import Config, ModelConfig
 from clearhead.errors import ModelError, TrainingError
 from clearhead.exchange.page import page_file
 from clearhead.exchange.page.page_tokenizer import page_tokenizer
-from clearhead.exchange.page.supported import check_supported
+from clearhead.exchange.page.supported import check_settings, check_task
 from clearhead.exchange.targets import export
 
 CUSTOM = "package.module:Class"
-UNSUPPORTED: list[tuple[dict[str, Any], str]] = [
-    ({"train.task": "classify"}, "train.task"),
-    ({"data.modality": "audio"}, "data.modality"),
-    ({"model.topology": "encoder-only"}, "model.topology"),
-    ({"model.front": CUSTOM}, "model.front"),
-    ({"model.attention": CUSTOM}, "model.attention"),
-    ({"model.positions": CUSTOM}, "model.positions"),
-    ({"model.positions": "sinusoidal_2d"}, "model.positions"),
-    ({"model.norm": CUSTOM}, "model.norm"),
-    ({"model.activation": CUSTOM}, "model.activation"),
-    ({"model.feed_forward": CUSTOM}, "model.feed_forward"),
-    ({"model.copy": True}, "model.copy"),
-    ({"model.end": False}, "model.end"),
-    ({"model.pad_id": 9}, "model.pad_id"),
-    ({"model.unk_id": 7}, "model.unk_id"),
-    ({"model.head": "class"}, "model.head"),
-    ({"model.n_token_types": 2}, "model.n_token_types"),
+TASKS = [("train.task", "classify"), ("data.modality", "audio")]
+TASKS_OF = {"translate": "encoder-decoder", "summarize": "encoder-decoder", "generate": "decoder-only"}
+SETTINGS: list[tuple[str, Any]] = [
+    ("model.topology", "encoder-only"),
+    ("model.front", CUSTOM),
+    ("model.attention", CUSTOM),
+    ("model.positions", CUSTOM),
+    ("model.positions", "sinusoidal_2d"),
+    ("model.norm", CUSTOM),
+    ("model.activation", CUSTOM),
+    ("model.feed_forward", CUSTOM),
+    ("model.copy", True),
+    ("model.end", False),
+    ("model.pad_id", 9),
+    ("model.unk_id", 7),
+    ("model.head", "class"),
+    ("model.n_token_types", 2),
 ]
 
 
-def with_settings(values: dict[str, Any]) -> Any:
-    """Settings that need not fit each other, as a loaded model has them."""
-    config = Config()
-    found: dict[str, Any] = {it: SimpleNamespace(**vars(getattr(config, it))) for it in ("data", "train")}
-    model = config.model
-    for name, value in values.items():
-        section, field = name.split(".")
-        if section == "model":
-            model = object.__new__(type(model)) if model is config.model else model
-            vars(model).update({**vars(config.model), field: value})
-        else:
-            setattr(found[section], field, value)
-    return SimpleNamespace(config=SimpleNamespace(model=model, **found))
-
-
-@pytest.mark.parametrize(("values", "name"), UNSUPPORTED, ids=[name for _, name in UNSUPPORTED])
-def test_a_setting_that_a_page_can_t_have_is_named(values: dict[str, Any], name: str) -> None:
+@pytest.mark.parametrize(("name", "value"), TASKS)
+def test_a_task_that_a_page_can_t_do_is_named(name: str, value: str) -> None:
     with pytest.raises(ModelError) as caught:
-        check_supported(with_settings(values))
-    [value] = values.values()
+        check_task(Config().override({name: value}) if name == "train.task" else with_modality(value))
+    assert (caught.value.name, caught.value.value) == (name, value) and caught.value.expected and caught.value.fix
+
+
+def with_modality(value: str) -> Any:
+    return SimpleNamespace(train=SimpleNamespace(task="translate"), data=SimpleNamespace(modality=value))
+
+
+@pytest.mark.parametrize(("name", "value"), SETTINGS, ids=[name for name, _ in SETTINGS])
+def test_a_setting_that_a_page_can_t_have_is_named(name: str, value: Any) -> None:
+    model = object.__new__(ModelConfig)  # its other settings need not fit
+    vars(model).update(vars(Config().model) | {name.removeprefix("model."): value})
+    with pytest.raises(ModelError) as caught:
+        check_settings(model)
     assert (caught.value.name, caught.value.value) == (name, value) and caught.value.expected and caught.value.fix
 
 
 def test_all_that_training_offers_by_default_is_supported() -> None:
-    check_supported(with_settings({}))
-    check_supported(with_settings({"train.task": "generate", "model.topology": "decoder-only"}))
+    for task in ("translate", "summarize", "generate"):
+        config = Config().override({"train.task": task, "model.topology": TASKS_OF[task]})
+        check_task(config)
+        check_settings(config.model)
 
 
 def test_another_program_s_tokenizer_is_rejected() -> None:
