@@ -1,5 +1,6 @@
 """Long and hostile texts on the page, and a page that asks a server."""
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -132,13 +133,24 @@ def test_a_long_text_through_many_heads_stays_fast(tab: Any, tmp_path: Path) -> 
     assert tab.locator(".mini[data-h='0'] canvas").first.evaluate(share) > 0.9  # the diagonal is there at every pixel
 
 
+NOTE_DRAFTS = """() => {
+  window.drafts = [];
+  const note = () => window.drafts.push(document.querySelector(".draft")?.textContent);
+  new MutationObserver(note).observe(document.querySelector(".status"), {childList: true});
+}"""
+
+
 def test_a_served_page_asks_its_server(pages: Any, tab: Any) -> None:
-    asked, data = list[dict[str, Any]](), pages("translate")[2]
+    asked, drafts, data = list[dict[str, Any]](), list[tuple[str, Any]](), pages("translate")[2]
 
     def answer(route: Any) -> None:
         if route.request.method != "POST":
             model = {"name": "models/a", "task": "translate", "reads": "text"}
             return route.fulfill(body=served_document([model]), content_type="text/html")
+        if not route.request.url.endswith("/page"):
+            drafts.append((route.request.url.rpartition("/")[2], route.request.post_data_json))
+            pieces = [{"index": 0, "piece": it} for it in ("Elle", " <b>", "chante.")]
+            return route.fulfill(body="".join(f"data: {json.dumps(it)}\n\n" for it in pieces))
         asked.append(route.request.post_data_json)
         if asked[-1]["text"] == "wrong":
             return route.fulfill(json={"error": {"message": "the text is blank"}})
@@ -146,10 +158,13 @@ def test_a_served_page_asks_its_server(pages: Any, tab: Any) -> None:
 
     tab.route("http://page.test/**", answer)
     tab.goto("http://page.test/")
+    tab.evaluate(NOTE_DRAFTS)
     tab.locator("textarea").first.fill("She sings.")
     tab.keyboard.press("Enter")
     tab.locator("#heads .switch").first.wait_for()
     assert asked[-1] == {"model": "models/a", "text": "She sings.", "context": "", "prefix": [], "off": []}
+    assert drafts == [("translate", {"model": "models/a", "text": "She sings.", "stream": True})]
+    assert "Elle <b>chante." in tab.evaluate("window.drafts")
     tab.locator(".answer .token").nth(1).click()
     tab.locator(".choice").first.click()
     tab.locator(".asking[aria-busy=false]").wait_for()

@@ -29,7 +29,7 @@ export function makeAsker(source, show) {
       show(data);
     };
     try {
-      take(await source.ask(asked, own.signal, take));
+      take(await source.ask(asked, own.signal, take, text => own.signal.aborted || tell("busy", text)));
       if (!own.signal.aborted) tell("done");
     } catch (error) {
       if (own.signal.aborted) return;
@@ -104,7 +104,7 @@ export function askingForm(asker) {
   function say(state, message) {
     node.setAttribute("aria-busy", state === "busy");
     status.classList.toggle("wrong", state === "failed");
-    status.replaceChildren(...(state === "busy" ? ["Thinking …"] : state === "failed" ? [message, " ", h("button", {type: "button", class: "button", onclick: asker.retry}, "Retry")] : []));
+    status.replaceChildren(...(state === "busy" ? ["Thinking … ", h("span", {class: "draft", "aria-hidden": "true"}, message)] : state === "failed" ? [message, " ", h("button", {type: "button", class: "button", onclick: asker.retry}, "Retry")] : []));
   }
 
   node.addEventListener("submit", event => { event.preventDefault(); send().catch(error => say("failed", error.message)); });
