@@ -25,9 +25,8 @@ from .blocks import DecoderBlock, EncoderBlock
 from .cache import Cache, LayerCache
 from .dropout import Dropout
 from .fronts.front import Front
-from .fronts.tokens import Embedding, TokenTypes
+from .fronts.tokens import Embedding, Projection, TokenTypes
 from .heads import Classifier, SpanFinder, TokenPredictor
-from .linear import Linear
 from .masks import causal_mask, recent_mask
 from .pointer import Pointer
 from .positions import Positions
@@ -91,7 +90,7 @@ class Decoder(nn.Module):
         embedding: Embedding,
         positions: Positions,
         blocks: list[DecoderBlock],
-        project: Linear,
+        project: Projection,
         *,
         dropout: float,
         norm: nn.Module | None,
@@ -120,6 +119,7 @@ class Decoder(nn.Module):
         cache: Cache | None = None,
         source: Tensor | None = None,
         newest: bool = False,
+        states: bool = False,
     ) -> Tensor:
         """(B, T), memory (B, S, D), memory_mask (B, 1, 1, S), source (B, S) -> logits (B, T, V)
 
@@ -133,6 +133,7 @@ class Decoder(nn.Module):
             source: the source's tokens, which a pointer copies from.
             newest: return logits of the last token only, (B, 1, V). The logits of a whole prompt can take more memory
                 than everything else.
+            states: return what the projection reads instead, (B, T, D).
 
         Returns:
             Logits, or log-probabilities from a model with a pointer.
@@ -157,6 +158,8 @@ class Decoder(nn.Module):
             observe = weights.append if self.pointer is not None and block is self.blocks[-1] else None
             x = block(x, self._memory(block, memory, layer), **more, cache=layer, observe=observe)
         x = self.norm(x)
+        if states:
+            return x
         if self.pointer is None:
             return self.projection(x[:, -1:] if newest else x)
         read = cache.source if cache is not None and cache.source is not None else self._read(self.pointer, source)
@@ -225,13 +228,15 @@ class EncoderDecoder(nn.Module):
         super().__init__()
         self.encoder, self.decoder = encoder, decoder
 
-    def forward(self, source: Tensor, target: Tensor, *, source_mask: Tensor | None = None) -> Tensor:
-        """source (B, S), target (B, T), source_mask (B, 1, 1, S) -> logits (B, T, V)
+    def forward(
+        self, source: Tensor, target: Tensor, *, source_mask: Tensor | None = None, states: bool = False
+    ) -> Tensor:
+        """source (B, S), target (B, T), source_mask (B, 1, 1, S) -> logits (B, T, V), or `states` (B, T, D)
 
         The target needs no mask if it's padded on the right, where earlier tokens can't see the padding.
         """
         memory = self.encode(source, mask=source_mask)
-        return self.decoder(target, memory, memory_mask=source_mask, source=source)
+        return self.decoder(target, memory, memory_mask=source_mask, source=source, states=states)
 
     def encode(self, source: Tensor, *, mask: Tensor | None = None) -> Tensor:
         """source (B, S), mask (B, 1, 1, S) -> memory (B, S, D)"""

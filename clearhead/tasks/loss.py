@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from ..model.fronts.tokens import Projection
+
 _ROWS = 128  # rows processed at a time; in float32, they stay in the CPU cache between passes
+_PROJECTED = 2**23  # logits computed at a time: few enough for the cache, and enough for a fast product
 
 
 def smoothed_cross_entropy(logits: Tensor, targets: Tensor, *, smoothing: float = 0.0, pad: int = 0) -> Tensor:
@@ -18,6 +22,21 @@ def smoothed_cross_entropy(logits: Tensor, targets: Tensor, *, smoothing: float 
     q gives 1 - smoothing to the target and spreads the rest over all tokens except padding, including the target.
     """
     return cast(Tensor, _SmoothedCrossEntropy.apply(logits, targets, smoothing, pad))  # type: ignore[no-untyped-call]
+
+
+def projected_cross_entropy(
+    x: Tensor, projection: Projection, targets: Tensor, *, smoothing: float = 0.0, pad: int = 0
+) -> Tensor:
+    """Return `smoothed_cross_entropy(projection(x), targets)`. (N, D), (N,) -> ()
+
+    Logits are computed a few rows at a time, and each of them once: the gradients of x and of the projection are sums
+    over rows, so they are computed together with the loss. All logits would take more memory than the rest of the step.
+    """
+    device, dtype = x.device.type, x.dtype
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device) and dtype != torch.float64:
+        dtype = torch.get_autocast_dtype(device)  # as autocast computes products
+    given = projection.scaled(x), projection.weight, projection.bias, targets
+    return cast(Tensor, _ProjectedCrossEntropy.apply(*given, smoothing, pad, dtype))  # type: ignore[no-untyped-call]
 
 
 def log_probability_of(targets: Tensor, log_p: Tensor) -> Tensor:
@@ -67,48 +86,90 @@ def span_cross_entropy(scores: Tensor, answers: Tensor, *, smoothing: float = 0.
 
 
 class _SmoothedCrossEntropy(torch.autograd.Function):
-    """The loss with its gradient p - q.
+    """The loss with its gradient p - q, which is computed in the same pass.
 
     Autograd would take several times as long, since it fills and adds an (N, V) tensor for each term of the sum.
     """
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, targets: Tensor, smoothing: float, pad: int) -> Tensor:
-        ctx.save_for_backward(logits, targets)
-        ctx.smoothing, ctx.pad, inside = smoothing, pad, pad < logits.size(-1)
-        spread = smoothing / (logits.size(-1) - inside)
-        loss = logits.new_zeros((), dtype=torch.promote_types(logits.dtype, torch.float32))
-        for log_p, target, _ in _pieces(logits, targets):
-            terms = (1 - smoothing) * log_probability_of(target, log_p)
-            if smoothing:
-                total = log_p.sum(-1, keepdim=True)
-                terms += spread * (total - log_p[:, pad, None] if inside else total)
-            loss -= terms.masked_fill_(target == pad, 0.0).sum()
-        return loss
+        gradient = torch.empty_like(logits) if ctx.needs_input_grad[0] else None
+        ctx.save_for_backward(gradient)
+        return _loss(logits, targets, smoothing, pad, gradient)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None, None]:
-        (logits, targets), inside = ctx.saved_tensors, ctx.pad < ctx.saved_tensors[0].size(-1)
-        spread = ctx.smoothing / (logits.size(-1) - inside)
-        gradient = torch.empty_like(logits)
-        for log_p, target, rows in _pieces(logits, targets):
-            difference = log_p.exp_().sub_(spread)  # p - q for all but the target and padding
-            if inside:
-                difference[:, ctx.pad] += spread
-            difference.scatter_add_(-1, _inside(target, log_p), difference.new_full(target.shape, ctx.smoothing - 1))
-            gradient[rows] = difference.mul_(upstream * (target != ctx.pad))
-        return gradient, None, None, None
+        (gradient,) = ctx.saved_tensors
+        return gradient * upstream, None, None, None
+
+
+class _ProjectedCrossEntropy(torch.autograd.Function):
+    """The loss of projected vectors, with all gradients."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float, pad: int,
+        dtype: torch.dtype,
+    ) -> Tensor:  # fmt: skip
+        loss = x.new_zeros((), dtype=torch.promote_types(x.dtype, torch.float32))
+        given, needed = (x, weight, bias), ctx.needs_input_grad
+        gradients = [torch.zeros_like(it) if it is not None and need else None for it, need in zip(given, needed)]
+        of_x, of_weight, of_bias = gradients
+        w, b = weight.to(dtype), None if bias is None else bias.to(dtype)
+        for rows in _pieces(x, _PROJECTED // len(weight)):
+            block = x[rows].to(dtype)
+            logits = F.linear(block, w, b)
+            loss += _loss(logits, targets[rows], smoothing, pad, logits if any(needed) else None)
+            if of_x is not None:
+                of_x[rows] = logits @ w  # now p - q
+            if of_weight is not None:
+                of_weight += logits.T @ block
+            if of_bias is not None:
+                of_bias += logits.sum(0, dtype=of_bias.dtype)
+        ctx.save_for_backward(*gradients)
+        return loss
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        return *(None if it is None else it * upstream for it in ctx.saved_tensors), None, None, None, None
+
+
+def _loss(logits: Tensor, targets: Tensor, smoothing: float, pad: int, gradient: Tensor | None) -> Tensor:
+    """Return the loss, and write its gradient to `gradient`, which can be `logits`. (N, V), (N,) -> ()
+
+    log sum_v exp(x_v) is computed as max x - log max p, since p is needed anyway for the gradient.
+    """
+    inside = pad < logits.size(-1)
+    spread = smoothing / (logits.size(-1) - inside)
+    dtype = torch.promote_types(logits.dtype, torch.float32)
+    loss = logits.new_zeros((), dtype=dtype)
+    for rows in _pieces(logits, _ROWS):
+        x, target = logits[rows].to(dtype), targets[rows, None]
+        p, real = x.softmax(-1), target != pad
+        wanted = (1 - smoothing) * x.gather(-1, _inside(target, x))  # sum_v q(v) x_v
+        if smoothing:
+            total = x.sum(-1, keepdim=True)
+            wanted += spread * (total - x[:, pad, None] if inside else total)
+        normaliser = x.amax(-1, keepdim=True) - p.amax(-1, keepdim=True).log()
+        loss += (normaliser - wanted).masked_fill_(~real, 0.0).sum()
+        if gradient is None:
+            continue
+        p.sub_(spread)  # p - q for all but the target and padding
+        if inside:
+            p[:, pad] += spread
+        p.scatter_add_(-1, _inside(target, p), p.new_full(target.shape, smoothing - 1))
+        gradient[rows] = p.mul_(real)
+    return loss
+
+
+def _pieces(x: Tensor, size: int) -> Iterator[slice]:
+    """Yield slices of `size` rows, or of many more on a GPU, which has no cache to stay in but waits for each call."""
+    size = max(size if x.device.type == "cpu" else 64 * size, 1)
+    return (slice(start, start + size) for start in range(0, len(x), size))
 
 
 def _inside(targets: Tensor, log_p: Tensor) -> Tensor:
     """Return targets with padding beyond the vocabulary replaced by the last token."""
     return targets.clamp(max=log_p.size(-1) - 1)
-
-
-def _pieces(logits: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor, slice]]:
-    """Yield log p (R, V), targets (R, 1) and their rows, a few rows at a time, in float32 or better."""
-    dtype = torch.promote_types(logits.dtype, torch.float32)
-    for start in range(0, len(logits), _ROWS):
-        rows = slice(start, start + _ROWS)
-        yield logits[rows].to(dtype).log_softmax(-1), targets[rows, None], rows

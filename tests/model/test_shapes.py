@@ -202,6 +202,7 @@ CALLS: dict[str, Callable[..., Tensor | tuple[Tensor, ...]]] = {
     "fronts.tokens.Embedding.forward": lambda x: tokens.Embedding(V, D)(ids(x)),
     "fronts.tokens.Embedding.mask": lambda x: tokens.Embedding(V, D).mask(ids(x)),
     "fronts.tokens.Projection.forward": lambda x: tokens.Projection(D, V)(x),
+    "fronts.tokens.Projection.scaled": lambda x: tokens.Projection(D, V, scale=0.5).scaled(x),
     "fronts.tokens.TokenTypes.forward": lambda x: tokens.TokenTypes(V, D)(ids(x)),
     "heads.pool": lambda x, real: heads.pool(x, real > 0, "mean"),
     "heads.Classifier.forward": lambda x, real: heads.Classifier(D, C)(x, real > 0),

@@ -6,8 +6,11 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from clearhead.tasks.loss import smoothed_cross_entropy
+from clearhead.model.fronts.tokens import Projection
+from clearhead.tasks import loss as module
+from clearhead.tasks.loss import projected_cross_entropy, smoothed_cross_entropy
 
 V, PAD = 5, 0
 TARGETS = torch.tensor([3, 0, 1, 4, 0, 2])
@@ -131,3 +134,88 @@ def test_padding_beyond_the_vocabulary_is_ignored_and_every_token_gets_mass(smoo
     )
     loss.backward()
     assert logits.grad is not None and not logits.grad[1].any()
+
+
+def projected(dtype: torch.dtype, rows: int = 6, **options) -> tuple[Tensor, Projection]:
+    """Vectors of width 4, and a projection to V tokens."""
+    torch.manual_seed(0)
+    projection = Projection(4, V, **options).to(dtype)
+    if projection.bias is not None:
+        torch.nn.init.normal_(projection.bias)
+    return torch.randn(rows, 4, dtype=dtype, requires_grad=True), projection
+
+
+@SMOOTHINGS
+@pytest.mark.parametrize("options", [{}, {"bias": False}, {"scale": 0.5}])
+@pytest.mark.parametrize(("pad", "together"), [(PAD, 6), (PAD, 4), (V, 1)])
+def test_the_projected_loss_is_that_of_the_logits_however_many_rows_are_computed_together(
+    smoothing: float, options, pad: int, together: int, monkeypatch
+) -> None:
+    monkeypatch.setattr(module, "_PROJECTED", together * V)
+    targets = torch.where(TARGETS == PAD, pad, TARGETS)
+    found = []
+    for way in (
+        lambda x, projection, targets, **settings: smoothed_cross_entropy(projection(x), targets, **settings),
+        projected_cross_entropy,
+    ):
+        x, projection = projected(torch.float64, **options)
+        loss = way(x, projection, targets, smoothing=smoothing, pad=pad)
+        (3 * loss).backward()
+        found.append([loss.detach(), x.grad, *(p.grad for p in projection.parameters())])
+    torch.testing.assert_close(found[0], found[1], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("frozen", ["x", "weight", "bias"])
+def test_frozen_parts_get_no_gradient_and_the_others_the_same(frozen: str) -> None:
+    found = []
+    for off in ("", frozen):
+        x, projection = projected(torch.float64)
+        parts = {"x": x, **dict(projection.named_parameters())}
+        if off:
+            parts[off].requires_grad_(False)
+        projected_cross_entropy(x, projection, TARGETS, pad=PAD).backward()
+        found.append({name: part.grad for name, part in parts.items()})
+    assert found[1].pop(frozen) is None
+    assert all(gradient.equal(found[0][name]) for name, gradient in found[1].items())
+
+
+def test_without_gradients_the_projected_loss_is_the_same() -> None:
+    x, projection = projected(torch.float32)
+    expected = projected_cross_entropy(x, projection, TARGETS, smoothing=0.1, pad=PAD)
+    with torch.no_grad():
+        loss = projected_cross_entropy(x, projection, TARGETS, smoothing=0.1, pad=PAD)
+    assert loss.equal(expected.detach()) and not loss.requires_grad
+
+
+def test_under_autocast_products_are_bfloat16_and_sums_float32() -> None:
+    x, projection = projected(torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = projected_cross_entropy(x, projection, TARGETS, smoothing=0.1, pad=PAD)
+        expected = smoothed_cross_entropy(projection(x), TARGETS, smoothing=0.1, pad=PAD)
+    loss.backward()
+    assert loss.dtype == x.grad.dtype == projection.weight.grad.dtype == torch.float32
+    assert loss.equal(expected)
+    own, x.grad = x.grad, None
+    smoothed_cross_entropy(projection(x), TARGETS, smoothing=0.1, pad=PAD).backward()
+    torch.testing.assert_close(own, x.grad, rtol=0.05, atol=0.02)
+
+
+class Largest(TorchDispatchMode):
+    """Notes the size of the largest tensor that any operator returns."""
+
+    size = 0
+
+    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+        found = operator(*args, **(kwargs or {}))
+        if isinstance(found, Tensor):
+            self.size = max(self.size, found.numel())
+        return found
+
+
+def test_the_logits_of_all_rows_never_exist(monkeypatch) -> None:
+    monkeypatch.setattr(module, "_PROJECTED", 8 * V)
+    x, projection = projected(torch.float32, rows=100)
+    targets = torch.randint(1, V, (100,))
+    with Largest() as largest:
+        projected_cross_entropy(x, projection, targets, smoothing=0.1, pad=PAD).backward()
+    assert largest.size == x.numel() < 100 * V

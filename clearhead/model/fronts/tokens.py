@@ -91,4 +91,8 @@ class Projection(Linear):
             self.weight = tied.weight
 
     def forward(self, x: Tensor) -> Tensor:  # (B, T, D) -> (B, T, V)
-        return super().forward(x if self.scale == 1 else x * self.scale)
+        return super().forward(self.scaled(x))
+
+    def scaled(self, x: Tensor) -> Tensor:
+        """Return what the product reads. (B, T, D) -> (B, T, D)"""
+        return x if self.scale == 1 else x * self.scale

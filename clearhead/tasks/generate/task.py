@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from ...inspection.views.explanation import Explanation
+    from ...model.transformer import Decoder
 
 _SCORED = 4096  # tokens in a batch without gradients
 
@@ -105,11 +106,12 @@ class Generation(Task):
         """Return the cross-entropy, summed over all tokens of the blocks in these rows."""
         import torch
 
-        from ..loss import smoothed_cross_entropy
+        from ..loss import projected_cross_entropy
 
-        text = torch.from_numpy(examples.at(rows, examples.length)).to(self.config.train.device)
-        logits = model(text[:, :-1]).flatten(0, 1)
-        return smoothed_cross_entropy(logits, text[:, 1:].flatten(), smoothing=smoothing, pad=self.special.pad)
+        text, projection = torch.from_numpy(examples.at(rows, examples.length)), cast("Decoder", model).projection
+        text = text.to(self.config.train.device)
+        states, outputs = model(text[:, :-1], states=True).flatten(0, 1), text[:, 1:].flatten()
+        return projected_cross_entropy(states, projection, outputs, smoothing=smoothing, pad=self.special.pad)
 
     def losses(self, model: "nn.Module", blocks: Blocks) -> tuple[FloatArray, int, int]:
         """Return -log p of each block in nats, the number of tokens, and how many are predicted correctly."""

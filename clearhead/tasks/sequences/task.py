@@ -128,22 +128,29 @@ class Sequences(Task):
         """Return what the front end reads of some sources. (B,) -> (B, S)"""
         return sources.padded(rows, self.special.pad)
 
-    def logits(self, model: "nn.Module", batch: Batch) -> "Tensor":
-        """Return the logits of a batch (B, T, V). In training, the front end may change its sources at random."""
+    def logits(self, model: "nn.Module", batch: Batch, *, states: bool = False) -> "Tensor":
+        """Return the logits of a batch (B, T, V), or the `states` that the projection reads (B, T, D).
+
+        In training, the front end may change its sources at random.
+        """
         front, source = cast("EncoderDecoder", model).encoder.embedding, batch.source
         if model.training:
             source = front.augment(source)
         changed = source is not batch.source
-        found: Tensor = model(source, batch.inputs, source_mask=front.mask(source) if batch.ragged or changed else None)
+        mask = front.mask(source) if batch.ragged or changed else None
+        found: Tensor = model(source, batch.inputs, source_mask=mask, states=states)
         return found
 
     def loss(self, model: "nn.Module", examples: Examples, rows: IntArray, *, smoothing: float) -> "Tensor":
         """Return the cross-entropy, summed over the real target tokens of the examples in these rows."""
-        from ..loss import smoothed_cross_entropy
+        from ..loss import projected_cross_entropy, smoothed_cross_entropy
 
-        batch = self.batch(examples, rows)
-        logits = self.logits(model, batch).flatten(0, 1)
-        return smoothed_cross_entropy(logits, batch.outputs.flatten(), smoothing=smoothing, pad=self.special.pad)
+        batch, decoder, pad = self.batch(examples, rows), cast("EncoderDecoder", model).decoder, self.special.pad
+        outputs, copies = batch.outputs.flatten(), decoder.pointer is not None
+        found = self.logits(model, batch, states=not copies).flatten(0, 1)
+        if copies:
+            return smoothed_cross_entropy(found, outputs, smoothing=smoothing, pad=pad)
+        return projected_cross_entropy(found, decoder.projection, outputs, smoothing=smoothing, pad=pad)
 
     def count(self, model: "EncoderDecoder", examples: Examples) -> TokenCounts:
         """Count tokens, correct tokens and the negative log-likelihood, without dropout and label smoothing."""

@@ -15,6 +15,7 @@ _PROCESS = 4.3e8  # bytes that every process needs for its libraries
 # Bytes for each token of a batch: in each layer, per unit of d_model and of d_ff; and per logit. Measured on short
 # sentences. Attention takes more on long ones.
 _BYTES = {"bf16": (64, 8, 3), "fp32": (85, 10, 10)}
+_ROWS = 1024  # of logits at once, in evaluations; the loss needs fewer
 
 
 def forecast(config: Config, model: nn.Module, examples: Learnable, units: Units, *, done: int = 0) -> str:
@@ -39,16 +40,15 @@ def _memory(config: Config, n_parameters: int, tokens: int) -> float:
     n_layers += model.n_decoder_layers * (model.topology != "encoder-only")
     per_width, per_d_ff, per_logit = _BYTES["bf16" if config.train.precision == "bf16" else "fp32"]
     in_block = per_width * model.d_model + per_d_ff * model.d_ff
-    in_blocks = (
+    per_token = (
         in_block + n_layers * 4 * model.d_model if config.train.activation_checkpointing else n_layers * in_block
     )
-    per_token: float = in_blocks + per_logit * _logits(model)
     per_weight = 20 if config.train.ema else 16  # weight, gradient, two moments and the average, 4 bytes each
-    return _PROCESS + per_weight * n_parameters + tokens * per_token
+    return _PROCESS + per_weight * n_parameters + tokens * per_token + per_logit * _logits(model, tokens)
 
 
-def _logits(model: ModelConfig) -> float:
-    """Return the number of logits for each token of a batch."""
+def _logits(model: ModelConfig, tokens: int) -> float:
+    """Return the number of logits that exist at once, with batches of `tokens` tokens."""
     if model.topology != "encoder-only":
-        return model.tgt_vocab_size
-    return TOKENS_TO_FIND * model.src_vocab_size if model.head == "token" else 0
+        return model.tgt_vocab_size * (tokens if model.copy else min(tokens, _ROWS))
+    return TOKENS_TO_FIND * model.src_vocab_size * tokens if model.head == "token" else 0

@@ -55,6 +55,7 @@ def test_a_moving_average_of_the_weights_takes_memory_and_a_batch_that_is_never_
     of_weights = [gigabytes(said(config().override({"train.ema": ema}), large, examples(9, 9))) for ema in (0, 0.9)]
     assert of_weights[1] - of_weights[0] == pytest.approx(4 * 50_001 * 10_000 / 1e9, abs=0.11)
     many = {"model.src_vocab_size": 50_000, "model.tgt_vocab_size": 50_000, "data.batch_tokens": 10_000}
+    many |= {"model.copy": True}
     full = config().override(many)
     few, model = full.override({"data.batch_sentences": 20}), build(config().model)
     assert (
@@ -62,6 +63,13 @@ def test_a_moving_average_of_the_weights_takes_memory_and_a_batch_that_is_never_
         > 4
         > gigabytes(forecast(few, model, examples(1000, 50), UNITS))
     )
+
+
+def test_a_decoder_that_copies_nothing_has_logits_for_few_tokens_at_once() -> None:
+    many = config(tgt_vocab_size=1_000_000, src_vocab_size=1_000_000)
+    model, data = torch.nn.Linear(9, 9, device="meta"), examples(1000, 50)
+    one, ten = (gigabytes(said(many.override({"data.batch_tokens": n}), model, data)) for n in (1_000, 10_000))
+    assert ten - one == pytest.approx(24 * 1_000_000 * 10 / 1e9, abs=0.15)
 
 
 @pytest.mark.parametrize(("head", "share"), [("class", 0.0), ("span", 0.0), ("token", 0.15)])
@@ -83,7 +91,7 @@ from clearhead.training.memory import keep_freed_memory
 keep_freed_memory()
 import torch
 from clearhead.model.transformer import build
-from clearhead.tasks.loss import smoothed_cross_entropy
+from clearhead.tasks.loss import projected_cross_entropy
 from clearhead.tasks.examples import Examples
 from clearhead.tasks.translate.task import Translation
 from clearhead.tokenization.ragged import Ragged
@@ -97,8 +105,8 @@ rng = np.random.default_rng(0)
 def loss(model, rows):
     shape = len(rows), config.data.batch_tokens // len(rows)
     tokens = torch.from_numpy(rng.integers(4, config.model.src_vocab_size, shape))
-    logits = model(tokens, tokens[:, :-1])
-    return smoothed_cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten(), smoothing=0.1)
+    states = model(tokens, tokens[:, :-1], states=True).flatten(0, 1)
+    return projected_cross_entropy(states, model.decoder.projection, tokens[:, 1:].flatten(), smoothing=0.1)
 
 update = Update(model, loss, config.train)
 for step in range(1, 7):
