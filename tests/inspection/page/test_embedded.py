@@ -259,7 +259,16 @@ def test_what_can_t_be_read_gets_a_clear_message(model: tuple[Any, Path], tab: A
     assert tab.locator(".status").inner_text() == ""
 
 
-@pytest.mark.parametrize("n", [2, pytest.param(1000, marks=pytest.mark.slow)])
+def has_lone_surrogate(text: str) -> bool:
+    """Whether a browser, whose texts are UTF-16, has half a character in this one."""
+    try:
+        text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("n", [2, pytest.param(300, marks=pytest.mark.slow)])
 def test_hostile_texts_are_only_texts(n: int, model: tuple[Any, Path], tab: Any) -> None:
     opened(tab, model[1])
     for text in hostile(1000)[-n:]:
@@ -267,7 +276,7 @@ def test_hostile_texts_are_only_texts(n: int, model: tuple[Any, Path], tab: Any)
         tab.locator(".asking .button.main").click()
         tab.locator(".asking[aria-busy=false]").wait_for()
         wrong = tab.locator(".status.wrong").count() == 1
-        assert wrong == (not text.strip() or any("\ud800" <= it <= "\udfff" for it in text) or len(text.split()) > 50)
+        assert wrong == (not text.strip() or has_lone_surrogate(text))
     assert tab.evaluate("window.hit") is None and tab.locator("img, iframe, object").count() == 0
     assert tab.evaluate("[document.scripts.length, document.documentElement.scrollWidth]") == [0, 1280]
 
