@@ -1,5 +1,7 @@
 """What can be a page and what can't, and how its numbers are packed."""
 
+import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +18,8 @@ from clearhead.exchange.page import page_file
 from clearhead.exchange.page.page_tokenizer import page_tokenizer
 from clearhead.exchange.page.supported import check_settings, check_task
 from clearhead.exchange.targets import export
+from clearhead.folder.checkpoint import FILM
+from clearhead.inspection.page import film_data
 
 CUSTOM = "package.module:Class"
 TASKS = [("train.task", "classify"), ("data.modality", "audio")]
@@ -88,6 +92,20 @@ def test_a_page_is_a_new_file(make: Callable[[Path], None], model_folder: Path, 
     with pytest.raises(TrainingError) as caught:
         export(load(model_folder, device="cpu").loaded, "page", tmp_path / "page.html")
     assert (caught.value.name, caught.value.value) == ("out", tmp_path / "page.html")
+
+
+def test_a_page_of_a_watched_run_has_its_film(
+    model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = {"text": "a", "answer": "b", "scores": {"loss": 1.0}, "weights": {"decoder.0.cross": [[[1.0]]]}, "lens": {}}
+    shutil.copytree(model_folder, tmp_path / "model")
+    frames = "".join(json.dumps({"step": step, **frame}) + "\n" for step in range(3))
+    (tmp_path / "model" / FILM).write_text(frames, encoding="utf-8")
+    loaded = load(tmp_path / "model", device="cpu").loaded
+    assert len(page_file._page(loaded, "a")["film"]["frames"]) == 3
+    monkeypatch.setattr(film_data, "_LARGEST", 1)
+    page = page_file._page(loaded, "a")
+    assert len(page["film"]["frames"]) == 2 and page["left_out"][-1]["what"] == "1 of 3 frames of the film"
 
 
 def test_eight_bits_keep_each_row_within_a_254th_of_its_largest_number() -> None:

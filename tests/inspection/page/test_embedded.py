@@ -58,6 +58,9 @@ ANSWER = """async ([about, weights, text, off, prefix]) => {
   };
 }"""
 
+REFUSAL = """([about, weights, text]) =>
+  new lab.Session(about, weights).answer(text).then(() => "answered", error => error.message)"""
+
 
 @pytest.fixture
 def lab(tab: Any) -> Any:
@@ -257,6 +260,24 @@ def test_what_can_t_be_read_gets_a_clear_message(model: tuple[Any, Path], tab: A
         tab.wait_for_function("it => document.querySelector('.status').textContent.includes(it)", arg=message)
     asked(tab, "She sings.")
     assert tab.locator(".status").inner_text() == ""
+
+
+def test_a_language_model_says_what_it_can_t_continue(lab: Any, tmp_path: Path) -> None:
+    strict = {"decode.unknown": "error", "data.tokenizer": "word", "model.n_decoder_layers": 1}
+    about, weights = contents(made(tmp_path, {**GENERATE, **strict})[1])
+    nan = base64.b64encode(b"\xff" * len(base64.b64decode(weights))).decode()
+    for asked_of, numbers, text, message in (
+        (about, weights, "She xyzzy.", "The model doesn’t know “xyzzy”"),
+        (about, weights, "sings " * 57, "The text has 57 tokens; with 6 more, that exceeds the model’s 60"),
+        (
+            {**about, "longest": 9999},
+            weights,
+            "sings " * 2001,
+            "this page reads at most 2,000. The model can read more",
+        ),
+        (about, nan, "She sings.", "The model’s probabilities for token 1 aren’t numbers"),
+    ):
+        assert message in lab.evaluate(REFUSAL, [asked_of, numbers, text])
 
 
 def has_lone_surrogate(text: str) -> bool:
