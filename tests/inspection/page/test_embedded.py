@@ -302,6 +302,19 @@ def test_hostile_texts_are_only_texts(n: int, model: tuple[Any, Path], tab: Any)
     assert tab.evaluate("[document.scripts.length, document.documentElement.scrollWidth]") == [0, 1280]
 
 
+def test_what_a_browser_can_t_measure_is_named(model: tuple[Any, Path], tab: Any, tmp_path: Path) -> None:
+    page = re.sub(r'"parameters":\d+,"beam"', '"parameters":1000000000000,"beam"', model[1].read_text(encoding="utf-8"))
+    (tmp_path / "large.html").write_text(page, encoding="utf-8")
+    opened(tab, tmp_path / "large.html", "q=She+sings.")
+    tab.locator("#heads").wait_for()
+    tab.locator(".asking[aria-busy=false]").wait_for()
+    assert "Words" not in tab.locator("nav").inner_text() and tab.locator("[data-sort=worth]").count() == 0
+    left_out = tab.locator("footer").inner_text()
+    assert "words that mattered (it takes too long in a browser" in left_out
+    assert "the change of the score without each part" in left_out
+    assert set(tab.locator(".switch b").all_inner_texts()) == {"–"}
+
+
 @pytest.mark.slow
 def test_everything_can_be_pressed(model: tuple[Any, Path], tab: Any) -> None:
     opened(tab, model[1], "q=She+sings.")

@@ -49,7 +49,7 @@ export function attention(page, state) {
   const means = [];
   let sort = "layer", minis = [];
   const legend = h("div", {class: "legend"}, h("span", {}, "0"), h("i"), h("span", {}, "1 weight"));
-  for (const [name, text] of Object.entries(SORTS).filter(([name]) => name !== "worth" || page.without)) sorts.append(h("button", {class: "button", "data-sort": name, onclick: () => { sort = name; build(); update(state.now, null); }}, text));
+  for (const [name, text] of Object.entries(SORTS).filter(([name]) => name !== "worth" || Object.values(page.without ?? {}).some(it => it.change !== null))) sorts.append(h("button", {class: "button", "data-sort": name, onclick: () => { sort = name; build(); update(state.now, null); }}, text));
   const node = h("section", {id: "attention"},
     h("div", {class: "head"}, h("h2", {}, "Attention"), h("p", {}, `${heads} heads; each row is one token looking; entropy in bits`), h("div", {class: "tools"}, sorts, legend)), over?.node, kinds, opened.node);
 

@@ -39,8 +39,9 @@ export function headsOff(page, state, asker) {
       grid.append(h("div", {class: "part-row"}, h("span", {}, `${where}, ${kind}`), h("div", {class: "switches"}, [...some.filter(it => it.name.includes(".head.")), ...some.filter(it => !it.name.includes(".head.")), ...last].map(button))));
     });
   }
-  const how = asker.live ? "Switch off any parts; the whole page follows" : "One part at a time";
-  const node = h("section", {id: "heads"}, h("div", {class: "head"}, h("h2", {}, "Heads off"), h("p", {}, `How the log-probability of the answer (${logp(score)}) changes without a part. ${how}`)), became, grid,
+  const how = asker.live ? "Switch off any parts; the whole page follows" : "One part at a time", measured = all.some(it => it.change !== null);
+  const about = measured ? `How the log-probability of the answer (${logp(score)}) changes without a part. ${how}` : `The log-probability of the answer is ${logp(score)}. ${how}`;
+  const node = h("section", {id: "heads"}, h("div", {class: "head"}, h("h2", {}, "Heads off"), h("p", {}, about)), became, grid,
     asTable("All parts as a table", () => table("Without each part", ["Without", "Change", "Answer"], all.map(it => [spoken(it.name), changeOf(it, 4), it.text === null ? "not searched for" : it.text || "the same"]))));
   roving(grid, ".switch");
 
