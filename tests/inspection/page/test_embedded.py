@@ -233,6 +233,22 @@ def test_a_page_translates_and_switches_heads_off_without_a_server(model: tuple[
     assert "undefined" not in shown and "NaN" not in shown
 
 
+def test_an_answer_is_shown_while_it_is_being_written(model: tuple[Any, Path], lab: Any) -> None:
+    app, path = model
+    written = lab.evaluate(
+        """async ([about, weights, text]) => {
+          const written = [];
+          await new lab.Session(about, weights).answer(text, {}, async () => {}, it => written.push(it));
+          return written;
+        }""",
+        [*contents(path), TEXT],
+    )
+    steps = max(it.step for it in app.explain(TEXT).searched.nodes)
+    assert len(written) == steps - 1 and [len(it.split()) for it in written] == sorted(
+        len(it.split()) for it in written
+    )
+
+
 def test_the_address_asks_and_forces_tokens(model: tuple[Any, Path], tab: Any) -> None:
     app, path = model
     opened(tab, path, "q=She+sings.")

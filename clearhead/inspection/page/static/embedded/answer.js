@@ -10,8 +10,8 @@ const ALTERNATIVES = 8, LENS = 3, VALUES = 8; // tokens at each place, tokens of
 const QUICK = 1e8, COSTLY = 4e9; // multiplications that nobody notices, and those that nobody wants to wait for
 
 /** Answer questions with a session. `show` gets the page as soon as there is an answer; the one that is returned has everything. */
-export const answerer = session => async (question, signal, show) => {
-  const breathe = breather(signal), found = await session.answer(question.text, question, breathe);
+export const answerer = session => async (question, signal, show, write) => {
+  const breathe = breather(signal), found = await session.answer(question.text, question, breathe, write);
   const page = pageOf(session, found, question);
   show(page);
   await breathe();

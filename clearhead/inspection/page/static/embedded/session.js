@@ -100,14 +100,20 @@ export class Session {
     return {maxSteps: Math.max(limit, prefix.length), minLen: Math.min(decode.min_len, limit), maxLen: null, prefix};
   }
 
-  /** Answer a text. Returns the search, and the pass over source and answer with everything that it computed. */
-  async answer(text, {prefix = [], off = []} = {}, breathe = breather()) {
+  /**
+   * Answer a text. `write` gets the text of the best hypothesis after each step. Returns the search, and the pass over source
+   * and answer with everything that it computed.
+   */
+  async answer(text, {prefix = [], off = []} = {}, breathe = breather(), write = () => {}) {
     const ids = this.read(text), {special} = this.about, watch = new Watch({off, keeps: true}), request = this.request(ids, prefix);
     const memory = this.encoder ? this.encode(ids, watch) : null, prompt = this.encoder ? [special.start] : ids;
     const decoding = new Decoding(this.decoder, memory, new Watch({off}));
     decoding.prefill(prompt.slice(0, -1));
     const search = new Search(decoding, prompt.at(-1), request, this.rules);
-    for (; !search.done; await breathe()) search.step();
+    for (; !search.done; await breathe()) {
+      search.step();
+      if (!search.done) write(this.text(text, {inputs: prompt, begins: prompt.length - 1}, search.beams[0].tokens));
+    }
     const [best] = search.best, said = [...prompt.slice(1), ...best.ids, ...(best.finished ? [special.eos] : [])];
     const pass = {source: this.encoder ? ids : null, inputs: [...prompt, ...best.ids].slice(0, said.length), said, begins: prompt.length - 1, memory};
     return {search, best, ...pass, watch, logprobs: this.reread(pass, watch)};
