@@ -5,9 +5,13 @@
 One step of the `base` encoder on one text, in float32: forward, backward, Adam. The table shows the peak of the process
 above its memory before the step, which is after a step on a text of 256 tokens, so weights and moments aren't counted,
 but gradients are. Each case runs in its own process (Linux).
+
+By default, the C library returns every freed block to the system at once, so the table shows what the step needs.
+`--keep` keeps them, as `clearhead train` does, which is faster and leaves gaps between blocks.
 """
 
 import argparse
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,9 +23,10 @@ from clearhead.config import ModelConfig, TrainConfig
 from clearhead.model.attention import Attend
 from clearhead.model.transformer import build
 from clearhead.tokenization.ragged import IntArray
-from clearhead.training.memory import memory_in_use, peak_memory, release_freed_memory
+from clearhead.training.memory import keep_freed_memory, memory_in_use, peak_memory, release_freed_memory
 from clearhead.training.update import Update
 
+RETURN = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "0"}  # read by glibc when a process starts
 FORMS = ("open", "fused", "checkpointed")
 NEVER = 2**40  # keys from which the fused kernel is used
 
@@ -73,10 +78,13 @@ def main() -> None:
     parser.add_argument("--dropout", type=float, nargs="+", default=[0.0, 0.1])
     parser.add_argument("--forms", nargs="+", default=FORMS, choices=FORMS)
     parser.add_argument("--plot", type=Path, help="write a picture to this file")
+    parser.add_argument("--keep", action="store_true", help="keep freed blocks in the process")
     parser.add_argument("--case", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.case:
         form, length, dropout = options.case
+        if options.keep:
+            keep_freed_memory()
         print(f"{measure(form, int(length), float(dropout)):.0f}")
         return
     cases = [(form, dropout) for dropout in options.dropout for form in options.forms]
@@ -85,8 +93,9 @@ def main() -> None:
     table: dict[str, list[float]] = {name: [] for name in names}
     for length in options.lengths:
         for name, (form, dropout) in zip(names, cases):
-            run = [sys.executable, __file__, "--case", form, str(length), str(dropout)]
-            table[name].append(float(subprocess.check_output(run, text=True)))
+            run = [sys.executable, __file__, "--case", form, str(length), str(dropout), *["--keep"] * options.keep]
+            environment = os.environ | ({} if options.keep else RETURN)
+            table[name].append(float(subprocess.check_output(run, text=True, env=environment)))
         print(f"| {length:,} | " + " | ".join(f"{it[-1]:,.0f}" for it in table.values()) + " |", flush=True)
     if options.plot:
         plot(options.lengths, table, options.plot)

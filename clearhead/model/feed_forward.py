@@ -41,7 +41,10 @@ class FeedForward(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:  # (B, T, D) -> (B, T, D)
-        return self.outer(self.dropout(self.activation(self.inner(x))))
+        inner = self.inner(x)
+        if self.activation is F.relu:  # it commutes with dropout, and this way round, one tensor less is stored
+            return self.outer(F.relu(self.dropout(inner)))
+        return self.outer(self.dropout(self.activation(inner)))
 
 
 class GatedFeedForward(nn.Module):

@@ -71,3 +71,12 @@ def test_an_unknown_activation_is_an_error(name) -> None:
         FeedForward(D, F, activation=name)
     assert (caught.value.name, caught.value.value) == ("activation", name)
     assert caught.value.expected == "one of relu, gelu, gelu_tanh, silu"
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_dropout_comes_after_the_activation_or_has_the_same_effect(activation: str) -> None:
+    layer, x = FeedForward(8, 32, dropout=0.4, activation=activation).train(), torch.randn(3, 8)
+    torch.manual_seed(0)
+    found = layer(x)
+    torch.manual_seed(0)
+    assert found.equal(layer.outer(layer.dropout(layer.activation(layer.inner(x)))))

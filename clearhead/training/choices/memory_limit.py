@@ -112,7 +112,7 @@ def _chosen(config: Config, trial: "Trial", way: Division, measured: float | Non
 def _too_little(config: Config, least: float) -> ConfigError:
     enough = f"{math.ceil(least / 1e8) / 10:g}GB"
     return ConfigError(
-        f"train.memory={config.train.memory} isn't enough to train this model on these data",
+        f"train.memory={config.train.memory} isn't enough to train this model on this data",
         expected=f"at least {enough}",
         fix=f"set --memory {enough}, or lower train.preset, data.max_len or data.vocab_size",
         name="train.memory",
