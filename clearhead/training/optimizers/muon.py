@@ -35,7 +35,8 @@ def orthogonalize(matrices: Tensor) -> Tensor:
     x = x.mT if tall else x
     for a, b, c in _POLYNOMIALS:
         square = x @ x.mT
-        x = a * x + (b * square + c * square @ square) @ x
+        factor = torch.baddbmm(square, square, square, beta=b, alpha=c)  # b x x^T + c (x x^T)^2
+        x = torch.baddbmm(x, factor, x, beta=a)
     return x.mT if tall else x
 
 
@@ -73,7 +74,7 @@ class Muon(torch.optim.Adam):
                 by_shape.setdefault(block.shape, []).append((block, direction))
             linear.weight.grad = None  # so that Adam skips it
         for shape, pairs in by_shape.items():  # all matrices of one shape together
-            updates = orthogonalize(torch.stack([direction for _, direction in pairs]).to(self.precision))
+            updates = orthogonalize(torch.stack([direction.to(self.precision) for _, direction in pairs]))
             size = lr * 0.2 * max(shape) ** 0.5
             for (block, _), update in zip(pairs, updates):
                 if self.decay:  # usually 0, which saves a pass over the weights
@@ -82,10 +83,10 @@ class Muon(torch.optim.Adam):
         return super().step(closure)
 
     def _direction(self, weight: Tensor) -> Tensor:
-        """Return the running mean of the gradient, one step ahead (Nesterov)."""
+        """Return the running mean of the gradient, one step ahead (Nesterov), in place of the gradient."""
         assert weight.grad is not None
         state = self.state[weight]
         if not state:
             state["momentum"] = torch.zeros_like(weight)
         state["momentum"].lerp_(weight.grad, 1 - self.momentum)
-        return weight.grad.lerp(state["momentum"], self.momentum)
+        return weight.grad.lerp_(state["momentum"], self.momentum)
