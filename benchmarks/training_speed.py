@@ -1,85 +1,302 @@
-"""Measure training speed in target tokens per second, by preset, precision and optimiser.
+"""Measure training speed next to Hugging Face's Marian, with each technique off, and by operator.
 
-    python benchmarks/training_speed.py --preset nano --precision bf16 fp32 --optimizer adam muon
+    python benchmarks/training_speed.py --preset nano base
+    python benchmarks/training_speed.py --contenders adam --ladder
+    python benchmarks/training_speed.py --contenders adam --profile --plot docs/images/step-time.png
 
-Sentences are random and have 4 to 40 tokens; padding doesn't count. All contenders take turns in one process, so
-changes in the machine's speed affect them equally. The table shows the median and the best turn of each.
+Sentences are random and have 4 to 40 tokens; padding doesn't count. Every contender has a process of its own, and they
+take turns with the same batches, so changes in the machine's speed affect them equally. The tables show medians over
+all turns, and in the last column the share of the processors that other programs took. If it isn't small, compare
+tokens per second of a processor, with --threads 1.
 """
 
 import argparse
+import multiprocessing
+import os
 import statistics
 import time
+from collections import defaultdict
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clearhead.config import Config, preset
-from clearhead.data.batches import Batches
-from clearhead.model.masks import padding_mask
+from clearhead.model import attention, dropout
 from clearhead.model.transformer import build
+from clearhead.pictures.canvas import STRONG, drawing
+from clearhead.tasks.examples import Examples
 from clearhead.tasks.loss import smoothed_cross_entropy
+from clearhead.tasks.translate.task import Translation
 from clearhead.tokenization.ragged import Ragged
 from clearhead.training.memory import keep_freed_memory
 from clearhead.training.update import Update
 
+VOCABULARY = 8000
+KINDS = {  # of operators, by words in their names; the first kind that fits counts
+    "optimizer": ("adam", "_foreach", "Optimizer"),
+    "matrix products": ("mm", "linear", "matmul", "conv"),
+    "softmax and exp": ("softmax", "exp"),
+    "layer norms": ("layer_norm",),
+    "embeddings": ("embedding",),
+    "random numbers": ("random_",),
+    "copies and casts": ("copy", "clone", "contiguous", "cat", "zero", "fill", "aten::to", "as_strided"),
+    "arithmetic": ("add", "mul", "div", "sub", "sum", "threshold", "relu", "ge", "le", "ne", "neg", "pow", "sqrt"),
+}
+REST = "everything else"
+
+
+def sentences() -> Ragged:
+    """Return random sentences whose lengths are distributed as in Tatoeba."""
+    rng = np.random.default_rng(0)
+    lengths = np.clip(rng.gamma(3.0, 3.4, 20_000).astype(int) + 4, 4, 40)
+    return Ragged([rng.integers(4, VOCABULARY, n).tolist() for n in lengths])
+
 
 class Contender:
-    """A model with its optimiser, trained on batches that all contenders share."""
+    """A model with its optimizer. `step` trains on one batch."""
 
-    def __init__(self, config: Config, sentences: Ragged, batches: list[np.ndarray]) -> None:
+    def __init__(self, options: argparse.Namespace) -> None:
         torch.manual_seed(0)
-        self.sentences, self.batches = sentences, batches
-        self.update = Update(build(config.model), self.loss, config.train)
-        self.rates: list[float] = []
+        torch.set_num_threads(options.threads)
+        values: dict[str, Any] = preset(options.preset) | {"model.dropout": 0.1, "train.device": "cpu"}
+        values |= {f"model.{side}_vocab_size": VOCABULARY for side in ("src", "tgt")}
+        optimizer = "muon" if options.contender == "muon" else "adam"
+        values |= {"train.optimizer": optimizer, "train.precision": options.precision}
+        self.config, both = Config().override(values), sentences()
+        self.examples = Examples(both, both)
+        self.batches, self.steps, self.done = self.examples.batches(4096).epoch(0), options.batches, 0
+
+    def step(self, rows: np.ndarray, step: int) -> None:
+        raise NotImplementedError
+
+    def turn(self) -> tuple[int, float, float]:
+        """Take the next steps. Return their target tokens, and seconds of wall clock and of the processors."""
+        begun, used, tokens = time.perf_counter(), time.process_time(), 0
+        for _ in range(self.steps):  # on new batches, since kernels are compiled for each shape
+            rows = self.batches[self.done % len(self.batches)]
+            self.done += 1
+            self.step(rows, self.done)
+            tokens += int(self.examples.targets.lengths[rows].sum()) - len(rows)
+        return tokens, time.perf_counter() - begun, time.process_time() - used
+
+
+class Clearhead(Contender):
+    """The training step of `clearhead train`."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        super().__init__(options)
+        keep_freed_memory()
+        self.task = Translation(cast(Any, None), self.config)
+        self.update = Update(build(self.config.model), self.loss, self.config.train)
 
     def loss(self, model: nn.Module, rows: np.ndarray) -> Tensor:
         """Return the loss of copying the sentences."""
-        padded = torch.from_numpy(self.sentences.padded(rows, 0))
-        logits = model(padded, padded[:, :-1], source_mask=padding_mask(padded))
-        return smoothed_cross_entropy(logits.flatten(0, 1), padded[:, 1:].flatten(), smoothing=0.1)
+        return self.task.loss(model, self.examples, rows, smoothing=0.1)
 
-    def turn(self) -> None:
-        """Train on every batch once and record the rate."""
-        begun, tokens = time.perf_counter(), 0
-        for step, rows in enumerate(self.batches):
-            n_tokens = int(self.sentences.lengths[rows].sum()) - len(rows)
-            self.update([rows], n_tokens, step=step, lr=1e-4)
-            tokens += n_tokens
-        self.rates.append(tokens / (time.perf_counter() - begun))
+    def loss_of_logits(self, model: nn.Module, rows: np.ndarray) -> Tensor:
+        """Return the same loss, from the logits of the whole batch."""
+        batch = self.task.batch(self.examples, rows)
+        logits = self.task.logits(model, batch).flatten(0, 1)
+        return smoothed_cross_entropy(logits, batch.outputs.flatten(), smoothing=0.1)
+
+    def step(self, rows: np.ndarray, step: int) -> None:
+        n_tokens = int(self.examples.targets.lengths[rows].sum()) - len(rows)
+        self.update([rows], n_tokens, step=step, lr=1e-4)
+
+
+class HuggingFace(Contender):
+    """Marian in a plain training loop. Tuned, it keeps freed memory and has a fused optimizer, too."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        super().__init__(options)
+        import transformers
+
+        tuned, model = options.contender == "hf-tuned", self.config.model
+        if tuned:
+            os.environ |= {"LRU_CACHE_CAPACITY": "1024", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "1024"}  # the defaults
+            keep_freed_memory()
+        sizes = {"encoder": model.n_encoder_layers, "decoder": model.n_decoder_layers}
+        shape = {f"{side}_layers": n for side, n in sizes.items()}
+        shape |= {f"{side}_attention_heads": model.n_heads for side in sizes}
+        shape |= {f"{side}_ffn_dim": model.d_ff for side in sizes}
+        shape |= {"vocab_size": VOCABULARY, "d_model": model.d_model, "max_position_embeddings": 64}
+        rates = dict.fromkeys(("dropout", "attention_dropout", "activation_dropout"), model.dropout)
+        special = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
+        found = transformers.MarianConfig(**shape, **rates, **special, activation_function="relu", scale_embedding=True)
+        found._attn_implementation = "eager"  # faster than the fused kernel on short sentences
+        self.model = transformers.MarianMTModel(found).train()
+        train = self.config.train
+        adam: dict[str, Any] = {"betas": (train.beta1, train.beta2), "eps": train.eps, "lr": 1e-4}
+        self.optimizer = torch.optim.Adam(self.model.parameters(), **adam, **({"fused": True} if tuned else {}))
+
+    def step(self, rows: np.ndarray, step: int) -> None:
+        torch.manual_seed(step)
+        padded = torch.from_numpy(self.examples.sources.padded(rows, 0))
+        inputs, outputs = padded[:, :-1], padded[:, 1:]
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.config.train.precision == "bf16"):
+            found = self.model(padded, attention_mask=padded != 0, decoder_input_ids=inputs, use_cache=False)
+            logits = found.logits.flatten(0, 1)
+            loss = F.cross_entropy(logits.float(), outputs.flatten(), ignore_index=0, label_smoothing=0.1)
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.model.parameters(), self.config.train.clip or 1e9)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+
+CONTENDERS = {"adam": Clearhead, "muon": Clearhead, "hf": HuggingFace, "hf-tuned": HuggingFace}
+
+# --- the ladder: each technique switched off alone ------------------------------------------------------------------
+
+LADDER = ("bfloat16", "kept memory", "sorted batches", "fused Adam", "cheap dropout", "loss with projection",
+          "written-out attention")  # fmt: skip
+
+
+def contender(options: argparse.Namespace) -> Contender:
+    """Return the contender that `options` name, without one of the techniques."""
+    off, these = options.without, globals()
+    if off == "bfloat16":
+        options.precision = "fp32"
+    if off == "kept memory":
+        these["keep_freed_memory"] = lambda: False
+    if off == "cheap dropout":
+        dropout.dropout = attention.drop = F.dropout
+    found = CONTENDERS[options.contender](options)
+    if not isinstance(found, Clearhead):
+        return found
+    if off == "sorted batches":
+        rows = np.random.default_rng(1).permutation(np.concatenate(found.batches))
+        found.batches = np.array_split(rows, len(found.batches))
+    if off == "fused Adam":
+        for group in found.update.optimizer.param_groups:
+            group["fused"], group["foreach"] = False, True
+    if off == "loss with projection":
+        found.loss = found.loss_of_logits  # type: ignore[method-assign]
+        found.update = Update(found.update.model, found.loss, found.config.train)
+    if off == "written-out attention":
+        for part in found.update.model.modules():
+            if isinstance(part, attention.Attend):
+                part.fused_from = 0
+    return found
+
+
+# --- processes that take turns --------------------------------------------------------------------------------------
+
+
+def work(options: argparse.Namespace, connection: Connection) -> None:
+    """Take a turn for each message, and answer with its result."""
+    own = contender(options)
+    while connection.recv():
+        connection.send(own.turn())
+
+
+def busy() -> float:
+    """Return the seconds that all processors have worked since the machine started."""
+    user, nice, system, _, _, *interrupts = map(int, Path("/proc/stat").read_text().split("\n")[0].split()[1:9])
+    return (user + nice + system + sum(interrupts)) / os.sysconf("SC_CLK_TCK")
+
+
+def race(entries: dict[str, argparse.Namespace], turns: int) -> None:
+    """Let all entries take turns, and print a table."""
+    context, lines, results = multiprocessing.get_context("spawn"), {}, defaultdict(list)
+    for name, options in entries.items():
+        lines[name], there = context.Pipe()
+        context.Process(target=work, args=(options, there), daemon=True).start()
+    for turn in range(turns + 1):
+        for name, line in lines.items():
+            begun = busy()
+            line.send(True)
+            tokens, seconds, used = line.recv()
+            others = (busy() - begun - used) / (seconds * (os.cpu_count() or 1))
+            if turn:  # the first one warms up
+                results[name].append((tokens / seconds, tokens / used, max(others, 0.0)))
+    for line in lines.values():
+        line.send(False)
+    first, _, _ = zip(*next(iter(results.values())))
+    print("| | target tokens/s | of the first | per second of a processor | others |\n|---|---|---|---|---|")
+    for name, result in results.items():
+        rate, per_processor, others = map(statistics.median, zip(*result))
+        ratio = statistics.median(a / b for (a, *_), b in zip(result, first))
+        print(f"| {name} | {rate:,.0f} | {ratio:.2f} | {per_processor:,.0f} | {others:.0%} |")
+
+
+# --- operators ------------------------------------------------------------------------------------------------------
+
+
+def profile(options: argparse.Namespace) -> dict[str, float]:
+    """Print a step's time by kind of operator, and return the milliseconds.
+
+    The same batches are used in every turn. An operator's time is the lower quartile of all calls with the same shapes,
+    since other programs interrupt some of them.
+    """
+    own = contender(options)
+    own.batches = own.batches[: own.steps]
+    seconds = min(own.turn()[2] for _ in range(options.turns + 1)) if options.threads == 1 else own.turn()[1]
+    times: dict[tuple[str, str], list[float]] = defaultdict(list)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True) as found:
+        for _ in range(options.turns):
+            own.turn()
+    for it in found.events():
+        times[it.name, str(it.input_shapes)].append(it.self_cpu_time_total)
+    spent, calls, steps = defaultdict(float), defaultdict(float), options.turns * own.steps
+    for (name, _), each in times.items():
+        kind = next((kind for kind, words in KINDS.items() if any(word in name for word in words)), REST)
+        spent[kind] += float(np.percentile(each, 25)) * len(each) / 1000 / steps
+        calls[kind] += len(each) / steps
+    whole = seconds * 1000 / own.steps
+    spent[REST] = max(whole - sum(spent.values()) + spent[REST], 0.0)  # with the time between operators
+    shares = dict(sorted(spent.items(), key=lambda it: -it[1]))
+    print("| operators | calls per step | ms per step | share |\n|---|---|---|---|")
+    for kind, value in shares.items():
+        print(f"| {kind} | {calls[kind]:,.0f} | {value:.1f} | {value / sum(shares.values()):.0%} |")
+    return shares
+
+
+def draw(shares: dict[str, float], path: Path, title: str) -> None:
+    """Draw the table of operators."""
+    with drawing(path, again="run the script again") as figure:
+        figure.set_size_inches(7.2, 2.8)
+        axes = figure.subplots()
+        axes.barh(list(shares), list(shares.values()), color=STRONG)
+        axes.invert_yaxis()
+        axes.grid(visible=False, axis="y")
+        axes.set(title=title, xlabel="milliseconds")
 
 
 def main() -> None:
+    """Measure, and print tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--preset", nargs="+", default=["nano"])
-    parser.add_argument("--precision", nargs="+", default=["bf16", "fp32"])
-    parser.add_argument("--optimizer", nargs="+", default=["adam", "muon"])
+    parser.add_argument("--precision", choices=("bf16", "fp32"), default="bf16")
+    parser.add_argument("--contenders", nargs="+", choices=CONTENDERS, default=list(CONTENDERS))
+    parser.add_argument("--ladder", action="store_true", help="also run the first contender without each technique")
+    parser.add_argument("--profile", action="store_true", help="measure operators of the first contender instead")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the operators")
     parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--batches", type=int, default=6)
+    parser.add_argument("--batches", type=int, default=6, help="steps of a turn")
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
-    keep_freed_memory()
-    torch.set_num_threads(options.threads)
-    rng = np.random.default_rng(0)
-    lengths = np.clip(rng.gamma(3.0, 3.4, 4000).astype(int) + 4, 4, 40)
-    sentences = Ragged([rng.integers(4, 8000, n).tolist() for n in lengths])
-    batches = Batches(sentences.lengths, sentences.lengths, 4096).epoch(0)[: options.batches]
-    contenders = {}
+    for name, value in {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "10000"}.items():  # as the command line does
+        os.environ.setdefault(name, value)
     for name in options.preset:
-        for precision in options.precision:
-            for optimizer in options.optimizer:
-                values = preset(name) | {"model.src_vocab_size": 8000, "model.tgt_vocab_size": 8000}
-                values |= {"train.optimizer": optimizer, "train.precision": precision, "model.dropout": 0.1}
-                contenders[name, precision, optimizer] = Contender(Config().override(values), sentences, batches)
-    for turn in range(options.turns + 1):
-        for contender in contenders.values():
-            contender.turn()
-            if turn == 0:
-                contender.rates.clear()  # warm-up
-    print("| preset | precision | optimiser | target tokens/s, median | best |\n|---|---|---|---|---|")
-    for names, contender in contenders.items():
-        rates = contender.rates
-        print("| " + " | ".join(names) + f" | {statistics.median(rates):,.0f} | {max(rates):,.0f} |")
+
+        def entry(contender: str, without: str = "", name: str = name) -> argparse.Namespace:
+            return argparse.Namespace(**vars(options) | {"preset": name, "contender": contender, "without": without})
+
+        print(f"\n{name}, {options.precision}, {options.threads} threads\n")
+        if options.profile:
+            shares = profile(entry(options.contenders[0]))
+            if options.plot:
+                draw(shares, options.plot, f"Time of a step of {name}, {sum(shares.values()):,.0f} ms")
+            continue
+        entries = {it: entry(it) for it in options.contenders}
+        if options.ladder:
+            entries |= {f"without {it}": entry(options.contenders[0], it) for it in LADDER}
+        race(entries, options.turns)
 
 
 if __name__ == "__main__":
