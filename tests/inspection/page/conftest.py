@@ -59,11 +59,12 @@ def opened(tab: Any, path: Path, state: str = "") -> None:
     ask(tab, "show")
 
 
-def explained(kind: str) -> tuple[Explanation, Config]:
-    """What a model of random weights made of an input."""
+def explained(kind: str, read: Any = None, **changed: Any) -> tuple[Explanation, Config]:
+    """What a model of random weights made of an input, with some settings changed."""
     verb, values, source = KINDS[kind]
+    source = source if read is None else read
     required = task_named(verb).required
-    config = Config().assign({**required, **SMALL, "train.task": verb, **values}, "model")
+    config = Config().assign({**required, **SMALL, "train.task": verb, **values, **changed}, "model")
     tokenizers = train_tokenizers(ENGLISH, FRENCH if verb == "translate" else ENGLISH, config.data)
     sizes = {"model.src_vocab_size": tokenizers.source.vocab_size, "model.tgt_vocab_size": tokenizers.target.vocab_size}
     config = config.assign(sizes, "model")
@@ -76,6 +77,11 @@ def explained(kind: str) -> tuple[Explanation, Config]:
     return found.explain(model, source, config.decode), config
 
 
+def page_of(explanation: Explanation, config: Config, **given: Any) -> tuple[Explanation, dict[str, Any]]:
+    command = "clearhead explain models/a … --html a.html"
+    return explanation, page_data(explanation, config, name="models/a", command=command, **given)
+
+
 @pytest.fixture(scope="session")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Path, Explanation, dict[str, Any]]]:
     """Return the page of a kind of model: its file, what it explains, and its data."""
@@ -83,8 +89,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Pat
 
     def page(kind: str) -> tuple[Path, Explanation, dict[str, Any]]:
         if kind not in made:
-            explanation, config = explained(kind)
-            data = page_data(explanation, config, name="models/a", command="clearhead explain models/a … --html a.html")
+            explanation, data = page_of(*explained(kind))
             path = folder / f"{kind}.html"
             path.write_text(page_document(data), encoding="utf-8")
             made[kind] = path, explanation, data

@@ -44,9 +44,20 @@ def test_texts_fit_and_can_be_read(kind: str, theme: str, pages: Any, tab: Any) 
         tab.set_viewport_size({"width": width, "height": 900})
         tab.evaluate("() => new Promise(it => requestAnimationFrame(() => requestAnimationFrame(it)))")
         assert tab.evaluate("document.documentElement.scrollWidth") == width
-        assert ask(tab, "tiny") == []
-    assert ask(tab, "pale") == []
+        assert ask(tab, "tiny") == [] and ask(tab, "cut") == []
+    assert ask(tab, "pale") == [] and ask(tab, "strange") == []
     assert ask(tab, "nameless") == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_finger_and_the_keyboard_reach_everything(kind: str, pages: Any, tab: Any) -> None:
+    tab.set_viewport_size({"width": 390, "height": 900})
+    opened(tab, pages(kind)[0])
+    tab.locator("summary").evaluate_all("all => all.forEach(it => it.click())")
+    tab.locator("details[open] .scroll").last.wait_for()
+    assert ask(tab, "small") == [] and ask(tab, "untold") == [] and ask(tab, "cut") == []
+    tab.keyboard.press("Tab")
+    assert ask(tab, "unreachable") == []
 
 
 def test_numbers_are_those_of_the_trace(pages: Any, tab: Any) -> None:

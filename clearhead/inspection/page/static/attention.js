@@ -1,8 +1,8 @@
 // All heads at a glance: a picture for each head, a row for each layer, a column for each kind of attention.
 
-import {h, roving} from "./dom.js";
-import {PLACES, axes, rowOf} from "./data.js";
-import {css, shade, themed} from "./colours.js";
+import {h, roving, section} from "./dom.js";
+import {PLACES, finding, rowOf} from "./data.js";
+import {css, drawCells, shade, themed} from "./colours.js";
 import {signed} from "./numbers.js";
 import {openHead} from "./open_head.js";
 import {overInput} from "./media.js";
@@ -13,9 +13,8 @@ const SORTS = {layer: "by layer", entropy: "by entropy", worth: "by worth"};
 export function paint(canvas, layer, head) {
   const ratio = Math.max(1, devicePixelRatio), {rows, columns} = layer, context = canvas.getContext("2d");
   const width = Math.max(1, Math.round((canvas.clientWidth || 60) * ratio)), size = width / columns, height = Math.max(1, Math.round(size * rows));
-  canvas.width = width;
-  canvas.height = height;
   if (size >= 2) {
+    [canvas.width, canvas.height] = [width, height];
     for (let r = 0; r < rows; r++) for (let c = 0; c < columns; c++) {
       const [x, y, x2, y2] = [c * size, r * size, (c + 1) * size, (r + 1) * size].map(Math.round);
       if (layer.barred(r, c)) strike(context, x, y, x2 - x, y2 - y);
@@ -29,9 +28,7 @@ export function paint(canvas, layer, head) {
     const at = Math.min(height - 1, Math.floor(r * size)) * width + Math.min(width - 1, Math.floor(c * size));
     most[at] = Math.max(most[at], layer.at(head, r, c));
   }
-  const pixels = context.createImageData(width, height);
-  most.forEach((it, i) => { if (it >= 0) pixels.data.set([...shade(it), 255], 4 * i); });
-  context.putImageData(pixels, 0, 0);
+  drawCells(canvas, height, width, (r, c) => (most[r * width + c] < 0 ? null : shade(most[r * width + c])));
 }
 
 function strike(context, x, y, width, height) {
@@ -43,15 +40,13 @@ function strike(context, x, y, width, height) {
   context.stroke();
 }
 
-export function attention(page, state) {
+export function attention(page, state, asker, signal) {
   const heads = page.places.reduce((sum, it) => sum + page.attention[it].reduce((n, layer) => n + layer.heads, 0), 0);
-  const many = page.places.some(it => page.attention[it][0].heads > 6), kinds = h("div", {class: `kinds${many ? " many" : ""}`}), opened = openHead(page, state), over = page.media?.maps ? overInput(page, state) : null, sorts = h("div", {class: "tools"});
-  const means = [];
-  let sort = "layer", minis = [];
+  const many = page.places.some(it => page.attention[it][0].heads > 6), kinds = h("div", {class: `kinds${many ? " many" : ""}`, role: "group", "aria-label": "Heads"}), opened = openHead(page, state), over = page.media?.maps ? overInput(page, state) : null, sorts = h("div", {class: "tools"});
+  let sort = "layer", minis = [], pictures = [];
   const legend = h("div", {class: "legend"}, h("span", {}, "0"), h("i"), h("span", {}, "1 weight"));
-  for (const [name, text] of Object.entries(SORTS).filter(([name]) => name !== "worth" || Object.values(page.without ?? {}).some(it => it.change !== null))) sorts.append(h("button", {class: "button", "data-sort": name, onclick: () => { sort = name; build(); update(state.now, null); }}, text));
-  const node = h("section", {id: "attention"},
-    h("div", {class: "head"}, h("h2", {}, "Attention"), h("p", {}, `${heads} heads; each row is one token looking; entropy in bits`), h("div", {class: "tools"}, sorts, legend)), over?.node, kinds, opened.node);
+  for (const [name, text] of Object.entries(SORTS).filter(([name]) => name !== "worth" || page.measured)) sorts.append(h("button", {class: "button", "data-sort": name, onclick: () => { sort = name; build(); update(state.now, null); }}, text));
+  const node = section("attention", "Attention", `${heads} heads; each row is one ${page.media ? "position" : "token"} looking; entropy in bits`, [sorts, legend], over?.node, kinds, opened.node);
 
   const seen = new IntersectionObserver(entries => entries.forEach(it => { if (it.isIntersecting) { it.target.draw(); seen.unobserve(it.target); } }), {rootMargin: "400px"});
   const worth = (place, l, head) => { const [stack, kind] = place.split("."); return page.without?.[`${stack}.${l}.${kind}.head.${head}`]?.change ?? 0; };
@@ -63,23 +58,26 @@ export function attention(page, state) {
     button.draw = () => paint(canvas, layer, head);
     canvas.style.setProperty("aspect-ratio", `${layer.columns} / ${layer.rows}`);
     minis.push({button, tick, place, layer, head, l});
-    seen.observe(button);
-    return button;
+    return shown(button);
   }
 
   /** The mean of a layer's heads, at the end of its row. */
   function mean(place, layer, l) {
-    const canvas = h("canvas", {role: "img", "aria-label": `${PLACES[place][0]} layer ${l}, mean of ${layer.heads} heads`}), node = h("div", {class: "mini mean"}, h("span", {class: "frame"}, canvas), h("small", {}, "mean"));
-    node.draw = () => paint(canvas, {...layer, at: (_, row, column) => layer.mean(row, column)}, 0);
+    const own = {...layer, at: (_, row, column) => layer.mean(row, column)};
+    const canvas = h("canvas", {role: "img", "aria-label": `${PLACES[place][0]} layer ${l}, mean of ${layer.heads} heads, ${finding(page, place, own, 0)}`}), node = h("div", {class: "mini mean"}, h("span", {class: "frame"}, canvas), h("small", {}, "mean"));
+    node.draw = () => paint(canvas, own, 0);
     canvas.style.setProperty("aspect-ratio", `${layer.columns} / ${layer.rows}`);
-    means.push(node);
+    return shown(node);
+  }
+
+  function shown(node) {
+    pictures.push(node);
     seen.observe(node);
     return node;
   }
 
   function build() {
-    means.length = 0;
-    minis = [];
+    [minis, pictures] = [[], []];
     sorts.querySelectorAll("button").forEach(it => it.setAttribute("aria-pressed", it.dataset.sort === sort));
     kinds.replaceChildren(...page.places.map(place => {
       const layers = page.attention[place], [title, about] = PLACES[place], across = Math.min(9, layers[0].heads + 1);
@@ -110,19 +108,10 @@ export function attention(page, state) {
     opened.update(now, before);
   }
 
-  function redraw() { [...minis.map(it => it.button), ...means].forEach(it => { seen.unobserve(it); seen.observe(it); }); }
+  addEventListener("beforeprint", () => pictures.forEach(it => it.draw()), {signal});
+
+  function redraw() { pictures.forEach(it => { seen.unobserve(it); seen.observe(it); }); }
 
   build();
   return {node, update, fit() { redraw(); opened.fit(); }};
-}
-
-/** What a head looks at most, in words. */
-export function finding(page, place, layer, head) {
-  let found = [0, 0], most = -1;
-  for (let r = 0; r < layer.rows; r++) for (let c = 0; c < layer.columns; c++) {
-    const choice = !layer.barred(r, c) && (r > 0 || place !== "decoder.self");
-    if (choice && layer.at(head, r, c) > most) [found, most] = [[r, c], layer.at(head, r, c)];
-  }
-  const [rows, columns] = axes(page, place);
-  return most < 0 ? "one token" : `${rows[found[0]].name} looks most at ${columns[found[1]].name}, ${most.toFixed(3)}`;
 }

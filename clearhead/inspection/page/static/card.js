@@ -4,12 +4,12 @@ import {g, h} from "./dom.js";
 import {contributions, looks, saidAt, whyRow} from "./data.js";
 import {force, prefixAt, textsAt} from "./forcing.js";
 import {alternatives, fallsOf} from "./sentence.js";
-import {count, largestOf, logp, ordinal, percent, signed} from "./numbers.js";
+import {bySize, count, largestOf, logp, ordinal, percent, signed} from "./numbers.js";
 import {partKind, partName} from "./parts.js";
 
 const SHOWN = 3;
 
-const most = (values, n = SHOWN) => values.map((it, i) => [i, it]).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, n);
+const most = (values, n = SHOWN) => values.map((it, i) => [i, it]).sort(bySize).slice(0, n);
 
 /** A block of the card with a link to its view. A wide one takes a whole row on a phone. */
 function block(title, link, to, ...content) {
@@ -22,7 +22,7 @@ const token = it => h("span", {class: it.own ? "own" : "", dir: "auto"}, it.name
 
 /** What a word's rank was after each layer, on a logarithmic scale. */
 function ranks(page, at) {
-  const layers = page.lens, width = 250, n = layers.length, x = i => 24 + (i * (width - 48)) / Math.max(1, n - 1);
+  const layers = page.lens, width = 220, n = layers.length, x = i => 20 + (i * (width - 40)) / Math.max(1, n - 1);
   const found = layers.map(it => it.ranks[at] + 1), y = rank => 20 + (44 * Math.log(rank)) / Math.log(Math.max(2, page.vocabulary));
   const every = Math.ceil(n / 5), shown = i => i % every === 0 || i === n - 1;
   const name = `Rank ${found.join(", then ")} of ${count(page.vocabulary)}`;
@@ -63,9 +63,9 @@ export function card(page, state, asker) {
       found.push(block("When hidden", "Words", "words", h("div", {class: "bars"}, lost.map(([s, fall]) => [
         token(page.source[s]), bar(Math.abs(fall) / largest, fall > 0 ? "against" : "for"), h("span", {class: "number"}, signed(-fall))]))));
     }
-    if (page.lens) found.push(block("Rank by layer", "Layers", "layers", ranks(page, page.begins + t)));
+    if (page.lens) found.push(block("Rank by layer", "Layers", "layers wide", ranks(page, page.begins + t)));
     if (whyRow(page, t) !== null) {
-      const top = [...contributions(page, t, saidAt(page, t))].sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, 5), largest = Math.abs(top[0][1]) || 1;
+      const top = contributions(page, t, saidAt(page, t)).sort(bySize).slice(0, 5), largest = Math.abs(top[0][1]) || 1;
       found.push(block("What spoke for it, in logits", "Why", "layers wide", h("div", {class: "bars"}, top.map(([name, value]) => [
         h("span", {}, h("span", {class: `key ${partKind(name)}`}), partName(name)), bar(Math.abs(value) / largest, value < 0 ? "against" : "for"), h("span", {class: "number"}, signed(value))]))));
     }

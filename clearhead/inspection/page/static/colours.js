@@ -8,7 +8,7 @@ const parse = hex => [1, 3, 5].map(at => parseInt(hex.slice(at, at + 2), 16));
 /** Read the theme's colours. Call this when the theme changes. */
 export function readColours() {
   stops = [0, 1, 2, 3, 4, 5, 6].map(it => parse(variable(`--s${it}`)));
-  own = {for: parse(variable("--for")), against: parse(variable("--against")), ground: parse(variable("--s0")), line: variable("--line"), chosen: variable("--chosen-line")};
+  own = {for: parse(variable("--for")), against: parse(variable("--against")), ground: parse(variable("--s0")), line: variable("--line-2"), chosen: variable("--chosen-line")};
 }
 
 export const themed = name => own[name];
@@ -26,6 +26,18 @@ export function leaning(share) {
 }
 
 export const css = colour => `rgb(${colour.join(",")})`;
+
+/** Draw a pixel a cell. `colour` gives that of a row and column, or null. */
+export function drawCells(canvas, rows, columns, colour) {
+  const context = canvas.getContext("2d"), pixels = context.createImageData(columns, rows);
+  [canvas.width, canvas.height] = [columns, rows];
+  for (let r = 0; r < rows; r++) for (let c = 0; c < columns; c++) {
+    const found = colour(r, c);
+    if (found) pixels.data.set([...found, 255], 4 * (r * columns + c));
+  }
+  context.putImageData(pixels, 0, 0);
+  return canvas;
+}
 
 /** Black or white, whichever is easier to read on a colour. */
 export function inkOn(colour) {

@@ -76,7 +76,8 @@ export function prepare(data) {
   const writes = rows.outputs.length > 0, crosses = writes && rows.encoder.length > 0, fills = Boolean(data.filled), finds = data.task === "answer";
   const source = crosses || !writes ? rows.encoder : rows.decoder.slice(0, begins + 1);
   const words = data.words && Object.fromEntries(["whole", "nothing", "falls", "gradients"].filter(it => data.words[it]).map(it => [it, decode(data.words[it])]));
-  return {...data, asked: data.source, ...said(data, rows, {writes, fills, finds, begins, words}), attention, rows, places, writes, crosses, fills, finds, source, begins, words: words && {...words, error: data.words.error},
+  const answered = said(data, rows, {writes, fills, finds, begins, words});
+  return {...data, asked: data.source, ...answered, lastStep: data.parts.length - (answered.answer.length ? 0 : 1), measured: Object.values(data.without ?? {}).some(it => it.change !== null), attention, rows, places, writes, crosses, fills, finds, source, begins, words: words && {...words, error: data.words.error},
     why: data.why && {...data.why, parts: decode(data.why.parts), logits: decode(data.why.logits)}, media: data.media && mediaOf(data.media)};
 }
 
@@ -125,6 +126,17 @@ export function axes(page, place) {
 
 /** The row of the chosen token in an attention: of the source in an encoder, else of the answer. */
 export const rowOf = (page, place, state) => (place === "encoder.self" ? state.s : page.begins + state.t);
+
+/** What a head looks at most, in words. */
+export function finding(page, place, layer, head) {
+  let found = [0, 0], most = -1;
+  for (let r = 0; r < layer.rows; r++) for (let c = 0; c < layer.columns; c++) {
+    const choice = !layer.barred(r, c) && (r > 0 || place !== "decoder.self");
+    if (choice && layer.at(head, r, c) > most) [found, most] = [[r, c], layer.at(head, r, c)];
+  }
+  const [rows, columns] = axes(page, place);
+  return most < 0 ? "one token" : `${rows[found[0]].name} looks most at ${columns[found[1]].name}, ${most.toFixed(3)}`;
+}
 
 /** How much the answer's token t looks at each source token: the mean over heads at the aligning layer. */
 export function looks(page, t) {

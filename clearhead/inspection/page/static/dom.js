@@ -20,11 +20,18 @@ export const g = (tag, props = {}, ...children) => fill(document.createElementNS
 export const picture = (width, height, name, ...children) =>
   g("svg", {viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": name}, ...children);
 
+/** A view: its title, a line that says how to read it, its tools, and what it shows. */
+export const section = (id, title, about, tools, ...content) => h("section", {id},
+  h("div", {class: "head"}, h("h2", {}, title), about && h("p", {}, about), tools && h("div", {class: "tools"}, tools)), content);
+
+/** A box that can be scrolled sideways, with the keyboard too. */
+export const scroller = (label, ...content) => h("div", {class: "scroll", tabindex: 0, role: "group", "aria-label": label}, content);
+
 /** The details below a picture: the same numbers as a table, built when opened. */
 export function asTable(label, build) {
   const box = h("details", {class: "table"}, h("summary", {}, label));
   box.addEventListener("toggle", () => {
-    if (box.open && box.childElementCount === 1) box.append(h("div", {class: "scroll", tabindex: 0, role: "group", "aria-label": label}, build()));
+    if (box.open && box.childElementCount === 1) box.append(scroller(label, build()));
   });
   return box;
 }
@@ -34,7 +41,15 @@ export const table = (caption, head, rows) => h("table", {},
   h("thead", {}, h("tr", {}, head.map(it => h("th", {scope: "col"}, it)))),
   h("tbody", {}, rows.map(([first, ...rest]) => h("tr", {}, h("th", {scope: "row"}, first), rest.map(it => h("td", {}, it))))));
 
-/** One Tab stop for a group of buttons, with arrow keys inside. */
+/** What makes a shape a button. */
+export const pressed = act => ({role: "button", tabindex: -1, onclick: act, onkeydown: event => {
+  if (event.key !== "Enter" && event.key !== " ") return;
+  event.preventDefault();
+  event.stopPropagation();
+  act();
+}});
+
+/** One Tab stop for a group of buttons, with arrow keys inside. Returns what to call for new buttons. */
 export function roving(group, selector, horizontal = true) {
   const items = () => [...group.querySelectorAll(selector)];
   const settle = chosen => items().forEach(it => it.setAttribute("tabindex", it === chosen ? 0 : -1));
@@ -49,4 +64,5 @@ export function roving(group, selector, horizontal = true) {
     event.preventDefault();
     event.stopPropagation();
   });
+  return () => settle(items()[0]);
 }

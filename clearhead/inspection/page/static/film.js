@@ -1,8 +1,9 @@
 // How the answer, the heads and the layers formed during training: one frame for each evaluation.
 
-import {asTable, g, h, picture, table} from "./dom.js";
-import {shade} from "./colours.js";
+import {asTable, g, h, picture, scroller, section, table} from "./dom.js";
+import {drawCells, shade} from "./colours.js";
 import {decode, pieceName} from "./data.js";
+import {quoted} from "./forcing.js";
 import {count} from "./numbers.js";
 import {partTitle} from "./parts.js";
 
@@ -11,12 +12,12 @@ const PACE = 400; // milliseconds a frame
 const number = x => (Number.isFinite(x) ? Number(x.toPrecision(4)).toString().replace("-", "−") : "–");
 
 export function film(page, state) {
-  if (!page.film?.frames.length) return {node: unwatched(page), fit() {}, update() {}};
+  if (!page.film?.frames.length) return {node: unwatched(page), update() {}};
   const {frames, scores, text} = page.film, names = [...new Set(scores.flatMap(it => Object.keys(it)))].filter(it => it !== "step" && scores.some(row => Number.isFinite(row[it])));
-  const curve = h("div", {class: "scroll", tabindex: 0, role: "group", "aria-label": "Curves, scroll sideways"}), shown = h("div", {class: "frame"}), said = h("p", {class: "own answer", dir: "auto", "aria-live": "polite"}), where = h("small", {});
+  const curve = scroller("Curves, scroll sideways"), shown = h("div", {class: "frame"}), said = h("p", {class: "own answer", dir: "auto", "aria-live": "polite"}), where = h("small", {});
   const slider = h("input", {type: "range", min: 0, max: frames.length - 1, value: frames.length - 1, "aria-label": "Evaluation", oninput: () => state.set({frame: Number(slider.value)})});
   const button = h("button", {class: "button", onclick: () => play()}, "Play");
-  const node = h("section", {id: "film"}, h("div", {class: "head"}, h("h2", {}, "Training film"), h("p", {}, "One frame for each evaluation of “", h("span", {class: "own", dir: "auto"}, text), "”"), h("div", {class: "tools"}, button)), curve, slider, h("p", {}, where), said, shown,
+  const node = section("film", "Training film", ["One frame for each evaluation of “", h("span", {class: "own", dir: "auto"}, text), "”"], button, curve, slider, h("p", {}, where), said, shown,
     asTable("The evaluations as a table", () => table("Evaluations", ["Step", ...names.map(it => it.replaceAll("_", " "))], scores.map(row => [count(row.step), ...names.map(it => number(row[it]))]))));
   let timer = 0;
 
@@ -47,14 +48,13 @@ export function film(page, state) {
     curve.replaceChildren(curves(scores, names.slice(0, 3), it.number));
     shown.replaceChildren(...Object.entries(it.weights).map(([name, array]) => strip(name, decode(array))), lensOf(it.lens));
   }
-  return {node, fit() {}, play, update(now, before) { if (!before || now.frame !== before.frame || now.theme !== before.theme) draw(now); }};
+  return {node, play, update(now, before) { if (!before || now.frame !== before.frame || now.theme !== before.theme) draw(now); }};
 }
 
 function unwatched(page) {
-  const text = page.source.filter(it => it.own).map(it => it.name).join(" ").slice(0, 60).replaceAll('"', "");
-  return h("section", {id: "film"}, h("div", {class: "head"}, h("h2", {}, "Training film")), h("div", {class: "none"},
+  return section("film", "Training film", null, null, h("div", {class: "none"},
     h("p", {}, "This run wasn’t watched, so there is nothing to play. Train with a text to watch, and the page shows its heads, its layers and the loss, one frame for each evaluation:"),
-    h("pre", {}, `clearhead train DATA --out MODEL --watch "${page.media ? "FILE" : text}"`)));
+    h("pre", {}, `clearhead train DATA --out MODEL --watch ${page.media ? "FILE" : quoted(page.asked.slice(0, 60))}`)));
 }
 
 /** Up to three curves over the steps, each on its own scale, with a cursor. */
@@ -72,10 +72,8 @@ function curves(scores, names, at) {
 /** The heads of one attention module as small pictures. */
 function strip(name, {shape: [heads, rows, columns], values}) {
   const canvases = [...Array(heads).keys()].map(head => {
-    const canvas = h("canvas", {width: columns, height: rows, role: "img", "aria-label": `${partTitle(name)}, head ${head}`}), context = canvas.getContext("2d"), pixels = context.createImageData(columns, rows);
-    for (let i = 0; i < rows * columns; i++) pixels.data.set([...shade(values[head * rows * columns + i]), 255], 4 * i);
-    context.putImageData(pixels, 0, 0);
-    return canvas;
+    const own = values.slice(head * rows * columns, (head + 1) * rows * columns), most = own.indexOf(Math.max(...own)), finding = `most in row ${Math.floor(most / columns) + 1}, column ${most % columns + 1}, ${own[most].toFixed(2)}`;
+    return drawCells(h("canvas", {role: "img", "aria-label": `${partTitle(name)}, head ${head}: ${finding}`}), rows, columns, (r, c) => shade(own[r * columns + c]));
   });
   return h("div", {class: "strip"}, h("span", {}, partTitle(name)), canvases);
 }
@@ -83,6 +81,6 @@ function strip(name, {shape: [heads, rows, columns], values}) {
 function lensOf(lens) {
   const rows = Object.entries(lens ?? {}).reverse();
   if (!rows.length) return "";
-  return h("div", {class: "scroll", tabindex: 0, role: "group", "aria-label": "What each layer would have said"}, h("table", {}, h("caption", {class: "hidden"}, "What each layer would have said"),
+  return scroller("What each layer would have said", h("table", {}, h("caption", {class: "hidden"}, "What each layer would have said"),
     h("tbody", {}, rows.map(([name, tokens]) => h("tr", {}, h("th", {scope: "row"}, name === "embedded" ? "input" : name), tokens.map(it => h("td", {class: "own", dir: "auto"}, pieceName(it))))))));
 }

@@ -3,7 +3,8 @@
 import {h} from "./dom.js";
 import {pieceName} from "./data.js";
 
-const quoted = text => (/^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+/** A text as an argument of a command. */
+export const quoted = text => (/^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
 /** The answer's tokens before a place, then another one. Of a search node, its whole path. */
 export const prefixAt = (page, t, id) => [...page.tokens.outputs.slice(page.begins, page.begins + t).map(it => it.id), id];

@@ -1,18 +1,19 @@
 // The model without some of its parts: how probable its own answer remains, and what it says instead.
 
-import {asTable, h, roving, table} from "./dom.js";
+import {asTable, h, roving, section, table} from "./dom.js";
 import {logp, signed} from "./numbers.js";
 import {partTitle} from "./parts.js";
 
-const headOf = name => (name.includes(".head.") ? `head ${name.split(".").at(-1)}` : name.endsWith("feed_forward") ? "feed-forward" : "all heads");
+const isHead = name => name.includes(".head.");
+const headOf = name => (isHead(name) ? `head ${name.split(".").at(-1)}` : name.endsWith("feed_forward") ? "all of it" : "all heads");
 const changeOf = (it, digits) => (it.change === null ? "–" : signed(it.change, digits)); // null: not measured
-const spoken = name => `${partTitle(name.split(".head.")[0])}${name.includes(".head.") ? `, ${headOf(name)}` : ""}`;
+const spoken = name => `${partTitle(name.split(".head.")[0])}${isHead(name) ? `, ${headOf(name)}` : ""}`;
 
 export function headsOff(page, state, asker) {
   const rows = {}, all = Object.entries(page.without).map(([name, it]) => ({name, ...it}));
   for (const it of all) {
     const [stack, layer, kind] = it.name.split(".");
-    ((rows[`${stack} ${layer}`] ??= {})[kind] ??= []).push(it);
+    (rows[`${stack} ${layer}, ${kind.replace("_", "-")}`] ??= []).push(it);
   }
   const grid = h("div", {class: "off", role: "group", "aria-label": "Parts to switch off"}), became = h("div", {class: "became", "aria-live": "polite"}), largest = Math.max(...all.map(it => Math.abs(it.change))) || 1;
   const before = asker.whole, own = page.logprobs.reduce((a, b) => a + b, 0), score = page.writes || page.fills ? own : page.logprobs[0];
@@ -32,16 +33,10 @@ export function headsOff(page, state, asker) {
 
   const button = it => h("button", {class: `switch${it.change < -0.1 * largest ? " big" : ""}`, "data-off": it.name, "aria-label": `${headOf(it.name)} ${changeOf(it)}, without ${spoken(it.name)}`, onclick: () => toggle(it.name)},
     h("span", {}, headOf(it.name)), " ", h("b", {}, changeOf(it)));
-  for (const [where, kinds] of Object.entries(rows)) {
-    const attentions = Object.entries(kinds).filter(([kind]) => kind !== "feed_forward");
-    attentions.forEach(([kind, some], n) => {
-      const last = n === attentions.length - 1 ? kinds.feed_forward ?? [] : [];
-      grid.append(h("div", {class: "part-row"}, h("span", {}, `${where}, ${kind}`), h("div", {class: "switches"}, [...some.filter(it => it.name.includes(".head.")), ...some.filter(it => !it.name.includes(".head.")), ...last].map(button))));
-    });
-  }
-  const how = asker.live ? "Switch off any parts; the whole page follows" : "One part at a time", measured = all.some(it => it.change !== null);
-  const about = measured ? `How the log-probability of the answer (${logp(score)}) changes without a part. ${how}` : `The log-probability of the answer is ${logp(score)}. ${how}`;
-  const node = h("section", {id: "heads"}, h("div", {class: "head"}, h("h2", {}, "Heads off"), h("p", {}, about)), became, grid,
+  for (const [where, some] of Object.entries(rows)) grid.append(h("div", {class: "part-row"}, h("span", {}, where), h("div", {class: "switches"}, some.sort((a, b) => isHead(b.name) - isHead(a.name)).map(button))));
+  const how = asker.live ? "Switch off any parts; the whole page follows" : "One part at a time";
+  const about = page.measured ? `How the log-probability of the answer (${logp(score)}) changes without a part. ${how}` : `The log-probability of the answer is ${logp(score)}. ${how}`;
+  const node = section("heads", "Heads off", about, null, became, grid,
     asTable("All parts as a table", () => table("Without each part", ["Without", "Change", "Answer"], all.map(it => [spoken(it.name), changeOf(it, 4), it.text === null ? "not searched for" : it.text || "the same"]))));
   roving(grid, ".switch");
 
@@ -55,7 +50,7 @@ export function headsOff(page, state, asker) {
     return became.replaceChildren(h("small", {}, `Without ${spoken(name)}: ${signed(it.change)}${lost && lost[1] < -0.01 ? `, most at ${lost[0]} (${signed(lost[1])})` : ""}`),
       ...(it.text === null ? [h("p", {}, "The answer may change. This command shows it: ", h("code", {}, `${page.command.replace(/ --html .*/, "")} --without ${name} --html page.html`))] : changed(page.text, it.text || page.text)));
   }
-  return {node, fit() {}, update};
+  return {node, update};
 }
 
 /** The answer with all parts, struck through if the one without some of them is another. */

@@ -1,18 +1,17 @@
 // What each layer would have said, and which parts spoke for one word and not for another.
 
-import {asTable, g, h, picture, table} from "./dom.js";
+import {asTable, g, h, picture, scroller, section, table} from "./dom.js";
 import {css, inkOn, shade} from "./colours.js";
 import {candidates, contributions, logitOf, pieceName, saidAt, whyRow} from "./data.js";
-import {logp, ordinal, percent, signed} from "./numbers.js";
+import {bySize, ordinal, percent, signed} from "./numbers.js";
 import {partKind, partName, partTitle} from "./parts.js";
 
 const PARTS = 24; // of a word's reasons to draw
 const LAYERS = 12; // of the lens to show at first
 
 export function layers(page, state) {
-  const lens = h("div", {class: "scroll", tabindex: 0, role: "group", "aria-label": "Predictions of each layer, scrolls sideways"}), why = h("div", {class: "why"});
-  const node = h("section", {id: "layers"}, h("div", {class: "head"}, h("h2", {}, "Layers"),
-    h("p", {}, page.lens ? "What each layer would have said, read by the model’s own last projection. ★: the same as the answer; else the rank of what was said" : "Which parts spoke for what was said")),
+  const lens = scroller("Predictions of each layer, scrolls sideways"), why = h("div", {class: "why"});
+  const node = section("layers", "Layers", page.lens ? "What each layer would have said, read by the model’s own last projection. ★: the same as the answer; else the rank of what was said" : "Which parts spoke for what was said", null,
   page.lens ? lens : null, page.residuals?.length > 1 ? norms(page) : null, page.why ? why : null);
   const chosen = {t: null, one: 0, other: null};
 
@@ -51,17 +50,17 @@ export function layers(page, state) {
   }
 
   function bars(parts, one, other) {
-    const drawn = [...parts].sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, PARTS).sort((a, b) => b[1] - a[1]), largest = Math.max(...drawn.map(([, v]) => Math.abs(v))) || 1;
+    const drawn = [...parts].sort(bySize).slice(0, PARTS).sort((a, b) => b[1] - a[1]), largest = Math.max(...drawn.map(([, v]) => Math.abs(v))) || 1;
     const least = Math.min(0, ...drawn.map(it => it[1])), most = Math.max(0, ...drawn.map(it => it[1])), row = 20, wide = innerWidth <= 700 ? 90 : 380, scale = wide / (most - least || 1), mid = 170 - least * scale, width = 170 + wide + 76;
     const found = drawn.flatMap(([name, v], i) => { const size = Math.abs(v) * scale, y = i * row; return [
       g("rect", {x: 4, y: y + 4, width: 10, height: 10, rx: 2, class: `key ${partKind(name)}`}), g("text", {x: 20, y: y + 14, class: "name"}, partName(name)),
       g("rect", {x: v < 0 ? mid - size : mid, y: y + 4, width: Math.max(1, size), height: 11, rx: 2, class: v < 0 ? "against" : "for"}), g("text", {x: width - 4, y: y + 14, "text-anchor": "end", class: "name"}, signed(v))]; });
     const name = `${partName(drawn[0][0])} spoke most for ${one}${other === null ? "" : ` and not ${other}`}, ${signed(drawn[0][1])}`;
-    return h("div", {}, h("div", {class: "scroll", tabindex: 0, role: "group", "aria-label": "Parts, scrolls sideways"}, picture(width, drawn.length * row + 6, name, g("path", {d: `M${mid} 0V${drawn.length * row}`, class: "axis"}), found)),
+    return h("div", {}, scroller("Parts, scrolls sideways", picture(width, drawn.length * row + 6, name, g("path", {d: `M${mid} 0V${drawn.length * row}`, class: "axis"}), found)),
       parts.length > PARTS ? h("p", {class: "note"}, `The ${PARTS} largest of ${parts.length} parts are drawn.`) : null);
   }
 
-  return {node, fit() {}, update(now, before) {
+  return {node, update(now, before) {
     if (before && now.t === before.t && now.theme === before.theme) return;
     if (page.lens) drawLens();
     if (page.why) compare();

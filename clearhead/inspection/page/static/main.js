@@ -28,7 +28,7 @@ function viewsOf(page) {
 function valid(page, live, views) {
   const heads = (name, value) => page.places.some(place => (name === "l" ? page.attention[place].length : page.attention[place][0].heads) > value);
   const parts = value => { const all = value.split(","); return (live || all.length === 1) && all.every(it => Object.hasOwn(page.without ?? {}, it)); };
-  return (name, value) => ({t: () => value < page.answer.length, s: () => value < page.source.length, l: () => heads("l", value), h: () => heads("h", value), step: () => value <= page.parts.length,
+  return (name, value) => ({t: () => value < page.answer.length, s: () => value < page.source.length, l: () => heads("l", value), h: () => heads("h", value), step: () => value <= page.lastStep,
     frame: () => value < (page.film?.frames.length ?? 0), k: () => page.places.includes(value), v: () => views.some(it => it[0] === value), off: () => parts(value),
     method: () => ["falls", "gradients"].includes(value) && Boolean(page.words?.[value]), theme: () => ["light", "dark"].includes(value)})[name]();
 }
@@ -38,7 +38,7 @@ function bar(facts, views, toggleTheme) {
     h("div", {class: "brand"}, g("svg", {width: 22, height: 22, viewBox: "0 0 22 22", "aria-hidden": "true"}, g("path", {d: "M4 3.5C4 11 18 11 18 18.5", class: "one"}), g("path", {d: "M18 3.5C18 11 4 11 4 18.5", class: "two"})), h("span", {}, "Clearhead")),
     h("div", {class: "facts"}, facts),
     h("nav", {"aria-label": "Views"}, views.map(([id, title]) => h("a", {href: `#${id}`, "data-view": id}, title))),
-    h("button", {class: "theme", "aria-label": "Dark or light", title: "Dark or light (T)", onclick: toggleTheme}, g("svg", {width: 17, height: 17, viewBox: "0 0 17 17", "aria-hidden": "true"}, g("circle", {cx: 8.5, cy: 8.5, r: 6.6, class: "ring"}), g("path", {d: "M8.5 1.9a6.6 6.6 0 0 1 0 13.2z", class: "half"}))));
+    h("button", {class: "theme", "aria-label": "Dark or light", title: "Dark or light (T)", onclick: toggleTheme}));
 }
 
 const factsOf = ({name, layers, heads, d_model: d, parameters}) => `${name} · ${Object.values(layers).join(" + ")} layers · ${heads} heads · d ${d} · ${count(parameters)} parameters`;
@@ -62,7 +62,7 @@ function start(page, asker, form, signal) {
     step: page.parts.length - 1, v: null, off: "", frame: null, method: "falls", theme: ""}, valid(page, asker.live, kinds), signal);
   const toggleTheme = () => state.set({theme: otherTheme()});
   applyTheme(state.now.theme);
-  const top = sentence(page, state, asker), aside = card(page, state, asker), views = kinds.map(([id, title, make]) => [id, title, make(page, state, asker)]);
+  const top = sentence(page, state, asker), aside = card(page, state, asker), views = kinds.map(([id, title, make]) => [id, title, make(page, state, asker, signal)]);
   document.title = `${page.source.filter(it => it.own).map(it => it.name).join(" ")} → ${page.text}`.slice(0, 90);
   document.body.replaceChildren(h("a", {class: "hidden skip", href: `#${kinds[0][0]}`, "data-view": kinds[0][0]}, "Skip to the views"), bar(factsOf(page.model), views, toggleTheme),
     h("div", {class: "page"}, h("main", {}, h("h1", {class: "hidden"}, document.title), form ?? "", top.node, views.map(it => it[2].node)), h("aside", {"aria-label": "The chosen word"}, aside.node), foot(page)));

@@ -1,7 +1,7 @@
 // An image or a recording as the model read it, and attention over it.
 
-import {asTable, g, h, table} from "./dom.js";
-import {shade} from "./colours.js";
+import {asTable, g, h, pressed, roving, table} from "./dom.js";
+import {drawCells, shade} from "./colours.js";
 import {percent, signed} from "./numbers.js";
 
 /** Where each position lies in a picture of one by one: [x, y, width, height], or null for a class token. */
@@ -12,23 +12,17 @@ function places(page) {
 }
 
 /** The spectrogram as a picture: time to the right, low tones at the bottom. */
-function spectrogram({shape: [steps, tones], values}) {
-  const canvas = document.createElement("canvas"), context = canvas.getContext("2d");
-  [canvas.width, canvas.height] = [steps, tones];
-  const pixels = context.createImageData(steps, tones);
-  for (let t = 0; t < steps; t++) for (let m = 0; m < tones; m++) pixels.data.set([...shade(values[t * tones + m]), 255], 4 * ((tones - 1 - m) * steps + t));
-  context.putImageData(pixels, 0, 0);
-  return canvas.toDataURL();
-}
+const spectrogram = ({shape: [steps, tones], values}) => drawCells(h("canvas"), tones, steps, (m, t) => shade(values[t * tones + tones - 1 - m])).toDataURL();
 
 /** A picture of the input, whose positions can be lit. `size` is its width in pixels. */
 export function inputPicture(page, size, choose = null) {
   const audio = page.media.kind === "audio", width = size, height = audio ? Math.round(Math.min(120, size * 0.4)) : size, at = places(page);
-  const rects = at.map((place, s) => place && g("rect", {x: place[0] * width, y: place[1] * height, width: place[2] * width, height: place[3] * height, class: "patch", ...(choose ? {onclick: () => choose(s), "data-s": s} : {})}));
+  const rects = at.map((place, s) => place && g("rect", {x: place[0] * width, y: place[1] * height, width: place[2] * width, height: place[3] * height, class: "patch", ...(choose ? {...pressed(() => choose(s)), "data-s": s, "aria-label": page.source[s].name} : {})}));
   const href = page.media.picture ?? (page.media.drawn ??= spectrogram(page.media.spectrogram));
-  const node = g("svg", {viewBox: `0 0 ${width} ${height}`, width, height, role: "img", class: `input ${page.media.kind}`, "aria-label": "What the model read"},
+  const node = g("svg", {viewBox: `0 0 ${width} ${height}`, width, height, role: choose ? "group" : "img", class: `input ${page.media.kind}`, "aria-label": "What the model read"},
     g("image", {href, width, height, preserveAspectRatio: "none"}), rects);
-  return {node, light(weights, name, chosen = null) {
+  if (choose) roving(node, ".patch");
+  return {node, light(weights, name, chosen = null, written = percent) {
     const largest = Math.max(...weights.map(Math.abs)) || 1;
     rects.forEach((it, s) => {
       if (!it) return;
@@ -37,7 +31,7 @@ export function inputPicture(page, size, choose = null) {
       it.classList.toggle("chosen", s === chosen);
     });
     const most = weights.reduce((found, it, s) => (it > weights[found] ? s : found), 0);
-    node.setAttribute("aria-label", `${name}: most at ${page.source[most]?.name ?? "no position"}, ${percent(weights[most])}`);
+    node.setAttribute("aria-label", `${name}: most at ${page.source[most]?.name ?? "no position"}, ${written(weights[most])}`);
   }};
 }
 
@@ -46,17 +40,18 @@ export function overInput(page, state) {
   const {maps, rollout, falls, groups} = page.media, size = page.media.kind === "audio" ? 190 : 96;
   const spread = values => { const found = page.source.map(() => 0); groups.forEach((group, i) => group.forEach(s => { found[s] = values[i]; })); return found; };
   const rowOf = t => (maps[0].shape[1] > 1 ? Math.min(t, maps[0].shape[1] - 1) : 0);
-  const of = ({shape: [heads, rows, n], values}, head, r) => Array.from({length: n}, (_, s) => values[(head * rows + r) * n + s]);
+  const row = ({shape, values}, r) => { const n = shape.at(-1); return [...values.slice(r * n, (r + 1) * n)]; };
+  const of = (map, head, r) => row(map, head * map.shape[1] + r);
   const views = [];
-  const figure = (caption, weights, act = null, about = caption) => {
+  const figure = (caption, weights, act = null, about = caption, written = percent) => {
     const it = inputPicture(page, size), body = [it.node, h("small", {}, caption)];
-    views.push({it, weights, about});
+    views.push({it, weights, about, written});
     return act ? h("button", {class: "over", onclick: act, "aria-label": about}, body) : h("figure", {class: "over"}, body);
   };
   const rows = maps.map((map, l) => h("div", {class: "overs"}, h("span", {}, `layer ${l}`), [...Array(map.shape[0]).keys()].map(head => figure(`head ${head}`, r => of(map, head, r), () => state.set({k: page.media.place, l, h: head}), `Layer ${l} head ${head}`))));
-  const whole = h("div", {class: "overs"}, h("span", {}, "all layers"), figure("rollout", r => { const n = page.source.length; return Array.from(rollout.values.slice(r * n, (r + 1) * n)); }), figure("lost when hidden", r => spread(falls.values.slice(r * groups.length, (r + 1) * groups.length))));
-  const numbers = asTable("Attention to each position as a table", () => { const r = rowOf(state.now.t); return table("Positions", ["Position", "Rollout"], page.source.map((it, s) => [it.name, rollout.values[r * page.source.length + s].toFixed(4)])); });
-  const hidden = asTable("What hiding each part costs, as a table", () => { const r = rowOf(state.now.t); return table("Hidden parts", ["Part", "Lost log-probability"], groups.map((group, i) => [page.source[group[0]].name, signed(falls.values[r * groups.length + i], 4)])); });
+  const whole = h("div", {class: "overs"}, h("span", {}, "all layers"), figure("rollout", r => row(rollout, r)), figure("lost when hidden", r => spread(row(falls, r)), null, "lost when hidden", it => signed(it, 4)));
+  const numbers = asTable("Attention to each position as a table", () => { const r = rowOf(state.now.t), heads = maps.flatMap((map, l) => [...Array(map.shape[0]).keys()].map(head => [`layer ${l} head ${head}`, of(map, head, r)])); return table("Positions", ["Position", "Rollout", ...heads.map(([name]) => name)], page.source.map((it, s) => [it.name, row(rollout, r)[s].toFixed(4), ...heads.map(([, shares]) => shares[s].toFixed(4))])); });
+  const hidden = asTable("What hiding each part costs, as a table", () => { const r = rowOf(state.now.t); return table("Hidden parts", ["Part", "Lost log-probability"], groups.map((group, i) => [page.source[group[0]].name, signed(row(falls, r)[i], 4)])); });
   const node = h("div", {class: "media"}, h("h3", {}, "Over the input ", h("span", {}, "orange grows with the share; each picture has its own scale, and its name says the largest share")), rows, whole, numbers, hidden);
-  return {node, update(now) { views.forEach(({it, weights, about}) => it.light(weights(rowOf(now.t)), about, now.s)); }};
+  return {node, update(now) { views.forEach(({it, weights, about, written}) => it.light(weights(rowOf(now.t)), about, now.s, written)); }};
 }

@@ -13,7 +13,7 @@ export function partKind(name) {
 export function partName(name) {
   if (name === "projection.bias") return "Projection · bias";
   const [stack, ...rest] = name.split("."), layer = /^\d+$/.test(rest[0]) ? rest.shift() : "";
-  const what = {self: "Self", cross: "Cross", feed_forward: "Feed-forward", embedding: "Embedding", embedded: "Embedding", positions: "Positions", types: "Token types", norm: "Final norm", projection: "Projection", add_norm_1: "Norm 1", add_norm_2: "Norm 2", add_norm_3: "Norm 3", embedding_norm: "Embedding norm"}[rest[0]] ?? rest.join(" ");
+  const what = {self: "Self", cross: "Cross", feed_forward: "Feed-forward", embedding: "Embedding", embedded: "Embedding", positions: "Positions", types: "Token types", norm: "Final norm", projection: "Projection", add_norm_1: "1st norm", add_norm_2: "2nd norm", add_norm_3: "3rd norm", embedding_norm: "Embedding norm"}[rest[0]] ?? rest.join(" ");
   const head = rest[1] === "head" ? ` · head ${rest[2]}` : rest.at(-1) === "bias" ? " · bias" : "";
   return `${what}${layer && ` ${layer}`}${head}` || stack;
 }
@@ -35,7 +35,7 @@ export function equation(page, name) {
 }
 
 /** The section of the paper that describes a part. */
-export function section(name) {
+export function sectionOf(name) {
   const last = name.split(".").pop();
   return {self: "3.2.1", cross: "3.2.3", feed_forward: "3.3", embedding: "3.4", embedded: "3.5", projection: "3.4"}[last] ?? (last.startsWith("add_norm") || last === "norm" ? "3.1" : null);
 }

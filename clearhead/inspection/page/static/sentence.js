@@ -81,7 +81,6 @@ export function sentence(page, state) {
   const button = (token, i, side) => h("button", {
     class: `token${token.own ? "" : " ours"}${token.kind === "label" ? " label" : ""}${side === "s" && found(i) ? " found" : ""}`, "data-side": side, "data-i": i, dir: token.own ? "auto" : null,
     "aria-label": `${token.name}${side === "t" ? ` ${percent(Math.exp(page.logprobs[i]))}` : ""}, ${side === "t" ? "answer" : "source"} token ${i + 1}${token.kind === "unknown" ? ", a word that the model doesn’t know" : ""}`,
-    title: token.kind === "unknown" ? "The model doesn’t know this word; it reads ‹unk›" : null,
     onclick: () => state.set(side === "t" ? {t: i, s: null} : chooseSource(page, i)),
   }, h("span", {class: token.kind === "unknown" ? "unknown" : null}, token.name), side === "t" ? [" ", h("small", {}, percent(Math.exp(page.logprobs[i]))), token.kind === "label" ? h("i", {class: "sure", style: {width: `${(100 * Math.exp(page.logprobs[i])).toFixed(1)}%`}}) : null] : null);
   const seen = page.media && inputPicture(page, page.media.kind === "audio" ? 640 : 220, s => state.set(chooseSource(page, s)));

@@ -1,6 +1,6 @@
 // Which words of the text mattered: hidden one after the other, or by integrated gradients.
 
-import {h} from "./dom.js";
+import {h, scroller, section} from "./dom.js";
 import {css, inkOn, leaning} from "./colours.js";
 import {largestOf, logp, signed} from "./numbers.js";
 import {fallsOf} from "./sentence.js";
@@ -16,10 +16,10 @@ const ACROSS = 24, DOWN = 100; // cells of a table that are shown at once
 const sum = values => values.reduce((a, b) => a + b, 0);
 
 export function words(page, state) {
-  const box = h("div", {class: "scroll", tabindex: 0, role: "group", "aria-label": "Words that mattered, scrolls sideways"}), check = h("p", {class: "note"}), tools = h("div", {class: "tools"}), how = h("p", {class: "how"});
+  const box = scroller("Words that mattered, scrolls sideways"), check = h("p", {class: "note"}), tools = h("div", {class: "tools"}), how = h("span");
   const methods = Object.entries(METHODS).filter(([name]) => page.words[name]);
   if (methods.length > 1) for (const [name, text] of methods) tools.append(h("button", {class: "button", "data-method": name, onclick: () => state.set({method: name})}, text));
-  const node = h("section", {id: "words"}, h("div", {class: "head"}, h("h2", {}, "Words that mattered"), how, tools), box, check);
+  const node = section("words", "Words that mattered", how, tools, box, check);
   const each = page.writes || page.fills, said = each ? page.answer : page.answer.slice(0, 1);
   let shown = null; // what is in the box: its method and its first column
 
@@ -66,7 +66,7 @@ export function words(page, state) {
     check.textContent = `Check: the shares of ${all ? "the whole answer" : "the chosen word"} sum to ${signed(sum(fallsOf(page, all ? 0 : at, method)))}; with every word hidden, its log-probability falls by ${logp(moved)}.`;
   }
 
-  return {node, fit() {}, update(now, before) {
+  return {node, update(now, before) {
     if (!before) shown = null;
     draw(now);
     mark(now);

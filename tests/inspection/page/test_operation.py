@@ -1,0 +1,182 @@
+"""The page as it's used: with the keyboard, a finger or a screen reader, and in states without much to show."""
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clearhead.inspection.page.document import page_document
+from clearhead.inspection.views.part_table import part_rows
+
+from .conftest import KINDS, ask, explained, opened, page_of
+
+COUNTED = """
+  window.frames_asked = 0;
+  const own = window.requestAnimationFrame.bind(window);
+  window.requestAnimationFrame = act => { window.frames_asked += 1; return own(act); };
+"""
+
+
+def written(path: Path, data: dict[str, Any]) -> Path:
+    path.write_text(page_document(data), encoding="utf-8")
+    return path
+
+
+def rows(tab: Any, summary: str) -> list[list[str]]:
+    """The cells of a table that a summary opens, with plain minus signs."""
+    tab.locator("summary", has_text=summary).first.evaluate("it => it.click()")
+    box = tab.locator("details[open]", has=tab.locator("summary", has_text=summary)).first
+    box.locator("tbody tr").first.wait_for(state="attached")
+    found = box.locator("tbody tr").evaluate_all("all => all.map(it => [...it.children].map(it => it.textContent))")
+    return [[it.replace("−", "-").replace(",", "") for it in row] for row in found]
+
+
+def test_tables_hold_the_numbers_of_the_trace(pages: Any, tab: Any) -> None:
+    path, explanation, data = pages("translate")
+    opened(tab, path, "t=1")
+    trace = explanation.trace
+    for (_, size, parameters, _), part in zip(
+        rows(tab, "The parts as a table"), part_rows(explanation.model, trace), strict=True
+    ):
+        assert size == " × ".join(map(str, part.shape[1:])) and int(parameters) == part.parameters
+    norms = [after for name, _, after in trace.residuals() if name.startswith("decoder")]
+    assert [float(it[1]) for it in rows(tab, "Residual norms")] == pytest.approx(norms, abs=6e-4)
+    changes = {it["change"] for it in data["without"].values()}
+    buttons = tab.locator(".switch b").all_inner_texts()
+    assert sorted(float(it.replace("−", "-")) for it in buttons) == pytest.approx(sorted(changes), abs=6e-3)
+    searched = [it.log_probability for it in explanation.searched.nodes]
+    assert [float(it[2]) for it in rows(tab, "The search as a table")] == pytest.approx(searched, abs=6e-3)
+    for canvas in tab.locator(".mini[data-k]").all()[:6]:
+        place, layer, head = (canvas.get_attribute(f"data-{it}") for it in "klh")
+        stack, kind = place.split(".")
+        weights = trace[f"{stack}.{layer}.{kind}"].weights.values[0, int(head)].double()
+        entropy = -(weights * weights.clamp(min=1e-300).log2()).sum(-1).mean()
+        assert float(canvas.locator("small").inner_text()) == pytest.approx(float(entropy), abs=6e-3)
+    words = tab.locator("#words tbody tr").evaluate_all(
+        "all => all.map(it => [...it.querySelectorAll('td')].map(it => it.textContent))"
+    )
+    falls = np.array([[float(it.replace("−", "-")) for it in row] for row in words])
+    np.testing.assert_allclose(falls, explanation.words.falls.numpy(), atol=6e-3)
+    lens = tab.locator(".lens tbody tr").first.locator("small").all_inner_texts()
+    p = trace["decoder"].output[0].softmax(-1)
+    shown = [float(it.replace("★", "").split("%")[0]) / 100 for it in lens]
+    assert shown == pytest.approx(p.max(-1).values[: len(shown)].tolist(), rel=6e-3)
+
+
+def test_the_softmax_of_the_printed_scores_gives_the_printed_weights(pages: Any, tab: Any) -> None:
+    opened(tab, pages("translate")[0], "k=decoder.cross&l=0&h=1")
+    weights, scores = np.array(ask(tab, "scores")).T
+    np.testing.assert_allclose(np.exp(scores) / np.exp(scores).sum(), weights, atol=0.01)
+    assert len(weights) > 2 and weights.sum() == pytest.approx(1, abs=1e-3)
+
+
+def test_a_chosen_word_is_marked_in_every_view_at_once(pages: Any, tab: Any) -> None:
+    opened(tab, pages("translate")[0], "t=0")
+    time, name, *marked = ask(tab, "chosen")
+    assert marked == ["true", name, name, name, 1, True]
+    assert time < 50
+
+
+def test_a_cell_is_chosen_with_a_finger_or_the_arrow_keys(pages: Any, tab: Any) -> None:
+    path, explanation, _ = pages("translate")
+    opened(tab, path, "k=decoder.cross&l=1&h=0&t=0")
+    weights = explanation.trace["decoder.1.cross"].weights.values[0, 0]
+    said = tab.locator(".open figcaption").nth(1)
+    tab.locator(".matrix [data-r='1'][data-c='2']").dispatch_event("click")
+    assert said.inner_text().endswith(f"{weights[1, 2]:.4f}")
+    tab.locator(".matrix .scroll").press("ArrowDown")
+    tab.locator(".matrix .scroll").press("ArrowLeft")
+    assert said.inner_text().endswith(f"{weights[2, 1]:.4f}") and said.get_attribute("aria-live") == "polite"
+    call = explanation.trace["decoder.1.cross"]
+    products = [float(it[1]) for it in rows(tab, "The products as a table")]
+    expected = (call.q[0, 0, 2] * call.k[0, 0, 1] / call.q.size(-1) ** 0.5).tolist()
+    assert products == pytest.approx(expected, abs=0.05)
+
+
+def test_the_flow_is_walked_with_the_keyboard(pages: Any, tab: Any) -> None:
+    opened(tab, pages("translate")[0], "step=3")
+    tab.locator("#flow .part.on").focus()
+    tab.keyboard.press("ArrowRight")
+    tab.keyboard.press("Enter")
+    assert "step=4" in tab.url and tab.evaluate("document.activeElement.dataset.step") == "4"
+
+
+def test_with_reduced_motion_nothing_moves(pages: Any, tab: Any) -> None:
+    tab.add_init_script(COUNTED)
+    opened(tab, pages("translate")[0])
+    tab.evaluate("window.frames_asked = 0")
+    ask(tab, "touch")
+    assert tab.evaluate("[window.frames_asked, document.getAnimations().length]") == [0, 0]
+    moving = "[...document.all].filter(it => parseFloat(getComputedStyle(it).transitionDuration) > 0).length"
+    assert (
+        tab.evaluate(moving) == 0
+        and tab.evaluate("getComputedStyle(document.documentElement).scrollBehavior") == "auto"
+    )
+
+
+def test_an_empty_answer_an_unknown_word_and_a_cut_answer_are_named(pages: Any, tab: Any, tmp_path: Path) -> None:
+    _, explanation, data = pages("translate")
+    words = [it for it in explanation.pieces(range(data["vocabulary"])) if not it.startswith("<")]
+    _, data = page_of(*explained("translate", "She zzz.", **{"decode.suppress": tuple(words)}))
+    assert data["text"] == ""
+    opened(tab, written(tmp_path / "empty.html", data))
+    said = tab.locator(".say").inner_text()
+    assert (
+        "The answer is empty." in said and "The model doesn’t know one word of the text; it reads ‹unk› there." in said
+    )
+    assert tab.locator(".answer .token").all_inner_texts()[0].startswith("■ end")
+    assert tab.locator(".source .unknown").inner_text() == "‹unk›"
+    ask(tab, "touch")
+    opened(tab, pages("generate")[0])
+    assert "The answer was stopped at 20 tokens." in tab.locator(".say").inner_text()
+
+
+def test_a_film_is_played_and_an_unwatched_run_says_how_to_record_one(pages: Any, tab: Any, tmp_path: Path) -> None:
+    opened(tab, pages("translate")[0])
+    assert tab.locator("#film pre").inner_text() == "clearhead train DATA --out MODEL --watch 'She sings.'"
+    frames = [
+        {
+            "step": 10 * n,
+            "text": "She sings.",
+            "answer": f"answer {n}",
+            "scores": {"loss": 3.0 - n},
+            "weights": {"decoder.0.cross": np.full((2, 3, 3), n / 2)},
+            "lens": {"embedded": ["a"], "layer 0": ["b"]},
+        }
+        for n in range(3)
+    ]
+    _, data = page_of(*explained("translate"), film=frames)
+    opened(tab, written(tmp_path / "film.html", data), "frame=1")
+    assert tab.locator("#film .answer").inner_text() == "answer 1"
+    tab.locator("#film button").click()  # motion is reduced: Play is one step
+    assert tab.locator("#film .answer").inner_text() == "answer 2" and "frame=2" in tab.url
+    tab.locator("#film input").press("ArrowLeft")
+    assert tab.locator("#film .answer").inner_text() == "answer 1"
+    assert [it[:2] for it in rows(tab, "The evaluations as a table")] == [["0", "3"], ["10", "2"], ["20", "1"]]
+    assert ask(tab, "untold") == [] and ask(tab, "pale") == []
+
+
+def violations(tab: Any, path: Path, theme: str) -> list[str]:
+    """What axe-core finds in a page with every table open."""
+    found = importlib.util.find_spec("axe_playwright_python")
+    if found is None:
+        pytest.skip("needs axe-playwright-python, which `make setup-dev` installs")
+    opened(tab, path, f"theme={theme}")
+    tab.locator("summary").evaluate_all("all => all.forEach(it => it.click())")
+    tab.locator("details[open] .scroll").last.wait_for()
+    tab.evaluate((Path(found.submodule_search_locations[0]) / "axe.min.js").read_text(encoding="utf-8"))
+    result = tab.evaluate("axe.run({preload: false, resultTypes: ['violations']})")
+    return [f"{it['id']}: {it['nodes'][0]['html']}" for it in result["violations"]]
+
+
+def test_axe_finds_nothing(pages: Any, tab: Any) -> None:
+    assert violations(tab, pages("fill")[0], "light") == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_axe_finds_nothing_in_any_kind_of_page(kind: str, theme: str, pages: Any, tab: Any) -> None:
+    assert violations(tab, pages(kind)[0], theme) == []
