@@ -19,6 +19,7 @@ from ..tokenization.ragged import IntArray
 from .averaging import MovingAverage
 from .distributed.processes import Loss
 from .distributed.shares import gathered
+from .memory import release_freed_memory
 from .optimizers.optimizer import load_optimizer, optimizer_tensors
 from .pace import Pace
 from .schedule import Schedule, StretchedSchedule
@@ -242,6 +243,7 @@ class Trainer:
         if not due or state.step in (0, state.evaluated):
             return
         begun = time.monotonic()
+        self._make_room()
         self.update.check_weights(state.step)
         with self.update.whole_model(self.average):
             self.selection.evaluate(state)
@@ -251,6 +253,7 @@ class Trainer:
     def _save(self) -> None:
         if self.state.step == self._saved_step:
             return
+        self._make_room()
         self.update.check_weights(self.state.step)
         values = {name: value for name, value in asdict(self.state).items() if name != "step"}
         values |= self.schedule.to_dict() | dict(self.objective.digests)
@@ -266,3 +269,9 @@ class Trainer:
         # A checkpoint saved because of a signal is deleted as soon as there's a newer one.
         folder.prune(max(self.config.keep, self.config.average), lambda step: step % every == 0)
         self._saved_step = self.state.step
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Give freed memory back if there's a limit. Otherwise steps, evaluations and checkpoints leave gaps in it."""
+        if self.config.memory:
+            release_freed_memory()
