@@ -24,6 +24,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from clearhead.config import Config, preset
 from clearhead.model import attention, dropout
@@ -37,15 +38,15 @@ from clearhead.training.memory import keep_freed_memory
 from clearhead.training.update import Update
 
 VOCABULARY = 8000
-KINDS = {  # of operators, by words in their names; the first kind that fits counts
-    "optimizer": ("adam", "_foreach", "Optimizer"),
+KINDS = {  # of operators, by parts of their names; the first kind that fits counts
+    "optimizer": ("adam", "_foreach", "vector_norm"),
     "matrix products": ("mm", "linear", "matmul", "conv"),
     "softmax and exp": ("softmax", "exp"),
     "layer norms": ("layer_norm",),
     "embeddings": ("embedding",),
     "random numbers": ("random_",),
     "copies and casts": ("copy", "clone", "contiguous", "cat", "zero", "fill", "aten::to", "as_strided"),
-    "arithmetic": ("add", "mul", "div", "sub", "sum", "threshold", "relu", "ge", "le", "ne", "neg", "pow", "sqrt"),
+    "arithmetic": ("add", "mul", "div", "sub", "sum", "amax", "clamp", "threshold"),
 }
 REST = "everything else"
 
@@ -216,44 +217,54 @@ def race(entries: dict[str, argparse.Namespace], turns: int) -> None:
                 results[name].append((tokens / seconds, tokens / used, max(others, 0.0)))
     for line in lines.values():
         line.send(False)
-    first, _, _ = zip(*next(iter(results.values())))
-    print("| | target tokens/s | of the first | per second of a processor | others |\n|---|---|---|---|---|")
+    first = [*zip(*next(iter(results.values())))]
+    print(
+        "| | target tokens/s | of the first | per second of a processor | of the first | others |\n" + "|---" * 6 + "|"
+    )
     for name, result in results.items():
-        rate, per_processor, others = map(statistics.median, zip(*result))
-        ratio = statistics.median(a / b for (a, *_), b in zip(result, first))
-        print(f"| {name} | {rate:,.0f} | {ratio:.2f} | {per_processor:,.0f} | {others:.0%} |")
+        columns = [*zip(*result)]
+        rate, per_processor, others = map(statistics.median, columns)
+        ratios = [statistics.median(a / b for a, b in zip(*it)) for it in zip(columns[:2], first)]
+        print(f"| {name} | {rate:,.0f} | {ratios[0]:.2f} | {per_processor:,.0f} | {ratios[1]:.2f} | {others:.0%} |")
 
 
 # --- operators ------------------------------------------------------------------------------------------------------
 
 
-def profile(options: argparse.Namespace) -> dict[str, float]:
-    """Print a step's time by kind of operator, and return the milliseconds.
+class Operators(TorchDispatchMode):
+    """Adds up calls and processor seconds of operators by kind."""
 
-    The same batches are used in every turn. An operator's time is the lower quartile of all calls with the same shapes,
-    since other programs interrupt some of them.
-    """
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: dict[str, int] = defaultdict(int)
+        self.seconds: dict[str, float] = defaultdict(float)
+
+    def __torch_dispatch__(self, operator: Any, _types: Any, args: Any = (), options: Any = None) -> Any:
+        begun = time.thread_time()
+        found = operator(*args, **(options or {}))
+        name = str(operator)
+        kind = next((kind for kind, words in KINDS.items() if any(word in name for word in words)), REST)
+        self.seconds[kind] += time.thread_time() - begun
+        self.calls[kind] += 1
+        return found
+
+
+def profile(options: argparse.Namespace) -> dict[str, float]:
+    """Print a step's time by kind of operator, on one thread, and return the milliseconds."""
     own = contender(options)
-    own.batches = own.batches[: own.steps]
-    seconds = min(own.turn()[2] for _ in range(options.turns + 1)) if options.threads == 1 else own.turn()[1]
-    times: dict[tuple[str, str], list[float]] = defaultdict(list)
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True) as found:
+    own.turn()
+    steps, own.done = options.turns * own.steps, 0
+    whole = sum(own.turn()[2] for _ in range(options.turns))
+    own.done = 0
+    with Operators() as found:
         for _ in range(options.turns):
             own.turn()
-    for it in found.events():
-        times[it.name, str(it.input_shapes)].append(it.self_cpu_time_total)
-    spent, calls, steps = defaultdict(float), defaultdict(float), options.turns * own.steps
-    for (name, _), each in times.items():
-        kind = next((kind for kind, words in KINDS.items() if any(word in name for word in words)), REST)
-        spent[kind] += float(np.percentile(each, 25)) * len(each) / 1000 / steps
-        calls[kind] += len(each) / steps
-    whole = seconds * 1000 / own.steps
-    spent[REST] = max(whole - sum(spent.values()) + spent[REST], 0.0)  # with the time between operators
-    shares = dict(sorted(spent.items(), key=lambda it: -it[1]))
+    found.seconds[REST] += max(whole - sum(found.seconds.values()), 0.0)  # between operators
+    spent = sorted(((kind, seconds * 1000 / steps) for kind, seconds in found.seconds.items()), key=lambda it: -it[1])
     print("| operators | calls per step | ms per step | share |\n|---|---|---|---|")
-    for kind, value in shares.items():
-        print(f"| {kind} | {calls[kind]:,.0f} | {value:.1f} | {value / sum(shares.values()):.0%} |")
-    return shares
+    for kind, value in spent:
+        print(f"| {kind} | {found.calls[kind] / steps:,.0f} | {value:.1f} | {value / sum(it for _, it in spent):.0%} |")
+    return dict(spent)
 
 
 def draw(shares: dict[str, float], path: Path, title: str) -> None:
@@ -280,6 +291,8 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=6, help="steps of a turn")
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
+    if options.profile:
+        options.threads = 1
     for name, value in {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "10000"}.items():  # as the command line does
         os.environ.setdefault(name, value)
     for name in options.preset:
