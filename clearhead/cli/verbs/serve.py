@@ -72,7 +72,7 @@ def _run(options: Options) -> None:
     names = [ModelName.read(it, options.languages) for it in options.models]
     shelf = ModelShelf(names, lambda folder: _load(folder, options), _limits(options))
     for name in names:
-        _load(name.folder, options)  # raises errors before anything is served
+        _prepare(_load(name.folder, options))  # raises errors before anything is served
     if options.host not in _LOCAL:
         _warn_of_others(options)
     serve(shelf, address, access, log_texts=options.log_texts)
@@ -96,6 +96,14 @@ def _load(folder: str, options: Options) -> "App":
         allow_custom_code=options.allow_custom_code,
     )
     return app.override({name: value for name, value in given.items() if name in _SETTINGS})
+
+
+def _prepare(app: "App") -> None:
+    """Prepare the fastest engine for the model, even if that takes half a minute once: a server runs for long."""
+    from ...decode.registry import prepare
+
+    if app.config.model.topology != "encoder-only":
+        prepare(app.loaded.handle, app.decode_config())
 
 
 def _keys(name: str | None) -> list[str]:

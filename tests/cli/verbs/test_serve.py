@@ -52,8 +52,16 @@ def test_names_must_differ_and_be_names(run, model_folder) -> None:
 def test_a_port_in_use_is_an_error(run, model_folder) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        done = run("serve", model_folder, "--port", port)
+        done = run("serve", model_folder, "--port", port, "--engine", "torch")
     assert done.code == 2 and f"port {port}" in done.err
+
+
+def test_the_fastest_engine_is_prepared_before_the_first_request(run, model_folder, monkeypatch) -> None:
+    prepared = []
+    monkeypatch.setattr("clearhead.decode.registry.prepare", lambda handle, decode: prepared.append(decode.engine))
+    monkeypatch.setattr("clearhead.serving.server.serve", lambda *_, **__: None)
+    assert run("serve", model_folder).code == 0
+    assert prepared == ["auto"]
 
 
 def test_what_is_no_model_is_an_error_before_anything_is_served(run, tmp_path) -> None:
@@ -66,6 +74,7 @@ def process(model_folder: Path):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "clearhead", "serve", f"en-fr={model_folder}", "--port", str(port)]
+    command += ["--engine", "torch"]  # needs no compilation
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as started:
         yield started, f"http://127.0.0.1:{port}"

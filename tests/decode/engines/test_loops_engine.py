@@ -1,8 +1,10 @@
 """The loops compute what the torch modules compute, for every variant of the model, compiled or not."""
 
 import os
+import runpy
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -282,6 +284,8 @@ def test_they_run_on_the_cpu_and_need_numba(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_first_compilation_is_announced(
     topology: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    engine("loops", *model(topology))  # compiles, if no earlier test did
+    capsys.readouterr()
     engine("loops", *model(topology))
     assert capsys.readouterr().err == "" and machine_code.is_compiled()
     monkeypatch.setattr(loops_engine, "is_compiled", lambda: False)
@@ -298,6 +302,52 @@ def test_auto_waits_for_the_machine_code(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.delenv("NUMBA_DISABLE_JIT")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert not machine_code.is_compiled() and machine_code.machine_code_folder().parent == tmp_path / "clearhead"
+
+
+def test_machine_code_that_nothing_has_used_for_a_month_is_removed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    own, month = machine_code.machine_code_folder(), 30 * 24 * 3600
+    ages = {own: month + 99, own.with_name("loops-a"): month + 99, own.with_name("loops-b"): month - 99}
+    for folder, age in {**ages, own.with_name("ct2"): month + 99}.items():
+        (folder / "x").mkdir(parents=True)
+        os.utime(folder, (time.time() - age,) * 2)
+    machine_code.mark_used()
+    machine_code.remove_unused()
+    assert {it.name for it in own.parent.iterdir()} == {own.name, "loops-b", "ct2"}
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "nothing"))
+    machine_code.mark_used()
+    machine_code.remove_unused()
+
+
+def test_machine_code_belongs_to_the_content_of_the_sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    source = tmp_path / "loops.py"
+    monkeypatch.setattr(machine_code, "__file__", str(source))
+
+    def fingerprint(text: str, time: int) -> str:
+        source.write_text(text)
+        os.utime(source, (time, time))
+        return machine_code._fingerprint.__wrapped__()
+
+    assert fingerprint("a", 1) == fingerprint("a", 2) != fingerprint("b", 2)
+
+
+def test_copied_sources_with_another_time_use_the_same_machine_code(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    source = tmp_path / "one_loop.py"
+    source.write_text(
+        "from clearhead.decode.engines.loops.jit import compiled\n@compiled\ndef f(x):\n    return x + 1\n"
+    )
+    found = []
+    for day in (1, 2):
+        os.utime(source, (day * 86400,) * 2)
+        f = runpy.run_path(str(source))["f"]
+        assert f(1) == 2
+        found.append((sum(f.stats.cache_misses.values()), sum(f.stats.cache_hits.values())))
+    assert found == [(1, 0), (0, 1)]
 
 
 SCIPY = """

@@ -40,7 +40,7 @@ def _skip_scipy() -> None:
 
 _skip_scipy()
 
-_KNOWN = "0.68."  # the version of numba whose internals `_load_directly` was written for
+_KNOWN = "0.68."  # the version of numba whose internals are used below
 
 # Sums may be reordered, so that they fit wide registers. Infinity and NaN keep their meaning.
 _FAST = {"reassoc", "contract", "nsz", "arcp"}
@@ -62,6 +62,7 @@ def compiled(function: F) -> F:
     made.get_call_template = lambda args, kws: template([numba.types.unliteral(arg) for arg in args], kws)
     if numba.__version__.startswith(_KNOWN):
         _load_directly(made._cache)
+        made._cache._cache_file._source_stamp = None  # the name of the folder depends on the sources already
     return cast(F, made)
 
 

@@ -15,7 +15,7 @@ from ...rules import FloatArray, IntArray, Rules
 from . import jit, whole_search
 from . import stack_parts as parts
 from .beam_loops import read_prompt
-from .machine_code import is_compiled
+from .machine_code import is_compiled, mark_used, remove_unused
 from .stacks import Cache, new_cache, project, read, remember
 from .weight_arrays import Model, load_model
 
@@ -38,13 +38,17 @@ class LoopsEngine:
 
     def compile(self) -> None:
         """Compile the search if that hasn't been done on this machine, and say so."""
-        if is_compiled() or not jit.enabled():
+        if not jit.enabled():
             return
-        say("compiling the engine loops for this machine, once; this takes about a minute")
+        if is_compiled():
+            mark_used()
+            return
+        say("compiling the engine loops for this machine, once; this takes about half a minute")
         begun, special = time.monotonic(), self.config.special
         batch = Batch([[special.eos]], np.array([special.start]), [Request(max_steps=1)], ())
         self.search(batch, Rules(eos=special.eos))
         say(f"compiled in {time.monotonic() - begun:.0f} s")
+        remove_unused()
 
     @property
     def overflow(self) -> str:

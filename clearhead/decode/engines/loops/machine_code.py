@@ -3,12 +3,16 @@
 import hashlib
 import importlib.util
 import os
+import shutil
 import sys
+import time
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from ....folder.user_cache import cache_folder
 
+_UNUSED = 30 * 24 * 3600  # seconds, until a folder is removed
 _PROCESSOR = Path("/proc/cpuinfo")  # on Linux
 
 
@@ -23,12 +27,25 @@ def is_compiled() -> bool:
     return not disabled and any(machine_code_folder().glob("*/beam_loops.search-*.nbi"))
 
 
+def mark_used() -> None:
+    """Record that the machine code is in use, by the time of its folder."""
+    with suppress(OSError):  # a cache that can't be written to
+        os.utime(machine_code_folder())
+
+
+def remove_unused() -> None:
+    """Remove the machine code of other versions and environments that nothing has used for a month."""
+    for folder in cache_folder().glob("loops-*"):
+        with suppress(OSError):
+            if time.time() - folder.stat().st_mtime > _UNUSED:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
 @cache
 def _fingerprint() -> str:
     found = hashlib.sha256(sys.version.encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):  # numba only looks at a function's own file
-        status = path.stat()
-        found.update(f"{path} {status.st_mtime_ns} {status.st_size}\n".encode())
+        found.update(f"{path}\n".encode() + path.read_bytes())
     found.update(_numba_version().encode())
     if _PROCESSOR.exists():
         lines = _PROCESSOR.read_text(errors="replace").splitlines()

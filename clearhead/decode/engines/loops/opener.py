@@ -45,7 +45,7 @@ class LoopsOpener:
     @classmethod
     def waits(cls, decode: DecodeConfig, is_converted: Callable[[str], bool]) -> str:
         """Return what takes long in the first use, or "" if it's done."""
-        return "" if is_compiled() else "its first use compiles it for about a minute"
+        return "" if is_compiled() else "its first use compiles it for about half a minute"
 
     @classmethod
     def open(cls, model: ModelHandle, precision: str = "fp32") -> "LoopsEngine":
