@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clearhead.inspection.page.document import page_document
+from clearhead.inspection.page.document import page_document, served_document
 from clearhead.inspection.views.part_table import part_rows
 
 from .conftest import KINDS, ask, explained, opened, page_of
@@ -156,6 +156,32 @@ def test_a_film_is_played_and_an_unwatched_run_says_how_to_record_one(pages: Any
     assert tab.locator("#film .answer").inner_text() == "answer 1"
     assert [it[:2] for it in rows(tab, "The evaluations as a table")] == [["0", "3"], ["10", "2"], ["20", "1"]]
     assert ask(tab, "untold") == [] and ask(tab, "pale") == []
+
+
+def test_a_lost_server_leaves_the_page_and_can_be_asked_again(pages: Any, tab: Any) -> None:
+    model = {"name": "models/a", "task": "translate", "reads": "text"}
+    tab.route("http://page.test/", lambda it: it.fulfill(body=served_document([model]), content_type="text/html"))
+    tab.add_init_script("""
+      window.lost = true;
+      window.fetch = async () => {
+        if (window.lost) throw new TypeError();
+        return new Response(JSON.stringify(window.answer));
+      };
+    """)
+    tab.goto("http://page.test/")
+    tab.evaluate("data => { window.answer = data; }", pages("translate")[2])
+    tab.locator("textarea").first.fill("She sings.")
+    tab.keyboard.press("Enter")
+    tab.locator(".status.wrong").wait_for()
+    assert "The server doesn't answer. Check that it's running, then try again." in tab.locator(".status").inner_text()
+    assert tab.locator("textarea").first.input_value() == "She sings."
+    tab.evaluate("window.lost = false")
+    tab.locator(".status button").click()
+    tab.locator(".answer .token").first.wait_for()
+    tab.evaluate("window.lost = true")
+    tab.locator("#heads .switch").first.click()
+    tab.locator(".status.wrong").wait_for()
+    assert tab.locator(".answer .token").count() == len(pages("translate")[2]["tokens"]["outputs"])
 
 
 def violations(tab: Any, path: Path, theme: str) -> list[str]:

@@ -26,7 +26,7 @@ export function inputPicture(page, size, choose = null) {
     const largest = Math.max(...weights.map(Math.abs)) || 1;
     rects.forEach((it, s) => {
       if (!it) return;
-      it.style.setProperty("fill-opacity", (0.85 * Math.abs(weights[s] ?? 0) / largest).toFixed(3));
+      it.style.setProperty("fill-opacity", ((choose ? 0.5 : 0.85) * Math.abs(weights[s] ?? 0) / largest).toFixed(3));
       it.classList.toggle("against", (weights[s] ?? 0) < 0);
       it.classList.toggle("chosen", s === chosen);
     });
