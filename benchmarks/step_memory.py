@@ -14,6 +14,7 @@ import argparse
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import torch
@@ -37,8 +38,8 @@ def loss(model: nn.Module, lengths: IntArray) -> Tensor:
     return hidden.square().mean()
 
 
-def measure(form: str, length: int, dropout: float) -> float:
-    """Return the memory of a step in MB."""
+def measure(form: str, length: int, dropout: float) -> tuple[float, float]:
+    """Return the memory of a step in MB, and its processor time in seconds."""
     torch.manual_seed(0)
     model = build(ModelConfig(topology="encoder-only", src_vocab_size=1000, dropout=dropout, max_len=length))
     for part in model.modules():
@@ -49,10 +50,11 @@ def measure(form: str, length: int, dropout: float) -> float:
     update([torch.tensor([256]).numpy()], 256, step=1, lr=1e-4)
     release_freed_memory()
     device = torch.device("cpu")
-    before = memory_in_use(device)
+    before, begun = memory_in_use(device), time.process_time()
     peak = peak_memory(device, lambda: update([torch.tensor([length]).numpy()], length, step=2, lr=1e-4))
+    seconds = time.process_time() - begun
     assert before is not None and peak is not None, "this system doesn't tell the memory of a process"
-    return (peak - before) / 1e6
+    return (peak - before) / 1e6, seconds
 
 
 def plot(lengths: list[int], table: dict[str, list[float]], path: Path) -> None:
@@ -79,6 +81,7 @@ def main() -> None:
     parser.add_argument("--dropout", type=float, nargs="+", default=[0.0, 0.1])
     parser.add_argument("--forms", nargs="+", default=FORMS, choices=FORMS)
     parser.add_argument("--plot", type=Path, help="write a picture to this file")
+    parser.add_argument("--time", action="store_true", help="print the processor seconds of the step instead")
     parser.add_argument("--keep", action="store_true", help="keep freed blocks in the process")
     parser.add_argument("--case", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -86,7 +89,7 @@ def main() -> None:
         form, length, dropout = options.case
         if options.keep:
             keep_freed_memory()
-        print(f"{measure(form, int(length), float(dropout)):.0f}")
+        print(*measure(form, int(length), float(dropout)))
         return
     cases = [(form, dropout) for dropout in options.dropout for form in options.forms]
     names = [f"{form}, dropout {dropout:g}" for form, dropout in cases]
@@ -96,8 +99,10 @@ def main() -> None:
         for name, (form, dropout) in zip(names, cases):
             run = [sys.executable, __file__, "--case", form, str(length), str(dropout), *["--keep"] * options.keep]
             environment = os.environ | ({} if options.keep else RETURN)
-            table[name].append(float(subprocess.check_output(run, text=True, env=environment)))
-        print(f"| {length:,} | " + " | ".join(f"{it[-1]:,.0f}" for it in table.values()) + " |", flush=True)
+            memory, seconds = map(float, subprocess.check_output(run, text=True, env=environment).split())
+            table[name].append(seconds if options.time else memory)
+        shown = (f"{it[-1]:,.2f}" if options.time else f"{it[-1]:,.0f}" for it in table.values())
+        print(f"| {length:,} | " + " | ".join(shown) + " |", flush=True)
     if options.plot:
         plot(options.lengths, table, options.plot)
 
