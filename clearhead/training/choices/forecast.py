@@ -14,7 +14,7 @@ from ...tasks.denoise.masking import TOKENS_TO_FIND
 _PROCESS = 4.3e8  # bytes that every process needs for its libraries
 # Bytes for each token of a batch: in each layer, per unit of d_model and of d_ff; and per logit. Measured on short
 # sentences. Attention takes more on long ones.
-_BYTES = {"bf16": (64, 8, 3), "fp32": (85, 10, 10)}
+_BYTES = {"bf16": (48, 3, 3), "fp32": (68, 7, 10)}
 _ROWS = 1024  # of logits at once, in evaluations; the loss needs fewer
 
 
