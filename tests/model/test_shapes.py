@@ -69,8 +69,10 @@ class Statement(NamedTuple):
 
 
 def functions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
-    """The public functions and methods of a module that give tensors."""
+    """The public functions and methods of a module that give tensors, but for those that only autograd calls."""
     for node in tree.body:
+        if isinstance(node, ast.ClassDef) and "torch.autograd.Function" in map(ast.unparse, node.bases):
+            continue
         for inner in node.body if isinstance(node, ast.ClassDef) else [node]:
             if isinstance(inner, ast.FunctionDef) and not inner.name.startswith("_"):
                 returns = ast.unparse(inner.returns)
