@@ -95,7 +95,9 @@ class TrainConfig:
     shard: Literal["none", "full"] = setting(
         "none", "with several processes, full divides weights, gradients and optimiser state among them (FSDP)"
     )
-    threads: int | None = setting(None, "number of CPU threads (default: OMP_NUM_THREADS, or all available cores)")
+    threads: int | None = setting(
+        None, "number of CPU threads (default: OMP_NUM_THREADS, or all cores; training tries fewer)"
+    )
     eval_every: int | None = setting(None, "steps between evaluations (default: 5% of the run)")
     eval_sentences: int = setting(500, "maximum number of validation examples to score in each evaluation")
     best: str = setting(

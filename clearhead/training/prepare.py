@@ -25,7 +25,7 @@ from ..tasks.classify.examples import UNSEEN
 from ..tasks.registry import task_of
 from ..tokenization.source_and_target import Tokenizers, train_tokenizers
 from ..tokenization.tokenizer import Tokenizer
-from .choices import budget, memory_limit, recipe
+from .choices import budget, memory_limit, recipe, trial
 from .example_store import Say, Shelf
 from .pace import Scoring
 from .report.card import model_card
@@ -132,7 +132,9 @@ def prepare(
             store = shelf.fill(read.corpus, task, task_type.form.to_notes(read.held_out), read.said)
     prepared = _prepared(task, store, read.valid, read.test, say)
     config, steps = _choose_steps(config, prepared, end, processes)
-    notes = [str(choice) for choice in (*first, *model, *vocabularies, *steps, *machine)]
+    torch.set_num_threads(chosen(config.train.threads))
+    choices = (*first, *model, *vocabularies, *machine, *steps)
+    notes = [str(choice) for choice in {choice.name: choice for choice in choices}.values()]  # a later choice counts
     for note in notes:
         say(note)
     card = model_card(config, task_type, count=len(prepared.examples), notes=notes)
@@ -149,7 +151,7 @@ def _start_from(config: Config, start: StartingPoint, say: Say) -> Config:
 
 
 def _choose_steps(config: Config, prepared: Prepared, end: float, processes: int) -> tuple[Config, list[recipe.Choice]]:
-    """Choose the batch size, and then steps and schedule."""
+    """Choose the batch size, then steps, schedule and threads."""
     task, examples = prepared.task, prepared.examples
     config, choices = recipe.choose_batch(config, examples.tokens, task.units.tokens)
     if config.train.budget:
@@ -160,7 +162,8 @@ def _choose_steps(config: Config, prepared: Prepared, end: float, processes: int
         choices = [*choices, *divided]
     batches = examples.batches(chosen(config.data.batch_tokens), max_rows=config.data.batch_sentences)
     config, schedule = recipe.choose_schedule(config, len(batches.epoch(0)))
-    return config, [*choices, *schedule]
+    config, threads = (config, []) if config.train.budget else trial.choose_threads(config, task, examples)
+    return config, [*choices, *schedule, *threads]
 
 
 def _first_files(config: Config, tokenizers: Tokenizers, card: str) -> dict[str, bytes]:

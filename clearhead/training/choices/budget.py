@@ -4,30 +4,26 @@ The choice depends on the size of the data and on the measured speed of a few st
 recorded before the first step. `pace` corrects the number of steps during the run.
 """
 
-import itertools
 import math
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import torch
-
-from ...config import Config, chosen
+from ...config import Config
 from ...config.values import read_duration
 from ...errors import ConfigError, TrainingError
 from ...model.fronts.tokens import Embedding
-from ...model.transformer import build
 from ...tasks.base import Learnable, Task
 from ..pace import AIM, CLOSING, Scoring
-from ..update import Update
 from . import memory_limit
-from .recipe import DEFAULT_OPTIMIZER, Choice, fast_rate, has_open_shape, short_warmup, with_preset
+from .recipe import Choice, fast_rate, has_open_shape, short_warmup, with_preset
+from .trial import SECONDS, Steps, candidates, time_steps
 
 _SHAPES = ("nano", "mini", "small", "base", "big")
 _TOKENS_PER_WEIGHT = 0.8  # a size is worth training if it sees this many tokens per weight, embeddings excluded
 _FEWEST = 50  # steps
 _EPOCHS_OF_ENCODERS = 5  # minimum, since a single label per text teaches little
 _EVALUATIONS = 6
+_TRIAL = 0.03  # share of the budget to time the steps of one size
 _GROWTH = 0.1  # share of additional time that goes to scoring, since longer budgets validate on more examples
 
 
@@ -40,12 +36,14 @@ class Measured:
         weights: number of weights in the blocks.
         seconds: time of a step.
         tokens: tokens of a step.
+        threads: the number of threads that was chosen for these steps, if that was open.
     """
 
     name: str
     weights: int
     seconds: float
     tokens: float
+    threads: Choice | None = None
 
     def learns_enough(self, seconds: float) -> bool:
         """Return whether this many seconds are enough to train a model of this size."""
@@ -105,6 +103,9 @@ def plan(
         choices.append(Choice("model.dropout", _dropout(epochs), f"for {epochs:.1f} epochs"))
     choices = [choice for choice in choices if config.accepts(choice.name, "budget")]
     config = config.assign({choice.name: choice.value for choice in choices}, "budget")
+    if shape.threads is not None:
+        config = config.assign({shape.threads.name: shape.threads.value}, "machine")
+        choices.append(shape.threads)
     if chooses_shape:
         why = _why(shape, seconds - CLOSING, task.units.tokens)
         choices.insert(0, Choice("train.preset", shape.name, why))
@@ -136,29 +137,17 @@ def _choose_shape(config: Config, task: Task, examples: Learnable, left: Callabl
     return best
 
 
-def _measure(config: Config, name: str, task: Task, examples: Learnable, n_steps: int = 4) -> Measured:
-    """Time a few training steps after a warmup step, and return their median and the model's size."""
+def _measure(config: Config, name: str, task: Task, examples: Learnable) -> Measured:
+    """Time a few training steps, and return their median and the model's size."""
     if config.train.memory:
         config, _ = memory_limit.fit(config, task, examples)
-    torch.manual_seed(config.train.seed)
-    model = build(config.model).to(config.train.device)
-    smoothing, optimizer = config.train.label_smoothing, config.train.optimizer or DEFAULT_OPTIMIZER
-    settings = replace(config.train, optimizer=optimizer)
-    update = Update(model, lambda model, rows: task.loss(model, examples, rows, smoothing=smoothing), settings)
-    batches = examples.batches(chosen(config.data.batch_tokens), config.train.seed, config.data.batch_sentences)
-    rows = itertools.cycle(batches.epoch(0))
-    seconds, tokens = [], []
-    for step in range(1 + n_steps):
-        micro_batches = list(itertools.islice(rows, config.train.accumulate))
-        n_terms = sum(map(batches.predictions, micro_batches))
-        started = time.perf_counter()
-        update(micro_batches, n_terms, step=step, lr=1e-6)
-        seconds.append(time.perf_counter() - started)
-        tokens.append(sum(map(batches.tokens, micro_batches)))
-    weights = sum(p.numel() for p in model.parameters()) - sum(
-        weight.numel() for weight in {m.weight for m in model.modules() if isinstance(m, Embedding)}
+    steps, counts = Steps(config, task, examples), candidates(config)
+    timing = time_steps(steps, counts, min(SECONDS, _TRIAL * read_duration(config.train.budget)))
+    threads = timing.choice(task.units.tokens) if len(counts) > 1 else None
+    weights = sum(p.numel() for p in steps.model.parameters()) - sum(
+        weight.numel() for weight in {m.weight for m in steps.model.modules() if isinstance(m, Embedding)}
     )
-    return Measured(name, weights, sorted(seconds[1:])[n_steps // 2], sum(tokens[1:]) / n_steps)
+    return Measured(name, weights, timing.seconds[timing.threads], timing.tokens, threads)
 
 
 def _shaped(config: Config, name: str) -> Config:

@@ -1,7 +1,7 @@
 """Choose the hyperparameters that the user left open.
 
-The choices depend on the size of the data (in examples, then in tokens) and on the machine. Only the precision depends
-on a timing, and bf16 is chosen only if it's clearly faster, so the same data and processor give the same run.
+The choices depend on the size of the data (in examples, then in tokens) and on the machine. Only the precision and, in
+`trial`, the number of threads depend on timings. bf16 is chosen only if it's clearly faster.
 """
 
 import math
@@ -46,8 +46,9 @@ def choose_machine(config: Config) -> tuple[Config, list[Choice]]:
         choices.append(Choice("train.device", device, "the fastest on this machine"))
     threads = train.threads
     if threads is None:
-        threads, why = _threads()
-        choices.append(Choice("train.threads", threads, why))
+        asked = threads_asked_for()
+        threads, why = asked or usable_cores(), "every core available to this process"
+        choices.append(Choice("train.threads", threads, "set by OMP_NUM_THREADS" if asked else why))
     precision: str = train.precision
     if precision == "auto":
         precision, why = _precision(torch.device(device), threads)
@@ -55,13 +56,10 @@ def choose_machine(config: Config) -> tuple[Config, list[Choice]]:
     return config.assign({choice.name: choice.value for choice in choices}, "machine"), choices
 
 
-def _threads() -> tuple[int, str]:
-    """Return the number of threads, from OMP_NUM_THREADS or the cores, and the reason."""
+def threads_asked_for() -> int:
+    """Return the number of threads in OMP_NUM_THREADS, or 0."""
     asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]  # values for nested levels follow the comma
-    if asked.isdecimal() and int(asked):
-        return int(asked), "set by OMP_NUM_THREADS"
-    cores = usable_cores()
-    return cores, "every core available to this process"
+    return int(asked) if asked.isdecimal() else 0
 
 
 def choose_model(config: Config, n_pairs: int, what: str = "") -> tuple[Config, list[Choice]]:
@@ -249,16 +247,19 @@ def choose_device(asked: str) -> str:
 
 
 def _precision(device: torch.device, threads: int) -> tuple[str, str]:
+    if not has_bf16(device):
+        return "fp32", "this processor has no bf16 products"
+    if device.type == "cpu" and not _gains_by_bf16(threads):
+        return "fp32", "bf16 isn't faster on this processor"
+    return "bf16", "faster on this processor"
+
+
+def has_bf16(device: torch.device) -> bool:
+    """Return whether the device has instructions for products in bf16."""
     if device.type == "cuda":
-        fits = torch.cuda.is_bf16_supported(including_emulation=False)
-    elif device.type == "cpu":
-        features = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")  # private in torch, so they may disappear
-        fits = any(getattr(torch.cpu, name, bool)() for name in features)
-        if fits and not _gains_by_bf16(threads):
-            return "fp32", "bf16 isn't faster on this processor"
-    else:
-        fits = False
-    return ("bf16", "faster on this processor") if fits else ("fp32", "this processor has no bf16 products")
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    features = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")  # private in torch, so they may disappear
+    return device.type == "cpu" and any(getattr(torch.cpu, name, bool)() for name in features)
 
 
 @cache  # cached so that all runs of a warm start get the same answer

@@ -74,14 +74,14 @@ def pretraining(config: Config, first: Config, task: type[Task]) -> Config:
     values |= {name: value for name, value in usual.items() if not config.is_users(name)}
     if not config.train.budget:
         values["train.steps"] = config.train.warm_steps or step_factor(task) * chosen(first.train.steps)
-    config = _with_preset_of(first, config).assign(values, "user")
+    config = _with_choices_of(first, config).assign(values, "user")
     open_again = {name: config.value(name) for name in ("train.warmup", "model.head")}
     return config.assign(open_again, "preset")  # pretraining needs another warmup and another head
 
 
 def fine_tuning(config: Config, first: Config, n_runs: int) -> Config:
     """Return the settings of the last stage."""
-    return _with_preset_of(first, config).choose({"train.soup": n_runs}, "data")
+    return _with_choices_of(first, config).choose({"train.soup": n_runs}, "data")
 
 
 def intermediate(config: Config) -> Config:
@@ -89,8 +89,9 @@ def intermediate(config: Config) -> Config:
     return config.assign({"train.watch": "", "data.test": ()}, "default")
 
 
-def _with_preset_of(first: Config, config: Config) -> Config:
-    preset = first.train.preset
+def _with_choices_of(first: Config, config: Config) -> Config:
+    """Return the settings with the preset and the number of threads of the first stage."""
+    config, preset = config.choose({"train.threads": first.train.threads}, "task"), first.train.preset
     return config if preset is None else with_preset(config, preset, first.origin("train.preset"))
 
 
