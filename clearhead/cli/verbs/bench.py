@@ -1,25 +1,107 @@
-"""`clearhead bench`: measure how fast a model decodes on this machine, by engine, precision, beam and batch."""
+"""`clearhead bench`: measure how fast models train on this machine, or how fast one decodes."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ...config.messages import say
-from ..models import add_model_options, open_model
+from ..models import add_search_options, open_model
 from ..output import to_json
-from ..parser import Options, Parser, Verb
+from ..parser import Options, Parser, UsageError, Verb
+from ..setting_options import given_settings
+from .env import processor
 
 if TYPE_CHECKING:
     from ...apps.bench.decoding import Rate
     from ...apps.bench.machine import Machine
+    from ...apps.bench.training import Report, TrainingRate
 
 
 def _add_options(parser: Parser) -> None:
-    add_model_options(parser, search=())
+    parser.add_argument(
+        "folder", nargs="?", metavar="DIR", help="model folder (default: measure how fast models train instead)"
+    )
+    parser.add_argument(
+        "--preset", nargs="+", metavar="NAME", help="sizes of the models to train (default: nano small base)"
+    )
+    add_search_options(parser, search=())
     parser.add_argument("--json", action="store_true", help="print the rates as JSON")
 
 
 def _run(options: Options) -> None:
+    if options.folder is None:
+        _run_training(options)
+        return
+    if options.preset is not None:
+        raise UsageError(
+            "--preset is for training, but DIR is a trained model",
+            fix="leave out one of them",
+            name="--preset",
+            value=options.preset,
+        )
+    _run_decoding(options)
+
+
+# --- training -----------------------------------------------------------------------------------------------------
+
+
+def _run_training(options: Options) -> None:
+    from ...apps.bench.training import PRESETS, measure
+    from ...config import Config
+    from ...training.choices.recipe import choose_machine
+
+    machine, _ = choose_machine(Config().override(given_settings(options)))
+    report = measure(options.preset or PRESETS, machine.train)
+    commands = {it.preset: _command(it) for it in report.fastest}
+    if options.json:
+        print(to_json({"format_version": 1, "processor": processor(), **asdict(report), "recommended": commands}))
+        return
+    print(_limits(report))
+    print(_training_table(report))
+    print("\n".join(["", "The fastest way to train each preset:", *commands.values()]))
+
+
+def _command(rate: "TrainingRate") -> str:
+    """Return a command that trains with the same threads, processes and precision."""
+    way = rate.arrangement
+    count = f"--processes {way.processes}" if way.processes > 1 else f"--threads {way.threads}"
+    return f"clearhead train FILE --out DIR --preset {rate.preset} {count} --train.precision={rate.precision}"
+
+
+def _limits(report: "Report") -> str:
+    """Return a table of what the machine can do."""
+    machines = report.machines
+    rows = [(f"multiply in {it}, GFLOP/s", [each.products[it] for each in machines]) for it in ("fp32", "bf16")]
+    rows.append(("read memory, GB/s", [it.read["fp32"] for it in machines]))
+    rows.append(("copy memory, GB/s", [it.copy for it in machines]))
+    lines = [f"{processor()}, {report.device}"]
+    if report.others >= 0.1:
+        lines[0] += f"; other programs use {report.others:.1f} cores, so measure again when they have ended"
+    lines += ["", f"{'':<24}" + "".join(f"{_threads(it.threads):>18}" for it in machines)]
+    lines += [f"{name:<24}" + "".join(f"{it / 1e9:>18,.0f}" for it in row) for name, row in rows]
+    return "\n".join([*lines, ""])
+
+
+def _training_table(report: "Report") -> str:
+    """Return target tokens per second, and shares of the limits."""
+    ways = [it.arrangement for it in report.rates[0]]
+    names = [f"{it.processes} processes" if it.processes > 1 else _threads(it.threads) for it in ways]
+    lines = [f"{'target tokens per second':<24}" + "".join(f"{it:>18}" for it in names)]
+    for row in report.rates:
+        found = "".join(f"{it.tokens:>12,.0f} {it.share:>5.0%}" for it in row)
+        lines.append(f"{f'{row[0].preset} {row[0].precision}':<24}{found}")
+    shares = "Percentages are shares of the limit of multiplying, for 6 operations per weight and token."
+    return "\n".join([*lines, "", shares])
+
+
+def _threads(count: int) -> str:
+    return f"{count} thread{'s' * (count > 1)}"
+
+
+# --- decoding -----------------------------------------------------------------------------------------------------
+
+
+def _run_decoding(options: Options) -> None:
     app, _ = open_model(options, one_answer=True)
     from ...apps.bench.decoding import CELLS, best, chosen, measure, step_weights
     from ...apps.bench.machine import Machine
@@ -40,10 +122,10 @@ def _run(options: Options) -> None:
 
 
 def _about(machine: "Machine") -> str:
-    threads = f"{machine.threads} thread{'s' * (machine.threads > 1)}"
     products = ", ".join(f"{speed / 1e9:,.0f} in {name}" for name, speed in machine.products.items())
+    read = f"{machine.read['fp32'] / 1e9:,.0f} GB/s with {_threads(machine.threads)}"
     return (
-        f"a step reads {machine.n_weights:,} weights: {machine.read['fp32'] / 1e9:,.0f} GB/s with {threads}\n"
+        f"a step reads {machine.n_weights:,} weights: {read}\n"
         f"and multiplies them: {products} (billions of operations per second)\n"
     )
 
@@ -70,9 +152,9 @@ def _advice(folder: str, verb: str, auto: str, fastest: "Rate") -> str:
 
 VERB = Verb(
     name="bench",
-    summary="measure how fast a model decodes on this machine",
-    usage="DIR [options]",
-    examples=("clearhead bench models/en-fr", "clearhead bench models/en-fr --json"),
+    summary="measure how fast models train and decode on this machine",
+    usage="[DIR] [options]",
+    examples=("clearhead bench", "clearhead bench --preset nano mini --json", "clearhead bench models/en-fr"),
     add_options=_add_options,
     run=_run,
 )

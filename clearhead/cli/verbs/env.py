@@ -24,7 +24,7 @@ def _run(options: Options) -> None:
     values: dict[str, Any] = {"clearhead": __version__, "python": sys.version.split()[0]}
     values["platform"] = platform.platform()
     values |= {name: _version(name) for name in _LIBRARIES}
-    values |= {"processor": _processor(), "cores": os.cpu_count(), "memory": _memory(), **_choices()}
+    values |= {"processor": processor(), "cores": os.cpu_count(), "memory": _memory(), **_choices()}
     print(to_json(values) if options.json else "\n".join(f"{name:<12} {value}" for name, value in values.items()))
 
 
@@ -59,7 +59,7 @@ def _chosen() -> dict[str, Any]:
     }
 
 
-def _processor() -> str:
+def processor() -> str:
     """Return the name of the processor."""
     described = Path("/proc/cpuinfo")
     if described.exists():

@@ -4,7 +4,8 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -25,7 +26,17 @@ def launch(arguments: Sequence[str], count: int) -> None:
     Raises:
         EndedElsewhereError: a process failed, and has reported why.
     """
+    _start(count, sys.executable, "-m", "clearhead", *arguments)
+
+
+def call(function: Callable[..., Any], count: int, *arguments: Any) -> Any:
+    """Call a function in `count` new processes, as `launch` does, and return the result of the first one."""
+    return _start(count, function, *arguments)[0]
+
+
+def _start(count: int, entry: Callable[..., Any] | str, *arguments: Any) -> dict[int, Any]:
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, usable_cores() // count)))
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch.distributed warns of what DDP needs here
     logging.disable()
     config = LaunchConfig(
         min_nodes=1,
@@ -38,7 +49,8 @@ def launch(arguments: Sequence[str], count: int) -> None:
         shutdown_timeout=_PATIENCE,
     )
     try:
-        elastic_launch(config, sys.executable)("-m", "clearhead", *arguments)
+        found: dict[int, Any] = elastic_launch(config, entry)(*arguments)
+        return found
     except ChildFailedError as error:
         codes = {rank: failure.exitcode for rank, failure in sorted(error.failures.items())}
         for rank, code in codes.items():

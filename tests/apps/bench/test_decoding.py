@@ -4,14 +4,15 @@ import itertools
 from pathlib import Path
 
 import pytest
+import torch
 
 from clearhead.api import load
-from clearhead.apps.bench import decoding
+from clearhead.apps.bench import decoding, machine
 from clearhead.apps.bench.decoding import CELLS, Rate, best, chosen, measure, step_weights
 from clearhead.apps.bench.machine import BYTES, Machine
 from clearhead.errors import ConfigError
 
-MACHINE = Machine(10**6, 1, dict.fromkeys(BYTES, 1e9), dict.fromkeys(BYTES, 1e12))
+MACHINE = Machine(10**6, 1, dict.fromkeys(BYTES, 1e9), dict.fromkeys(BYTES, 1e12), 1e9)
 
 
 @pytest.fixture
@@ -27,10 +28,19 @@ def test_the_limit_is_what_takes_longer_reading_or_multiplying() -> None:
     assert MACHINE.limit("fp32", 10**6) == pytest.approx(0.5)  # 2e12 operations at 1e12 per second
 
 
-def test_a_machine_has_limits() -> None:
-    machine = Machine.measure(10**5)
-    assert machine.read.keys() == machine.products.keys() == BYTES.keys()
-    assert all(it > 1e6 for it in (*machine.read.values(), *machine.products.values()))
+def test_a_machine_has_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "_LARGE", 10**5)
+    monkeypatch.setattr(machine, "_SECONDS", 0.01)
+    before = torch.get_num_threads()
+    found = Machine.measure(10**5, threads=before + 1)
+    assert found.read.keys() == found.products.keys() == BYTES.keys()
+    assert all(it > 1e6 for it in (*found.read.values(), *found.products.values(), found.copy))
+    assert (found.n_weights, found.threads, torch.get_num_threads()) == (10**5, before + 1, before)
+
+
+def test_of_two_measurements_the_higher_limits_count() -> None:
+    other = Machine(10**6, 1, {**MACHINE.read, "fp32": 3e9}, {**MACHINE.products, "int8": 1e9}, 2e9)
+    assert MACHINE.raised_to(other) == Machine(10**6, 1, other.read, MACHINE.products, 2e9)
 
 
 def test_a_step_reads_the_decoder_and_the_projection(model_folder: Path) -> None:
