@@ -54,7 +54,7 @@ def tmp(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("imported")
 
 
-@pytest.mark.parametrize("make", [unigram, byte_fallback])
+@pytest.mark.parametrize("make", [pytest.param(unigram, marks=pytest.mark.slow), byte_fallback])
 @pytest.mark.parametrize("begin", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_translator_answers_explains_and_keeps_its_promises(make, begin: bool, tmp: Path) -> None:
     app = imported(make, "translate", tmp, model__begin=begin, decode__suppress_special=not begin)

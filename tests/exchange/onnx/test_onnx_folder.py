@@ -40,6 +40,7 @@ def first_logits(folder: Path, source: list[int]) -> np.ndarray:
     return decoder.run(["logits"], feed)[0][0, 0]
 
 
+@pytest.mark.slow
 def test_matrices_of_8_bits_change_logits_little_and_need_less_room(folders: dict[str, Path]) -> None:
     source = [5, 80, 200, 31, 2]
     exact, rounded = (first_logits(folders[it], source) for it in ("fp32", "int8"))
