@@ -187,7 +187,8 @@ def _rates(
         precision, operations = config.train.precision, operations_per_token(config.model)
         is_late = bool(rows) and time.monotonic() + each * operations > end
         if any(processes.gather(is_late)):
-            tell(f"{name} in {precision} isn't measured, since this would take too long: try --preset {name}")
+            alone = "" if all(other == name for other, _ in configs) else f": try --preset {name} alone"
+            tell(f"{name} in {precision} isn't measured, since this would take too long{alone}")
             continue
         tell(f"measuring {name} in {precision}")
         found = _times(config, counts, processes)
